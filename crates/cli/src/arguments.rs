@@ -1,0 +1,199 @@
+//! The command line: what every verb takes, and how wrong ones are answered.
+//!
+//! Verbs define their own options beside their code; here are the ones they share, and the reading itself. clap's own
+//! errors are several lines long; the contract wants one, so they are folded.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::error::ErrorKind;
+use clap::{Args, Parser};
+use slmdb::{Db, Error, Options};
+
+use crate::commands::Command;
+use crate::failure::{Failure, Result};
+use crate::pm::FastTier;
+use crate::units::parse_size;
+
+const AFTER_HELP: &str = "\
+Keys and values are bytes. Written on the command line, in tsv files and in plain output, \\t \\n \\r \\\\ and \\xHH
+stand for tab, line feed, carriage return, backslash and the byte HH.
+
+Exit codes: 0 done; 1 the answer is no (get: no such key; verify: damage); 2 wrong usage; 3 anything else.
+
+Examples:
+  slmdb demo
+  slmdb put --db fruit apple red
+  slmdb get --db fruit apple
+  slmdb scan --db fruit --prefix a --limit 10
+  apt-cache dumpavail | slmdb import --format paragraphs --key Package --db debs -";
+
+/// An ordered, durable key-value store (SLM-DB, FAST '19)
+#[derive(Parser, Debug)]
+#[command(name = "slmdb", version, after_help = AFTER_HELP)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Which store, and how it is opened.
+#[derive(Args, Debug, Clone)]
+pub struct StoreArguments {
+    /// The store's directory
+    #[arg(long, value_name = "DIR")]
+    pub db: PathBuf,
+
+    /// Where the fast tier is: a pool file, made together with the store [default: plain memory]
+    ///
+    /// emulated:PATH[,latency=NS][,model=line|persist][,bandwidth=MB/s] maps any file and treats it as persistent
+    /// memory; PATH alone is real persistent memory (DAX; neither that nor an added latency is in this version).
+    /// Only a new store, or one whose pool has been moved, needs it: a store remembers its pool.
+    #[arg(long, value_name = "emulated:PATH", verbatim_doc_comment, value_parser = FastTier::parser(), help_heading = "Opening the store")]
+    pub pm: Option<FastTier>,
+
+    /// Memory for cached blocks, like 256MiB or 1G [default: 256MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Opening the store")]
+    pub memory_budget: Option<u64>,
+}
+
+/// What verbs that write take besides.
+#[derive(Args, Debug, Clone, Default)]
+pub struct WriteArguments {
+    /// Answer only when a write would also outlive a power cut (a kill takes nothing back either way)
+    #[arg(long, help_heading = "Opening the store")]
+    pub sync: bool,
+
+    /// Size of a MemTable, like 64MiB: when it is full it becomes a table file [default: 64MiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Opening the store")]
+    pub memtable: Option<u64>,
+}
+
+/// What becomes of a store that is not there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Missing {
+    /// It is made.
+    Create,
+    /// It is an error, and nothing is made.
+    Refuse,
+}
+
+impl StoreArguments {
+    /// Opens the store for reading alone: no byte of it changes.
+    pub fn open_for_reading(&self) -> Result<Db> {
+        self.open(&self.options()?.read_only(true), Missing::Refuse)
+    }
+
+    /// Opens the store for writing. Close it at the end: the last errors show there.
+    pub fn open_for_writing(&self, write: &WriteArguments, missing: Missing) -> Result<Db> {
+        let mut options = self.options()?.sync(write.sync);
+        if let Some(bytes) = write.memtable {
+            options = options.memtable_bytes(bytes);
+        }
+        self.open(&options, missing)
+    }
+
+    fn open(&self, options: &Options, missing: Missing) -> Result<Db> {
+        match options.clone().create_if_missing(missing == Missing::Create).open(&self.db) {
+            Err(Error::Invalid { .. }) if missing == Missing::Refuse && self.is_empty() => {
+                Err(Failure::invalid(format!(
+                    "there is no store in {}; correct --db, or make a store with put, import or shell",
+                    self.db.display()
+                )))
+            }
+            opened => Ok(opened?),
+        }
+    }
+
+    /// Whether there is nothing at all where the store should be.
+    fn is_empty(&self) -> bool {
+        std::fs::read_dir(&self.db)
+            .map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |mut entries| entries.next().is_none())
+    }
+
+    fn options(&self) -> Result<Options> {
+        let mut options = Options::default();
+        if let Some(tier) = &self.pm {
+            options = options.medium(tier.medium()?);
+        }
+        if let Some(bytes) = self.memory_budget {
+            options = options.memory_budget_bytes(bytes);
+        }
+        Ok(options)
+    }
+}
+
+/// Reads a whole command line, the program's name first.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command> {
+    CommandLine::try_parse_from(arguments).map(|line| line.command).map_err(|error| fold(&error))
+}
+
+/// One of clap's errors as one of ours, in one line.
+pub fn fold(error: &clap::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return Failure::Help(error.render().to_string()),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            return Failure::usage("a verb is missing; `slmdb --help` lists them");
+        }
+        _ => {}
+    }
+    let rendered = error.render().to_string();
+    let mut parts = Vec::new();
+    for paragraph in rendered.split("\n\n") {
+        let paragraph = paragraph.trim();
+        if paragraph.starts_with("Usage:") || paragraph.starts_with("For more information") || paragraph.is_empty() {
+            continue;
+        }
+        let words: Vec<&str> = paragraph.lines().map(str::trim).collect();
+        parts.push(words.join(" ").trim_start_matches("error: ").to_string());
+    }
+    Failure::usage(format!("{}; see `slmdb --help`, or `slmdb VERB --help`", parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    fn line(arguments: &[&str]) -> String {
+        match parse(arguments.iter().map(OsString::from)) {
+            Ok(command) => format!("{command:?}"),
+            Err(failure) => failure.line(),
+        }
+    }
+
+    #[test]
+    fn clap_finds_no_contradiction() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn wrong_usage_is_one_line() {
+        for arguments in [
+            &["slmdb"][..],
+            &["slmdb", "frobnicate"],
+            &["slmdb", "get", "k"],
+            &["slmdb", "get", "--db", "d"],
+            &["slmdb", "get", "--db", "d", "k", "extra"],
+            &["slmdb", "scan", "--db", "d", "--revrse"],
+            &["slmdb", "scan", "--db", "d", "--limit", "many"],
+            &["slmdb", "put", "--db", "d", "\\q", "v"],
+            &["slmdb", "put", "--db", "d", "k", "\\x1"],
+            &["slmdb", "put", "--db", "d", "--pm", "emulated:", "k", "v"],
+            &["slmdb", "put", "--db", "d", "--memory-budget", "much", "k", "v"],
+            &["slmdb", "import", "--db", "d", "--format", "xml", "-"],
+        ] {
+            let line = line(arguments);
+            assert!(line.starts_with("usage: ") && !line.contains('\n'), "{arguments:?}: {line}");
+            assert!(!line.contains("error:") && !line.contains("Usage:"), "{arguments:?}: {line}");
+        }
+        assert!(line(&["slmdb", "get", "--db", "d"]).contains("<KEY>"));
+        assert!(line(&["slmdb", "scan", "--db", "d", "--revrse"]).contains("--reverse"));
+    }
+
+    #[test]
+    fn keys_may_start_with_a_hyphen() {
+        assert!(line(&["slmdb", "put", "--db", "d", "-5", "--odd"]).starts_with("Put"));
+        assert!(line(&["slmdb", "get", "--db", "d", "--", "--raw"]).starts_with("Get"));
+        assert!(line(&["slmdb", "scan", "--db", "d", "--from", "-a"]).starts_with("Scan"));
+    }
+}

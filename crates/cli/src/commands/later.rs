@@ -1,0 +1,68 @@
+//! Verbs that are planned: known by name, so that they are answered with what is so instead of "unrecognized".
+
+use std::ffi::OsString;
+
+use crate::failure::Failure;
+
+/// Whatever was said to it.
+#[derive(clap::Args, Debug)]
+#[command(disable_help_flag = true)]
+pub struct Arguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+    _rest: Vec<OsString>,
+}
+
+/// A verb of a later version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Later {
+    /// `insert K V`
+    Insert,
+    /// `update K V`
+    Update,
+    /// `repair`
+    Repair,
+    /// `checkpoint DIR`
+    Checkpoint,
+    /// `compact`
+    Compact,
+    /// `bench`
+    Bench,
+    /// `snapshot` in the shell
+    Snapshot,
+    /// `release` in the shell
+    Release,
+}
+
+impl Later {
+    /// The verb of that name, if it is one of these. `snapshot` and `release` are verbs of the shell.
+    pub fn by_name(name: &[u8]) -> Option<Later> {
+        Some(match name {
+            b"insert" => Later::Insert,
+            b"update" => Later::Update,
+            b"repair" => Later::Repair,
+            b"checkpoint" => Later::Checkpoint,
+            b"compact" => Later::Compact,
+            b"bench" => Later::Bench,
+            b"snapshot" => Later::Snapshot,
+            b"release" => Later::Release,
+            _ => return None,
+        })
+    }
+
+    /// What is answered.
+    pub fn failure(self) -> Failure {
+        let (name, instead) = match self {
+            Later::Insert | Later::Update => {
+                let name = if self == Later::Insert { "insert" } else { "update" };
+                (name, "get and put do it where nobody else writes")
+            }
+            Later::Repair => ("repair", "`slmdb export` saves what can still be read; import it into a new store"),
+            Later::Checkpoint => ("checkpoint", "copy the directory of a closed store, or use `slmdb export`"),
+            Later::Compact => ("compact", "`slmdb export` into a new store drops what has been overwritten"),
+            Later::Bench => ("bench", "`slmdb demo` prints this machine's rates"),
+            Later::Snapshot => ("snapshot", "each scan sees one moment without it"),
+            Later::Release => ("release", "there is no snapshot to release"),
+        };
+        Failure::unsupported(format!("`{name}` is not in this version yet; {instead}"))
+    }
+}

@@ -1,0 +1,99 @@
+//! The verbs, one file each.
+
+mod del;
+mod demo;
+mod export;
+mod get;
+mod import;
+mod later;
+mod put;
+mod scan;
+mod shell;
+mod stats;
+mod verify;
+
+pub use export::{ExportOptions, export};
+pub use import::{ImportOptions, import};
+pub use later::Later;
+pub use scan::ScanOptions;
+pub use stats::{StatsOptions, write_stats};
+pub use verify::check;
+
+use crate::failure::{Exit, Result};
+
+/// What a command line asks for.
+#[derive(clap::Subcommand, Debug)]
+pub enum Command {
+    /// Store a value under a key
+    Put(put::Arguments),
+    /// Print the value of a key
+    Get(get::Arguments),
+    /// Delete a key
+    Del(del::Arguments),
+    /// Print the keys of a range and their values, in order
+    Scan(scan::Arguments),
+    /// Read records from a file or a pipe into the store
+    Import(import::Arguments),
+    /// Write all records to a file or a pipe, in key order
+    Export(export::Arguments),
+    /// Print what the store holds, and what it has done
+    Stats(stats::Arguments),
+    /// Read everything, compare it with its checksums and with the index, and print what is damaged
+    Verify(verify::Arguments),
+    /// Read commands from standard input, one a line, and answer each
+    Shell(shell::Arguments),
+    /// Show on this machine, in under a minute, what the store does
+    Demo(demo::Arguments),
+
+    /// Store a value only if the key has none (not in this version yet)
+    #[command(hide = true)]
+    Insert(later::Arguments),
+    /// Store a value only if the key has one (not in this version yet)
+    #[command(hide = true)]
+    Update(later::Arguments),
+    /// Rebuild a lost or damaged fast tier (not in this version yet)
+    #[command(hide = true)]
+    Repair(later::Arguments),
+    /// Make a second store of this one (not in this version yet)
+    #[command(hide = true)]
+    Checkpoint(later::Arguments),
+    /// Merge table files now (not in this version yet)
+    #[command(hide = true)]
+    Compact(later::Arguments),
+    /// Measure this store beside others (not in this version yet)
+    #[command(hide = true)]
+    Bench(later::Arguments),
+
+    /// The process that `demo` kills
+    #[command(hide = true)]
+    DemoWriter(demo::WriterArguments),
+    /// The process that cleans up after a `demo` that was killed itself
+    #[command(hide = true)]
+    DemoSweeper(demo::SweeperArguments),
+}
+
+impl Command {
+    /// Does it.
+    pub fn run(self) -> Result<Exit> {
+        match self {
+            Command::Put(arguments) => put::run(&arguments),
+            Command::Get(arguments) => get::run(&arguments),
+            Command::Del(arguments) => del::run(&arguments),
+            Command::Scan(arguments) => scan::run(&arguments),
+            Command::Import(arguments) => import::run(&arguments),
+            Command::Export(arguments) => export::run(&arguments),
+            Command::Stats(arguments) => stats::run(&arguments),
+            Command::Verify(arguments) => verify::run(&arguments),
+            Command::Shell(arguments) => shell::run(&arguments),
+            Command::Demo(arguments) => demo::run(&arguments),
+            Command::Insert(_) => Err(Later::Insert.failure()),
+            Command::Update(_) => Err(Later::Update.failure()),
+            Command::Repair(_) => Err(Later::Repair.failure()),
+            Command::Checkpoint(_) => Err(Later::Checkpoint.failure()),
+            Command::Compact(_) => Err(Later::Compact.failure()),
+            Command::Bench(_) => Err(Later::Bench.failure()),
+            Command::DemoWriter(arguments) => demo::run_writer(&arguments),
+            Command::DemoSweeper(arguments) => demo::run_sweeper(&arguments),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `scan`: the keys of a range, in order or backwards, with or without their values.
+
+use slmdb::Db;
+
+use crate::arguments::StoreArguments;
+use crate::bytes::Word;
+use crate::failure::{Exit, Result};
+use crate::formats::ExportFormat;
+use crate::output::Output;
+use crate::span::Span;
+
+const AFTER_HELP: &str = "\
+Prints KEY, a tab, VALUE. All limits given hold together. What is printed was there at one and the same moment.
+If something can't be read, the scan ends with a message and exit code 3, never quietly.
+
+Examples:
+  slmdb scan --db fruit
+  slmdb scan --db debs --prefix lib --limit 5 --keys-only
+  slmdb scan --db log --from 2026-11-01 --to 2026-12-01 --reverse --limit 10
+  slmdb scan --db fruit --json | jq .value";
+
+/// What `scan` takes.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
+    options: ScanOptions,
+}
+
+/// Which keys, and how they are printed. The shell's `scan` takes the same.
+#[derive(clap::Args, Debug)]
+pub struct ScanOptions {
+    /// Start at this key; it is included
+    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
+    from: Option<Word>,
+    /// End before this key, also with --reverse; it is not included
+    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
+    to: Option<Word>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
+    prefix: Option<Word>,
+    /// At most so many keys, counted from the end one starts at
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+    /// From the last key to the first
+    #[arg(long)]
+    reverse: bool,
+    /// Print no values (and read none)
+    #[arg(long)]
+    keys_only: bool,
+    /// Print a JSON object a line, as `export --format jsonl` does
+    #[arg(long)]
+    json: bool,
+}
+
+impl ScanOptions {
+    /// Writes the records to `output`, `before` in front of each line.
+    pub fn write(&self, db: &Db, output: &mut Output, before: &[u8]) -> Result<()> {
+        let bytes = |word: &Option<Word>| word.as_ref().map(|word| word.0.clone());
+        let span = Span::new(bytes(&self.from), bytes(&self.to), bytes(&self.prefix));
+        let format = if self.json { ExportFormat::Jsonl } else { ExportFormat::Tsv };
+        let mut line = Vec::new();
+        span.walk(db, self.reverse, self.limit, |cursor| {
+            line.clear();
+            line.extend_from_slice(before);
+            if self.keys_only {
+                format.write_key(&mut line, cursor.key());
+            } else {
+                let value = cursor.value()?;
+                format.write_record(&mut line, cursor.key(), &value);
+            }
+            output.write(&line)
+        })?;
+        Ok(())
+    }
+}
+
+/// Prints the records.
+pub fn run(arguments: &Arguments) -> Result<Exit> {
+    let db = arguments.store.open_for_reading()?;
+    let mut output = Output::standard();
+    let written = arguments.options.write(&db, &mut output, b"");
+    // What was read before a failure is shown; the failure decides how the command ends.
+    let flushed = output.flush();
+    written?;
+    flushed?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,247 @@
+//! `stats`: what a store holds and has done.
+//!
+//! One list of fields makes both forms, so that a number has the same name in the text, in the JSON and in the library.
+
+use serde_json::{Map, Value};
+use slmdb::{Counters, Db, Stats};
+
+use crate::arguments::StoreArguments;
+use crate::failure::{Exit, Result};
+use crate::output::Output;
+use crate::units;
+
+const AFTER_HELP: &str = "\
+`since open` counts from when this process opened the store: all zeros here, telling in the shell.
+
+Examples:
+  slmdb stats --db debs
+  slmdb stats --db debs --json | jq .lifetime.file_bytes_written";
+
+/// What `stats` takes.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
+    options: StatsOptions,
+}
+
+/// How they are printed. The shell's `stats` takes the same.
+#[derive(clap::Args, Debug)]
+pub struct StatsOptions {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// A number and what it counts.
+enum Amount {
+    Word(&'static str),
+    Count(u64),
+    Bytes(u64),
+    BytesPerKey(f64),
+    Microseconds(u64),
+}
+
+impl Amount {
+    /// The exact number.
+    fn number(&self) -> String {
+        match *self {
+            Amount::Word(word) => word.to_string(),
+            Amount::Count(number) | Amount::Bytes(number) | Amount::Microseconds(number) => units::count(number),
+            Amount::BytesPerKey(bytes) => format!("{bytes:.1}"),
+        }
+    }
+
+    /// The same in a unit that is easier to grasp; nothing where the number is small.
+    fn rounded(&self) -> String {
+        match *self {
+            Amount::Bytes(bytes) if bytes >= 1024 => format!("({})", units::bytes(bytes)),
+            Amount::Microseconds(us) if us >= 1_000_000 => format!("({:.1} s)", us as f64 / 1e6),
+            _ => String::new(),
+        }
+    }
+
+    fn json(&self) -> Value {
+        match *self {
+            Amount::Word(word) => Value::from(word),
+            Amount::Count(number) | Amount::Bytes(number) | Amount::Microseconds(number) => Value::from(number),
+            Amount::BytesPerKey(bytes) => Value::from(bytes),
+        }
+    }
+}
+
+type Field = (&'static str, Amount);
+
+/// What the store holds, in groups. The groups are the text's; the JSON has the fields side by side.
+fn groups(stats: &Stats) -> [(&'static str, Vec<Field>); 4] {
+    use Amount::{Bytes, BytesPerKey, Count, Word};
+    [
+        (
+            "store",
+            vec![
+                ("format_version", Count(u64::from(stats.format_version))),
+                ("medium", Word(stats.medium)),
+                ("last_sequence_number", Count(stats.last_sequence_number)),
+                ("memory_bytes", Bytes(stats.memory_bytes)),
+                ("block_cache_bytes", Bytes(stats.block_cache_bytes)),
+                ("open_cursors", Count(stats.open_cursors)),
+                ("replaced_records_kept", Count(stats.replaced_records_kept)),
+            ],
+        ),
+        (
+            "MemTables",
+            vec![
+                ("memtable_entries", Count(stats.memtable_entries)),
+                ("memtable_bytes", Bytes(stats.memtable_bytes)),
+                ("immutable_memtables", Count(stats.immutable_memtables)),
+            ],
+        ),
+        (
+            "table files",
+            vec![
+                ("table_files", Count(stats.table_files)),
+                ("table_bytes", Bytes(stats.table_bytes)),
+                ("live_bytes", Bytes(stats.live_bytes)),
+            ],
+        ),
+        (
+            "index, in the fast tier",
+            vec![
+                ("index_keys", Count(stats.index_keys)),
+                ("index_height", Count(u64::from(stats.index_height))),
+                ("fast_tier_bytes", Bytes(stats.fast_tier_bytes)),
+                ("fast_tier_node_bytes", Bytes(stats.fast_tier_node_bytes)),
+                ("fast_tier_key_segment_bytes", Bytes(stats.fast_tier_key_segment_bytes)),
+                ("fast_tier_index_bytes_per_key", BytesPerKey(stats.fast_tier_index_bytes_per_key)),
+            ],
+        ),
+    ]
+}
+
+/// What the store has done.
+fn counters(counters: &Counters) -> Vec<Field> {
+    use Amount::{Bytes, Count, Microseconds};
+    vec![
+        ("user_bytes_put", Bytes(counters.user_bytes_put)),
+        ("file_bytes_written", Bytes(counters.file_bytes_written)),
+        ("persists", Count(counters.persists)),
+        ("lines_flushed", Count(counters.lines_flushed)),
+        ("media_bytes", Bytes(counters.media_bytes)),
+        ("flushes", Count(counters.flushes)),
+        ("compactions", Count(counters.compactions)),
+        ("compaction_bytes_read", Bytes(counters.compaction_bytes_read)),
+        ("compaction_bytes_written", Bytes(counters.compaction_bytes_written)),
+        ("delay_us", Microseconds(counters.delay_us)),
+    ]
+}
+
+/// Writes the numbers to `output`, `before` in front of each line.
+pub fn write_stats(options: &StatsOptions, db: &Db, output: &mut Output, before: &str) -> Result<()> {
+    let stats = db.stats();
+    if options.json {
+        output.line(&format!("{before}{}", json(&stats)))?;
+    } else {
+        for line in text(&stats) {
+            output.line(&format!("{before}{line}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn json(stats: &Stats) -> Value {
+    let object = |fields: Vec<Field>| -> Map<String, Value> {
+        fields.into_iter().map(|(name, amount)| (name.to_string(), amount.json())).collect()
+    };
+    let mut all: Map<String, Value> = groups(stats).into_iter().flat_map(|(_, fields)| object(fields)).collect();
+    all.insert("since_open".to_string(), Value::Object(object(counters(&stats.since_open))));
+    all.insert("lifetime".to_string(), Value::Object(object(counters(&stats.lifetime))));
+    Value::Object(all)
+}
+
+/// The same as lines: a group's name, then its fields, numbers to the right.
+fn text(stats: &Stats) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (group, fields) in groups(stats) {
+        lines.push(group.to_string());
+        for (name, amount) in fields {
+            lines.push(line(name, &[&amount.number()], &amount.rounded()));
+        }
+        lines.push(String::new());
+    }
+    lines.push(line("", &["since open", "lifetime"], "").replacen("  ", "done", 1).trim_end().to_string());
+    for ((name, since_open), (_, lifetime)) in counters(&stats.since_open).into_iter().zip(counters(&stats.lifetime)) {
+        lines.push(line(name, &[&since_open.number(), &lifetime.number()], &lifetime.rounded()));
+    }
+    lines
+}
+
+fn line(name: &str, numbers: &[&str], rounded: &str) -> String {
+    let mut line = format!("  {:<30}", name.replace('_', " "));
+    for number in numbers {
+        line.push_str(&format!(" {number:>18}"));
+    }
+    line.push_str("  ");
+    line.push_str(rounded);
+    line.trim_end().to_string()
+}
+
+/// Prints the numbers.
+pub fn run(arguments: &Arguments) -> Result<Exit> {
+    let db = arguments.store.open_for_reading()?;
+    let mut output = Output::standard();
+    write_stats(&arguments.options, &db, &mut output, "")?;
+    output.flush()?;
+    Ok(Exit::Done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stable_fields_are_there() {
+        let json = json(&Stats::default());
+        for field in [
+            "format_version",
+            "medium",
+            "index_keys",
+            "memtable_entries",
+            "memtable_bytes",
+            "table_files",
+            "table_bytes",
+            "live_bytes",
+            "fast_tier_bytes",
+            "fast_tier_index_bytes_per_key",
+            "memory_bytes",
+            "last_sequence_number",
+        ] {
+            assert!(json.get(field).is_some(), "{field}");
+        }
+        for object in ["since_open", "lifetime"] {
+            for field in [
+                "user_bytes_put",
+                "file_bytes_written",
+                "persists",
+                "lines_flushed",
+                "media_bytes",
+                "flushes",
+                "compactions",
+                "compaction_bytes_read",
+                "compaction_bytes_written",
+                "delay_us",
+            ] {
+                assert!(json[object][field].is_u64(), "{object}.{field}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_number_shows_its_unit_beside_it() {
+        let shown = |amount: Amount| (amount.number(), amount.rounded());
+        assert_eq!(shown(Amount::Bytes(512)), ("512".to_string(), String::new()));
+        assert_eq!(shown(Amount::Bytes(1_572_864)), ("1,572,864".to_string(), "(1.5 MiB)".to_string()));
+        assert_eq!(shown(Amount::Microseconds(2_500_000)), ("2,500,000".to_string(), "(2.5 s)".to_string()));
+    }
+}

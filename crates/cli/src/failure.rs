@@ -1,0 +1,154 @@
+//! How a command ends: [`Exit`] when it did what it was asked, [`Failure`] when it could not.
+//!
+//! A failure is one line on standard error, `slmdb: KIND: what happened [FILE@OFFSET]: cause; what to do`, and an exit
+//! code by which scripts can tell a wrong question (2) from a store that could not answer (3). A reader that has gone
+//! away (`slmdb scan … | head`) is no failure: the command ends quietly.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+
+use slmdb::{Error, ErrorKind};
+
+use crate::output;
+
+/// A result that failed, or a command's outcome.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
+/// How a command ended that did what it was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// Done: 0.
+    Done,
+    /// The answer is no: `get` of a missing key, `verify` that found damage. 1.
+    No,
+    /// The shell's end: the highest code of its answers.
+    Answered(u8),
+}
+
+impl Exit {
+    /// The process's exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Exit::Done => 0,
+            Exit::No => 1,
+            Exit::Answered(code) => code,
+        }
+    }
+}
+
+/// Why a command could not do what it was asked to do.
+#[derive(Debug)]
+pub enum Failure {
+    /// Whoever read the output has gone away. Ends quietly, with 0.
+    ClosedPipe,
+    /// `--help` or `--version`: not a failure, but the end of parsing. Text for standard output.
+    Help(String),
+    /// The command line does not say something that can be done: what is wrong, and what to do.
+    Usage(String),
+    /// The store failed.
+    Store(Error),
+    /// The command itself found something wrong: the kind, and a text that ends in what to do.
+    Told(ErrorKind, String),
+}
+
+impl Failure {
+    /// A wrong command line. `what` ends in what to do about it.
+    pub fn usage(what: impl Into<String>) -> Failure {
+        Failure::Usage(what.into())
+    }
+
+    /// Input or state that can't be worked with. `what` ends in what to do about it.
+    pub fn invalid(what: impl Into<String>) -> Failure {
+        Failure::Told(ErrorKind::Invalid, what.into())
+    }
+
+    /// Something this version can't do. `what` ends in what to do about it.
+    pub fn unsupported(what: impl Into<String>) -> Failure {
+        Failure::Told(ErrorKind::Unsupported, what.into())
+    }
+
+    /// The operating system failed on `path`.
+    pub fn io(operation: &'static str, path: impl AsRef<Path>, source: io::Error) -> Failure {
+        Failure::Store(Error::io(operation, path, source))
+    }
+
+    /// The exit code it stands for.
+    pub fn code(&self) -> u8 {
+        match self {
+            Failure::ClosedPipe | Failure::Help(_) => 0,
+            Failure::Usage(_) => 2,
+            Failure::Store(_) | Failure::Told(..) => 3,
+        }
+    }
+
+    /// `KIND: what happened: cause; what to do`, in one line. Empty when there is nothing to say.
+    pub fn line(&self) -> String {
+        let text = match self {
+            Failure::ClosedPipe | Failure::Help(_) => String::new(),
+            Failure::Usage(what) => format!("usage: {what}"),
+            Failure::Store(error) => format!("{}: {error}; {}", error.kind().name(), error.advice()),
+            Failure::Told(kind, what) => format!("{}: {what}", kind.name()),
+        };
+        one_line(&text)
+    }
+
+    /// Tells people about it and gives the process's exit code.
+    pub fn report(self) -> u8 {
+        match &self {
+            Failure::ClosedPipe => 0,
+            Failure::Help(text) => match output::print(text) {
+                Ok(()) => 0,
+                Err(failure) => failure.report(),
+            },
+            _ => {
+                output::tell(&format!("slmdb: {}", self.line()));
+                self.code()
+            }
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+/// `text` with control characters escaped, so that a file name with a line feed in it can't make two lines of one.
+pub fn one_line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            // What is left of the control characters is below 0x20, 0x7f, or from 0x80 to 0x9f.
+            control if control.is_control() => {
+                let _ = write!(line, "\\u{{{:x}}}", u32::from(control));
+            }
+            plain => line.push(plain),
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_tell_a_wrong_question_from_a_failure() {
+        assert_eq!(Failure::ClosedPipe.code(), 0);
+        assert_eq!(Failure::usage("x").code(), 2);
+        assert_eq!(Failure::invalid("x").code(), 3);
+        assert_eq!(Failure::from(Error::invalid("x")).code(), 3);
+    }
+
+    #[test]
+    fn a_failure_is_one_line_whatever_is_in_it() {
+        let failure = Failure::from(Error::corruption("a\nb", 7, "wrong\tchecksum\u{7f}"));
+        assert!(failure.line().starts_with("corruption: wrong\\tchecksum\\u{7f} [a\\nb@7]; "), "{}", failure.line());
+        assert!(!failure.line().contains('\n'));
+    }
+}

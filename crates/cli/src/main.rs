@@ -1,0 +1,35 @@
+//! The `slmdb` command: a store of slmdb from the command line.
+//!
+//! To be read in this order: [`arguments`] (what every verb takes) and [`failure`] (how a verb ends badly); [`bytes`]
+//! (how keys and values are written); then [`commands`], one short file a verb. Behind them stand [`formats`] (what
+//! `import` reads and `export` writes), [`span`] (a range of keys, walked either way), [`shell`] and [`demo`].
+//!
+//! What scripts may rely on (exit codes, the one line of a failure, the escapes, the shell's answers) is a contract;
+//! where it left a choice, the verb's `--help` says what was chosen.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod bytes;
+mod commands;
+mod demo;
+mod failure;
+mod formats;
+mod output;
+mod pm;
+mod progress;
+mod shell;
+mod span;
+mod units;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let code = match arguments::parse(std::env::args_os()) {
+        Ok(command) => match command.run() {
+            Ok(exit) => exit.code(),
+            Err(failure) => failure.report(),
+        },
+        Err(failure) => failure.report(),
+    };
+    ExitCode::from(code)
+}

@@ -1,0 +1,82 @@
+//! What stands between [`slmdb`'s interface](https://docs.rs/slmdb) and the media: the engines.
+//!
+//! An engine joins the layers below it (the pool and its structures, table files, the MANIFEST) to one ordered map that
+//! is durable. [`slm`] is SLM-DB (Kaiyrakhmet et al., FAST '19). [`Engine`] is the whole of what the interface above
+//! asks of one; it is as small as `slm` needs, so that the next engine can stand behind it without pretending.
+//!
+//! Nothing here knows a system call or a cache line: files come from [`slmdb_env`], the fast tier from [`slmdb_pmem`].
+#![forbid(unsafe_code)]
+
+mod batch;
+mod options;
+pub mod slm;
+mod stats;
+mod verify_report;
+
+pub use batch::WriteBatch;
+pub use options::{Medium, Options};
+pub use slmdb_env::{Error, ErrorKind, Result};
+pub use slmdb_structures::memtable::{MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
+pub use slmdb_table::{Compression, Slice};
+pub use stats::{Counters, Stats};
+pub use verify_report::{VerifyProgress, VerifyReport};
+
+use std::path::Path;
+use std::sync::Arc;
+
+/// The version of everything this build writes to a directory or a pool.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// One ordered map from byte strings to byte strings, durable as its medium promises.
+///
+/// All methods may be called from any number of threads at once.
+pub trait Engine: Send + Sync {
+    /// Applies a batch: wholly or not at all, whatever happens. When it returns, every later read sees it and no kill
+    /// of the process takes it back; with `sync`, no power cut does either.
+    fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()>;
+    /// The newest value of `key`.
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
+    /// Whether `key` has a value; reads no table file.
+    fn contains_key(&self, key: &[u8]) -> Result<bool>;
+    /// A cursor over the map as it is now, however long it lives.
+    fn cursor(&self) -> Result<Box<dyn EngineCursor>>;
+    /// Makes everything acknowledged so far outlive a power cut.
+    fn sync(&self) -> Result<()>;
+    /// Brings everything acknowledged so far into table files.
+    fn flush(&self) -> Result<()>;
+    /// What the store holds and has done.
+    fn stats(&self) -> Stats;
+    /// Checks everything there is against everything else.
+    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport>;
+    /// Ends the background work and seals the store, so that the next open can verify every byte. The engine refuses
+    /// writes afterwards. Calling it again does nothing.
+    fn close(&self) -> Result<()>;
+}
+
+/// A position in an [`Engine`]'s map at one moment. It is on an entry, or (not [`EngineCursor::valid`]) on none.
+pub trait EngineCursor: Send {
+    /// To the first entry whose key is at or after `key`.
+    fn seek(&mut self, key: &[u8]) -> Result<()>;
+    /// To the last entry whose key is before `key`.
+    fn seek_before(&mut self, key: &[u8]) -> Result<()>;
+    /// To the first entry.
+    fn seek_first(&mut self) -> Result<()>;
+    /// To the last entry.
+    fn seek_last(&mut self) -> Result<()>;
+    /// To the next entry in key order. REQUIRES: valid (else nothing happens).
+    fn next(&mut self) -> Result<()>;
+    /// To the previous entry in key order. REQUIRES: valid (else nothing happens).
+    fn prev(&mut self) -> Result<()>;
+    /// Whether the cursor is on an entry.
+    fn valid(&self) -> bool;
+    /// The key it is on; empty when it is on none.
+    fn key(&self) -> &[u8];
+    /// The value it is on: a block is read only now. [`Error::Invalid`] when it is on none.
+    fn value(&mut self) -> Result<Slice>;
+}
+
+/// Opens the store in `directory` with the engine that made it (or, when it is created, the one `options` name: today
+/// there is `slm` alone).
+pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    slm::open(options, directory)
+}

@@ -1,0 +1,105 @@
+//! [`Options`]: what an engine is opened with. (What each means to a user, and when to change it, is told where users
+//! set it: `slmdb::Options`.)
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use slmdb_env::{Env, Error, OsEnv, Result};
+use slmdb_table::Compression;
+
+/// Where the fast tier is: MemTables, index and key segments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Medium {
+    /// Plain memory; MemTables are files of the store's directory, mapped. The default: needs nothing.
+    /// A returned put survives a kill of the process, and with `sync` a power cut.
+    Dram,
+    /// An imitation of persistent memory: a file (on tmpfs, or any other file system), mapped. A returned put survives
+    /// a kill of the process; about power cuts nothing is promised.
+    Emulated {
+        /// The pool file itself; made together with the store.
+        path: PathBuf,
+    },
+}
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Whether a missing store is made.
+    pub create_if_missing: bool,
+    /// Whether an existing store is an error.
+    pub error_if_exists: bool,
+    /// Open for reading alone; no byte of the store changes.
+    pub read_only: bool,
+    /// The fast tier; `None`: an existing store's own, `Dram` for a new one.
+    pub medium: Option<Medium>,
+    /// Size of a MemTable's arena, in bytes.
+    pub memtable_bytes: u64,
+    /// How many Immutable MemTables may queue before writers wait.
+    pub immutable_memtables_max: usize,
+    /// Memory for cached blocks, in bytes.
+    pub memory_budget_bytes: u64,
+    /// Target size of a table file's blocks before compression, in bytes.
+    pub block_bytes: usize,
+    /// Entries between two keys that are stored whole in a block.
+    pub restart_interval: usize,
+    /// Compression of blocks.
+    pub compression: Compression,
+    /// Size of a B+-tree node, in bytes.
+    pub node_bytes: u32,
+    /// First size of the pool, in bytes.
+    pub pool_initial_bytes: u64,
+    /// By how much the pool grows at a time, in bytes.
+    pub pool_growth_bytes: u64,
+    /// The most the pool may grow to, in bytes.
+    pub pool_maximum_bytes: u64,
+    /// How many table files are held open at once.
+    pub open_tables_max: usize,
+    /// The environment that every file operation goes through.
+    pub env: Arc<dyn Env>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            create_if_missing: true,
+            error_if_exists: false,
+            read_only: false,
+            medium: None,
+            memtable_bytes: 64 << 20,
+            immutable_memtables_max: 2,
+            memory_budget_bytes: 256 << 20,
+            block_bytes: 4096,
+            restart_interval: 16,
+            compression: Compression::Lz4,
+            node_bytes: 512,
+            pool_initial_bytes: 16 << 20,
+            pool_growth_bytes: 64 << 20,
+            pool_maximum_bytes: 1 << 40,
+            open_tables_max: 500,
+            env: Arc::new(OsEnv::new()),
+        }
+    }
+}
+
+impl Options {
+    /// Checks what can be checked before anything is touched.
+    pub(crate) fn check(&self) -> Result<()> {
+        let complaint = if self.memtable_bytes < 4096 {
+            "memtable_bytes must be at least 4096"
+        } else if self.immutable_memtables_max == 0 {
+            "immutable_memtables_max must be at least 1"
+        } else if self.block_bytes < 64 || self.block_bytes > 16 << 20 {
+            "block_bytes must be from 64 bytes to 16 MiB"
+        } else if self.restart_interval == 0 {
+            "restart_interval must be at least 1"
+        } else if !self.node_bytes.is_power_of_two() || !(256..=4096).contains(&self.node_bytes) {
+            "node_bytes must be a power of two from 256 to 4096"
+        } else if self.open_tables_max == 0 {
+            "open_tables_max must be at least 1"
+        } else {
+            return Ok(());
+        };
+        Err(Error::invalid(complaint))
+    }
+}

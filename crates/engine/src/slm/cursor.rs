@@ -1,0 +1,220 @@
+//! Cursors: the whole store in key order, forwards and backwards, as it was at one moment (paper, section 4 «Range
+//! query»; design.md sections 10 and 11).
+//!
+//! A cursor merges the MemTables of its moment, which it keeps alive, with the index, which moves on; what the index no
+//! longer holds for it is in the map of replaced records ([`super::snapshots`]). Every source gives at most one version a
+//! key, the newest that the moment covers; among sources the highest sequence number wins, and a delete hides the key.
+//! Blocks are read when a value is asked for, not before.
+//!
+//! Taking the moment: the cursor registers, which tells it what is published, and takes the list of MemTables; if the list
+//! has changed meanwhile it starts over. So everything up to its moment is in the list it holds, or was in the index
+//! before it registered.
+
+use std::sync::Arc;
+
+use slmdb_env::{Error, Result};
+use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
+use slmdb_table::{Block, Slice};
+
+use super::index_source::IndexSource;
+use super::memtable_source::MemTableSource;
+use super::snapshots::Location;
+use super::store::Store;
+use crate::EngineCursor;
+
+/// See [`EngineCursor`].
+pub(crate) struct Cursor<M: Medium + Clone> {
+    store: Arc<Store<M>>,
+    moment: u64,
+    memtables: Vec<MemTableSource<M>>,
+    index: IndexSource,
+    heading: Heading,
+    /// The key the cursor is on, and where its value is; `None`: it is on none.
+    at: Option<At>,
+    key: Vec<u8>,
+    /// The block that the last value came from: neighbours often share one.
+    block: Option<(u32, u32, Block)>,
+}
+
+/// Which way the sources stand: at the cursor's key or beyond it, in this direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heading {
+    Forward,
+    Backward,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum At {
+    MemTable(usize),
+    Index(Location),
+}
+
+impl<M: Medium + Clone> Cursor<M> {
+    /// A cursor on no entry, at the present moment.
+    pub(crate) fn new(store: Arc<Store<M>>) -> Cursor<M> {
+        let (moment, memtables) = loop {
+            let before = store.view.load_full();
+            let moment = store.snapshots.register(|| store.publication.published());
+            let after = store.view.load_full();
+            if Arc::ptr_eq(&before, &after) {
+                break (moment, before.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect());
+            }
+            store.snapshots.release(moment);
+        };
+        let index = IndexSource::new(moment);
+        Cursor { store, moment, memtables, index, heading: Heading::Forward, at: None, key: Vec::new(), block: None }
+    }
+
+    /// With all sources at or after the wanted place: stops at the smallest key that is not deleted.
+    fn settle_forward(&mut self) -> Result<()> {
+        self.heading = Heading::Forward;
+        while !self.settle_on(|candidate, best| candidate < best) {
+            self.step_sources_forward()?;
+        }
+        Ok(())
+    }
+
+    /// With all sources before the wanted place: stops at the largest key that is not deleted.
+    fn settle_backward(&mut self) -> Result<()> {
+        self.heading = Heading::Backward;
+        while !self.settle_on(|candidate, best| candidate > best) {
+            self.step_sources_backward()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the first of the sources' keys, in the order of `precedes`, the cursor's, unless it is deleted (then:
+    /// `false`). If no source has one left, the cursor is on none.
+    fn settle_on(&mut self, precedes: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+        self.at = None;
+        let mut best = self.index.key();
+        for source in self.memtables.iter().filter(|source| source.valid()) {
+            if best.is_none_or(|best| precedes(source.key(), best)) {
+                best = Some(source.key());
+            }
+        }
+        self.key.clear();
+        let Some(best) = best else { return true };
+        self.key.extend_from_slice(best);
+
+        let mut newest = 0;
+        let mut deleted = false;
+        if let Some(location) = self.index.location().filter(|_| self.index.key() == Some(&self.key)) {
+            (newest, self.at) = (location.sequence, Some(At::Index(location)));
+        }
+        for (number, source) in self.memtables.iter().enumerate() {
+            if source.valid() && source.key() == self.key && source.sequence() >= newest {
+                newest = source.sequence();
+                deleted = source.kind() == EntryKind::Delete;
+                self.at = Some(At::MemTable(number));
+            }
+        }
+        if deleted {
+            self.at = None;
+        }
+        !deleted
+    }
+
+    /// Moves every source that stands on the cursor's key past it.
+    fn step_sources_forward(&mut self) -> Result<()> {
+        for source in &mut self.memtables {
+            if source.valid() && source.key() == self.key {
+                source.next();
+            }
+        }
+        if self.index.key() == Some(&self.key) { self.index.next(&self.store) } else { Ok(()) }
+    }
+
+    fn step_sources_backward(&mut self) -> Result<()> {
+        for source in &mut self.memtables {
+            if source.valid() && source.key() == self.key {
+                source.prev();
+            }
+        }
+        if self.index.key() == Some(&self.key) { self.index.prev(&self.store) } else { Ok(()) }
+    }
+}
+
+impl<M: Medium + Clone> EngineCursor for Cursor<M> {
+    fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.memtables.iter_mut().for_each(|source| source.seek(key));
+        self.index.seek(&self.store, key)?;
+        self.settle_forward()
+    }
+
+    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.memtables.iter_mut().for_each(|source| source.seek_before(key));
+        self.index.seek_before(&self.store, key)?;
+        self.settle_backward()
+    }
+
+    fn seek_first(&mut self) -> Result<()> {
+        self.memtables.iter_mut().for_each(MemTableSource::seek_first);
+        self.index.seek(&self.store, b"")?;
+        self.settle_forward()
+    }
+
+    fn seek_last(&mut self) -> Result<()> {
+        self.memtables.iter_mut().for_each(MemTableSource::seek_last);
+        self.index.seek_last(&self.store)?;
+        self.settle_backward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        if self.at.is_none() {
+            return Ok(());
+        }
+        if self.heading == Heading::Backward {
+            let key = self.key.clone();
+            self.memtables.iter_mut().for_each(|source| source.seek(&key));
+            self.index.seek(&self.store, &key)?;
+        }
+        self.step_sources_forward()?;
+        self.settle_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        if self.at.is_none() {
+            return Ok(());
+        }
+        if self.heading == Heading::Forward {
+            let key = self.key.clone();
+            return self.seek_before(&key);
+        }
+        self.step_sources_backward()?;
+        self.settle_backward()
+    }
+
+    fn valid(&self) -> bool {
+        self.at.is_some()
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.key
+    }
+
+    fn value(&mut self) -> Result<Slice> {
+        match self.at {
+            None => Err(Error::invalid("the cursor is on no entry")),
+            Some(At::MemTable(number)) => Ok(Slice::from(self.memtables[number].value())),
+            Some(At::Index(location)) => {
+                let wanted = (location.file, location.place.offset);
+                let at_hand = self.block.as_ref().filter(|(file, offset, _)| (*file, *offset) == wanted);
+                let block = match at_hand {
+                    Some((_, _, block)) => block.clone(),
+                    None => self.store.tables.block(location.file, location.place)?,
+                };
+                let value = self.store.tables.value_in(&block, &self.key, location);
+                self.block = Some((wanted.0, wanted.1, block));
+                value
+            }
+        }
+    }
+}
+
+impl<M: Medium + Clone> Drop for Cursor<M> {
+    fn drop(&mut self) {
+        self.store.snapshots.release(self.moment);
+    }
+}

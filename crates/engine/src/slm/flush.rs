@@ -1,0 +1,287 @@
+//! Flush: an Immutable MemTable becomes a table file (paper, section 3.2 «Building a B+-tree»; design.md section 8).
+//!
+//! Two threads, as in the paper. The *file thread* writes the newest version of every key to a table file, syncs it and its
+//! directory, and builds the key segment. The *index thread* takes finished files from a queue and swings the index's
+//! words to the new records; meanwhile the file thread writes the next MemTable's file. A MANIFEST record commits the job.
+//!
+//! Order is what keeps this right: jobs are indexed, committed and retired strictly in MemTable order, else an older put
+//! would undo a newer delete. The index is swung only when the table file is durable, so a reader may trust it. The
+//! MemTable leaves the readers' list only after the commit: at every moment each entry is found in one place at least.
+//!
+//! A flush that finds the disk full waits and tries again: what was accepted stays in its arena. Any other failure
+//! stops all writing, and the next opening recovers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender};
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{Edit, FileRecord};
+use slmdb_pmem::{Medium, Pool};
+use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment};
+use slmdb_structures::memtable::MemTable;
+use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
+
+use super::job::{Job, Phase, Slot};
+use super::snapshots::{Location, Snapshots};
+use super::store::{Immutable, Store, View};
+use super::{locked, names};
+
+/// A MemTable with its table file and key segment, ready to be indexed.
+pub(crate) struct Built<M: Medium> {
+    immutable: Immutable<M>,
+    /// `None`: there was nothing in it.
+    file: Option<BuiltFile>,
+}
+
+struct BuiltFile {
+    number: u32,
+    record: FileRecord,
+    segment: Segment,
+    slot: Option<Slot>,
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// The file thread.
+    pub(crate) fn run_file_thread(&self, finished: SyncSender<Built<M>>) {
+        while let Some(immutable) = self.next_immutable() {
+            self.publication.wait_for(immutable.last_sequence);
+            let file = match self.when_there_is_space(|| self.build(&immutable)) {
+                Ok(file) => file,
+                // The store closes. Everything is in the arenas, and stays there for the next opening.
+                Err(Error::Full { .. }) => return,
+                Err(error) => return self.fail(error),
+            };
+            if finished.send(Built { immutable, file }).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The oldest MemTable that waits for its flush; `None` when the store closes and none is left, or has failed.
+    fn next_immutable(&self) -> Option<Immutable<M>> {
+        let mut traffic = locked(&self.traffic);
+        loop {
+            if self.has_failed() {
+                return None;
+            }
+            if let Some(immutable) = traffic.queue.pop_front() {
+                return Some(immutable);
+            }
+            if traffic.closing {
+                return None;
+            }
+            traffic = Self::wait(&self.work, traffic);
+        }
+    }
+
+    /// Writes the table file and the key segment of a MemTable; both are durable on return. Until then nothing refers to
+    /// them, and a failure leaves nothing behind but what the next opening removes.
+    fn build(&self, immutable: &Immutable<M>) -> Result<Option<BuiltFile>> {
+        let memtable = &*immutable.memtable;
+        if memtable.entries() == 0 {
+            return Ok(None);
+        }
+        let number = self.next_file_number.load(Ordering::Acquire);
+        let mut job = Job {
+            phase: Phase::Building,
+            generation: memtable.generation(),
+            file: number,
+            last_sequence: immutable.last_sequence,
+            order: immutable.last_sequence,
+        };
+        let slot = if M::PERSISTENT { Some(self.jobs.record(&self.pool, &job)?) } else { None };
+        let built = self.build_file(memtable, number).and_then(|finished| {
+            let segment = segment_of(&self.pool, number, &finished.keys)?;
+            Ok((finished, segment))
+        });
+        let (finished, segment) = match built {
+            Ok(built) => built,
+            Err(error) => {
+                if matches!(error, Error::Full { .. }) {
+                    let path = names::table(&self.directory, number);
+                    if self.env.exists(&path)? {
+                        self.env.remove_file(&path)?;
+                    }
+                    slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;
+                }
+                return Err(error);
+            }
+        };
+        self.next_file_number.store(number + 1, Ordering::Release);
+        if let Some(slot) = &slot {
+            job.phase = Phase::Indexing;
+            self.jobs.advance(&self.pool, slot, &job)?;
+        }
+        Ok(Some(BuiltFile { number, record: file_record(&finished.properties, finished.length_bytes), segment, slot }))
+    }
+
+    fn build_file(&self, memtable: &MemTable<M>, number: u32) -> Result<FinishedTable> {
+        if number == u32::MAX {
+            return Err(Error::Unsupported { what: "a store has numbers for 4 billion table files".into(), file: None });
+        }
+        let path = names::table(&self.directory, number);
+        let mut builder = TableBuilder::new(&*self.env, &path, number, self.uuid, table_options(&self.options))?;
+        for entry in memtable.newest_entries() {
+            builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;
+        }
+        let finished = builder.finish()?;
+        self.env.sync_directory(&self.directory)?;
+        self.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+        Ok(finished)
+    }
+
+    /// The index thread.
+    pub(crate) fn run_index_thread(&self, finished: Receiver<Built<M>>) {
+        for built in finished {
+            match self.index_and_commit(built) {
+                Ok(()) => {}
+                // The store closes; the next opening carries the job on.
+                Err(Error::Full { .. }) => return,
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    fn index_and_commit(&self, built: Built<M>) -> Result<()> {
+        let agreement = locked(&self.indexing);
+        let Built { immutable: Immutable { memtable, last_sequence }, file } = built;
+        let mut edit = Edit {
+            arenas_removed: vec![memtable.generation()],
+            flushed_through: Some(last_sequence),
+            ..Edit::default()
+        };
+        let mut slot = None;
+        if let Some(file) = file {
+            let live_changes = self
+                .when_there_is_space(|| swing(&self.tree, &self.pool, &file.segment, Some(&self.snapshots)))?;
+            edit.live_changes = live_changes.into_iter().collect();
+            edit.next_file_number = Some(file.number + 1);
+            edit.files_added = vec![(file.number, file.record)];
+            slot = file.slot;
+        }
+        self.when_there_is_space(|| self.commit(|state| Ok(Edit { job: state.last_job + 1, ..edit.clone() })))?;
+        drop(agreement);
+        if let Some(slot) = slot {
+            self.jobs.clear(&self.pool, slot)?;
+        }
+        self.counted.flushes.fetch_add(1, Ordering::Relaxed);
+        self.retire(memtable, last_sequence)
+    }
+
+    /// Takes a flushed MemTable from the readers' list.
+    fn retire(&self, memtable: Arc<MemTable<M>>, last_sequence: u64) -> Result<()> {
+        let mut traffic = locked(&self.traffic);
+        let view = self.view.load_full();
+        let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
+        self.view.store(Arc::new(View { memtables: rest }));
+        drop(view);
+        traffic.immutables -= 1;
+        self.flushed_through.store(last_sequence, Ordering::Release);
+        self.group_sync.advance(last_sequence);
+        self.room.notify_all();
+        drop(traffic);
+        self.arenas.retire(memtable)
+    }
+}
+
+/// Swings the index to the records of a segment, in key order: what is older is replaced, a delete removes. Returns how
+/// the live counts of other files change. Doing it again after a crash in the middle does only what is missing: a record
+/// that the index points to already stays, and the number of the file it replaced is in the record.
+pub(crate) fn swing<M: Medium>(
+    tree: &Tree<M>,
+    pool: &Pool<M>,
+    segment: &Segment,
+    snapshots: Option<&Snapshots>,
+) -> Result<BTreeMap<u32, i64>> {
+    let guard = crossbeam_epoch::pin();
+    let records: Vec<KeyRecord<'_>> = segment.records(pool, &guard).collect::<Result<_>>()?;
+    tree.update_sorted(records.iter().map(|record| record.key()), |index, current| {
+        let record = &records[index];
+        if let Some(current) = current {
+            if current.offset() == record.offset() || current.sequence() >= record.sequence() {
+                return Ok(Decision::Keep);
+            }
+            if let Some(snapshots) = snapshots {
+                snapshots.note_replaced(record.key(), location(&current), record.sequence());
+            }
+            set_replaced_file(pool, record.offset(), current.file())?;
+        }
+        Ok(match record.kind() {
+            EntryKind::Put => Decision::Put(record.offset()),
+            EntryKind::Delete => Decision::Remove,
+        })
+    })?;
+    let mut live_changes = BTreeMap::new();
+    for record in &records {
+        if record.replaced_file() != 0 {
+            *live_changes.entry(record.replaced_file()).or_insert(0) -= 1;
+        }
+    }
+    Ok(live_changes)
+}
+
+/// The key segment of a finished table file.
+pub(crate) fn segment_of<M: Medium>(pool: &Arc<Pool<M>>, number: u32, keys: &KeySection) -> Result<Segment> {
+    let mut entries = Vec::with_capacity(keys.len() as usize);
+    let mut key_bytes = Vec::new();
+    for entry in keys.entries() {
+        let entry = entry?;
+        let start = key_bytes.len();
+        key_bytes.extend_from_slice(entry.key);
+        entries.push((start..key_bytes.len(), entry.sequence, entry.kind, entry.place));
+    }
+    let entries = entries.iter().map(|(key, sequence, kind, place)| SegmentEntry {
+        key: &key_bytes[key.clone()],
+        sequence: *sequence,
+        kind: structures_kind(*kind),
+        block_offset: place.offset,
+        block_length: place.length,
+    });
+    write_segment(pool, number, entries)
+}
+
+/// Where an index record says the value is.
+pub(crate) fn location(record: &KeyRecord<'_>) -> Location {
+    let place = slmdb_table::Place { offset: record.block_offset(), length: record.block_length() };
+    Location { file: record.file(), place, sequence: record.sequence() }
+}
+
+/// What the MANIFEST keeps of a table file; all its puts are live when it is new.
+pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u64) -> FileRecord {
+    FileRecord {
+        length_bytes,
+        entries: properties.entries,
+        deletes: properties.deletes,
+        live: properties.entries - properties.deletes,
+        smallest_key: properties.smallest_key.clone(),
+        largest_key: properties.largest_key.clone(),
+        lowest_sequence: properties.lowest_sequence,
+        highest_sequence: properties.highest_sequence,
+        created_unix_ns: properties.created_unix_ns,
+    }
+}
+
+fn table_options(options: &crate::Options) -> TableOptions {
+    TableOptions {
+        block_bytes: options.block_bytes,
+        restart_interval: options.restart_interval,
+        compression: options.compression,
+    }
+}
+
+fn table_kind(kind: EntryKind) -> slmdb_table::EntryKind {
+    match kind {
+        EntryKind::Put => slmdb_table::EntryKind::Put,
+        EntryKind::Delete => slmdb_table::EntryKind::Delete,
+    }
+}
+
+fn structures_kind(kind: slmdb_table::EntryKind) -> EntryKind {
+    match kind {
+        slmdb_table::EntryKind::Put => EntryKind::Put,
+        slmdb_table::EntryKind::Delete => EntryKind::Delete,
+    }
+}

@@ -1,0 +1,107 @@
+//! Group sync on `Dram`: one leader syncs for all who wait.
+//!
+//! A caller who wants its write to outlive a power cut needs every arena up to that write on the device: its own, and
+//! every earlier one that is not flushed to a table file yet (else replay would end before it). The first to come
+//! becomes the leader: it notes how far publication has come, syncs the arenas with one call each, and answers for
+//! everybody up to there. Nobody who only writes waits for any of this.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use slmdb_env::Result;
+
+use super::locked;
+
+#[derive(Debug, Default)]
+pub(crate) struct GroupSync {
+    synced: AtomicU64,
+    has_leader: Mutex<bool>,
+    done: Condvar,
+}
+
+impl GroupSync {
+    /// Everything up to `sequence` is on the device already.
+    pub(crate) fn new(sequence: u64) -> GroupSync {
+        GroupSync { synced: AtomicU64::new(sequence), ..GroupSync::default() }
+    }
+
+    /// The newest sequence number that is known to be on the device with all before it.
+    pub(crate) fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Something else (a flush) brought everything up to `sequence` to the device.
+    pub(crate) fn advance(&self, sequence: u64) {
+        self.synced.fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    /// Returns once everything up to `sequence` is on the device. `lead` syncs and says how far it came; after its
+    /// failure every waiter leads (and fails) for itself.
+    pub(crate) fn through(&self, sequence: u64, lead: impl Fn() -> Result<u64>) -> Result<()> {
+        let mut has_leader = locked(&self.has_leader);
+        loop {
+            if self.synced() >= sequence {
+                return Ok(());
+            }
+            if !*has_leader {
+                break;
+            }
+            has_leader = self.done.wait(has_leader).unwrap_or_else(PoisonError::into_inner);
+        }
+        *has_leader = true;
+        drop(has_leader);
+        let led = lead();
+        if let Ok(reached) = led {
+            self.advance(reached);
+        }
+        *locked(&self.has_leader) = false;
+        self.done.notify_all();
+        led.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slmdb_env::Error;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn one_leader_answers_for_all_before_it() {
+        let group = GroupSync::new(0);
+        let calls = AtomicUsize::new(0);
+        let lead = || {
+            calls.fetch_add(1, Ordering::SeqCst);
+            Ok(10)
+        };
+        group.through(3, lead).unwrap();
+        group.through(10, lead).unwrap();
+        assert_eq!((calls.load(Ordering::SeqCst), group.synced()), (1, 10));
+        assert!(group.through(11, || Err(Error::invalid("no"))).is_err());
+        assert_eq!(group.synced(), 10);
+    }
+
+    #[test]
+    fn many_callers_share_few_syncs() {
+        let group = GroupSync::new(0);
+        let (published, calls) = (AtomicU64::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let mine = published.fetch_add(1, Ordering::SeqCst) + 1;
+                        let lead = || {
+                            let reached = published.load(Ordering::SeqCst);
+                            calls.fetch_add(1, Ordering::SeqCst);
+                            std::thread::sleep(std::time::Duration::from_micros(200));
+                            Ok(reached)
+                        };
+                        group.through(mine, lead).unwrap();
+                        assert!(group.synced() >= mine);
+                    }
+                });
+            }
+        });
+        assert!(calls.load(Ordering::SeqCst) <= 400);
+    }
+}

@@ -1,0 +1,104 @@
+//! One MemTable as a cursor sees it: of every key the newest version that its moment covers.
+
+use std::sync::Arc;
+
+use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
+use slmdb_structures::memtable::{MemTable, MemTableCursor};
+
+/// A position among the versions of one MemTable that are visible at a moment, one a key.
+pub(crate) struct MemTableSource<M: Medium> {
+    cursor: MemTableCursor<M>,
+    moment: u64,
+    /// The key that has been left behind, while the next one is looked for.
+    passed: Vec<u8>,
+}
+
+impl<M: Medium> MemTableSource<M> {
+    pub(crate) fn new(memtable: &Arc<MemTable<M>>, moment: u64) -> MemTableSource<M> {
+        MemTableSource { cursor: memtable.cursor(), moment, passed: Vec::new() }
+    }
+
+    pub(crate) fn valid(&self) -> bool {
+        self.cursor.valid()
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    pub(crate) fn sequence(&self) -> u64 {
+        self.cursor.sequence()
+    }
+
+    pub(crate) fn kind(&self) -> EntryKind {
+        self.cursor.kind()
+    }
+
+    pub(crate) fn value(&self) -> &[u8] {
+        self.cursor.value()
+    }
+
+    /// To the first visible key at or after `key`.
+    pub(crate) fn seek(&mut self, key: &[u8]) {
+        self.cursor.seek(key);
+        self.settle_forward();
+    }
+
+    /// To the last visible key before `key`.
+    pub(crate) fn seek_before(&mut self, key: &[u8]) {
+        self.cursor.seek_before(key);
+        self.settle_backward();
+    }
+
+    pub(crate) fn seek_first(&mut self) {
+        self.cursor.seek_first();
+        self.settle_forward();
+    }
+
+    pub(crate) fn seek_last(&mut self) {
+        self.cursor.seek_last();
+        self.settle_backward();
+    }
+
+    /// To the next visible key. REQUIRES: valid.
+    pub(crate) fn next(&mut self) {
+        self.remember_key();
+        while self.cursor.valid() && self.cursor.key() == self.passed {
+            self.cursor.next();
+        }
+        self.settle_forward();
+    }
+
+    /// To the previous visible key. REQUIRES: valid.
+    pub(crate) fn prev(&mut self) {
+        self.remember_key();
+        self.cursor.seek_before(&self.passed);
+        self.settle_backward();
+    }
+
+    fn remember_key(&mut self) {
+        self.passed.clear();
+        self.passed.extend_from_slice(self.cursor.key());
+    }
+
+    /// The versions of a key come newest first: the first one that is not too new is the one to see.
+    fn settle_forward(&mut self) {
+        while self.cursor.valid() && self.cursor.sequence() > self.moment {
+            self.cursor.next();
+        }
+    }
+
+    /// From some version of a key to the newest visible one, or to that of an earlier key.
+    fn settle_backward(&mut self) {
+        while self.cursor.valid() {
+            self.remember_key();
+            self.cursor.seek(&self.passed);
+            self.settle_forward();
+            if self.cursor.valid() && self.cursor.key() == self.passed {
+                return;
+            }
+            self.cursor.seek_before(&self.passed);
+        }
+    }
+}

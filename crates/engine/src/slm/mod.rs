@@ -1,0 +1,58 @@
+//! SLM-DB: Kaiyrakhmet, Lee, Nam, Noh, Choi: «SLM-DB: Single-Level Key-Value Store with Persistent Memory», FAST '19.
+//!
+//! Where each part of the paper is:
+//!
+//! | paper | here |
+//! |---|---|
+//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: [`arenas`]; the write path: [`write`], [`publication`], [`group_sync`] |
+//! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
+//! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | [`flush`] |
+//! | 3.2 scanning it; 4 range query | [`cursor`], [`index_source`], [`memtable_source`]; one moment: [`snapshots`] |
+//! | 3.3 selective compaction | not yet |
+//! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and [`job`] |
+//! | 4 get | [`read`] |
+//! | 5 recovery | [`open`], [`recovery`] |
+//!
+//! Reading order: [`store`] (what there is), [`write`], [`flush`], [`read`], [`cursor`], [`recovery`].
+
+mod arenas;
+mod cursor;
+mod flush;
+mod group_sync;
+mod index_source;
+mod job;
+mod memtable_source;
+mod names;
+mod open;
+mod publication;
+mod read;
+mod recovery;
+mod snapshots;
+mod store;
+mod tables;
+mod verify;
+mod write;
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use slmdb_env::Result;
+
+use crate::{Engine, Options};
+
+/// The name under which the MANIFEST records this engine.
+pub const ENGINE_NAME: &str = "slm";
+
+/// The name of the one order of keys that this version has.
+pub const COMPARATOR_NAME: &str = "bytewise";
+
+/// Opens, recovers or makes an SLM-DB store.
+pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    open::open(options, directory)
+}
+
+/// A mutex's content. A thread that panicked while it held the lock has said so already; what others do about it is
+/// decided by the store's own failure state, not by poison.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

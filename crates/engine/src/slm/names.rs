@@ -1,0 +1,66 @@
+//! The names of a store's files.
+//!
+//! ```text
+//! LOCK                the holder's process id; locked while the store is open
+//! MANIFEST            what the store consists of
+//! 0000000012.sst      a table file, by its number
+//! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
+//! ```
+//! On persistent media arenas are extents of the pool.
+
+use std::path::{Path, PathBuf};
+
+/// The lock file.
+pub(crate) const LOCK: &str = "LOCK";
+
+/// The path of table file `number`.
+pub(crate) fn table(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("{number:010}.sst"))
+}
+
+/// The path of the arena of `generation` on `Dram`.
+pub(crate) fn arena(directory: &Path, generation: u64) -> PathBuf {
+    directory.join(format!("{generation:010}.arena"))
+}
+
+/// What a file of the directory is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    Table(u32),
+    Arena(u64),
+    Other,
+}
+
+/// Reads a name back; whatever is not exactly as [`table`] and [`arena`] make it is somebody else's.
+pub(crate) fn kind(name: &str) -> FileKind {
+    let Some((stem, extension)) = name.split_once('.') else { return FileKind::Other };
+    if stem.len() < 10 || !stem.bytes().all(|b| b.is_ascii_digit()) || (stem.len() > 10 && stem.starts_with('0')) {
+        return FileKind::Other;
+    }
+    match extension {
+        "sst" => stem.parse().map_or(FileKind::Other, FileKind::Table),
+        "arena" => stem.parse().map_or(FileKind::Other, FileKind::Arena),
+        _ => FileKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        let directory = Path::new("d");
+        for number in [1, 9_999_999, u32::MAX] {
+            let path = table(directory, number);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Table(number));
+        }
+        for generation in [1, u64::from(u32::MAX), 99_999_999_999] {
+            let path = arena(directory, generation);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Arena(generation));
+        }
+        for other in ["MANIFEST", "1.sst", "00000000012.sst", "x000000012.sst", "0000000012.sst.tmp", "99999999999.sst"] {
+            assert_eq!(kind(other), FileKind::Other, "{other}");
+        }
+    }
+}

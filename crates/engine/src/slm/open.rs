@@ -1,0 +1,300 @@
+//! Opening: which directory, which medium, may we; then recovery, then the background threads.
+//!
+//! When a store is created the MANIFEST comes first and the pool's header last: a store whose MANIFEST has never seen an
+//! arena is *virgin*, and whatever there is of its pool is made again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use slmdb_env::{Env, Error, Lock, LockMode, OpenMode, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, MediumRecord, StoreState};
+use slmdb_pmem::{Blocks, Dram, Emulated, Pool, PoolOptions};
+use slmdb_structures::fast_fair::Tree;
+
+use super::names::{self, FileKind};
+use super::recovery::{Fast, recover};
+use super::store::Store;
+use super::{COMPARATOR_NAME, ENGINE_NAME, locked};
+use crate::{Engine, EngineCursor, Medium, Options, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
+
+/// See [`super::open`].
+pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    options.check()?;
+    let env = &options.env;
+    let directory = env.absolute(directory)?;
+    let lock = take_lock(options, &directory)?;
+    if !env.exists(&directory.join(MANIFEST_NAME))? {
+        create_manifest(options, &directory)?;
+    } else if options.error_if_exists {
+        return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
+    }
+    let mut state = Manifest::read(&**env, &directory)?.state;
+    check_names(&state, &directory)?;
+    bind_medium(options, &mut state)?;
+    match state.medium.kind {
+        MediumKind::Dram => {
+            let pool = Arc::new(Pool::anonymous(Dram::default(), &pool_options(options, state.uuid))?);
+            let fast = made(pool, options)?;
+            Ok(start(recover(options, &directory, state, fast, lock)?))
+        }
+        MediumKind::Emulated => {
+            let fast = emulated(options, &state)?;
+            Ok(start(recover(options, &directory, state, fast, lock)?))
+        }
+        _ => Err(Error::Unsupported { what: "this version does not open stores on DAX".into(), file: Some(directory) }),
+    }
+}
+
+/// Locks the directory; makes it if it is wanted and missing.
+fn take_lock(options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
+    let env = &options.env;
+    let has_manifest = env.exists(&directory.join(MANIFEST_NAME))?;
+    if !has_manifest && (options.read_only || !options.create_if_missing) {
+        check_no_remains(&**env, directory)?;
+        return Err(Error::invalid(format!("there is no store in {}", directory.display())));
+    }
+    if options.read_only {
+        return env.lock(&directory.join(names::LOCK), LockMode::Shared).map(Some);
+    }
+    if !has_manifest {
+        make_directory(&**env, directory)?;
+    }
+    env.lock(&directory.join(names::LOCK), LockMode::Exclusive).map(Some)
+}
+
+/// Makes the directory and what is missing above it; durable on return, before there is a MANIFEST in it.
+fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
+    let mut unsure = Vec::new();
+    for ancestor in directory.ancestors().skip(1).filter(|ancestor| !ancestor.as_os_str().is_empty()) {
+        unsure.push(ancestor);
+        if env.exists(ancestor)? {
+            break;
+        }
+    }
+    env.create_directory(directory)?;
+    unsure.into_iter().try_for_each(|ancestor| env.sync_directory(ancestor))
+}
+
+/// Table files or arenas without a MANIFEST are a store that lost it, not a place for a new one.
+fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
+    if !env.exists(directory)? {
+        return Ok(());
+    }
+    match env.list_directory(directory)?.iter().find(|entry| names::kind(&entry.name) != FileKind::Other) {
+        None => Ok(()),
+        Some(remains) => Err(Error::corruption(
+            directory.join(MANIFEST_NAME),
+            0,
+            format!("the MANIFEST is missing, but {} of a store is there", remains.name),
+        )),
+    }
+}
+
+fn create_manifest(options: &Options, directory: &Path) -> Result<()> {
+    let env = &options.env;
+    check_no_remains(&**env, directory)?;
+    let mut uuid = [0; 16];
+    env.random_bytes(&mut uuid);
+    let medium = match options.medium.as_ref().unwrap_or(&Medium::Dram) {
+        Medium::Dram => {
+            MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: env.boot_id() }
+        }
+        Medium::Emulated { path } => {
+            let path = env.absolute(path)?;
+            if env.exists(&path)? {
+                let what = format!("{} exists already; the pool of a new store is made by it", path.display());
+                return Err(Error::invalid(what));
+            }
+            MediumRecord {
+                kind: MediumKind::Emulated,
+                pool_path: Some(path),
+                pool_uuid: Some(uuid),
+                boot_id: env.boot_id(),
+            }
+        }
+    };
+    let state = StoreState::new(uuid, ENGINE_NAME, COMPARATOR_NAME, medium);
+    Manifest::create(&**env, directory, &state)?;
+    Ok(())
+}
+
+fn check_names(state: &StoreState, directory: &Path) -> Result<()> {
+    let unknown = if state.engine != ENGINE_NAME {
+        format!("the store was made by engine {:?}; this version has {ENGINE_NAME:?}", state.engine)
+    } else if state.comparator != COMPARATOR_NAME {
+        format!("the store orders its keys by {:?}; this version has {COMPARATOR_NAME:?}", state.comparator)
+    } else {
+        return Ok(());
+    };
+    Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
+}
+
+/// Reconciles the medium that the options name, if any, with the store's own.
+fn bind_medium(options: &Options, state: &mut StoreState) -> Result<()> {
+    match (&options.medium, state.medium.kind) {
+        (None, _) | (Some(Medium::Dram), MediumKind::Dram) => Ok(()),
+        (Some(Medium::Emulated { path }), MediumKind::Emulated) => {
+            // Whether the pool there is this store's is checked when it is opened.
+            state.medium.pool_path = Some(options.env.absolute(path)?);
+            Ok(())
+        }
+        (Some(asked), kind) => Err(Error::invalid(format!(
+            "the store's fast tier is {kind:?}, not {}: a store keeps the medium it was made with",
+            match asked {
+                Medium::Dram => "Dram",
+                Medium::Emulated { .. } => "Emulated",
+            }
+        ))),
+    }
+}
+
+fn pool_options(options: &Options, uuid: [u8; 16]) -> PoolOptions {
+    PoolOptions {
+        initial_bytes: options.pool_initial_bytes,
+        growth_bytes: options.pool_growth_bytes,
+        maximum_bytes: options.pool_maximum_bytes,
+        uuid,
+    }
+}
+
+/// A new pool with an empty index.
+fn made<M: slmdb_pmem::Medium + Clone>(pool: Arc<Pool<M>>, options: &Options) -> Result<Fast<M>> {
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::create(pool.clone(), blocks, options.node_bytes)?;
+    Ok(Fast { pool, tree })
+}
+
+/// The pool of an `Emulated` store: opened, or made if the store is virgin.
+fn emulated(options: &Options, state: &StoreState) -> Result<Fast<Emulated>> {
+    let env = &*options.env;
+    let (Some(path), Some(uuid)) = (&state.medium.pool_path, state.medium.pool_uuid) else {
+        return Err(Error::corruption(MANIFEST_NAME, 0, "the MANIFEST names no pool for a store that needs one"));
+    };
+    let pool_options = pool_options(options, uuid);
+    if is_virgin(state) && !options.read_only {
+        if env.exists(path)? {
+            check_unfinished_pool(options, &pool_options, path)?;
+            env.remove_file(path)?;
+        }
+        return made(Arc::new(Pool::create(env, path, Emulated::default(), &pool_options)?), options);
+    }
+    if !env.exists(path)? {
+        return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
+    }
+    let pool = Pool::open(env, path, Emulated::default(), &pool_options, options.read_only).map_err(|error| match error {
+        Error::Invalid { what } => wants_another_pool(what),
+        other => other,
+    });
+    let pool = Arc::new(pool?);
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::open(pool.clone(), blocks)?;
+    Ok(Fast { pool, tree })
+}
+
+fn wants_another_pool(what: String) -> Error {
+    Error::invalid(format!(
+        "{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files (not in this version yet)"
+    ))
+}
+
+fn is_virgin(state: &StoreState) -> bool {
+    state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
+}
+
+/// A file in the place of a virgin store's pool may go only if it is that pool, as far as its creation came.
+fn check_unfinished_pool(options: &Options, pool_options: &PoolOptions, path: &Path) -> Result<()> {
+    let env = &*options.env;
+    let file = env.open_file(path, OpenMode::Read)?;
+    let mut head = vec![0; file.length_bytes()?.min(4096) as usize];
+    file.read_exact_at(&mut head, 0)?;
+    if head.iter().all(|&byte| byte == 0) || Pool::open(env, path, Emulated::default(), pool_options, true).is_ok() {
+        return Ok(());
+    }
+    let what = format!("{} exists already and is not this store's pool", path.display());
+    Err(Error::invalid(what))
+}
+
+/// Starts the background threads of a store that takes writes.
+fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
+    let store = Arc::new(store);
+    if !store.options.read_only {
+        let (sender, receiver) = sync_channel(1);
+        let (file, index, arena) = (store.clone(), store.clone(), store.clone());
+        let spawned = [
+            spawn("slmdb-file", &store, move || file.run_file_thread(sender)),
+            spawn("slmdb-index", &store, move || index.run_index_thread(receiver)),
+            spawn("slmdb-arena", &store, move || arena.run_arena_thread()),
+        ];
+        for thread in spawned {
+            match thread {
+                Ok(thread) => locked(&store.threads).push(thread),
+                Err(error) => store.fail(Error::io("spawn", PathBuf::from("(thread)"), error)),
+            }
+        }
+    }
+    Arc::new(Slm(store))
+}
+
+/// A background thread. Should it panic, the store takes no more writes, so that nobody waits for it.
+fn spawn<M: slmdb_pmem::Medium + Clone>(
+    name: &'static str,
+    store: &Arc<Store<M>>,
+    run: impl FnOnce() + Send + 'static,
+) -> std::io::Result<std::thread::JoinHandle<()>> {
+    let store = store.clone();
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            store.fail(Error::invalid(format!("the thread {name} panicked, which is a bug in slmdb")));
+        }
+    })
+}
+
+/// The engine as the interface above holds it: the store, closed when it goes.
+struct Slm<M: slmdb_pmem::Medium + Clone>(Arc<Store<M>>);
+
+impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
+    fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
+        self.0.write(batch, sync)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.0.get(key)
+    }
+
+    fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.0.contains_key(key)
+    }
+
+    fn cursor(&self) -> Result<Box<dyn EngineCursor>> {
+        Ok(Box::new(super::cursor::Cursor::new(self.0.clone())))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.0.sync()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.0.flush()
+    }
+
+    fn stats(&self) -> Stats {
+        self.0.stats()
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        self.0.verify(progress)
+    }
+
+    fn close(&self) -> Result<()> {
+        self.0.close()
+    }
+}
+
+impl<M: slmdb_pmem::Medium + Clone> Drop for Slm<M> {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.close() {
+            tracing::error!(%error, "closing failed; the next opening recovers");
+        }
+    }
+}

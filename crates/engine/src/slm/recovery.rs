@@ -1,0 +1,316 @@
+//! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5; `docs/recovery.md`).
+//!
+//! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
+//!    *building* are dropped; their MemTables are still there. (Persistent media.)
+//! 2. On `Dram` the index is rebuilt from the key sections of the table files, in the order of their flushes.
+//! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence numbers.
+//! 4. What was found becomes durable as it is, in one rename of the MANIFEST; only then is anything removed, and only then
+//!    are writes taken.
+//!
+//! Until step 4 nothing on the slow tier changes and what changes in the pool may be done again, so a crash in recovery is
+//! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Error, Lock, Result};
+use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
+use slmdb_pmem::{ExtentKind, Medium, Pool};
+use slmdb_structures::fast_fair::{Segment, Tree};
+use slmdb_structures::memtable::{
+    ExpectedSequence, MemTable, Payload, replay,
+};
+
+use super::arenas::Arenas;
+use super::flush::{file_record, segment_of, swing};
+use super::job::{Jobs, Phase, Slot};
+use super::names::{self, FileKind};
+use super::store::{Catalog, Immutable, Parts, Store};
+use super::tables::Tables;
+use crate::Options;
+
+/// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
+/// openings don't leave many small table files.
+const COPY_UP_TO_PART: u64 = 4;
+
+/// Size of the records that they are copied in, in bytes.
+const COPY_PAYLOAD_BYTES: u64 = 1 << 20;
+
+/// The fast tier, opened.
+pub(super) struct Fast<M: Medium> {
+    pub(super) pool: Arc<Pool<M>>,
+    pub(super) tree: Tree<M>,
+}
+
+/// Brings a store back as the MANIFEST `state`, the files and the pool tell.
+pub(super) fn recover<M: Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    mut state: StoreState,
+    fast: Fast<M>,
+    lock: Option<Box<dyn Lock>>,
+) -> Result<Store<M>> {
+    let env = options.env.clone();
+    let Fast { pool, tree } = fast;
+    let tables =
+        Tables::new(env.clone(), directory.into(), state.uuid, options.open_tables_max, options.memory_budget_bytes);
+    let arenas = Arenas::new(&pool, env.clone(), directory);
+    let jobs = Jobs::default();
+    check_tables(options, directory, &state)?;
+
+    let finished_jobs = if M::PERSISTENT {
+        finish_jobs(&mut state, &pool, &tree, &jobs, &tables)?
+    } else {
+        rebuild_index(&state, &pool, &tree, &tables)?;
+        Vec::new()
+    };
+    let log = replay_log(&state, &arenas)?;
+    check_strays(&state, &arenas, log.last_sequence)?;
+
+    let mut parts = Parts {
+        options: options.clone(),
+        directory: directory.into(),
+        pool,
+        tree,
+        jobs,
+        arenas,
+        tables,
+        catalog: Catalog::ReadOnly(state),
+        active: None,
+        active_from: log.last_sequence + 1,
+        recovered: log.memtables,
+        last_sequence: log.last_sequence,
+        file_bytes_written: 0,
+        lock,
+    };
+    if !options.read_only {
+        take_over(&mut parts)?;
+        for slot in finished_jobs {
+            parts.jobs.clear(&parts.pool, slot)?;
+        }
+        remove_leftovers(&parts)?;
+    }
+    Ok(Store::new(parts))
+}
+
+/// Every table file of the MANIFEST must be there in full length.
+fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+    let entries = options.env.list_directory(directory)?;
+    for (&number, record) in &state.files {
+        let path = names::table(directory, number);
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        match entries.iter().find(|entry| entry.name == name) {
+            None => return Err(Error::corruption(path, 0, "a table file of the store is missing")),
+            Some(entry) if entry.length_bytes != record.length_bytes => {
+                let what = format!("a table file has {} bytes instead of {}", entry.length_bytes, record.length_bytes);
+                return Err(Error::corruption(path, entry.length_bytes.min(record.length_bytes), what));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Step 1. Returns the slots to clear once the MANIFEST says what they said.
+fn finish_jobs<M: Medium + Clone>(
+    state: &mut StoreState,
+    pool: &Arc<Pool<M>>,
+    tree: &Tree<M>,
+    jobs: &Jobs,
+    tables: &Tables,
+) -> Result<Vec<Slot>> {
+    let mut slots = Vec::new();
+    for (job, slot) in jobs.left(pool)? {
+        let committed = state.files.contains_key(&job.file);
+        if !committed && job.phase == Phase::Indexing {
+            let damaged = |what: String| Error::corruption(pool.path(), 0, what);
+            let extents = pool.extents();
+            let extent = extents.into_iter().find(|e| e.kind == ExtentKind::KeySegment && e.owner == job.file);
+            let extent = extent.ok_or_else(|| damaged(format!("the key segment of table file {} is missing", job.file)))?;
+            let segment = Segment::open(pool, &extent)?;
+            let reader = tables.reader(job.file)?;
+            let live_changes = swing(tree, pool, &segment, None)?;
+            let record = file_record(reader.properties(), reader.length_bytes());
+            let edit = Edit {
+                job: state.last_job + 1,
+                files_added: vec![(job.file, record)],
+                live_changes: live_changes.into_iter().collect(),
+                arenas_removed: vec![job.generation],
+                next_file_number: Some(job.file + 1),
+                flushed_through: Some(job.last_sequence),
+                ..Edit::default()
+            };
+            state.apply(&edit).map_err(|what| damaged(format!("a job record does not fit the MANIFEST: {what}")))?;
+        }
+        slots.push(slot);
+    }
+    Ok(slots)
+}
+
+/// Step 2. Flush order is file number order, and a later file's entries are newer.
+fn rebuild_index<M: Medium + Clone>(state: &StoreState, pool: &Arc<Pool<M>>, tree: &Tree<M>, tables: &Tables) -> Result<()> {
+    for &number in state.files.keys() {
+        let keys = tables.reader(number)?.key_section()?;
+        let segment = segment_of(pool, number, &keys)?;
+        swing(tree, pool, &segment, None)?;
+    }
+    Ok(())
+}
+
+/// What the arenas hold beyond the table files.
+struct Log<M: Medium> {
+    /// Oldest first; none is empty.
+    memtables: Vec<Immutable<M>>,
+    last_sequence: u64,
+}
+
+/// Step 3. The log is the records of all arenas; it ends for good at the first sequence number that is missing. Replaying an
+/// arena that goes on behind the end finds out whether its records vouch for what is missing; here the clean close does.
+fn replay_log<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
+    let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
+    let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
+    let mut end = (arenas.describe(0), 0);
+    for (&generation, record) in &state.arenas {
+        let Some(arena) = arenas.load(generation, Some(record.length_bytes))? else {
+            let what = format!("arena {generation} of the store is missing");
+            return Err(Error::corruption(arenas.describe(generation), 0, what));
+        };
+        let replayed = replay(arena, generation, state.uuid, expected, record.sealed_last_sequence)?;
+        expected = replayed.expected_next;
+        let memtable = Arc::new(replayed.memtable);
+        if replayed.last_sequence.is_some() || log.memtables.is_empty() {
+            end = memtable.arena().place(replayed.end_offset);
+        }
+        if let Some(last_sequence) = replayed.last_sequence.filter(|&last| last > log.last_sequence) {
+            log.last_sequence = last_sequence;
+            log.memtables.push(Immutable { memtable, last_sequence });
+        }
+    }
+    match state.closed_at_sequence {
+        Some(closed) if closed != log.last_sequence => {
+            let what = format!("the log ends at sequence number {}, but was closed at {closed}", log.last_sequence);
+            Err(Error::corruption(end.0, end.1, what))
+        }
+        _ => Ok(log),
+    }
+}
+
+/// An arena that goes on where the log ends, and that the MANIFEST has never heard of, means that the MANIFEST is not the
+/// newest. (A recovery that was cut short may have left an arena with copies of what the log holds anyway.)
+fn check_strays<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>, last_sequence: u64) -> Result<()> {
+    for generation in arenas.present()? {
+        if generation < state.next_generation {
+            continue;
+        }
+        let Some(arena) = arenas.load(generation, None)? else { continue };
+        let expected = ExpectedSequence::First { flushed_through: last_sequence };
+        let replayed = replay(arena, generation, state.uuid, expected, None)?;
+        if replayed.last_sequence.is_some_and(|last| last > last_sequence) {
+            let (file, offset) = replayed.memtable.arena().place(0);
+            let what = format!("arena {generation} goes on where the log ends, but the MANIFEST does not know it");
+            return Err(Error::corruption(file, offset, what));
+        }
+    }
+    Ok(())
+}
+
+/// Step 4: a new arena for new writes; what was recovered is durable and sealed, or moved into it; one MANIFEST says so.
+fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
+    let mut state = parts.catalog.state().clone();
+    // An opening that did not come to tell the MANIFEST may have used a generation already.
+    let stray = parts.arenas.present()?.into_iter().max().unwrap_or(0);
+    let generation = state.next_generation.max(stray + 1);
+    let arena = parts.arenas.make(generation, parts.options.memtable_bytes)?;
+    let active = MemTable::create(arena, generation, state.uuid);
+    let recovered_bytes: u64 = parts.recovered.iter().map(|immutable| immutable.memtable.used_bytes()).sum();
+    if recovered_bytes <= parts.options.memtable_bytes / COPY_UP_TO_PART {
+        copy_into(&active, &parts.recovered)?;
+        active.sync()?;
+        if !parts.recovered.is_empty() {
+            parts.active_from = state.flushed_through + 1;
+            parts.recovered.clear();
+        }
+        state.arenas.clear();
+    } else {
+        let mut sealed = std::collections::BTreeMap::new();
+        for immutable in &parts.recovered {
+            let generation = immutable.memtable.generation();
+            parts.arenas.make_durable(generation)?;
+            let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
+            sealed.insert(generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes });
+        }
+        state.arenas = sealed;
+    }
+    let length_bytes = active.capacity_bytes();
+    state.arenas.insert(generation, ArenaRecord { sealed_last_sequence: None, length_bytes });
+    state.next_generation = generation + 1;
+    state.closed_at_sequence = None;
+    state.medium.boot_id = parts.options.env.boot_id();
+    let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, &state)?;
+    parts.file_bytes_written += manifest.length_bytes();
+    parts.catalog = Catalog::Manifest(manifest);
+    parts.active = Some(Arc::new(active));
+    Ok(())
+}
+
+/// Writes what recovered MemTables hold into a new one, entry by entry in the order of their sequence numbers.
+fn copy_into<M: Medium + Clone>(active: &MemTable<M>, recovered: &[Immutable<M>]) -> Result<()> {
+    for immutable in recovered {
+        let mut cursor = immutable.memtable.cursor();
+        let mut sequences = Vec::new();
+        cursor.seek_first();
+        while cursor.valid() {
+            sequences.push((cursor.sequence(), cursor.key().to_vec()));
+            cursor.next();
+        }
+        sequences.sort_unstable();
+        let mut payload = Payload::default();
+        let mut first_sequence = None;
+        for (position, (sequence, key)) in sequences.iter().enumerate() {
+            let found = immutable.memtable.get(key, *sequence).filter(|found| found.sequence == *sequence);
+            let Some(found) = found else { continue };
+            match found.kind {
+                slmdb_structures::EntryKind::Put => payload.put(key, found.value)?,
+                slmdb_structures::EntryKind::Delete => payload.delete(key)?,
+            }
+            let first = *first_sequence.get_or_insert(*sequence);
+            assert_eq!(first + u64::from(payload.count()) - 1, *sequence, "a replayed log has no gaps");
+            if payload.len_bytes() >= COPY_PAYLOAD_BYTES || position + 1 == sequences.len() {
+                let reservation = active.try_reserve(payload.len_bytes()).ok_or_else(|| {
+                    Error::invalid("a new arena has no room for a quarter of what it is made for; raise memtable_bytes")
+                })?;
+                // Nothing of the copy counts before all of it is durable, so each record may vouch for those before it.
+                active.fill(reservation, &payload, first, first - 1);
+                payload.clear();
+                first_sequence = None;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes what belongs to nobody: outputs of dropped jobs, retired arenas, an unfinished MANIFEST.
+fn remove_leftovers<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
+    let state = parts.catalog.state();
+    for generation in parts.arenas.present()? {
+        if !state.arenas.contains_key(&generation) {
+            parts.arenas.discard(generation)?;
+        }
+    }
+    let env = &parts.options.env;
+    for entry in env.list_directory(&parts.directory)? {
+        let is_leftover = match names::kind(&entry.name) {
+            FileKind::Table(number) => !state.files.contains_key(&number),
+            _ => entry.name == slmdb_manifest::TEMPORARY_FILE_NAME,
+        };
+        if is_leftover {
+            env.remove_file(&parts.directory.join(&entry.name))?;
+        }
+    }
+    for extent in parts.pool.extents() {
+        if extent.kind == ExtentKind::KeySegment && !state.files.contains_key(&extent.owner) {
+            parts.pool.free_extent(extent.offset)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! What open cursors still see: their moments, and the records that were replaced since (design.md section 10).
+//!
+//! The index holds the newest version of a key alone. When a flush replaces or removes a record that an open cursor may
+//! still see, the old record's place goes into an ordered map in DRAM *before* the leaf's word swings. A cursor reads
+//! the index first and the map afterwards: a record may move from the index to the map in between, never the other way,
+//! so it is seen in one of them. The map is consulted only by cursors, and dies with the process.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use slmdb_table::Place;
+
+use super::locked;
+
+/// Where a value lies: which entry of which block of which table file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Location {
+    pub(crate) file: u32,
+    pub(crate) place: Place,
+    pub(crate) sequence: u64,
+}
+
+/// A record that was in the index, from its own sequence number until `replaced_at`.
+#[derive(Debug, Clone, Copy)]
+struct Replaced {
+    location: Location,
+    replaced_at: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots {
+    inner: Mutex<Inner>,
+    /// How many moments are registered; read without the lock where only «any at all?» matters.
+    open: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// How many cursors look at each sequence number.
+    moments: BTreeMap<u64, usize>,
+    replaced: BTreeMap<Vec<u8>, Vec<Replaced>>,
+    replaced_count: usize,
+}
+
+impl Snapshots {
+    /// Registers the moment that `published` tells; it is asked under the lock, so that a flush that did not see this
+    /// cursor has only records that the cursor's moment covers.
+    pub(crate) fn register(&self, published: impl FnOnce() -> u64) -> u64 {
+        let mut inner = locked(&self.inner);
+        self.open.fetch_add(1, Ordering::SeqCst);
+        let sequence = published();
+        *inner.moments.entry(sequence).or_default() += 1;
+        sequence
+    }
+
+    /// Ends a cursor at `sequence`; what nobody can see any more is forgotten.
+    pub(crate) fn release(&self, sequence: u64) {
+        let mut inner = locked(&self.inner);
+        self.open.fetch_sub(1, Ordering::SeqCst);
+        let Some(count) = inner.moments.get_mut(&sequence) else { return };
+        *count -= 1;
+        if *count > 0 {
+            return;
+        }
+        let was_oldest = inner.moments.keys().next() == Some(&sequence);
+        inner.moments.remove(&sequence);
+        if !was_oldest {
+            return;
+        }
+        match inner.moments.keys().next().copied() {
+            None => inner.replaced.clear(),
+            Some(oldest) => inner.replaced.retain(|_, versions| {
+                versions.retain(|version| version.replaced_at > oldest);
+                !versions.is_empty()
+            }),
+        }
+        inner.replaced_count = inner.replaced.values().map(Vec::len).sum();
+    }
+
+    /// Cursors that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Replaced records that are kept.
+    pub(crate) fn replaced_count(&self) -> usize {
+        locked(&self.inner).replaced_count
+    }
+
+    /// A flush is about to replace (or remove) `old`, the index's record of `key`, by what has sequence number
+    /// `replaced_at`. REQUIRES: under the leaf's lock, before the swing.
+    pub(crate) fn note_replaced(&self, key: &[u8], old: Location, replaced_at: u64) {
+        if self.open() == 0 {
+            return;
+        }
+        let mut inner = locked(&self.inner);
+        let seen = inner.moments.range(old.sequence..replaced_at).next().is_some();
+        if seen {
+            inner.replaced.entry(key.to_vec()).or_default().push(Replaced { location: old, replaced_at });
+            inner.replaced_count += 1;
+        }
+    }
+
+    /// The replaced records with keys in the range that a cursor at `moment` sees, in key order.
+    pub(crate) fn replaced_in(&self, range: (Bound<&[u8]>, Bound<&[u8]>), moment: u64) -> Vec<(Vec<u8>, Location)> {
+        let inner = locked(&self.inner);
+        if inner.replaced.is_empty() || is_empty(range) {
+            return Vec::new();
+        }
+        let seen = |versions: &Vec<Replaced>| {
+            versions
+                .iter()
+                .filter(|version| version.location.sequence <= moment && moment < version.replaced_at)
+                .map(|version| version.location)
+                .max_by_key(|location| location.sequence)
+        };
+        inner.replaced.range::<[u8], _>(range).filter_map(|(key, versions)| Some((key.clone(), seen(versions)?))).collect()
+    }
+}
+
+/// Whether no key can lie in the range (`BTreeMap::range` panics on some such ranges).
+fn is_empty(range: (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
+    match range {
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to) | Bound::Included(to)) => from >= to,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(sequence: u64) -> Location {
+        Location { file: 1, place: Place { offset: 0, length: 10 }, sequence }
+    }
+
+    const ALL: (Bound<&[u8]>, Bound<&[u8]>) = (Bound::Unbounded, Bound::Unbounded);
+
+    #[test]
+    fn a_replaced_record_is_seen_from_its_own_number_until_it_was_replaced() {
+        let snapshots = Snapshots::default();
+        assert_eq!(snapshots.register(|| 10), 10);
+        assert_eq!(snapshots.register(|| 30), 30);
+        snapshots.note_replaced(b"k", at(5), 20);
+        snapshots.note_replaced(b"k", at(20), 40);
+        assert_eq!(snapshots.replaced_in(ALL, 10), [(b"k".to_vec(), at(5))]);
+        assert_eq!(snapshots.replaced_in(ALL, 30), [(b"k".to_vec(), at(20))]);
+        assert_eq!(snapshots.replaced_in(ALL, 40), []);
+        assert_eq!(snapshots.replaced_in(ALL, 4), []);
+        snapshots.release(10);
+        assert_eq!(snapshots.replaced_count(), 1);
+        snapshots.release(30);
+        assert_eq!((snapshots.replaced_count(), snapshots.open()), (0, 0));
+    }
+
+    #[test]
+    fn what_no_open_cursor_sees_is_not_kept() {
+        let snapshots = Snapshots::default();
+        snapshots.note_replaced(b"k", at(5), 20);
+        snapshots.register(|| 25);
+        snapshots.note_replaced(b"k", at(5), 20);
+        snapshots.note_replaced(b"k", at(26), 30);
+        assert_eq!(snapshots.replaced_count(), 0);
+    }
+
+    #[test]
+    fn odd_ranges_are_empty_and_do_not_panic() {
+        let snapshots = Snapshots::default();
+        snapshots.register(|| 10);
+        snapshots.note_replaced(b"k", at(5), 20);
+        let (k, z) = (b"k".as_slice(), b"z".as_slice());
+        for range in [(Bound::Excluded(k), Bound::Excluded(k)), (Bound::Included(z), Bound::Included(k))] {
+            assert_eq!(snapshots.replaced_in(range, 10), []);
+        }
+        assert_eq!(snapshots.replaced_in((Bound::Included(k), Bound::Included(k)), 10).len(), 1);
+    }
+}

@@ -1,0 +1,415 @@
+//! What an open SLM-DB store is made of, and how it is closed.
+//!
+//! Data goes one way: a write fills a place in the active MemTable ([`super::write`]); a full MemTable becomes an
+//! Immutable MemTable and waits in the queue; the file thread writes it to a table file; the index thread swings the
+//! index's words to it and commits ([`super::flush`]); then the MemTable is retired. Readers ([`super::read`]) look in the
+//! same order: MemTables, newest first, then the index, then one block.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use slmdb_env::{Env, Error, Lock, Result};
+use slmdb_manifest::{Edit, LifetimeCounters, Manifest, StoreState};
+use slmdb_pmem::{ExtentKind, FlushCounters, Medium, Pool};
+use slmdb_structures::fast_fair::Tree;
+use slmdb_structures::memtable::MemTable;
+
+use super::arenas::Arenas;
+use super::group_sync::GroupSync;
+use super::job::Jobs;
+use super::locked;
+use super::publication::Publication;
+use super::snapshots::Snapshots;
+use super::tables::Tables;
+use crate::{Counters, FORMAT_VERSION, Options, Stats};
+
+/// How long a flush waits before it tries a full disk again.
+const FULL_DISK_RETRY: Duration = Duration::from_millis(200);
+
+/// An open store on medium `M`.
+pub(crate) struct Store<M: Medium> {
+    pub(crate) options: Options,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) directory: PathBuf,
+    pub(crate) uuid: [u8; 16],
+
+    pub(crate) pool: Arc<Pool<M>>,
+    pub(crate) tree: Tree<M>,
+    pub(crate) jobs: Jobs,
+    pub(crate) arenas: Arenas<M>,
+    pub(crate) tables: Tables,
+
+    /// The MemTables that hold what is not in table files yet, newest first. A reader takes one list and keeps it.
+    pub(crate) view: ArcSwap<View<M>>,
+    pub(crate) publication: Publication,
+    pub(crate) group_sync: GroupSync,
+    pub(crate) snapshots: Snapshots,
+
+    pub(crate) traffic: Mutex<Traffic<M>>,
+    /// Something that a writer (or a flush's caller) waits for has come: room in the queue, a spare, a failure.
+    pub(crate) room: Condvar,
+    /// Something that a background thread waits for has come.
+    pub(crate) work: Condvar,
+    /// Everything up to here is in table files, durably.
+    pub(crate) flushed_through: AtomicU64,
+
+    pub(crate) catalog: Mutex<Catalog>,
+    pub(crate) next_file_number: AtomicU32,
+    /// Held from the first swing of a flush until its commit, and by whoever must see the index and the MANIFEST agree.
+    pub(crate) indexing: Mutex<()>,
+
+    failure: OnceLock<Error>,
+    closed: AtomicBool,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(crate) counted: Counted,
+    pub(crate) lifetime_before: LifetimeCounters,
+    /// Released when the last cursor and the last handle are gone.
+    pub(crate) _lock: Option<Box<dyn Lock>>,
+}
+
+/// The list of MemTables that readers take.
+pub(crate) struct View<M: Medium> {
+    pub(crate) memtables: Vec<Arc<MemTable<M>>>,
+}
+
+/// What writers and background threads share.
+pub(crate) struct Traffic<M: Medium> {
+    /// The MemTable that takes writes; `None` when the store is read-only.
+    pub(crate) active: Option<Arc<MemTable<M>>>,
+    pub(crate) next_sequence: u64,
+    /// The first sequence number that the active MemTable has or would get.
+    pub(crate) active_from: u64,
+    /// A MemTable made ahead, so that no writer waits for the directory and the MANIFEST to be synced.
+    pub(crate) spare: Option<Arc<MemTable<M>>>,
+    /// Capacity that the next spare must have; 0: none is wanted.
+    pub(crate) spare_wanted_bytes: u64,
+    /// Immutable MemTables that the file thread has not taken yet, oldest first.
+    pub(crate) queue: VecDeque<Immutable<M>>,
+    /// Immutable MemTables that are not retired yet.
+    pub(crate) immutables: usize,
+    /// How often a background job has found the disk or the pool full, and what it said last. Who waits for such a job
+    /// gives up when this moves.
+    pub(crate) setbacks: u64,
+    pub(crate) setback: Option<Error>,
+    pub(crate) closing: bool,
+}
+
+impl<M: Medium> Traffic<M> {
+    /// A background job found no space.
+    pub(crate) fn set_back(&mut self, cause: Error) {
+        self.setbacks += 1;
+        self.setback = Some(cause);
+    }
+}
+
+/// A MemTable that takes no more writes.
+pub(crate) struct Immutable<M: Medium> {
+    pub(crate) memtable: Arc<MemTable<M>>,
+    /// The last sequence number handed out for it.
+    pub(crate) last_sequence: u64,
+}
+
+/// What the store consists of: the MANIFEST, or, opened read-only, its state with what was recovered in memory.
+pub(crate) enum Catalog {
+    Manifest(Manifest),
+    ReadOnly(StoreState),
+}
+
+impl Catalog {
+    pub(crate) fn state(&self) -> &StoreState {
+        match self {
+            Catalog::Manifest(manifest) => manifest.state(),
+            Catalog::ReadOnly(state) => state,
+        }
+    }
+}
+
+/// Counters since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) user_bytes_put: AtomicU64,
+    pub(crate) file_bytes_written: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) delay_ns: AtomicU64,
+}
+
+/// The parts that recovery puts together.
+pub(crate) struct Parts<M: Medium> {
+    pub(crate) options: Options,
+    pub(crate) directory: PathBuf,
+    pub(crate) pool: Arc<Pool<M>>,
+    pub(crate) tree: Tree<M>,
+    pub(crate) jobs: Jobs,
+    pub(crate) arenas: Arenas<M>,
+    pub(crate) tables: Tables,
+    pub(crate) catalog: Catalog,
+    pub(crate) active: Option<Arc<MemTable<M>>>,
+    pub(crate) active_from: u64,
+    /// Recovered MemTables, oldest first, each with its last sequence number.
+    pub(crate) recovered: Vec<Immutable<M>>,
+    pub(crate) last_sequence: u64,
+    pub(crate) file_bytes_written: u64,
+    pub(crate) lock: Option<Box<dyn Lock>>,
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// An open store; its background threads are started by the caller.
+    pub(crate) fn new(parts: Parts<M>) -> Store<M> {
+        let state = parts.catalog.state();
+        let memtables = parts.active.iter().cloned().chain(parts.recovered.iter().rev().map(|i| i.memtable.clone())).collect();
+        let counted = Counted::default();
+        counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);
+        let read_only = parts.active.is_none();
+        Store {
+            env: parts.options.env.clone(),
+            uuid: state.uuid,
+            view: ArcSwap::from_pointee(View { memtables }),
+            publication: Publication::new(parts.last_sequence),
+            group_sync: GroupSync::new(parts.last_sequence),
+            snapshots: Snapshots::default(),
+            flushed_through: AtomicU64::new(state.flushed_through),
+            next_file_number: AtomicU32::new(state.next_file_number),
+            lifetime_before: state.lifetime,
+            traffic: Mutex::new(Traffic {
+                active: parts.active,
+                next_sequence: parts.last_sequence + 1,
+                active_from: parts.active_from,
+                spare: None,
+                spare_wanted_bytes: 0,
+                immutables: parts.recovered.len(),
+                queue: if read_only { VecDeque::new() } else { parts.recovered.into() },
+                setbacks: 0,
+                setback: None,
+                closing: false,
+            }),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            catalog: Mutex::new(parts.catalog),
+            indexing: Mutex::new(()),
+            failure: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            threads: Mutex::new(Vec::new()),
+            counted,
+            options: parts.options,
+            directory: parts.directory,
+            pool: parts.pool,
+            tree: parts.tree,
+            jobs: parts.jobs,
+            arenas: parts.arenas,
+            tables: parts.tables,
+            _lock: parts.lock,
+        }
+    }
+
+    /// Whether writes are taken; if not, why.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if let Some(cause) = self.failure.get() {
+            return Err(Error::ReadOnly { cause: format!("after an earlier failure: {cause}") });
+        }
+        if self.options.read_only {
+            return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
+        }
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Error::ReadOnly { cause: "it was closed".into() });
+        }
+        Ok(())
+    }
+
+    /// Something failed that must not be tried again. Writes are refused from now on; nothing is deleted; reads go on.
+    pub(crate) fn fail(&self, error: Error) {
+        tracing::error!(%error, "the store takes no more writes");
+        let _ = self.failure.set(error);
+        let traffic = locked(&self.traffic);
+        self.room.notify_all();
+        self.work.notify_all();
+        drop(traffic);
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.get().is_some()
+    }
+
+    /// Waits on `condition`, giving the lock away meanwhile.
+    pub(crate) fn wait<'a>(condition: &Condvar, traffic: MutexGuard<'a, Traffic<M>>) -> MutexGuard<'a, Traffic<M>> {
+        condition.wait(traffic).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends to the MANIFEST. [`Error::Full`]: nothing has happened, and it may be tried again; any other failure stops
+    /// all writing.
+    pub(crate) fn commit(&self, make: impl FnOnce(&StoreState) -> Result<Edit>) -> Result<()> {
+        let mut catalog = locked(&self.catalog);
+        let Catalog::Manifest(manifest) = &mut *catalog else {
+            return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
+        };
+        let mut edit = make(manifest.state())?;
+        let before = manifest.length_bytes();
+        edit.lifetime = Some(self.lifetime());
+        let appended = manifest.append(&edit);
+        self.counted.file_bytes_written.fetch_add(manifest.length_bytes().saturating_sub(before), Ordering::Relaxed);
+        let may_be_tried_again = matches!(appended, Err(Error::Full { .. })) && manifest.check_writable().is_ok();
+        drop(catalog);
+        if let (Err(error), false) = (&appended, may_be_tried_again) {
+            self.fail(error.clone());
+        }
+        appended
+    }
+
+    /// A step of a background job that may find the disk or the pool full, and has then done nothing that could not be done
+    /// again: tried until there is space, or the store closes or has failed. Those who wait for the job are told.
+    pub(crate) fn when_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        loop {
+            let cause = match attempt() {
+                Err(cause @ Error::Full { .. }) => cause,
+                done => return done,
+            };
+            tracing::warn!(%cause, "a flush waits for space");
+            let mut traffic = locked(&self.traffic);
+            traffic.set_back(cause.clone());
+            self.room.notify_all();
+            if !traffic.closing {
+                let waited = self.work.wait_timeout(traffic, FULL_DISK_RETRY);
+                traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            if traffic.closing || self.has_failed() {
+                return Err(cause);
+            }
+        }
+    }
+
+    /// Ends the background threads and seals the store. See [`crate::Engine::close`].
+    pub(crate) fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) || self.options.read_only {
+            return Ok(());
+        }
+        locked(&self.traffic).closing = true;
+        self.room.notify_all();
+        self.work.notify_all();
+        for thread in locked(&self.threads).drain(..) {
+            if thread.join().is_err() {
+                self.fail(Error::invalid("a background thread panicked"));
+            }
+        }
+        if let Some(cause) = self.failure.get() {
+            return Err(cause.clone());
+        }
+        // Writers that reserved a place before the store was closed still fill it.
+        let last_sequence = locked(&self.traffic).next_sequence - 1;
+        self.publication.wait_for(last_sequence);
+        self.sync_arenas()?;
+        let (active, spare) = {
+            let mut traffic = locked(&self.traffic);
+            (traffic.active.take(), traffic.spare.take())
+        };
+        self.commit(|_| {
+            Ok(Edit {
+                arenas_removed: spare.iter().map(|spare| spare.generation()).collect(),
+                closed_at_sequence: Some(last_sequence),
+                ..Edit::default()
+            })
+        })?;
+        if let Some(spare) = spare {
+            self.arenas.retire(spare)?;
+        }
+        if let Some(active) = active {
+            self.arenas.tidy(&active)?;
+        }
+        if M::PERSISTENT { self.pool.seal() } else { Ok(()) }
+    }
+
+    /// Counters since the store was opened.
+    fn since_open(&self) -> Counters {
+        let FlushCounters { persists, lines_flushed, media_bytes, .. } = self.pool.medium().counters();
+        Counters {
+            user_bytes_put: self.counted.user_bytes_put.load(Ordering::Relaxed),
+            file_bytes_written: self.counted.file_bytes_written.load(Ordering::Relaxed),
+            persists,
+            lines_flushed,
+            media_bytes,
+            flushes: self.counted.flushes.load(Ordering::Relaxed),
+            delay_us: self.counted.delay_ns.load(Ordering::Relaxed) / 1000,
+            ..Counters::default()
+        }
+    }
+
+    /// Counters since the store was made, in the MANIFEST's form.
+    fn lifetime(&self) -> LifetimeCounters {
+        let (before, now) = (&self.lifetime_before, self.since_open());
+        LifetimeCounters {
+            user_bytes_put: before.user_bytes_put + now.user_bytes_put,
+            file_bytes_written: before.file_bytes_written + now.file_bytes_written,
+            persists: before.persists + now.persists,
+            lines_flushed: before.lines_flushed + now.lines_flushed,
+            media_bytes: before.media_bytes + now.media_bytes,
+            flushes: before.flushes + now.flushes,
+            delay_us: before.delay_us + now.delay_us,
+            ..*before
+        }
+    }
+
+    /// See [`crate::Engine::stats`].
+    pub(crate) fn stats(&self) -> Stats {
+        let view = self.view.load_full();
+        let (index_keys, table_bytes, live_bytes, table_files) = {
+            let catalog = locked(&self.catalog);
+            let files = &catalog.state().files;
+            let live: u64 = files.values().map(|file| file.live).sum();
+            let bytes: u64 = files.values().map(|file| file.length_bytes).sum();
+            let share = |file: &slmdb_manifest::FileRecord| {
+                (u128::from(file.length_bytes) * u128::from(file.live) / u128::from(file.entries.max(1))) as u64
+            };
+            (live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
+        };
+        let extents = self.pool.extents();
+        let taken_by = |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
+        let (node_bytes, key_segment_bytes) = (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
+        let block_cache_bytes = self.tables.cache_bytes();
+        let memtable_bytes = view.memtables.iter().map(|m| m.used_bytes()).sum();
+        let towers: u64 = view.memtables.iter().map(|m| m.memory_bytes()).sum();
+        let in_dram = if M::PERSISTENT { 0 } else { memtable_bytes + self.pool.used_bytes() };
+        let since_open = self.since_open();
+        let lifetime = self.lifetime();
+        Stats {
+            format_version: FORMAT_VERSION,
+            medium: if M::PERSISTENT { "emulated" } else { "dram" },
+            index_keys,
+            memtable_entries: view.memtables.iter().map(|m| m.entries()).sum(),
+            memtable_bytes,
+            immutable_memtables: locked(&self.traffic).immutables as u64,
+            table_files,
+            table_bytes,
+            live_bytes,
+            fast_tier_bytes: self.pool.used_bytes(),
+            fast_tier_node_bytes: node_bytes,
+            fast_tier_key_segment_bytes: key_segment_bytes,
+            fast_tier_index_bytes_per_key: match index_keys {
+                0 => 0.0,
+                keys => (node_bytes + key_segment_bytes) as f64 / keys as f64,
+            },
+            // A tree whose root can't be read is for `verify` to report.
+            index_height: self.tree.height().unwrap_or(0),
+            memory_bytes: block_cache_bytes + towers + in_dram,
+            block_cache_bytes,
+            last_sequence_number: self.publication.published(),
+            replaced_records_kept: self.snapshots.replaced_count() as u64,
+            open_cursors: self.snapshots.open() as u64,
+            since_open,
+            lifetime: Counters {
+                user_bytes_put: lifetime.user_bytes_put,
+                file_bytes_written: lifetime.file_bytes_written,
+                persists: lifetime.persists,
+                lines_flushed: lifetime.lines_flushed,
+                media_bytes: lifetime.media_bytes,
+                flushes: lifetime.flushes,
+                compactions: lifetime.compactions,
+                compaction_bytes_read: lifetime.compaction_bytes_read,
+                compaction_bytes_written: lifetime.compaction_bytes_written,
+                delay_us: lifetime.delay_us,
+            },
+        }
+    }
+}

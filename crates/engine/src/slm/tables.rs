@@ -1,0 +1,96 @@
+//! Reading table files: open files and blocks, each found once and kept while there is room.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use slmdb_env::{Env, Error, Result};
+use slmdb_table::{Block, Place, Slice, TableReader};
+
+use super::names;
+use super::snapshots::Location;
+
+/// A block's name: file number and offset.
+type BlockKey = (u32, u32);
+
+#[derive(Clone)]
+struct ByMemory;
+
+impl Weighter<BlockKey, Block> for ByMemory {
+    fn weight(&self, _: &BlockKey, block: &Block) -> u64 {
+        block.memory_bytes() as u64 + 64
+    }
+}
+
+/// The open table files and the block cache.
+pub(crate) struct Tables {
+    env: Arc<dyn Env>,
+    directory: PathBuf,
+    store_uuid: [u8; 16],
+    readers: Cache<u32, Arc<TableReader>>,
+    blocks: Cache<BlockKey, Block, ByMemory>,
+}
+
+impl Tables {
+    pub(crate) fn new(env: Arc<dyn Env>, directory: PathBuf, store_uuid: [u8; 16], open_max: usize, cache_bytes: u64) -> Tables {
+        let typical_blocks = (cache_bytes / 4096).clamp(16, 1 << 24) as usize;
+        Tables {
+            env,
+            directory,
+            store_uuid,
+            readers: Cache::new(open_max),
+            blocks: Cache::with_weighter(typical_blocks, cache_bytes, ByMemory),
+        }
+    }
+
+    /// The reader of table file `number`, opened if it is not.
+    pub(crate) fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
+        self.readers.get_or_insert_with(&number, || {
+            let path = names::table(&self.directory, number);
+            Ok(Arc::new(TableReader::open(&*self.env, &path, number, self.store_uuid)?))
+        })
+    }
+
+    /// The block at `place`: from the cache, or by one read.
+    pub(crate) fn block(&self, number: u32, place: Place) -> Result<Block> {
+        let key = (number, place.offset);
+        if let Some(block) = self.blocks.get(&key) {
+            return Ok(block);
+        }
+        let block = self.reader(number)?.read_block(place)?;
+        self.blocks.insert(key, block.clone());
+        Ok(block)
+    }
+
+    /// The value of `key` at a location that the index gave. The block must hold that key at that sequence number: what
+    /// it says otherwise is never passed on.
+    pub(crate) fn value(&self, key: &[u8], location: Location) -> Result<Slice> {
+        let block = self.block(location.file, location.place)?;
+        self.value_in(&block, key, location)
+    }
+
+    /// Likewise, from a block that is at hand.
+    pub(crate) fn value_in(&self, block: &Block, key: &[u8], location: Location) -> Result<Slice> {
+        let found = block.get(key)?;
+        match found {
+            Some(entry) if entry.sequence == location.sequence && entry.kind == slmdb_table::EntryKind::Put => Ok(entry.value),
+            found => {
+                let what = match found {
+                    None => "the index points to a block that does not hold the key".to_string(),
+                    Some(entry) => format!(
+                        "the index points to sequence number {}, the block holds {} ({:?})",
+                        location.sequence, entry.sequence, entry.kind
+                    ),
+                };
+                let path = names::table(&self.directory, location.file);
+                Err(Error::corruption(path, u64::from(location.place.offset), what))
+            }
+        }
+    }
+
+    /// Memory that the block cache takes, in bytes.
+    pub(crate) fn cache_bytes(&self) -> u64 {
+        self.blocks.weight()
+    }
+}

@@ -1,0 +1,229 @@
+//! Verification: everything there is, checked against everything else.
+//!
+//! - every table file from end to end: checksums, order, key section against blocks, properties against the MANIFEST;
+//! - the index's own structure: fences, order, levels, links, no block leaked;
+//! - every entry of every table file against the index: the index points to it, or to something newer, or the key was
+//!   deleted by something newer;
+//! - the number of keys in the index against the live counts of the MANIFEST;
+//! - the directory and the pool's extents against the MANIFEST.
+//!
+//! Flushes wait meanwhile; reads and writes don't.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
+use slmdb_pmem::{ExtentKind, Medium};
+use slmdb_table::{EntryKind, KeySection, Place};
+
+use super::flush::location;
+use super::names::{self, FileKind};
+use super::snapshots::Location;
+use super::store::Store;
+use super::locked;
+use crate::{VerifyProgress, VerifyReport};
+
+/// Findings of one kind beyond these are counted, not listed.
+const FINDINGS_MAX: usize = 1000;
+
+impl<M: Medium + Clone> Store<M> {
+    /// See [`crate::Engine::verify`].
+    pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        let _agreement = locked(&self.indexing);
+        let files = locked(&self.catalog).state().files.clone();
+        let mut report = VerifyReport::default();
+        report.memtable_entries = self.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
+        report.findings.extend(self.pool.verify());
+        report.findings.extend(self.tree.verify());
+
+        let keys = self.verify_tables(&files, &mut report, progress);
+        let deleted_at = newest_deletes(&keys, &mut report);
+        let mut live = BTreeMap::new();
+        for (&number, section) in &keys {
+            live.insert(number, self.verify_entries(number, section, &deleted_at, &mut report)?);
+        }
+        self.verify_counts(&files, &live, &mut report)?;
+        self.verify_directory(&files, &mut report)?;
+        if report.findings.len() > FINDINGS_MAX {
+            let more = report.findings.len() - FINDINGS_MAX;
+            report.findings.truncate(FINDINGS_MAX);
+            report.findings.push(Error::corruption(&self.directory, 0, format!("and {more} findings more")));
+        }
+        Ok(report)
+    }
+
+    /// Reads every table file; returns the key sections of those that have a readable one.
+    fn verify_tables(
+        &self,
+        files: &BTreeMap<u32, FileRecord>,
+        report: &mut VerifyReport,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> BTreeMap<u32, KeySection> {
+        let total_bytes = files.values().map(|file| file.length_bytes).sum();
+        let mut before_bytes = 0;
+        let mut keys = BTreeMap::new();
+        for (&number, record) in files {
+            match self.tables.reader(number) {
+                Err(error) => report.findings.push(error),
+                Ok(reader) => {
+                    let mut tell = |done_bytes| progress(VerifyProgress { done_bytes: before_bytes + done_bytes, total_bytes });
+                    report.findings.extend(reader.verify(&mut tell));
+                    let properties = reader.properties();
+                    let told = (properties.entries, properties.deletes, properties.highest_sequence);
+                    if told != (record.entries, record.deletes, record.highest_sequence) {
+                        let what = format!(
+                            "the MANIFEST says {} entries, {} deletes, sequence numbers to {} of table file {number}, which says {}, {}, {}",
+                            record.entries, record.deletes, record.highest_sequence, told.0, told.1, told.2
+                        );
+                        report.findings.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
+                    }
+                    match reader.key_section() {
+                        Ok(section) => drop(keys.insert(number, section)),
+                        Err(error) => report.findings.push(error),
+                    }
+                }
+            }
+            report.table_files_checked += 1;
+            report.table_bytes_checked += record.length_bytes;
+            before_bytes += record.length_bytes;
+            progress(VerifyProgress { done_bytes: before_bytes, total_bytes });
+        }
+        keys
+    }
+
+    /// Compares every entry of one file with the index; returns how many puts the index points to.
+    fn verify_entries(
+        &self,
+        number: u32,
+        section: &KeySection,
+        deleted_at: &HashMap<Vec<u8>, u64>,
+        report: &mut VerifyReport,
+    ) -> Result<u64> {
+        let mut live = 0;
+        for entry in section.entries() {
+            // A broken key section has been reported already.
+            let Ok(entry) = entry else { break };
+            report.entries_checked += 1;
+            let guard = crossbeam_epoch::pin();
+            let in_index = match self.tree.get(entry.key, &guard) {
+                Ok(record) => record.map(|record| location(&record)),
+                Err(error) => {
+                    report.findings.push(error);
+                    continue;
+                }
+            };
+            let wrong = match in_index {
+                Some(found) if found.file == number => {
+                    live += 1;
+                    points_elsewhere(found, entry.sequence, entry.kind, entry.place)
+                }
+                Some(found) => (found.sequence <= entry.sequence)
+                    .then(|| format!("the index points to the older sequence number {} in file {}", found.sequence, found.file)),
+                None => {
+                    let deleted = deleted_at.get(entry.key).copied().unwrap_or(0);
+                    (entry.kind == EntryKind::Put && deleted < entry.sequence)
+                        .then(|| "the index does not know its key, and nothing newer deletes it".to_string())
+                }
+            };
+            if let Some(wrong) = wrong {
+                let what = format!("entry with sequence number {} (key {}): {wrong}", entry.sequence, entry.key.escape_ascii());
+                let path = names::table(&self.directory, number);
+                report.findings.push(Error::corruption(path, u64::from(entry.place.offset), what));
+            }
+        }
+        Ok(live)
+    }
+
+    /// Live counts of the MANIFEST against what was counted, and the index's keys against their sum.
+    fn verify_counts(
+        &self,
+        files: &BTreeMap<u32, FileRecord>,
+        live: &BTreeMap<u32, u64>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        let manifest = self.directory.join(MANIFEST_NAME);
+        for (number, &counted) in live {
+            let recorded = files.get(number).map_or(0, |file| file.live);
+            if recorded != counted {
+                let what = format!("the MANIFEST says that {recorded} entries of table file {number} are live; {counted} are");
+                report.findings.push(Error::corruption(&manifest, 0, what));
+            }
+        }
+        report.index_keys_checked = self.tree.count()?;
+        let counted: u64 = live.values().sum();
+        if report.index_keys_checked != counted {
+            let what = format!("the index has {} keys, the table files {counted} live entries", report.index_keys_checked);
+            report.findings.push(Error::corruption(self.pool.path(), 0, what));
+        }
+        Ok(())
+    }
+
+    /// Files and extents that belong to nobody, or that are missing.
+    fn verify_directory(&self, files: &BTreeMap<u32, FileRecord>, report: &mut VerifyReport) -> Result<()> {
+        // A flush that waits for this verification, or is being built, has its file and segment already.
+        let next_file_number = locked(&self.catalog).state().next_file_number;
+        let under_way = |number: u32| number >= next_file_number;
+        for entry in self.env.list_directory(&self.directory)? {
+            if let FileKind::Table(number) = names::kind(&entry.name) {
+                if !files.contains_key(&number) && !under_way(number) {
+                    let path = self.directory.join(&entry.name);
+                    report.findings.push(Error::corruption(path, 0, "a table file that the MANIFEST does not know"));
+                }
+            }
+        }
+        let mut with_segment = BTreeSet::new();
+        for extent in self.pool.extents() {
+            if extent.kind == ExtentKind::KeySegment && !with_segment.insert(extent.owner) {
+                let what = format!("a second key segment of table file {}", extent.owner);
+                report.findings.push(Error::corruption(self.pool.path(), extent.offset, what));
+            }
+            let owned = files.contains_key(&extent.owner) || under_way(extent.owner);
+            if extent.kind == ExtentKind::KeySegment && !owned {
+                let what = format!("a key segment of table file {}, which the MANIFEST does not know", extent.owner);
+                report.findings.push(Error::corruption(self.pool.path(), extent.offset, what));
+            }
+        }
+        for (number, file) in files {
+            if file.entries > 0 && !with_segment.contains(number) {
+                let what = format!("the key segment of table file {number} is missing");
+                report.findings.push(Error::corruption(self.pool.path(), 0, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The newest delete of each key that has one.
+fn newest_deletes(keys: &BTreeMap<u32, KeySection>, report: &mut VerifyReport) -> HashMap<Vec<u8>, u64> {
+    let mut newest = HashMap::new();
+    for section in keys.values() {
+        for entry in section.entries() {
+            match entry {
+                Ok(entry) if entry.kind == EntryKind::Delete => {
+                    let sequence = newest.entry(entry.key.to_vec()).or_insert(0);
+                    *sequence = entry.sequence.max(*sequence);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    report.findings.push(error);
+                    break;
+                }
+            }
+        }
+    }
+    newest
+}
+
+/// What is wrong with an index record that points into the right file.
+fn points_elsewhere(found: Location, sequence: u64, kind: EntryKind, place: Place) -> Option<String> {
+    if kind == EntryKind::Delete {
+        Some("the index points to a delete".into())
+    } else if (found.sequence, found.place) != (sequence, place) {
+        Some(format!(
+            "the index points to sequence number {} at {}+{}, the key section says {}+{}",
+            found.sequence, found.place.offset, found.place.length, place.offset, place.length
+        ))
+    } else {
+        None
+    }
+}

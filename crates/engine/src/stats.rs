@@ -1,0 +1,93 @@
+//! [`Stats`]: what a store holds and has done, as numbers. The names are those the command line prints.
+
+/// What a store holds now, and what it has done since it was opened and since it was made.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Version of the formats on disk.
+    pub format_version: u32,
+    /// The fast tier: `dram` or `emulated`.
+    pub medium: &'static str,
+    /// Keys in the index: those with a value in a table file.
+    pub index_keys: u64,
+    /// Entries in MemTables: puts and deletes that are not in table files yet, superseded ones included.
+    pub memtable_entries: u64,
+    /// Bytes that the MemTables' records take in their arenas.
+    pub memtable_bytes: u64,
+    /// Immutable MemTables that wait for their flush or are being flushed.
+    pub immutable_memtables: u64,
+    /// Table files.
+    pub table_files: u64,
+    /// Their length, in bytes.
+    pub table_bytes: u64,
+    /// The part of [`Stats::table_bytes`] that belongs to entries the index still points to (by count of entries).
+    pub live_bytes: u64,
+    /// Space taken in the fast tier, in bytes.
+    pub fast_tier_bytes: u64,
+    /// The part of it that tree nodes take, in bytes.
+    pub fast_tier_node_bytes: u64,
+    /// The part of it that key segments take, in bytes.
+    pub fast_tier_key_segment_bytes: u64,
+    /// Nodes and key segments ÷ [`Stats::index_keys`]; 0 when there are none.
+    pub fast_tier_index_bytes_per_key: f64,
+    /// Levels of the B+-tree.
+    pub index_height: u32,
+    /// DRAM that the store accounts for, in bytes: block cache, MemTables' towers, on `Dram` also arenas and index.
+    pub memory_bytes: u64,
+    /// The part of it that the block cache takes, in bytes.
+    pub block_cache_bytes: u64,
+    /// The newest sequence number that readers see.
+    pub last_sequence_number: u64,
+    /// Old versions of records kept for iterators that are still open.
+    pub replaced_records_kept: u64,
+    /// Iterators and cursors that are open.
+    pub open_cursors: u64,
+    /// Since this opening.
+    pub since_open: Counters,
+    /// Since the store was made, as of the last MANIFEST record plus this opening.
+    pub lifetime: Counters,
+}
+
+/// What a store has done. All but the first are costs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Keys and values that users put, in bytes.
+    pub user_bytes_put: u64,
+    /// Bytes written to files on the slow tier: tables, MANIFEST and, on `Dram`, the arenas' records.
+    pub file_bytes_written: u64,
+    /// Fences that ordered something in the fast tier. 0 on `Dram`.
+    pub persists: u64,
+    /// Cache lines written back to the fast tier. 0 on `Dram`.
+    pub lines_flushed: u64,
+    /// Bytes that the fast tier's media had to write for them.
+    pub media_bytes: u64,
+    /// MemTables flushed.
+    pub flushes: u64,
+    /// Compactions done (this version does none).
+    pub compactions: u64,
+    /// Bytes they read.
+    pub compaction_bytes_read: u64,
+    /// Bytes they wrote.
+    pub compaction_bytes_written: u64,
+    /// Time that writers waited for flushes, in microseconds.
+    pub delay_us: u64,
+}
+
+impl Counters {
+    /// The sum of two, field by field.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            user_bytes_put: self.user_bytes_put + other.user_bytes_put,
+            file_bytes_written: self.file_bytes_written + other.file_bytes_written,
+            persists: self.persists + other.persists,
+            lines_flushed: self.lines_flushed + other.lines_flushed,
+            media_bytes: self.media_bytes + other.media_bytes,
+            flushes: self.flushes + other.flushes,
+            compactions: self.compactions + other.compactions,
+            compaction_bytes_read: self.compaction_bytes_read + other.compaction_bytes_read,
+            compaction_bytes_written: self.compaction_bytes_written + other.compaction_bytes_written,
+            delay_us: self.delay_us + other.delay_us,
+        }
+    }
+}

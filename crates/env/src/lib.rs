@@ -1,0 +1,119 @@
+//! The operating system as slmdb sees it.
+//!
+//! Every file operation of every layer goes through [`Env`] and [`File`], and so do the clock, randomness and the boot
+//! id. [`OsEnv`] is the real one; [`memory::MemoryEnv`] keeps files in memory, counts operations and fails the k-th on
+//! request, which is the seam behind which a crash simulator stands. [`Error`] is the one error type of slmdb.
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod memory;
+pub mod os;
+
+pub use error::{Error, ErrorKind, Result};
+pub use os::OsEnv;
+
+use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How [`Env::open_file`] opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    ReadWrite,
+    /// A file that must not exist yet, for reading and writing.
+    CreateNew,
+    /// A file that is made, or emptied if it exists, for reading and writing.
+    CreateOrTruncate,
+}
+
+/// How a [`Env::lock`] is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LockMode {
+    /// One holder, nobody else: for writers. Makes the file if there is none and writes the process id into it.
+    Exclusive,
+    /// Any number of these at once, but no exclusive one: for readers. Changes no byte; the file must exist.
+    Shared,
+}
+
+/// A held lock; dropping it releases it.
+pub trait Lock: Debug + Send + Sync {}
+
+/// One entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The file's name within the directory (lossless for the names slmdb makes; others are given lossily).
+    pub name: String,
+    /// Its length in bytes (0 for what is not a regular file).
+    pub length_bytes: u64,
+    /// Whether it is a directory.
+    pub is_directory: bool,
+}
+
+/// File system, clock, randomness and identity of the machine. Errors carry the path.
+pub trait Env: Debug + Send + Sync + 'static {
+    /// Opens a file. Interrupted calls are tried again by every operation here.
+    fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
+    /// Renames within one file system, replacing `to`. Durable only after [`Env::sync_directory`].
+    fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Unlinks a file. Durable only after [`Env::sync_directory`].
+    fn remove_file(&self, path: &Path) -> Result<()>;
+    /// Makes a directory and its missing parents; an existing one is fine.
+    fn create_directory(&self, path: &Path) -> Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_directory(&self, path: &Path) -> Result<()>;
+    /// What is in a directory, in no particular order.
+    fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>>;
+    /// Whether something exists at `path`.
+    fn exists(&self, path: &Path) -> Result<bool>;
+    /// An absolute path for `path`, which need not exist.
+    fn absolute(&self, path: &Path) -> Result<PathBuf>;
+    /// Takes a lock without waiting; [`Error::Locked`] names the holder where it can be found out.
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>>;
+    /// Bytes that this process could still write into the file system that holds `path`.
+    fn available_bytes(&self, path: &Path) -> Result<u64>;
+    /// Nanoseconds since 1970 UTC. For people and file properties, never for decisions.
+    fn unix_time_ns(&self) -> u64;
+    /// Nanoseconds on a clock that never goes back.
+    fn monotonic_ns(&self) -> u64;
+    /// Which boot of the machine this is: stays the same until it restarts.
+    fn boot_id(&self) -> [u8; 16];
+    /// Fills `bytes` with random bytes.
+    fn random_bytes(&self, bytes: &mut [u8]);
+}
+
+/// An open file. All operations are positioned, so that any number of threads can share one.
+pub trait File: Debug + Send + Sync + 'static {
+    /// The path it was opened at, for messages.
+    fn path(&self) -> &Path;
+    /// Reads up to `into.len()` bytes at `offset_bytes`; fewer only at the end of the file.
+    fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize>;
+    /// Writes all of `bytes` at `offset_bytes`, growing the file where needed.
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()>;
+    /// Makes content and length durable (fdatasync).
+    fn sync_data(&self) -> Result<()>;
+    /// Length in bytes.
+    fn length_bytes(&self) -> Result<u64>;
+    /// Cuts or grows (with a hole) to this length.
+    fn set_length(&self, length_bytes: u64) -> Result<()>;
+    /// Allocates real space for `[offset, offset + length)` and grows the file to cover it, so that a full disk is an
+    /// error now and not a `SIGBUS` later. Where the file system can't, zeros are written.
+    fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()>;
+    /// Tells the system that reads will be random, so that it reads no more than is asked for. Never fails visibly.
+    fn advise_random(&self);
+    /// The descriptor, for mapping; `None` in environments that have none.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Reads exactly `into.len()` bytes; a file that ends before is [`Error::Corruption`].
+    fn read_exact_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<()> {
+        let got = self.read_at(into, offset_bytes)?;
+        if got == into.len() {
+            return Ok(());
+        }
+        let what = format!("the file ends {} bytes early", into.len() - got);
+        Err(Error::corruption(self.path(), offset_bytes.saturating_add(got as u64), what))
+    }
+}

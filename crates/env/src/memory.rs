@@ -1,0 +1,409 @@
+//! [`MemoryEnv`]: a machine in memory, for tests. Nothing in it depends on time, chance or the real file system.
+//!
+//! Three things make it more than a map of byte vectors, each a seam for tests of faults and crashes:
+//!
+//! - **Every operation that can fail has a number**, counted from 0, and a line in a log ([`MemoryEnv::operations`]).
+//!   [`MemoryEnv::fail_at`] makes the k-th go wrong in a chosen way: running one piece of work for k = 0, 1, 2, … until
+//!   no failure strikes any more walks through every place where it can fail.
+//! - **It knows what is durable.** A file's content is, once the file is synced; a name is, once its directory is
+//!   synced (and the directory's own name in turn, up to the root, which always is). [`MemoryEnv::crash`]
+//!   gives the machine as a power cut would leave it at worst: all that was synced and nothing else.
+//!   [`MemoryEnv::kill`] gives what the death of the process leaves: everything but the locks.
+//! - **A failed sync loses data for good**, as on Linux: what was dirty then is thought clean afterwards, so that a
+//!   second sync reports success and yet has written nothing. Code that tries again is found out by the next power cut.
+//!
+//! Clock and randomness are deterministic: time moves on by a microsecond with every question and by
+//! [`MemoryEnv::advance_clock`]; random bytes follow from the seed. Relative paths start at `/`, and there are no links.
+//! Only files can be renamed. Files have no descriptors, so what is usually mapped has to be read and written here.
+
+mod disk;
+mod faults;
+
+pub use faults::{Failure, Repeat};
+
+use std::io::ErrorKind as IoErrorKind;
+use std::os::fd::BorrowedFd;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
+use disk::{Disk, Node};
+use faults::{Effect, Script};
+
+/// What the clock shows at first: a moment of the year 2023.
+const CLOCK_START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
+/// How far the clock moves whenever somebody looks at it.
+const CLOCK_STEP_NS: u64 = 1_000;
+
+/// A machine in memory. Clones are the same machine.
+#[derive(Debug, Clone)]
+pub struct MemoryEnv {
+    machine: Arc<Mutex<Machine>>,
+}
+
+/// What the clones share. Locked before any [`Node`], never after one.
+#[derive(Debug)]
+struct Machine {
+    disk: Disk,
+    script: Script,
+    clock_ns: u64,
+    random_state: u64,
+    boot: u64,
+}
+
+impl Default for MemoryEnv {
+    fn default() -> MemoryEnv {
+        MemoryEnv::new()
+    }
+}
+
+impl MemoryEnv {
+    /// An empty machine with seed 0: only the directory `/`.
+    pub fn new() -> MemoryEnv {
+        MemoryEnv::with_seed(0)
+    }
+
+    /// An empty machine whose random bytes follow from `seed`.
+    pub fn with_seed(seed: u64) -> MemoryEnv {
+        MemoryEnv::of(Machine {
+            disk: Disk::new(),
+            script: Script::default(),
+            clock_ns: 0,
+            random_state: seed,
+            boot: 1,
+        })
+    }
+
+    fn of(machine: Machine) -> MemoryEnv {
+        MemoryEnv { machine: Arc::new(Mutex::new(machine)) }
+    }
+
+    fn machine(&self) -> MutexGuard<'_, Machine> {
+        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets an operation fail: the first one, numbered `operation_number` or later, that `failure` can strike; with
+    /// [`Repeat::ForGood`] all such operations from there on. Failures add up.
+    pub fn fail_at(&self, operation_number: u64, failure: Failure, repeat: Repeat) {
+        self.machine().script.arm(operation_number, failure, repeat);
+    }
+
+    /// Lets nothing fail any more.
+    pub fn clear_failures(&self) {
+        self.machine().script.disarm();
+    }
+
+    /// How many operations have been made to fail so far.
+    pub fn failures_struck(&self) -> u64 {
+        self.machine().script.struck
+    }
+
+    /// How many operations there were so far, which is the number the next one gets.
+    pub fn operation_count(&self) -> u64 {
+        self.machine().script.log.len() as u64
+    }
+
+    /// All operations so far, in order: the line at index k tells about operation k. Those that were made to fail say
+    /// so at the end.
+    pub fn operations(&self) -> Vec<String> {
+        self.machine().script.log.clone()
+    }
+
+    /// Limits what all files together may hold, in bytes; at first there is no limit. What would go beyond it gets
+    /// [`Error::Full`] and does nothing.
+    pub fn set_capacity(&self, capacity_bytes: u64) {
+        self.machine().disk.capacity_bytes = capacity_bytes;
+    }
+
+    /// Moves both clocks on.
+    pub fn advance_clock(&self, ns: u64) {
+        self.machine().clock_ns += ns;
+    }
+
+    /// A file's present content, synced or not. Not an operation.
+    pub fn content(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        self.machine().disk.content(&normal(path.as_ref()))
+    }
+
+    /// Replaces a file's content (or makes the file and its directories) behind everybody's back: durable at once. Not
+    /// an operation.
+    pub fn set_content(&self, path: impl AsRef<Path>, bytes: &[u8]) {
+        self.machine().disk.set_content(&normal(path.as_ref()), bytes);
+    }
+
+    /// The machine after a power cut at this moment, with a new boot id: what was synced is there, nothing else is.
+    /// This machine goes on untouched; no failures are armed on the new one, and its operations count from 0.
+    pub fn crash(&self) -> MemoryEnv {
+        let machine = self.machine();
+        MemoryEnv::of(machine.restarted(machine.disk.durable(), machine.boot + 1))
+    }
+
+    /// The machine after the process that used it was killed at this moment: all is there as it was written, synced or
+    /// not, and no lock is held. Otherwise like [`MemoryEnv::crash`], but the boot stays the same.
+    pub fn kill(&self) -> MemoryEnv {
+        let machine = self.machine();
+        MemoryEnv::of(machine.restarted(machine.disk.copied(), machine.boot))
+    }
+}
+
+impl Machine {
+    fn restarted(&self, disk: Disk, boot: u64) -> Machine {
+        Machine {
+            disk,
+            script: Script::default(),
+            clock_ns: self.clock_ns,
+            // Another stream, so that what follows does not repeat what this machine goes on to draw.
+            random_state: self.random_state ^ 0x5851_f42d_4c95_7f2d,
+            boot,
+        }
+    }
+
+    /// Counts and logs an operation; an error if it is to fail here and now. Short writes are left to the caller.
+    fn begin(&mut self, effect: Effect, operation: &'static str, path: &Path, detail: &str) -> Result<Option<Failure>> {
+        match self.script.begin(effect, format!("{operation} {}{detail}", path.display())) {
+            None => Ok(None),
+            Some(Failure::ShortWrite) => Ok(Some(Failure::ShortWrite)),
+            Some(failure) => Err(Error::io(operation, path, failure.cause())),
+        }
+    }
+
+    fn ticked_ns(&mut self) -> u64 {
+        self.clock_ns += CLOCK_STEP_NS;
+        self.clock_ns
+    }
+}
+
+/// An absolute path without `.` and `..`.
+fn normal(path: &Path) -> PathBuf {
+    let mut result = PathBuf::from("/");
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => result.push(name),
+            Component::ParentDir => drop(result.pop()),
+            Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+        }
+    }
+    result
+}
+
+impl Env for MemoryEnv {
+    fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let mut machine = self.machine();
+        let (effect, operation) = match mode {
+            OpenMode::Read | OpenMode::ReadWrite => (Effect::Nothing, "open"),
+            OpenMode::CreateNew | OpenMode::CreateOrTruncate => (Effect::TakesSpace, "create"),
+        };
+        machine.begin(effect, operation, path, "")?;
+        let node = machine.disk.open(&normal(path), mode).map_err(|kind| Error::io(operation, path, kind.into()))?;
+        Ok(Arc::new(MemoryFile { env: self.clone(), path: path.to_path_buf(), node, writable: mode != OpenMode::Read }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        let mut machine = self.machine();
+        machine.begin(Effect::TakesSpace, "rename", from, &format!(" to {}", to.display()))?;
+        machine.disk.rename(&normal(from), &normal(to)).map_err(|kind| Error::io("rename", from, kind.into()))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        let mut machine = self.machine();
+        machine.begin(Effect::Nothing, "remove", path, "")?;
+        machine.disk.remove_file(&normal(path)).map_err(|kind| Error::io("remove", path, kind.into()))
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        let mut machine = self.machine();
+        machine.begin(Effect::TakesSpace, "create directory", path, "")?;
+        machine.disk.create_directory(&normal(path)).map_err(|kind| Error::io("create directory", path, kind.into()))
+    }
+
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        let mut machine = self.machine();
+        machine.begin(Effect::Syncs, "sync directory", path, "")?;
+        machine.disk.sync_directory(&normal(path)).map_err(|kind| Error::io("sync directory", path, kind.into()))
+    }
+
+    /// In the order of the names.
+    fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        let mut machine = self.machine();
+        machine.begin(Effect::Nothing, "list directory", path, "")?;
+        machine.disk.list(&normal(path)).map_err(|kind| Error::io("list directory", path, kind.into()))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        let mut machine = self.machine();
+        machine.begin(Effect::Nothing, "look up", path, "")?;
+        Ok(machine.disk.exists(&normal(path)))
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        Ok(normal(path))
+    }
+
+    /// The holder is always this process.
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
+        let mut machine = self.machine();
+        let effect = if mode == LockMode::Exclusive { Effect::TakesSpace } else { Effect::Nothing };
+        machine.begin(effect, "lock", path, &format!(" {mode:?}"))?;
+        let failed = |kind: IoErrorKind| Error::io("lock", path, kind.into());
+        let full_path = normal(path);
+        let node = match machine.disk.open(&full_path, OpenMode::ReadWrite) {
+            Err(IoErrorKind::NotFound) if mode == LockMode::Exclusive => {
+                machine.disk.open(&full_path, OpenMode::CreateNew)
+            }
+            other => other,
+        }
+        .map_err(failed)?;
+        if !node.lock().holders.add(mode) {
+            return Err(Error::Locked { path: path.to_path_buf(), holder: Some(std::process::id()) });
+        }
+        if mode == LockMode::Exclusive {
+            node.lock().replace(format!("{}\n", std::process::id()).as_bytes());
+        }
+        Ok(Box::new(MemoryLock { node, mode }))
+    }
+
+    fn available_bytes(&self, path: &Path) -> Result<u64> {
+        let mut machine = self.machine();
+        machine.begin(Effect::Nothing, "look up free space", path, "")?;
+        Ok(machine.disk.available_bytes())
+    }
+
+    fn unix_time_ns(&self) -> u64 {
+        CLOCK_START_UNIX_NS + self.machine().ticked_ns()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.machine().ticked_ns()
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        u128::from(self.machine().boot).to_be_bytes()
+    }
+
+    /// Splitmix64.
+    fn random_bytes(&self, bytes: &mut [u8]) {
+        let mut machine = self.machine();
+        for some in bytes.chunks_mut(8) {
+            machine.random_state = machine.random_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut word = machine.random_state;
+            word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            word ^= word >> 31;
+            some.copy_from_slice(&word.to_le_bytes()[..some.len()]);
+        }
+    }
+}
+
+/// A file of a [`MemoryEnv`]. Lives on when its name is taken away, as files do.
+#[derive(Debug)]
+struct MemoryFile {
+    env: MemoryEnv,
+    path: PathBuf,
+    node: Node,
+    writable: bool,
+}
+
+impl MemoryFile {
+    fn check_writable(&self, operation: &'static str) -> Result<()> {
+        if self.writable { Ok(()) } else { Err(self.failed(operation, IoErrorKind::PermissionDenied)) }
+    }
+
+    fn failed(&self, operation: &'static str, kind: IoErrorKind) -> Error {
+        Error::io(operation, &self.path, kind.into())
+    }
+
+    /// Lets the file grow to `end_bytes` if it is shorter and there is room.
+    fn grow(&self, machine: &Machine, operation: &'static str, end_bytes: Option<u64>) -> Result<()> {
+        let end_bytes = end_bytes.unwrap_or(u64::MAX);
+        machine.disk.grow(&self.node, end_bytes).map_err(|kind| self.failed(operation, kind))
+    }
+}
+
+impl File for MemoryFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let mut machine = self.env.machine();
+        machine.begin(Effect::Nothing, "read", &self.path, &format!(" {offset_bytes}+{}", into.len()))?;
+        Ok(self.node.lock().read(into, offset_bytes))
+    }
+
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
+        let mut machine = self.env.machine();
+        let detail = format!(" {offset_bytes}+{}", bytes.len());
+        let short = machine.begin(Effect::Writes, "write", &self.path, &detail)?;
+        self.check_writable("write")?;
+        let written = if short.is_some() { &bytes[..bytes.len() / 2] } else { bytes };
+        if !written.is_empty() {
+            self.grow(&machine, "write", offset_bytes.checked_add(written.len() as u64))?;
+            self.node.lock().write(written, offset_bytes);
+        }
+        match short {
+            None => Ok(()),
+            Some(failure) => Err(Error::io("write", &self.path, failure.cause())),
+        }
+    }
+
+    /// When made to fail, what was not durable before never becomes so unless it is written again.
+    fn sync_data(&self) -> Result<()> {
+        let mut machine = self.env.machine();
+        machine.begin(Effect::Syncs, "sync", &self.path, "").inspect_err(|_| self.node.lock().forget_dirty())?;
+        self.node.lock().sync();
+        Ok(())
+    }
+
+    fn length_bytes(&self) -> Result<u64> {
+        let mut machine = self.env.machine();
+        machine.begin(Effect::Nothing, "look up length", &self.path, "")?;
+        Ok(self.node.lock().length_bytes())
+    }
+
+    fn set_length(&self, length_bytes: u64) -> Result<()> {
+        let mut machine = self.env.machine();
+        machine.begin(Effect::TakesSpace, "set length", &self.path, &format!(" {length_bytes}"))?;
+        self.check_writable("set length")?;
+        self.grow(&machine, "set length", Some(length_bytes))?;
+        self.node.lock().cut(length_bytes);
+        Ok(())
+    }
+
+    fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()> {
+        let mut machine = self.env.machine();
+        machine.begin(Effect::TakesSpace, "allocate", &self.path, &format!(" {offset_bytes}+{length_bytes}"))?;
+        self.check_writable("allocate")?;
+        if length_bytes == 0 {
+            return Ok(());
+        }
+        self.grow(&machine, "allocate", offset_bytes.checked_add(length_bytes))
+    }
+
+    fn advise_random(&self) {}
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// A held lock; belongs to the file, not to its name.
+#[derive(Debug)]
+struct MemoryLock {
+    node: Node,
+    mode: LockMode,
+}
+
+impl Lock for MemoryLock {}
+
+impl Drop for MemoryLock {
+    fn drop(&mut self) {
+        let mut inner = self.node.lock();
+        if self.mode == LockMode::Exclusive {
+            inner.replace(b"");
+        }
+        inner.holders.remove(self.mode);
+    }
+}
+
+#[cfg(test)]
+mod tests;

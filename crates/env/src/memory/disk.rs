@@ -1,0 +1,338 @@
+//! The disk of a [`MemoryEnv`](super::MemoryEnv): names, contents, and which of both are durable.
+//!
+//! Knows nothing of failures and numbers. Paths are absolute and normal here. Names and contents are two things, as in
+//! a file system: a name points to a [`Node`], which lives as long as a name, a durable name or an open file refers to
+//! it. So a rename that was not synced leaves the durable old name pointing to the same content.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind as IoErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{DirectoryEntry, LockMode, OpenMode};
+
+/// Contents are vectors without holes, so a wild offset must not be taken at its word.
+const LARGEST_FILE_BYTES: u64 = 2 << 30;
+
+/// A file without its name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Node(Arc<Mutex<Inner>>);
+
+impl Node {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn holding(bytes: Vec<u8>) -> Node {
+        Node(Arc::new(Mutex::new(Inner { durable: bytes.clone(), bytes, ..Inner::default() })))
+    }
+}
+
+/// What a [`Node`] holds.
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    bytes: Vec<u8>,
+    /// What a power cut leaves.
+    durable: Vec<u8>,
+    /// A range that covers all that was changed since the last sync; empty if nothing was. Apart from this the two
+    /// contents are the same, but for what a failed sync lost.
+    dirty: (usize, usize),
+    /// Whether the length was changed since the last sync.
+    length_dirty: bool,
+    pub(super) holders: Holders,
+}
+
+impl Inner {
+    pub(super) fn length_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    pub(super) fn read(&self, into: &mut [u8], offset_bytes: u64) -> usize {
+        let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX).min(self.bytes.len());
+        let some = into.len().min(self.bytes.len() - start);
+        into[..some].copy_from_slice(&self.bytes[start..start + some]);
+        some
+    }
+
+    /// Writes where the file is long enough already, see [`Disk::grow`].
+    pub(super) fn write(&mut self, bytes: &[u8], offset_bytes: u64) {
+        let start = offset_bytes as usize;
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        self.mark_dirty(start, start + bytes.len());
+    }
+
+    pub(super) fn replace(&mut self, bytes: &[u8]) {
+        self.cut(0);
+        self.lengthen(bytes.len());
+        self.write(bytes, 0);
+    }
+
+    pub(super) fn cut(&mut self, length_bytes: u64) {
+        if length_bytes < self.length_bytes() {
+            self.bytes.truncate(length_bytes as usize);
+            self.length_dirty = true;
+        }
+    }
+
+    fn lengthen(&mut self, length: usize) {
+        let start = self.bytes.len();
+        if length > start {
+            self.bytes.resize(length, 0);
+            self.mark_dirty(start, length);
+            self.length_dirty = true;
+        }
+    }
+
+    fn mark_dirty(&mut self, start: usize, end: usize) {
+        let (dirty_start, dirty_end) = self.dirty;
+        self.dirty = if dirty_start == dirty_end { (start, end) } else { (dirty_start.min(start), dirty_end.max(end)) };
+    }
+
+    pub(super) fn sync(&mut self) {
+        if self.length_dirty {
+            self.durable.resize(self.bytes.len(), 0);
+        }
+        let end = self.dirty.1.min(self.durable.len()).min(self.bytes.len());
+        let start = self.dirty.0.min(end);
+        self.durable[start..end].copy_from_slice(&self.bytes[start..end]);
+        self.forget_dirty();
+    }
+
+    /// What a failed sync does.
+    pub(super) fn forget_dirty(&mut self) {
+        self.dirty = (0, 0);
+        self.length_dirty = false;
+    }
+}
+
+/// Who has a file locked.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    shared: usize,
+    exclusive: bool,
+}
+
+impl Holders {
+    /// Whether there was room for one more.
+    pub(super) fn add(&mut self, mode: LockMode) -> bool {
+        match mode {
+            _ if self.exclusive => return false,
+            LockMode::Shared => self.shared += 1,
+            LockMode::Exclusive if self.shared > 0 => return false,
+            LockMode::Exclusive => self.exclusive = true,
+        }
+        true
+    }
+
+    pub(super) fn remove(&mut self, mode: LockMode) {
+        match mode {
+            LockMode::Shared => self.shared -= 1,
+            LockMode::Exclusive => self.exclusive = false,
+        }
+    }
+}
+
+/// All names and contents.
+#[derive(Debug)]
+pub(super) struct Disk {
+    files: BTreeMap<PathBuf, Node>,
+    durable_files: BTreeMap<PathBuf, Node>,
+    /// The directories, and whether their names are durable in the directory above. They are never removed.
+    directories: BTreeMap<PathBuf, bool>,
+    pub(super) capacity_bytes: u64,
+}
+
+type DiskResult<T> = Result<T, IoErrorKind>;
+
+impl Disk {
+    pub(super) fn new() -> Disk {
+        Disk {
+            files: BTreeMap::new(),
+            durable_files: BTreeMap::new(),
+            directories: BTreeMap::from([(PathBuf::from("/"), true)]),
+            capacity_bytes: u64::MAX,
+        }
+    }
+
+    pub(super) fn open(&mut self, path: &Path, mode: OpenMode) -> DiskResult<Node> {
+        if self.directories.contains_key(path) {
+            return Err(IoErrorKind::IsADirectory);
+        }
+        match (self.files.get(path), mode) {
+            (Some(_), OpenMode::CreateNew) => Err(IoErrorKind::AlreadyExists),
+            (Some(node), OpenMode::CreateOrTruncate) => {
+                node.lock().cut(0);
+                Ok(node.clone())
+            }
+            (Some(node), OpenMode::Read | OpenMode::ReadWrite) => Ok(node.clone()),
+            (None, OpenMode::Read | OpenMode::ReadWrite) => {
+                self.check_parent(path)?;
+                Err(IoErrorKind::NotFound)
+            }
+            (None, OpenMode::CreateNew | OpenMode::CreateOrTruncate) => {
+                self.check_parent(path)?;
+                Ok(self.files.entry(path.to_path_buf()).or_default().clone())
+            }
+        }
+    }
+
+    pub(super) fn rename(&mut self, from: &Path, to: &Path) -> DiskResult<()> {
+        if self.directories.contains_key(from) {
+            return Err(IoErrorKind::Unsupported);
+        }
+        if self.directories.contains_key(to) {
+            return Err(IoErrorKind::IsADirectory);
+        }
+        self.check_parent(to)?;
+        let node = self.files.remove(from).ok_or(IoErrorKind::NotFound)?;
+        self.files.insert(to.to_path_buf(), node);
+        Ok(())
+    }
+
+    pub(super) fn remove_file(&mut self, path: &Path) -> DiskResult<()> {
+        if self.directories.contains_key(path) {
+            return Err(IoErrorKind::IsADirectory);
+        }
+        self.files.remove(path).map(drop).ok_or(IoErrorKind::NotFound)
+    }
+
+    pub(super) fn create_directory(&mut self, path: &Path) -> DiskResult<()> {
+        if self.files.contains_key(path) {
+            return Err(IoErrorKind::AlreadyExists);
+        }
+        if path.ancestors().any(|above| self.files.contains_key(above)) {
+            return Err(IoErrorKind::NotADirectory);
+        }
+        for directory in path.ancestors() {
+            self.directories.entry(directory.to_path_buf()).or_insert(false);
+        }
+        Ok(())
+    }
+
+    pub(super) fn sync_directory(&mut self, path: &Path) -> DiskResult<()> {
+        self.check_directory(path)?;
+        let inside = |name: &Path| name.parent() == Some(path);
+        self.durable_files.retain(|name, _| !inside(name));
+        for (name, node) in self.files.iter().filter(|(name, _)| inside(name)) {
+            self.durable_files.insert(name.clone(), node.clone());
+        }
+        for (_, durable) in self.directories.iter_mut().filter(|(name, _)| inside(name)) {
+            *durable = true;
+        }
+        Ok(())
+    }
+
+    pub(super) fn list(&self, path: &Path) -> DiskResult<Vec<DirectoryEntry>> {
+        self.check_directory(path)?;
+        let files = self.files.iter().map(|(name, node)| (name, node.lock().length_bytes(), false));
+        let directories = self.directories.keys().map(|name| (name, 0, true));
+        let mut entries: Vec<_> = (files.chain(directories))
+            .filter(|(name, ..)| name.parent() == Some(path))
+            .filter_map(|(name, length_bytes, is_directory)| {
+                let name = name.file_name()?.to_string_lossy().into_owned();
+                Some(DirectoryEntry { name, length_bytes, is_directory })
+            })
+            .collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    pub(super) fn exists(&self, path: &Path) -> bool {
+        self.files.contains_key(path) || self.directories.contains_key(path)
+    }
+
+    /// Lets a file grow with zeros up to `end_bytes`, if it is shorter.
+    pub(super) fn grow(&self, node: &Node, end_bytes: u64) -> DiskResult<()> {
+        let more = end_bytes.saturating_sub(node.lock().length_bytes());
+        if more == 0 {
+            return Ok(());
+        }
+        if end_bytes > LARGEST_FILE_BYTES {
+            return Err(IoErrorKind::FileTooLarge);
+        }
+        if more > self.available_bytes() {
+            return Err(IoErrorKind::StorageFull);
+        }
+        node.lock().lengthen(end_bytes as usize);
+        Ok(())
+    }
+
+    pub(super) fn available_bytes(&self) -> u64 {
+        if self.capacity_bytes == u64::MAX {
+            return u64::MAX;
+        }
+        let used = self.files.values().map(|node| node.lock().length_bytes()).sum();
+        self.capacity_bytes.saturating_sub(used)
+    }
+
+    pub(super) fn content(&self, path: &Path) -> Option<Vec<u8>> {
+        self.files.get(path).map(|node| node.lock().bytes.clone())
+    }
+
+    pub(super) fn set_content(&mut self, path: &Path, bytes: &[u8]) {
+        for directory in path.ancestors().skip(1) {
+            self.directories.insert(directory.to_path_buf(), true);
+        }
+        let node = self.files.entry(path.to_path_buf()).or_default();
+        let mut inner = node.lock();
+        inner.replace(bytes);
+        inner.durable = bytes.to_vec();
+        inner.forget_dirty();
+        drop(inner);
+        self.durable_files.insert(path.to_path_buf(), node.clone());
+    }
+
+    /// What a power cut leaves, all of it durable: files and directories whose names are durable all the way up.
+    pub(super) fn durable(&self) -> Disk {
+        let reachable = |path: &Path| path.ancestors().skip(1).all(|above| self.directories.get(above) == Some(&true));
+        let files = self.durable_files.iter().filter(|(name, _)| reachable(name));
+        let files = files.map(|(name, node)| (name.clone(), Node::holding(node.lock().durable.clone()))).collect();
+        let directories = self.directories.iter().filter(|&(name, &durable)| durable && reachable(name));
+        let directories = directories.map(|(name, _)| (name.clone(), true)).collect();
+        Disk::of(files, directories, self.capacity_bytes)
+    }
+
+    /// What the end of all processes leaves: the same, with nobody holding locks. What was not durable still is not.
+    pub(super) fn copied(&self) -> Disk {
+        let mut copies: Vec<(Node, Node)> = Vec::new();
+        let mut copy = |node: &Node| match copies.iter().find(|(original, _)| Arc::ptr_eq(&original.0, &node.0)) {
+            Some((_, copy)) => copy.clone(),
+            None => {
+                let inner = node.lock();
+                let copy = Node(Arc::new(Mutex::new(Inner {
+                    bytes: inner.bytes.clone(),
+                    durable: inner.durable.clone(),
+                    dirty: inner.dirty,
+                    length_dirty: inner.length_dirty,
+                    holders: Holders::default(),
+                })));
+                copies.push((node.clone(), copy.clone()));
+                copy
+            }
+        };
+        Disk {
+            files: self.files.iter().map(|(name, node)| (name.clone(), copy(node))).collect(),
+            durable_files: self.durable_files.iter().map(|(name, node)| (name.clone(), copy(node))).collect(),
+            directories: self.directories.clone(),
+            capacity_bytes: self.capacity_bytes,
+        }
+    }
+
+    fn of(files: BTreeMap<PathBuf, Node>, directories: BTreeMap<PathBuf, bool>, capacity_bytes: u64) -> Disk {
+        Disk { durable_files: files.clone(), files, directories, capacity_bytes }
+    }
+
+    fn check_parent(&self, path: &Path) -> DiskResult<()> {
+        path.parent().map_or(Ok(()), |parent| self.check_directory(parent))
+    }
+
+    fn check_directory(&self, path: &Path) -> DiskResult<()> {
+        if self.directories.contains_key(path) {
+            Ok(())
+        } else if path.ancestors().any(|above| self.files.contains_key(above)) {
+            Err(IoErrorKind::NotADirectory)
+        } else {
+            Err(IoErrorKind::NotFound)
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What only [`MemoryEnv`] has: numbered operations, failures, what is durable, and a deterministic machine.
+
+use super::*;
+use crate::ErrorKind;
+
+const FILE: &str = "/db/file";
+
+/// A machine with a durable, empty directory `/db`.
+fn machine() -> MemoryEnv {
+    let env = MemoryEnv::new();
+    env.create_directory(Path::new("/db")).unwrap();
+    env.sync_directory(Path::new("/")).unwrap();
+    env
+}
+
+fn create(env: &MemoryEnv, path: &str) -> Arc<dyn File> {
+    env.open_file(Path::new(path), OpenMode::CreateNew).unwrap()
+}
+
+#[test]
+fn operations_are_numbered_and_logged_in_order() {
+    let env = MemoryEnv::new();
+    env.create_directory(Path::new("db")).unwrap();
+    let file = create(&env, "db/file");
+    file.write_at(b"abc", 7).unwrap();
+    file.sync_data().unwrap();
+    env.sync_directory(Path::new("db")).unwrap();
+    env.fail_at(6, Failure::Io, Repeat::Once);
+    file.read_at(&mut [0; 2], 1).unwrap();
+    file.length_bytes().unwrap_err();
+    let expected = [
+        "create directory db",
+        "create db/file",
+        "write db/file 7+3",
+        "sync db/file",
+        "sync directory db",
+        "read db/file 1+2",
+        "look up length db/file -> made to fail: Io",
+    ];
+    assert_eq!(env.operations(), expected);
+    assert_eq!((env.operation_count(), env.failures_struck()), (7, 1));
+}
+
+#[test]
+fn a_failure_strikes_the_first_operation_it_can() {
+    let env = machine();
+    let file = create(&env, FILE);
+    env.fail_at(0, Failure::FailedSync, Repeat::Once);
+    env.fail_at(env.operation_count() + 1, Failure::Full, Repeat::ForGood);
+    file.write_at(b"one", 0).unwrap();
+    assert_eq!(file.write_at(b"two", 0).unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(file.allocate(0, 100).unwrap_err().kind(), ErrorKind::Full);
+    file.read_at(&mut [0; 3], 0).unwrap();
+    assert_eq!(file.sync_data().unwrap_err().kind(), ErrorKind::Io);
+    file.sync_data().unwrap();
+    assert_eq!(file.write_at(b"two", 0).unwrap_err().kind(), ErrorKind::Full);
+    env.clear_failures();
+    file.write_at(b"two", 0).unwrap();
+    assert_eq!(env.content(FILE).unwrap(), b"two");
+    assert_eq!(env.failures_struck(), 4);
+}
+
+#[test]
+fn a_short_write_leaves_its_first_half() {
+    let env = machine();
+    let file = create(&env, FILE);
+    env.fail_at(0, Failure::ShortWrite, Repeat::Once);
+    assert_eq!(file.write_at(b"abcdefg", 2).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(env.content(FILE).unwrap(), b"\0\0abc");
+}
+
+#[test]
+fn a_power_cut_leaves_what_was_synced() {
+    let env = machine();
+    let file = create(&env, FILE);
+    file.write_at(b"durable", 0).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(env.crash().content(FILE), None, "the name was not synced");
+    env.sync_directory(Path::new("/db")).unwrap();
+    file.write_at(b"D", 0).unwrap();
+    file.write_at(b"more", 7).unwrap();
+    let later = create(&env, "/db/later");
+    later.write_at(b"x", 0).unwrap();
+    env.sync_directory(Path::new("/db")).unwrap();
+
+    let crashed = env.crash();
+    assert_eq!(crashed.content(FILE).unwrap(), b"durable");
+    assert_eq!(crashed.content("/db/later").unwrap(), b"", "the name is durable, the content is not");
+    assert_eq!(env.kill().content(FILE).unwrap(), b"Durablemore");
+    assert_eq!(env.content(FILE).unwrap(), b"Durablemore");
+
+    file.set_length(3).unwrap();
+    assert_eq!(env.crash().content(FILE).unwrap(), b"durable");
+    file.sync_data().unwrap();
+    assert_eq!(env.crash().content(FILE).unwrap(), b"Dur");
+    file.allocate(0, 5).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(env.crash().content(FILE).unwrap(), b"Dur\0\0");
+}
+
+#[test]
+fn a_killed_process_leaves_unsynced_content_that_a_power_cut_still_takes() {
+    let env = machine();
+    create(&env, FILE).write_at(b"abc", 0).unwrap();
+    env.sync_directory(Path::new("/db")).unwrap();
+    let killed = env.kill();
+    assert_eq!(killed.crash().content(FILE).unwrap(), b"");
+    killed.open_file(Path::new(FILE), OpenMode::Read).unwrap().sync_data().unwrap();
+    assert_eq!(killed.crash().content(FILE).unwrap(), b"abc");
+    assert_eq!(env.crash().content(FILE).unwrap(), b"", "the killed machine is another one");
+}
+
+#[test]
+fn names_are_durable_when_their_directory_is_synced() {
+    let env = machine();
+    let old = create(&env, "/db/old");
+    old.write_at(b"old", 0).unwrap();
+    old.sync_data().unwrap();
+    create(&env, "/db/gone").sync_data().unwrap();
+    env.sync_directory(Path::new("/db")).unwrap();
+    env.rename(Path::new("/db/old"), Path::new("/db/new")).unwrap();
+    env.remove_file(Path::new("/db/gone")).unwrap();
+
+    let crashed = env.crash();
+    assert_eq!(crashed.content("/db/old").unwrap(), b"old");
+    assert!(crashed.content("/db/new").is_none() && crashed.content("/db/gone").is_some());
+    // The content goes on being one, whatever names it.
+    old.write_at(b"OLD", 0).unwrap();
+    old.sync_data().unwrap();
+    assert_eq!(env.crash().content("/db/old").unwrap(), b"OLD");
+    env.sync_directory(Path::new("/db")).unwrap();
+    let crashed = env.crash();
+    assert_eq!(crashed.content("/db/new").unwrap(), b"OLD");
+    assert!(crashed.content("/db/old").is_none() && crashed.content("/db/gone").is_none());
+}
+
+#[test]
+fn a_directory_needs_its_own_name_synced_too() {
+    let env = MemoryEnv::new();
+    env.create_directory(Path::new("/a/b")).unwrap();
+    create(&env, "/a/b/file").sync_data().unwrap();
+    env.sync_directory(Path::new("/a/b")).unwrap();
+    env.sync_directory(Path::new("/a")).unwrap();
+    assert!(!env.crash().exists(Path::new("/a")).unwrap());
+    assert_eq!(env.crash().content("/a/b/file"), None);
+    env.sync_directory(Path::new("/")).unwrap();
+    assert_eq!(env.crash().content("/a/b/file").unwrap(), b"");
+}
+
+#[test]
+fn what_a_failed_sync_lost_a_second_sync_does_not_bring_back() {
+    for failure in [Failure::FailedSync, Failure::Io] {
+        let env = machine();
+        let file = create(&env, FILE);
+        env.sync_directory(Path::new("/db")).unwrap();
+        file.write_at(b"first ", 0).unwrap();
+        env.fail_at(env.operation_count(), failure, Repeat::Once);
+        file.sync_data().unwrap_err();
+        file.write_at(b"second", 6).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(env.content(FILE).unwrap(), b"first second");
+        assert_eq!(env.crash().content(FILE).unwrap(), b"\0\0\0\0\0\0second");
+    }
+}
+
+#[test]
+fn what_is_set_from_outside_is_durable_and_not_an_operation() {
+    let env = MemoryEnv::new();
+    env.set_content("/some/where/file", b"12345");
+    env.set_content("/some/where/file", b"abc");
+    assert_eq!(env.operation_count(), 0);
+    assert_eq!(env.crash().content("/some/where/file").unwrap(), b"abc");
+    assert_eq!(env.content("/some/where"), None);
+}
+
+#[test]
+fn a_small_disk_fills_up_and_is_freed() {
+    let env = machine();
+    env.set_capacity(10);
+    let file = create(&env, FILE);
+    file.write_at(b"12345678", 0).unwrap();
+    assert_eq!(env.available_bytes(Path::new("/db")).unwrap(), 2);
+    for error in
+        [file.write_at(b"901", 8).unwrap_err(), file.allocate(0, 11).unwrap_err(), file.set_length(11).unwrap_err()]
+    {
+        assert_eq!(error.kind(), ErrorKind::Full);
+    }
+    file.write_at(b"78901"[..4].as_ref(), 6).unwrap();
+    assert_eq!(env.content(FILE).unwrap(), b"1234567890");
+    create(&env, "/db/other").write_at(b"x", 0).unwrap_err();
+    env.remove_file(Path::new(FILE)).unwrap();
+    assert_eq!(env.available_bytes(Path::new("/")).unwrap(), 10);
+}
+
+#[test]
+fn wild_lengths_are_refused_without_taking_memory() {
+    let env = machine();
+    let file = create(&env, FILE);
+    for end in [1 << 40, u64::MAX] {
+        file.write_at(b"x", end - 1).unwrap_err();
+        file.set_length(end).unwrap_err();
+        file.allocate(end - 1, 1).unwrap_err();
+    }
+    assert_eq!(file.length_bytes().unwrap(), 0);
+}
+
+#[test]
+fn a_killed_or_crashed_machine_holds_no_locks() {
+    let env = machine();
+    let lock = env.lock(Path::new("/db/LOCK"), LockMode::Exclusive).unwrap();
+    env.sync_directory(Path::new("/db")).unwrap();
+    for other in [env.kill(), env.crash()] {
+        other.lock(Path::new("/db/LOCK"), LockMode::Exclusive).unwrap();
+    }
+    env.lock(Path::new("/db/LOCK"), LockMode::Exclusive).unwrap_err();
+    drop(lock);
+    env.lock(Path::new("/db/LOCK"), LockMode::Exclusive).unwrap();
+}
+
+#[test]
+fn the_boot_id_changes_with_a_power_cut_only() {
+    let env = machine();
+    assert_eq!(env.kill().boot_id(), env.boot_id());
+    assert_ne!(env.crash().boot_id(), env.boot_id());
+    assert_ne!(env.crash().crash().boot_id(), env.crash().boot_id());
+}
+
+#[test]
+fn clock_and_randomness_repeat_themselves() {
+    let draw = |env: &MemoryEnv| {
+        let mut bytes = [0; 21];
+        env.random_bytes(&mut bytes);
+        (bytes, env.unix_time_ns(), env.monotonic_ns())
+    };
+    let (one, same, other) = (MemoryEnv::with_seed(7), MemoryEnv::with_seed(7), MemoryEnv::with_seed(8));
+    assert_eq!(draw(&one), draw(&same));
+    assert_ne!(draw(&one).0, draw(&other).0);
+    let (before, expected_step) = (one.monotonic_ns(), 5_000_000 + CLOCK_STEP_NS);
+    one.advance_clock(5_000_000);
+    assert_eq!(one.monotonic_ns(), before + expected_step);
+}
+
+#[test]
+fn paths_are_brought_into_one_form() {
+    let env = machine();
+    env.set_content("db/./x/../file", b"1");
+    assert_eq!(env.content("/db/file").unwrap(), b"1");
+    assert_eq!(env.absolute(Path::new("db/../../y")).unwrap(), Path::new("/y"));
+}

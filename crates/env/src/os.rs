@@ -1,0 +1,296 @@
+//! [`OsEnv`]: the operating system itself.
+//!
+//! A thin layer over system calls. What it adds, and why:
+//!
+//! - **Positioned reads and writes** (`pread`, `pwrite`), so that threads share a descriptor and no cursor. Interrupted
+//!   calls are made again, short ones continued: whoever calls sees all bytes, the end of the file, or an error.
+//! - **Allocation that is real.** A mapped arena or pool that meets a full disk dies of `SIGBUS`; `fallocate` turns that
+//!   into an error ahead of time. A file system without it gets zeros written, only beyond the current end of the file,
+//!   so that no byte of content is ever at risk. (Holes *before* the end stay holes there.)
+//! - **Names**: a name is durable once its directory is synced. A few file systems (some under FUSE, some shared folders
+//!   of virtual machines) answer `EINVAL` or `EOPNOTSUPP` to `fsync` on a directory, which says that they have no such
+//!   operation, not that it failed. That counts as success, or no store could live there; what becomes of a name there
+//!   in a power cut is that file system's own promise.
+//! - **Boot id, clocks, randomness**, here so that no other layer asks the machine for anything behind a simulator's
+//!   back.
+//!
+//! Locks are in `os/lock.rs`.
+
+mod lock;
+
+use std::fs::{self, File as StdFile, OpenOptions};
+use std::io::{self, ErrorKind as IoErrorKind, Read};
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, OnceLock};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{Advice, FallocateFlags};
+use rustix::io::{Errno, retry_on_intr};
+
+use crate::{DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
+
+/// The largest offset a file can have in this system: beyond it calls fail with errors that say nothing.
+const LARGEST_OFFSET_BYTES: u64 = i64::MAX as u64;
+/// How much is written at a time where zeros have to stand in for `fallocate`.
+const ZEROS_BYTES: usize = 256 * 1024;
+
+/// When this process first asked for [`Env::monotonic_ns`].
+static CLOCK_START: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// The boot id can't change while this process lives.
+static BOOT_ID: OnceLock<[u8; 16]> = OnceLock::new();
+
+/// The real file system, clock and machine. Has no state; every copy is the same.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsEnv;
+
+impl OsEnv {
+    /// The environment of this process.
+    pub fn new() -> OsEnv {
+        OsEnv
+    }
+}
+
+impl Env for OsEnv {
+    fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        let (operation, options) = match mode {
+            OpenMode::Read => ("open", options.read(true)),
+            OpenMode::ReadWrite => ("open", options.read(true).write(true)),
+            OpenMode::CreateNew => ("create", options.read(true).write(true).create_new(true)),
+            OpenMode::CreateOrTruncate => ("create", options.read(true).write(true).create(true).truncate(true)),
+        };
+        let file = options.open(path).map_err(|source| Error::io(operation, path, source))?;
+        Ok(Arc::new(OsFile { file, path: path.to_path_buf() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        fs::rename(from, to).map_err(|source| Error::io("rename", from, source))
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        fs::remove_file(path).map_err(|source| Error::io("remove", path, source))
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        fs::create_dir_all(path).map_err(|source| Error::io("create directory", path, source))
+    }
+
+    /// See the module's essay for what is taken as success on file systems that can't do this.
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        let directory = StdFile::open(named(path)).map_err(|source| Error::io("open directory", path, source))?;
+        match retry_on_intr(|| rustix::fs::fsync(&directory)) {
+            Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(Error::io("sync directory", path, errno.into())),
+        }
+    }
+
+    /// Symbolic links count as what they point to; a link to nothing is an entry of length 0.
+    fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        let failed = |source| Error::io("list directory", path, source);
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(named(path)).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let metadata = match fs::metadata(entry.path()) {
+                Err(error) if error.kind() == IoErrorKind::NotFound => entry.metadata(),
+                other => other,
+            };
+            let metadata = match metadata {
+                Ok(metadata) => metadata,
+                // Removed since the directory was read: as if it had been removed before.
+                Err(error) if error.kind() == IoErrorKind::NotFound => continue,
+                Err(error) => return Err(Error::io("list directory", entry.path(), error)),
+            };
+            entries.push(DirectoryEntry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                length_bytes: if metadata.is_file() { metadata.len() } else { 0 },
+                is_directory: metadata.is_dir(),
+            });
+        }
+        Ok(entries)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        path.try_exists().map_err(|source| Error::io("look up", path, source))
+    }
+
+    /// Made absolute with the current directory; links and `..` are left as they are.
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        std::path::absolute(path).map_err(|source| Error::io("make absolute", path, source))
+    }
+
+    /// `flock` on the file at `path`; see `os/lock.rs` for how the holder is found. With [`LockMode::Shared`] a
+    /// missing file is an error (`NotFound`).
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
+        lock::take(path, mode)
+    }
+
+    /// What an unprivileged process may write; `path` need not exist as long as one of its parents does.
+    fn available_bytes(&self, path: &Path) -> Result<u64> {
+        let mut existing = named(path);
+        loop {
+            match retry_on_intr(|| rustix::fs::statvfs(existing)) {
+                Ok(found) => return Ok(found.f_bavail.saturating_mul(found.f_frsize)),
+                Err(Errno::NOENT) => match existing.parent() {
+                    Some(parent) => existing = named(parent),
+                    None => return Err(Error::io("look up free space", path, Errno::NOENT.into())),
+                },
+                Err(errno) => return Err(Error::io("look up free space", path, errno.into())),
+            }
+        }
+    }
+
+    fn unix_time_ns(&self) -> u64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// Counted from this process's first question.
+    fn monotonic_ns(&self) -> u64 {
+        u64::try_from(CLOCK_START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// All zeros where the system does not tell.
+    fn boot_id(&self) -> [u8; 16] {
+        *BOOT_ID.get_or_init(|| {
+            let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+            parse_uuid(text.trim()).unwrap_or_default()
+        })
+    }
+
+    /// # Panics
+    ///
+    /// If the system has neither `getrandom` nor `/dev/urandom`: identities that repeat would let a foreign pool pass
+    /// for a store's own, which is worse than stopping.
+    fn random_bytes(&self, bytes: &mut [u8]) {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            match rustix::rand::getrandom(&mut bytes[filled..], rustix::rand::GetRandomFlags::empty()) {
+                Ok(got) => filled += got,
+                Err(Errno::INTR) => {}
+                Err(_) => {
+                    let read = StdFile::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes[filled..]));
+                    assert!(read.is_ok(), "the system has no source of randomness: {read:?}");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// The empty path, as `Path::parent` gives it for a bare name, means the current directory.
+fn named(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}
+
+/// `892b9218-da93-461a-b130-a9be188ab57a` as bytes.
+fn parse_uuid(text: &str) -> Option<[u8; 16]> {
+    let mut digits = text.chars().filter(|&character| character != '-');
+    let mut uuid = [0; 16];
+    for byte in &mut uuid {
+        let high = digits.next()?.to_digit(16)?;
+        let low = digits.next()?.to_digit(16)?;
+        *byte = (high << 4 | low) as u8;
+    }
+    digits.next().is_none().then_some(uuid)
+}
+
+/// A file of [`OsEnv`].
+#[derive(Debug)]
+struct OsFile {
+    file: StdFile,
+    path: PathBuf,
+}
+
+impl OsFile {
+    fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> Error {
+        move |source| Error::io(operation, &self.path, source)
+    }
+
+    /// Writes zeros from the present end of the file, or from `offset_bytes` if that is further, up to `end_bytes`. If
+    /// that fails the file is cut back to what it was.
+    fn append_zeros(&self, offset_bytes: u64, end_bytes: u64) -> Result<()> {
+        let length_before = self.length_bytes()?;
+        let zeros = [0; ZEROS_BYTES];
+        let mut at = length_before.max(offset_bytes);
+        while at < end_bytes {
+            let some = usize::try_from(end_bytes - at).unwrap_or(usize::MAX).min(zeros.len());
+            if let Err(source) = self.file.write_all_at(&zeros[..some], at) {
+                // The first failure is the one to tell.
+                let _ = self.file.set_len(length_before);
+                return Err(Error::io("allocate", &self.path, source));
+            }
+            at += some as u64;
+        }
+        Ok(())
+    }
+}
+
+impl File for OsFile {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Past the largest offset a file can have there is nothing: a wild offset found in a file reads as its end.
+    fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize> {
+        let room = LARGEST_OFFSET_BYTES.saturating_sub(offset_bytes);
+        let wanted = into.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let mut got = 0;
+        while got < wanted {
+            match self.file.read_at(&mut into[got..wanted], offset_bytes + got as u64) {
+                Ok(0) => break,
+                Ok(more) => got += more,
+                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io("read", &self.path, error)),
+            }
+        }
+        Ok(got)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
+        self.file.write_all_at(bytes, offset_bytes).map_err(self.failed("write"))
+    }
+
+    fn sync_data(&self) -> Result<()> {
+        self.file.sync_data().map_err(self.failed("sync"))
+    }
+
+    fn length_bytes(&self) -> Result<u64> {
+        self.file.metadata().map(|metadata| metadata.len()).map_err(self.failed("look up length"))
+    }
+
+    fn set_length(&self, length_bytes: u64) -> Result<()> {
+        self.file.set_len(length_bytes).map_err(self.failed("set length"))
+    }
+
+    /// One caller at a time may let a file grow: where zeros have to be written, they go to what was beyond the end
+    /// when this call began.
+    fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()> {
+        if length_bytes == 0 {
+            return Ok(());
+        }
+        let end_bytes = match offset_bytes.checked_add(length_bytes) {
+            Some(end) if end <= LARGEST_OFFSET_BYTES => end,
+            _ => return Err(Error::io("allocate", &self.path, Errno::FBIG.into())),
+        };
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset_bytes, length_bytes)) {
+            Ok(()) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => self.append_zeros(offset_bytes, end_bytes),
+            Err(errno) => Err(Error::io("allocate", &self.path, errno.into())),
+        }
+    }
+
+    fn advise_random(&self) {
+        // Advice that is not taken costs time, never correctness.
+        let _ = rustix::fs::fadvise(&self.file, 0, None::<NonZeroU64>, Advice::Random);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.file.as_fd())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! What only [`OsEnv`] has: parsing of what the system tells, and the stand-in for `fallocate`.
+
+use super::*;
+
+#[test]
+fn uuids_are_parsed_or_refused() {
+    assert_eq!(
+        parse_uuid("00010203-0405-0607-0809-0a0b0c0d0eff"),
+        Some([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 255])
+    );
+    for wrong in ["", "00010203", "00010203-0405-0607-0809-0a0b0c0d0e0f00", "g0010203-0405-0607-0809-0a0b0c0d0e0f", "ä"]
+    {
+        assert_eq!(parse_uuid(wrong), None, "{wrong:?}");
+    }
+}
+
+#[test]
+fn the_boot_id_is_that_of_the_system() {
+    let env = OsEnv::new();
+    assert_eq!(env.boot_id(), env.boot_id());
+    if let Ok(text) = fs::read_to_string("/proc/sys/kernel/random/boot_id") {
+        assert_eq!(Some(env.boot_id()), parse_uuid(text.trim()));
+        assert_ne!(env.boot_id(), [0; 16]);
+    }
+}
+
+#[test]
+fn holders_are_found_in_the_list_of_locks() {
+    let list = "1: POSIX  ADVISORY  WRITE 11 fd:01:77 0 EOF\n\
+                2: FLOCK  ADVISORY  WRITE 0 fd:01:77 0 EOF\n\
+                2: -> FLOCK  ADVISORY  WRITE 12 fd:01:77 0 EOF\n\
+                3: OFDLCK ADVISORY  READ -1 fd:01:77 0 EOF\n\
+                4: FLOCK  ADVISORY  READ 13 fd:02:77 0 EOF\n\
+                5: FLOCK  ADVISORY  READ 14 fd:01:78 0 EOF\n\
+                \n\
+                6: FLOCK  ADVISORY  READ x fd:01:77 0 EOF\n\
+                7: FLOCK  ADVISORY\n\
+                8: FLOCK  ADVISORY  READ 15 fd:01:77 0 EOF\n";
+    assert_eq!(lock::holder_in_list(list, (0xfd, 1), 77), Some(15));
+    assert_eq!(lock::holder_in_list(list, (0xfd, 2), 77), Some(13));
+    assert_eq!(lock::holder_in_list(list, (0xfd, 1), 79), None);
+}
+
+#[test]
+fn zeros_stand_in_for_fallocate_beyond_the_end_only() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let file = OsFile { file: OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap(), path };
+    file.write_at(b"content", 0).unwrap();
+    file.append_zeros(3, 5).unwrap();
+    assert_eq!(fs::read(&file.path).unwrap(), b"content");
+    file.append_zeros(3, 10).unwrap();
+    assert_eq!(fs::read(&file.path).unwrap(), b"content\0\0\0");
+    let far = 3 * ZEROS_BYTES as u64 + 17;
+    file.append_zeros(20, far).unwrap();
+    assert_eq!(file.length_bytes().unwrap(), far);
+    let read_only = OsFile { file: StdFile::open(&file.path).unwrap(), path: file.path.clone() };
+    assert!(read_only.append_zeros(0, far + 1).is_err());
+    assert_eq!(file.length_bytes().unwrap(), far);
+}
+
+#[test]
+fn a_path_that_does_not_exist_yet_has_its_parents_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let env = OsEnv::new();
+    assert!(env.available_bytes(directory.path()).unwrap() > 0);
+    assert!(env.available_bytes(&directory.path().join("not/yet/there")).unwrap() > 0);
+    assert!(env.available_bytes(Path::new("not-there-either")).unwrap() > 0);
+}
+
+#[test]
+fn the_current_directory_may_be_named_by_the_empty_path() {
+    let env = OsEnv::new();
+    env.sync_directory(Path::new("")).unwrap();
+    assert!(env.list_directory(Path::new("")).unwrap().iter().any(|entry| entry.name == "Cargo.toml"));
+}
+
+#[test]
+fn links_are_followed_and_dangling_ones_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("file"), b"12345").unwrap();
+    std::os::unix::fs::symlink("file", directory.path().join("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", directory.path().join("dangling")).unwrap();
+    let mut entries = OsEnv::new().list_directory(directory.path()).unwrap();
+    entries.sort_by(|a, b| a.name.cmp(&b.name));
+    let seen: Vec<_> = entries.iter().map(|entry| (entry.name.as_str(), entry.length_bytes)).collect();
+    assert_eq!(seen, [("dangling", 0), ("file", 5), ("link", 5)]);
+}
+
+#[test]
+fn the_lock_names_its_holder_also_when_that_is_a_stale_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let (env, path) = (OsEnv::new(), directory.path().join("LOCK"));
+    // What a killed holder leaves behind keeps nobody out.
+    fs::write(&path, b"4294967295\n").unwrap();
+    let held = env.lock(&path, LockMode::Exclusive).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+    match env.lock(&path, LockMode::Shared) {
+        Err(Error::Locked { holder, .. }) => assert_eq!(holder, Some(std::process::id())),
+        other => panic!("{other:?}"),
+    }
+    drop(held);
+    assert_eq!(fs::read(&path).unwrap(), b"");
+}

@@ -1,0 +1,206 @@
+//! When a state is plausible, and when an edit fits a state.
+//!
+//! The checks serve two ends. While the store runs they stop an engine that is about to write down something that
+//! contradicts itself: the edit is refused and nothing is written. While a MANIFEST is read they catch what checksums
+//! can't, a file put together wrongly: then the very same refusal is corruption. So the checks need to be such that no
+//! correct engine ever meets them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::edit::Edit;
+use crate::state::{FileRecord, StoreState};
+
+/// Live counts as they will be, by file.
+type NewLive = BTreeMap<u32, u64>;
+
+impl StoreState {
+    /// Applies an edit, or says why it does not fit; then nothing is changed.
+    pub fn apply(&mut self, edit: &Edit) -> Result<(), String> {
+        let new_live = self.check_edit(edit)?;
+        self.apply_checked(edit, &new_live);
+        Ok(())
+    }
+
+    /// Whether the state makes sense by itself.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (&number, file) in &self.files {
+            check_file(number, file, self.next_file_number)?;
+        }
+        if let Some(generation) = self.arenas.keys().find(|&&generation| generation >= self.next_generation) {
+            return Err(format!("arena {generation} is beyond next_generation {}", self.next_generation));
+        }
+        if self.next_file_number == 0 {
+            return Err("next_file_number is 0".to_string());
+        }
+        check_closing(self.closed_at_sequence, self.flushed_through)?;
+        check_candidates(&self.candidates, |number| self.files.contains_key(&number))
+    }
+
+    /// Whether `edit` fits, and the live counts it leads to.
+    pub(crate) fn check_edit(&self, edit: &Edit) -> Result<NewLive, String> {
+        if edit.job != 0 && edit.job <= self.last_job {
+            return Err(format!("job {} comes after job {}", edit.job, self.last_job));
+        }
+        never_back("next_file_number", self.next_file_number, edit.next_file_number)?;
+        never_back("next_generation", self.next_generation, edit.next_generation)?;
+        never_back("flushed_through", self.flushed_through, edit.flushed_through)?;
+        check_closing(edit.closed_at_sequence, edit.flushed_through.unwrap_or(self.flushed_through))?;
+        self.check_arenas(edit)?;
+
+        let added = self.check_files_added(edit)?;
+        let removed = self.check_files_removed(edit)?;
+        if let Some(candidates) = &edit.candidates {
+            let known = |number| self.files.contains_key(&number) || added.contains_key(&number);
+            check_candidates(candidates, |number| known(number) && !removed.contains(&number))?;
+        }
+        self.new_live(edit, &added)
+    }
+
+    /// What [`StoreState::check_edit`] has found to fit.
+    pub(crate) fn apply_checked(&mut self, edit: &Edit, new_live: &NewLive) {
+        self.files.extend(edit.files_added.iter().cloned());
+        for (number, &live) in new_live {
+            if let Some(file) = self.files.get_mut(number) {
+                file.live = live;
+            }
+        }
+        for number in &edit.files_removed {
+            self.files.remove(number);
+        }
+        self.arenas.extend(edit.arenas_added.iter().copied());
+        for generation in &edit.arenas_removed {
+            self.arenas.remove(generation);
+        }
+        self.next_file_number = edit.next_file_number.unwrap_or(self.next_file_number);
+        self.next_generation = edit.next_generation.unwrap_or(self.next_generation);
+        self.flushed_through = edit.flushed_through.unwrap_or(self.flushed_through);
+        self.last_job = self.last_job.max(edit.job);
+        self.closed_at_sequence = edit.closed_at_sequence;
+        self.lifetime = edit.lifetime.unwrap_or(self.lifetime);
+        if let Some(medium) = &edit.medium {
+            self.medium = medium.clone();
+        }
+        match &edit.candidates {
+            Some(candidates) => self.candidates.clone_from(candidates),
+            None if edit.files_removed.is_empty() => {}
+            None => self.candidates.retain(|number| self.files.contains_key(number)),
+        }
+    }
+
+    fn check_files_added<'e>(&self, edit: &'e Edit) -> Result<BTreeMap<u32, &'e FileRecord>, String> {
+        let next_file_number = edit.next_file_number.unwrap_or(self.next_file_number);
+        let mut added = BTreeMap::new();
+        for (number, file) in &edit.files_added {
+            check_file(*number, file, next_file_number)?;
+            if self.files.contains_key(number) || added.insert(*number, file).is_some() {
+                return Err(format!("file {number} is added, but is there already"));
+            }
+        }
+        Ok(added)
+    }
+
+    fn check_files_removed(&self, edit: &Edit) -> Result<BTreeSet<u32>, String> {
+        let mut removed = BTreeSet::new();
+        for &number in &edit.files_removed {
+            if !self.files.contains_key(&number) || !removed.insert(number) {
+                return Err(format!("file {number} is removed, but is not there"));
+            }
+        }
+        Ok(removed)
+    }
+
+    fn new_live(&self, edit: &Edit, added: &BTreeMap<u32, &FileRecord>) -> Result<NewLive, String> {
+        let mut changes: BTreeMap<u32, i64> = BTreeMap::new();
+        for &(number, change) in &edit.live_changes {
+            let sum = changes.entry(number).or_default();
+            *sum = sum.checked_add(change).ok_or_else(|| format!("file {number}: the live changes overflow"))?;
+        }
+        let after = |(number, change): (u32, i64)| {
+            let file = self.files.get(&number).or_else(|| added.get(&number).copied());
+            let file = file.ok_or_else(|| format!("the live count of file {number} changes, but it is not there"))?;
+            match file.live.checked_add_signed(change) {
+                Some(live) if live <= file.entries => Ok((number, live)),
+                _ => Err(format!("file {number}: {} of {} entries live, changed by {change}", file.live, file.entries)),
+            }
+        };
+        changes.into_iter().map(after).collect()
+    }
+
+    fn check_arenas(&self, edit: &Edit) -> Result<(), String> {
+        let next_generation = edit.next_generation.unwrap_or(self.next_generation);
+        let mut added = BTreeSet::new();
+        for &(generation, arena) in &edit.arenas_added {
+            if generation >= next_generation {
+                return Err(format!("arena {generation} is beyond next_generation {next_generation}"));
+            }
+            if !added.insert(generation) {
+                return Err(format!("arena {generation} is added twice"));
+            }
+            let Some(before) = self.arenas.get(&generation) else { continue };
+            if before.length_bytes != arena.length_bytes {
+                let (before, after) = (before.length_bytes, arena.length_bytes);
+                return Err(format!("arena {generation} of {before} bytes is given {after} bytes"));
+            }
+            if arena.sealed_last_sequence.is_none() {
+                return Err(format!("arena {generation} is added, but is there already"));
+            }
+        }
+        let mut removed = BTreeSet::new();
+        for &generation in &edit.arenas_removed {
+            if !self.arenas.contains_key(&generation) || !removed.insert(generation) {
+                return Err(format!("arena {generation} is removed, but is not there"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_file(number: u32, file: &FileRecord, next_file_number: u32) -> Result<(), String> {
+    if number == 0 {
+        return Err("a file has number 0, which means none".to_string());
+    }
+    if number >= next_file_number {
+        return Err(format!("file {number} is beyond next_file_number {next_file_number}"));
+    }
+    if file.live > file.entries || file.deletes > file.entries {
+        let FileRecord { entries, deletes, live, .. } = file;
+        return Err(format!("file {number} has {entries} entries, {deletes} of them deletes and {live} live"));
+    }
+    if file.lowest_sequence > file.highest_sequence {
+        let FileRecord { lowest_sequence, highest_sequence, .. } = file;
+        return Err(format!("file {number} has sequence numbers from {lowest_sequence} to {highest_sequence}"));
+    }
+    Ok(())
+}
+
+fn check_closing(closed_at_sequence: Option<u64>, flushed_through: u64) -> Result<(), String> {
+    match closed_at_sequence {
+        Some(closed) if closed < flushed_through => {
+            Err(format!("closed at sequence number {closed}, but flushed through {flushed_through}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_candidates(candidates: &[u32], is_there: impl Fn(u32) -> bool) -> Result<(), String> {
+    let mut seen = BTreeSet::new();
+    for &number in candidates {
+        if !is_there(number) {
+            return Err(format!("file {number} is a candidate, but is not there"));
+        }
+        if !seen.insert(number) {
+            return Err(format!("file {number} is a candidate twice"));
+        }
+    }
+    Ok(())
+}
+
+fn never_back<T: PartialOrd + std::fmt::Display>(name: &str, before: T, after: Option<T>) -> Result<(), String> {
+    match after {
+        Some(after) if after < before => Err(format!("{name} goes back from {before} to {after}")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

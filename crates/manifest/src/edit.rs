@@ -1,0 +1,38 @@
+//! One change of a [`StoreState`](crate::StoreState): what a flush, a compaction, a new arena or a clean close appends.
+
+use crate::state::{ArenaRecord, FileRecord, LifetimeCounters, MediumRecord};
+
+/// A change, applied as a whole or not at all. The default changes nothing but `closed_at_sequence`, which it clears.
+///
+/// `apply.rs` says what is refused. Within one edit, files and arenas are added first, then live counts change, then
+/// files and arenas are removed; so live counts of files that the same edit removes may be given or left out.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Edit {
+    /// The job that ends with this edit, 0 if none does. Jobs get their numbers in the order in which they commit.
+    pub job: u64,
+    /// New table files, all of it durable already.
+    pub files_added: Vec<(u32, FileRecord)>,
+    /// Table files that are no longer part of the store. They leave the candidate list too.
+    pub files_removed: Vec<u32>,
+    /// What is added to the live counts of files: changes, so that jobs may commit in another order than they counted.
+    pub live_changes: Vec<(u32, i64)>,
+    /// New arenas. One that is there already may be given again to record that it is sealed (or, after a recovery that
+    /// found less in it, where it really ends); its length stays.
+    pub arenas_added: Vec<(u64, ArenaRecord)>,
+    /// Arenas whose MemTables are in table files now.
+    pub arenas_removed: Vec<u64>,
+    /// Where file numbers go on, if that changed.
+    pub next_file_number: Option<u32>,
+    /// Where generations go on, if that changed.
+    pub next_generation: Option<u64>,
+    /// How far the flushes have come, if that changed.
+    pub flushed_through: Option<u64>,
+    /// Given by the edit of a clean close only: the last sequence number. Any edit without it clears it.
+    pub closed_at_sequence: Option<u64>,
+    /// The counters as they are now.
+    pub lifetime: Option<LifetimeCounters>,
+    /// The whole candidate list, if it changed otherwise than by removal of files.
+    pub candidates: Option<Vec<u32>>,
+    /// The medium, if it moved or was rebuilt.
+    pub medium: Option<MediumRecord>,
+}

@@ -1,0 +1,229 @@
+//! [`Manifest`]: the file being written, and reading one back.
+//!
+//! A store is opened for writing by reading its MANIFEST and *renewing* it: the state is written as the first record of
+//! a new file, which then takes the name. So nobody ever appends behind a torn end, and the file does not grow for ever.
+//!
+//! A failed append stops the log for good ([`Error::ReadOnly`]). After a failed sync nobody can say what is on the disk:
+//! the system may have dropped the very pages and report success the next time, and a record appended behind a lost one
+//! would make the log look damaged. Reopening reads what is there and starts a new file. One failure is harmless and
+//! stays so: the space of a record is allocated before any of it is written, and a full disk shows itself there.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Env, Error, ErrorKind, File, OpenMode, Result};
+
+use crate::edit::Edit;
+use crate::encoding::{Decoded, Undecodable};
+use crate::format::{self, Found, HEADER_BYTES, Header, RecordKind, Seed};
+use crate::payload;
+use crate::state::StoreState;
+
+/// The name of the MANIFEST in a store's directory.
+pub const FILE_NAME: &str = "MANIFEST";
+/// The name of one that is being written. Left behind by a crash it means nothing, and the next one replaces it.
+pub const TEMPORARY_FILE_NAME: &str = "MANIFEST.tmp";
+
+/// The MANIFEST of a store that is open for writing.
+#[derive(Debug)]
+pub struct Manifest {
+    file: Arc<dyn File>,
+    seed: Seed,
+    state: StoreState,
+    /// Where the next record goes.
+    end: u64,
+    next_record_number: u64,
+    /// Why nothing is written any more.
+    stopped: Option<String>,
+}
+
+/// What [`Manifest::read`] finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reading {
+    /// The state after all edits.
+    pub state: StoreState,
+    /// How many edits were applied.
+    pub edits: u64,
+    /// Where the log ended although the file goes on: what an append that a crash cut short leaves. Nothing that was
+    /// acknowledged is missing then, unless the last record was damaged later, which looks the same.
+    pub torn_tail: Option<u64>,
+    /// The file's length in bytes.
+    pub length_bytes: u64,
+}
+
+impl Manifest {
+    /// Makes the MANIFEST of a new store in an existing directory. [`Error::Invalid`] if there is one already, or if the
+    /// state contradicts itself. Durable on return; see [`Manifest::rewrite`] for what a failure leaves.
+    pub fn create(env: &dyn Env, directory: &Path, state: &StoreState) -> Result<Manifest> {
+        if Manifest::exists(env, directory)? {
+            return Err(Error::invalid(format!("{} already holds a store", directory.display())));
+        }
+        Manifest::rewrite(env, directory, state)
+    }
+
+    /// Writes `state` into a new MANIFEST, which takes the place of the one there, if any. Durable on return. After a
+    /// failure the old one or the new one is there, whole; which of them in a power cut is open, so a [`Manifest`] that
+    /// was open on the old one must not be used any more (that is what [`Manifest::renew`] is for).
+    pub fn rewrite(env: &dyn Env, directory: &Path, state: &StoreState) -> Result<Manifest> {
+        Manifest::prepare(env, directory, state)?.publish(env, directory)
+    }
+
+    /// Whether the directory has a MANIFEST.
+    pub fn exists(env: &dyn Env, directory: &Path) -> Result<bool> {
+        env.exists(&directory.join(FILE_NAME))
+    }
+
+    /// Reads the MANIFEST of a store; changes nothing. Bytes that are wrong are [`Error::Corruption`] with their place,
+    /// those of a newer version [`Error::Unsupported`]; no MANIFEST at all is [`Error::Io`] (not found). Holds the
+    /// state and the longest record in memory.
+    pub fn read(env: &dyn Env, directory: &Path) -> Result<Reading> {
+        let file = env.open_file(&directory.join(FILE_NAME), OpenMode::Read)?;
+        let length_bytes = file.length_bytes()?;
+        let header = Header::read(&*file)?;
+        let (mut offset, mut edits, mut state) = (HEADER_BYTES as u64, 0, None);
+        loop {
+            let number = if state.is_some() { edits + 1 } else { 0 };
+            let (kind, payload, end) = match format::read_record(&*file, header.seed(), number, offset, length_bytes)? {
+                Found::Record { kind, payload, end } => (kind, payload, end),
+                found => {
+                    let torn_tail = matches!(found, Found::Torn).then_some(offset);
+                    let nothing = || Error::corruption(file.path(), offset, "the MANIFEST has no state");
+                    return Ok(Reading { state: state.ok_or_else(nothing)?, edits, torn_tail, length_bytes });
+                }
+            };
+            let taken = match &mut state {
+                None => first_state(&header, kind, &payload).map(|first| state = Some(first)),
+                Some(state) => next_edit(state, kind, &payload).map(|()| edits += 1),
+            };
+            taken.map_err(|wrong| match wrong {
+                Undecodable::Malformed(what) => {
+                    Error::corruption(file.path(), offset, format!("record {number} of the MANIFEST: {what}"))
+                }
+                Undecodable::Unknown(what) => Error::Unsupported {
+                    what: format!("record {number} of the MANIFEST has {what}, which this build does not know"),
+                    file: Some(file.path().to_path_buf()),
+                },
+            })?;
+            offset = end;
+        }
+    }
+
+    /// Applies an edit and makes it durable.
+    ///
+    /// An edit that does not fit the state is [`Error::Invalid`], and a disk that is full before anything is written is
+    /// [`Error::Full`]: nothing has happened then. After any other failure the edit may be in the file or not, `state`
+    /// is the one before it, and every further call is [`Error::ReadOnly`].
+    pub fn append(&mut self, edit: &Edit) -> Result<()> {
+        self.check_writable()?;
+        let new_live = self.state.check_edit(edit);
+        let new_live = new_live.map_err(|what| Error::invalid(format!("not an edit for the MANIFEST: {what}")))?;
+        let number = self.next_record_number;
+        let record = format::encode_record(self.seed, number, RecordKind::Edit, payload::encode_edit(edit));
+        let record = record.ok_or_else(|| Error::invalid("the edit is too large for a MANIFEST"))?;
+        match self.file.allocate(self.end, record.len() as u64) {
+            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            allocated => self.or_stop(allocated)?,
+        }
+        let written = self.file.write_at(&record, self.end).and_then(|()| self.file.sync_data());
+        self.or_stop(written)?;
+        self.end += record.len() as u64;
+        self.next_record_number += 1;
+        self.state.apply_checked(edit, &new_live);
+        Ok(())
+    }
+
+    /// Puts a new file that holds just the present state in the place of a log that has grown long. After a failure this
+    /// log is stopped like after a failed append, because its file may have lost its name; a disk that is too full for
+    /// the new file is the exception: nothing has happened then ([`Error::Full`]).
+    pub fn renew(&mut self, env: &dyn Env) -> Result<()> {
+        self.check_writable()?;
+        let path = self.file.path().to_path_buf();
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let prepared = match Manifest::prepare(env, directory, &self.state) {
+            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            prepared => self.or_stop(prepared)?,
+        };
+        let renewed = prepared.publish(env, directory);
+        *self = self.or_stop(renewed)?;
+        Ok(())
+    }
+
+    /// The state with all edits applied that were appended.
+    pub fn state(&self) -> &StoreState {
+        &self.state
+    }
+
+    /// How long the file is, in bytes.
+    pub fn length_bytes(&self) -> u64 {
+        self.end
+    }
+
+    /// Writes a new file under its temporary name, and syncs it. The MANIFEST in the directory is not touched.
+    fn prepare(env: &dyn Env, directory: &Path, state: &StoreState) -> Result<Manifest> {
+        state.check().map_err(|what| Error::invalid(format!("not a state for a MANIFEST: {what}")))?;
+        let mut nonce = [0; 8];
+        env.random_bytes(&mut nonce);
+        let header = Header { uuid: state.uuid, nonce };
+        let seed = header.seed();
+        let record = format::encode_record(seed, 0, RecordKind::State, payload::encode_state(state));
+        let record = record.ok_or_else(|| Error::invalid("the state is too large for a MANIFEST"))?;
+        let bytes = [&header.encode(), record.as_slice()].concat();
+
+        let temporary = directory.join(TEMPORARY_FILE_NAME);
+        let file = env.open_file(&temporary, OpenMode::CreateOrTruncate)?;
+        if let Err(error) = file.write_at(&bytes, 0) {
+            // It must not take space, least of all on a full disk. The first failure is the one to tell.
+            let _ = env.remove_file(&temporary);
+            return Err(error);
+        }
+        file.sync_data()?;
+        let end = bytes.len() as u64;
+        Ok(Manifest { file, seed, state: state.clone(), end, next_record_number: 1, stopped: None })
+    }
+
+    /// Gives a prepared file the name that counts.
+    fn publish(self, env: &dyn Env, directory: &Path) -> Result<Manifest> {
+        let path = directory.join(FILE_NAME);
+        env.rename(self.file.path(), &path)?;
+        env.sync_directory(directory)?;
+        // Opened again so that errors name the file as it is called now.
+        let file = env.open_file(&path, OpenMode::ReadWrite)?;
+        Ok(Manifest { file, ..self })
+    }
+
+    /// Whether edits are still taken; if not, the [`Error::ReadOnly`] that says why.
+    pub fn check_writable(&self) -> Result<()> {
+        match &self.stopped {
+            None => Ok(()),
+            Some(cause) => Err(Error::ReadOnly { cause: cause.clone() }),
+        }
+    }
+
+    fn or_stop<T>(&mut self, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| self.stopped = Some(format!("the MANIFEST could not be written: {error}")))
+    }
+}
+
+fn first_state(header: &Header, kind: u32, bytes: &[u8]) -> Decoded<StoreState> {
+    check_kind(kind, RecordKind::State)?;
+    let state = payload::decode_state(bytes)?;
+    if state.uuid != header.uuid {
+        return Err(Undecodable::Malformed("the uuid is not that of the file's header".to_string()));
+    }
+    state.check().map_err(Undecodable::Malformed)?;
+    Ok(state)
+}
+
+fn next_edit(state: &mut StoreState, kind: u32, bytes: &[u8]) -> Decoded<()> {
+    check_kind(kind, RecordKind::Edit)?;
+    state.apply(&payload::decode_edit(bytes)?).map_err(Undecodable::Malformed)
+}
+
+fn check_kind(kind: u32, expected: RecordKind) -> Decoded<()> {
+    match kind {
+        _ if kind == expected as u32 => Ok(()),
+        _ if kind == RecordKind::State as u32 => Err(Undecodable::Malformed("a state where an edit should be".into())),
+        _ if kind == RecordKind::Edit as u32 => Err(Undecodable::Malformed("an edit where the state should be".into())),
+        unknown => Err(Undecodable::Unknown(format!("kind {unknown}"))),
+    }
+}

@@ -1,0 +1,357 @@
+//! States and edits as tagged fields.
+//!
+//! Both use one set of tags, because a state is much like the edit that would make it out of nothing. Little-endian; the
+//! tables say what the value of each field is. `s` marks what a state has, `e` what an edit may have, capitals what must
+//! be there exactly once, `*` what may come any number of times. Fields may come in any order; they are written in that
+//! of the table.
+//!
+//! | tag | | field | value |
+//! |----:|---|---|---|
+//! | 1 | S | uuid | 16 bytes |
+//! | 2 | S | engine | UTF-8 text |
+//! | 3 | S | comparator | UTF-8 text |
+//! | 4 | S e | medium | kind u8 (1 Dram, 2 Emulated, 3 Dax), present u8 (bit 0: path, bit 1: uuid), boot id 16 bytes, pool uuid 16 bytes (zeros if absent), path: the remaining bytes |
+//! | 5 | S e | next file number | u32 |
+//! | 6 | S e | next generation | u64 |
+//! | 7 | S e | flushed through | u64 |
+//! | 8 | S E | job (last job; job, or 0) | u64 |
+//! | 9 | s e | closed at sequence number | u64; absent: not closed |
+//! | 10 | S e | lifetime counters | 10 × u64, in the order of [`LifetimeCounters`] |
+//! | 11 | S e | candidates | n × u32 |
+//! | 16 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
+//! | 17 | e | files removed | n × u32 |
+//! | 18 | e | live changes | n × (file u32, change i64) |
+//! | 19 | s* e* | arena added | generation u64, length u64, sealed u8 (0 or 1), last sequence number u64 (0 unless sealed) |
+//! | 20 | e | arenas removed | n × u64 |
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::edit::Edit;
+use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
+use crate::state::{
+    ArenaRecord, FileRecord, LIFETIME_COUNTERS, LifetimeCounters, MediumKind, MediumRecord, StoreState,
+};
+
+pub(crate) const UUID: u16 = 1;
+pub(crate) const ENGINE: u16 = 2;
+pub(crate) const COMPARATOR: u16 = 3;
+pub(crate) const MEDIUM: u16 = 4;
+pub(crate) const NEXT_FILE_NUMBER: u16 = 5;
+pub(crate) const NEXT_GENERATION: u16 = 6;
+pub(crate) const FLUSHED_THROUGH: u16 = 7;
+pub(crate) const JOB: u16 = 8;
+pub(crate) const CLOSED_AT_SEQUENCE: u16 = 9;
+pub(crate) const LIFETIME: u16 = 10;
+pub(crate) const CANDIDATES: u16 = 11;
+pub(crate) const FILE_ADDED: u16 = 16;
+pub(crate) const FILES_REMOVED: u16 = 17;
+pub(crate) const LIVE_CHANGES: u16 = 18;
+pub(crate) const ARENA_ADDED: u16 = 19;
+pub(crate) const ARENAS_REMOVED: u16 = 20;
+
+const PATH_PRESENT: u8 = 1;
+const UUID_PRESENT: u8 = 2;
+
+pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
+    let mut to = FieldWriter::default();
+    to.put(UUID, &[&state.uuid]);
+    to.put(ENGINE, &[state.engine.as_bytes()]);
+    to.put(COMPARATOR, &[state.comparator.as_bytes()]);
+    put_medium(&mut to, &state.medium);
+    to.put(NEXT_FILE_NUMBER, &[&state.next_file_number.to_le_bytes()]);
+    to.put(NEXT_GENERATION, &[&state.next_generation.to_le_bytes()]);
+    to.put(FLUSHED_THROUGH, &[&state.flushed_through.to_le_bytes()]);
+    to.put(JOB, &[&state.last_job.to_le_bytes()]);
+    put_u64(&mut to, CLOSED_AT_SEQUENCE, state.closed_at_sequence);
+    put_lifetime(&mut to, &state.lifetime);
+    put_list(&mut to, CANDIDATES, state.candidates.iter().map(|number| number.to_le_bytes()));
+    for (&number, file) in &state.files {
+        put_file(&mut to, number, file);
+    }
+    for (&generation, arena) in &state.arenas {
+        put_arena(&mut to, generation, arena);
+    }
+    to.into_bytes()
+}
+
+pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
+    let mut to = FieldWriter::default();
+    if let Some(medium) = &edit.medium {
+        put_medium(&mut to, medium);
+    }
+    if let Some(number) = edit.next_file_number {
+        to.put(NEXT_FILE_NUMBER, &[&number.to_le_bytes()]);
+    }
+    put_u64(&mut to, NEXT_GENERATION, edit.next_generation);
+    put_u64(&mut to, FLUSHED_THROUGH, edit.flushed_through);
+    put_u64(&mut to, JOB, Some(edit.job));
+    put_u64(&mut to, CLOSED_AT_SEQUENCE, edit.closed_at_sequence);
+    if let Some(lifetime) = &edit.lifetime {
+        put_lifetime(&mut to, lifetime);
+    }
+    if let Some(candidates) = &edit.candidates {
+        put_list(&mut to, CANDIDATES, candidates.iter().map(|number| number.to_le_bytes()));
+    }
+    for (number, file) in &edit.files_added {
+        put_file(&mut to, *number, file);
+    }
+    if !edit.files_removed.is_empty() {
+        put_list(&mut to, FILES_REMOVED, edit.files_removed.iter().map(|number| number.to_le_bytes()));
+    }
+    if !edit.live_changes.is_empty() {
+        let mut bytes = Vec::with_capacity(edit.live_changes.len() * 12);
+        for (number, change) in &edit.live_changes {
+            bytes.extend_from_slice(&number.to_le_bytes());
+            bytes.extend_from_slice(&change.to_le_bytes());
+        }
+        to.put(LIVE_CHANGES, &[&bytes]);
+    }
+    for (generation, arena) in &edit.arenas_added {
+        put_arena(&mut to, *generation, arena);
+    }
+    if !edit.arenas_removed.is_empty() {
+        put_list(&mut to, ARENAS_REMOVED, edit.arenas_removed.iter().map(|generation| generation.to_le_bytes()));
+    }
+    to.into_bytes()
+}
+
+fn put_u64(to: &mut FieldWriter, tag: u16, value: Option<u64>) {
+    if let Some(value) = value {
+        to.put(tag, &[&value.to_le_bytes()]);
+    }
+}
+
+fn put_list<const N: usize>(to: &mut FieldWriter, tag: u16, items: impl Iterator<Item = [u8; N]>) {
+    let bytes: Vec<u8> = items.flatten().collect();
+    to.put(tag, &[&bytes]);
+}
+
+fn put_medium(to: &mut FieldWriter, medium: &MediumRecord) {
+    let path = medium.pool_path.as_deref().map(|path| path.as_os_str().as_bytes());
+    let present = path.map_or(0, |_| PATH_PRESENT) | medium.pool_uuid.map_or(0, |_| UUID_PRESENT);
+    let uuid = medium.pool_uuid.unwrap_or_default();
+    to.put(MEDIUM, &[&[medium.kind as u8, present], &medium.boot_id, &uuid, path.unwrap_or_default()]);
+}
+
+fn put_lifetime(to: &mut FieldWriter, lifetime: &LifetimeCounters) {
+    put_list(to, LIFETIME, lifetime.named().into_iter().map(|(_, value)| value.to_le_bytes()));
+}
+
+fn put_file(to: &mut FieldWriter, number: u32, file: &FileRecord) {
+    let key_length = u32::try_from(file.smallest_key.len()).unwrap_or(u32::MAX);
+    to.put(
+        FILE_ADDED,
+        &[
+            &number.to_le_bytes(),
+            &file.length_bytes.to_le_bytes(),
+            &file.entries.to_le_bytes(),
+            &file.deletes.to_le_bytes(),
+            &file.live.to_le_bytes(),
+            &file.lowest_sequence.to_le_bytes(),
+            &file.highest_sequence.to_le_bytes(),
+            &file.created_unix_ns.to_le_bytes(),
+            &key_length.to_le_bytes(),
+            &file.smallest_key,
+            &file.largest_key,
+        ],
+    );
+}
+
+fn put_arena(to: &mut FieldWriter, generation: u64, arena: &ArenaRecord) {
+    let sealed = [u8::from(arena.sealed_last_sequence.is_some())];
+    let last = arena.sealed_last_sequence.unwrap_or_default();
+    to.put(ARENA_ADDED, &[&generation.to_le_bytes(), &arena.length_bytes.to_le_bytes(), &sealed, &last.to_le_bytes()]);
+}
+
+/// A state; not yet checked for plausibility.
+pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
+    let fields = Fields::decode(bytes)?;
+    let (mut files, mut arenas) = (BTreeMap::new(), BTreeMap::new());
+    for (number, file) in fields.files_added {
+        if files.insert(number, file).is_some() {
+            return malformed(format!("file {number} twice"));
+        }
+    }
+    for (generation, arena) in fields.arenas_added {
+        if arenas.insert(generation, arena).is_some() {
+            return malformed(format!("arena {generation} twice"));
+        }
+    }
+    if fields.files_removed.is_some() || fields.live_changes.is_some() || fields.arenas_removed.is_some() {
+        return malformed("a state with changes in it");
+    }
+    Ok(StoreState {
+        uuid: present(fields.uuid, "uuid")?,
+        engine: present(fields.engine, "engine")?,
+        comparator: present(fields.comparator, "comparator")?,
+        medium: present(fields.medium, "medium")?,
+        files,
+        arenas,
+        next_file_number: present(fields.next_file_number, "next file number")?,
+        next_generation: present(fields.next_generation, "next generation")?,
+        flushed_through: present(fields.flushed_through, "flushed through")?,
+        last_job: present(fields.job, "last job")?,
+        closed_at_sequence: fields.closed_at_sequence,
+        lifetime: present(fields.lifetime, "lifetime counters")?,
+        candidates: present(fields.candidates, "candidates")?,
+    })
+}
+
+/// An edit; whether it fits is another question.
+pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
+    let fields = Fields::decode(bytes)?;
+    if fields.uuid.is_some() || fields.engine.is_some() || fields.comparator.is_some() {
+        return malformed("an edit with another identity");
+    }
+    Ok(Edit {
+        job: present(fields.job, "job")?,
+        files_added: fields.files_added,
+        files_removed: fields.files_removed.unwrap_or_default(),
+        live_changes: fields.live_changes.unwrap_or_default(),
+        arenas_added: fields.arenas_added,
+        arenas_removed: fields.arenas_removed.unwrap_or_default(),
+        next_file_number: fields.next_file_number,
+        next_generation: fields.next_generation,
+        flushed_through: fields.flushed_through,
+        closed_at_sequence: fields.closed_at_sequence,
+        lifetime: fields.lifetime,
+        candidates: fields.candidates,
+        medium: fields.medium,
+    })
+}
+
+fn present<T>(field: Option<T>, name: &str) -> Decoded<T> {
+    field.ok_or_else(|| Undecodable::Malformed(format!("no {name}")))
+}
+
+/// All fields there are.
+#[derive(Default)]
+struct Fields {
+    uuid: Option<[u8; 16]>,
+    engine: Option<String>,
+    comparator: Option<String>,
+    medium: Option<MediumRecord>,
+    next_file_number: Option<u32>,
+    next_generation: Option<u64>,
+    flushed_through: Option<u64>,
+    job: Option<u64>,
+    closed_at_sequence: Option<u64>,
+    lifetime: Option<LifetimeCounters>,
+    candidates: Option<Vec<u32>>,
+    files_added: Vec<(u32, FileRecord)>,
+    files_removed: Option<Vec<u32>>,
+    live_changes: Option<Vec<(u32, i64)>>,
+    arenas_added: Vec<(u64, ArenaRecord)>,
+    arenas_removed: Option<Vec<u64>>,
+}
+
+impl Fields {
+    fn decode(bytes: &[u8]) -> Decoded<Fields> {
+        let (mut payload, mut fields) = (Reader::new(bytes), Fields::default());
+        while let Some((tag, mut value)) = payload.field()? {
+            match fields.take(tag, &mut value).and_then(|()| value.end()) {
+                Err(Undecodable::Malformed(what)) => return malformed(format!("field {tag}: {what}")),
+                other => other?,
+            }
+        }
+        Ok(fields)
+    }
+
+    fn take(&mut self, tag: u16, value: &mut Reader<'_>) -> Decoded<()> {
+        match tag {
+            UUID => once(&mut self.uuid, value.array()),
+            ENGINE => once(&mut self.engine, value.text()),
+            COMPARATOR => once(&mut self.comparator, value.text()),
+            MEDIUM => once(&mut self.medium, medium(value)),
+            NEXT_FILE_NUMBER => once(&mut self.next_file_number, value.u32()),
+            NEXT_GENERATION => once(&mut self.next_generation, value.u64()),
+            FLUSHED_THROUGH => once(&mut self.flushed_through, value.u64()),
+            JOB => once(&mut self.job, value.u64()),
+            CLOSED_AT_SEQUENCE => once(&mut self.closed_at_sequence, value.u64()),
+            LIFETIME => once(&mut self.lifetime, lifetime(value)),
+            CANDIDATES => once(&mut self.candidates, value.list(Reader::u32)),
+            FILE_ADDED => {
+                self.files_added.push((value.u32()?, file(value)?));
+                Ok(())
+            }
+            FILES_REMOVED => once(&mut self.files_removed, value.list(Reader::u32)),
+            LIVE_CHANGES => once(&mut self.live_changes, value.list(|value| Ok((value.u32()?, value.i64()?)))),
+            ARENA_ADDED => {
+                self.arenas_added.push((value.u64()?, arena(value)?));
+                Ok(())
+            }
+            ARENAS_REMOVED => once(&mut self.arenas_removed, value.list(Reader::u64)),
+            unknown => Err(Undecodable::Unknown(format!("field {unknown}"))),
+        }
+    }
+}
+
+fn once<T>(field: &mut Option<T>, value: Decoded<T>) -> Decoded<()> {
+    if field.replace(value?).is_some() { malformed("there twice") } else { Ok(()) }
+}
+
+fn medium(value: &mut Reader<'_>) -> Decoded<MediumRecord> {
+    let kind = match value.u8()? {
+        1 => MediumKind::Dram,
+        2 => MediumKind::Emulated,
+        3 => MediumKind::Dax,
+        unknown => return Err(Undecodable::Unknown(format!("medium {unknown}"))),
+    };
+    let present = value.u8()?;
+    if present & !(PATH_PRESENT | UUID_PRESENT) != 0 {
+        return malformed(format!("presence bits {present:#x}"));
+    }
+    let (boot_id, uuid) = (value.array()?, value.array()?);
+    let path = value.take_rest();
+    let (has_path, has_uuid) = (present & PATH_PRESENT != 0, present & UUID_PRESENT != 0);
+    if (!has_path && !path.is_empty()) || (!has_uuid && uuid != [0; 16]) {
+        return malformed("a pool that is said to be absent");
+    }
+    Ok(MediumRecord {
+        kind,
+        pool_path: has_path.then(|| PathBuf::from(OsStr::from_bytes(path))),
+        pool_uuid: has_uuid.then_some(uuid),
+        boot_id,
+    })
+}
+
+fn lifetime(value: &mut Reader<'_>) -> Decoded<LifetimeCounters> {
+    let mut values = [0; LIFETIME_COUNTERS];
+    for counter in &mut values {
+        *counter = value.u64()?;
+    }
+    Ok(LifetimeCounters::from_values(values))
+}
+
+fn file(value: &mut Reader<'_>) -> Decoded<FileRecord> {
+    Ok(FileRecord {
+        length_bytes: value.u64()?,
+        entries: value.u64()?,
+        deletes: value.u64()?,
+        live: value.u64()?,
+        lowest_sequence: value.u64()?,
+        highest_sequence: value.u64()?,
+        created_unix_ns: value.u64()?,
+        smallest_key: {
+            let length = value.u32()?;
+            value.take(length as usize)?.to_vec()
+        },
+        largest_key: value.take_rest().to_vec(),
+    })
+}
+
+fn arena(value: &mut Reader<'_>) -> Decoded<ArenaRecord> {
+    let length_bytes = value.u64()?;
+    let sealed_last_sequence = match (value.u8()?, value.u64()?) {
+        (0, 0) => None,
+        (1, last) => Some(last),
+        (sealed, last) => return malformed(format!("sealed {sealed}, last sequence number {last}")),
+    };
+    Ok(ArenaRecord { sealed_last_sequence, length_bytes })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! What a store consists of at one moment: plain data.
+//!
+//! Numbers that name things (files, generations, jobs) are given out once and never again; the `next_…` fields say where
+//! to go on. That is what makes a key record's file number, an arena's checksum seed and a job in the pool unmistakable
+//! after any number of crashes.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Everything the MANIFEST says about a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreState {
+    /// The store's identity, drawn when it was created. Table files and arenas carry it.
+    pub uuid: [u8; 16],
+    /// The engine that made the store, by name; no other may open it.
+    pub engine: String,
+    /// The order of the keys, by name; opening with another is refused.
+    pub comparator: String,
+    /// Where the fast tier is.
+    pub medium: MediumRecord,
+    /// The table files, by number. Numbers start at 1: 0 means "none" in key records.
+    pub files: BTreeMap<u32, FileRecord>,
+    /// The arenas whose MemTables are not flushed yet, by generation.
+    pub arenas: BTreeMap<u64, ArenaRecord>,
+    /// The number the next table file gets; larger than any ever used.
+    pub next_file_number: u32,
+    /// The generation the next arena gets; larger than any ever used.
+    pub next_generation: u64,
+    /// Every entry up to this sequence number is in a table file, or was superseded there.
+    pub flushed_through: u64,
+    /// The last job whose edit was applied; 0 before the first. Recovery ignores jobs up to this number.
+    pub last_job: u64,
+    /// Set if the store was closed cleanly and not written since: its last sequence number then.
+    pub closed_at_sequence: Option<u64>,
+    /// Counters since the store was created, as of the last record that carried them.
+    pub lifetime: LifetimeCounters,
+    /// The compaction candidate list, in the engine's order (section 3.3 of the paper). Each is one of `files`.
+    pub candidates: Vec<u32>,
+}
+
+/// The medium of the fast tier, as it was when the MANIFEST was last written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MediumRecord {
+    /// Which kind.
+    pub kind: MediumKind,
+    /// The absolute path of the pool file; `None` without one.
+    pub pool_path: Option<PathBuf>,
+    /// The pool's identity: a pool with another one is not this store's.
+    pub pool_uuid: Option<[u8; 16]>,
+    /// The boot of the machine under which the pool was written last.
+    pub boot_id: [u8; 16],
+}
+
+/// The kinds of media (section 2 of the design).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MediumKind {
+    /// Plain memory; nothing of it outlives the process.
+    Dram = 1,
+    /// A file that stands in for persistent memory.
+    Emulated = 2,
+    /// Persistent memory.
+    Dax = 3,
+}
+
+/// A table file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct FileRecord {
+    /// The file's length in bytes.
+    pub length_bytes: u64,
+    /// All entries in it, tombstones included.
+    pub entries: u64,
+    /// The tombstones among them.
+    pub deletes: u64,
+    /// The entries that still count: those the index points to, and tombstones that are still needed.
+    pub live: u64,
+    /// The smallest key in it, by the store's comparator.
+    pub smallest_key: Vec<u8>,
+    /// The largest key in it.
+    pub largest_key: Vec<u8>,
+    /// The lowest sequence number in it.
+    pub lowest_sequence: u64,
+    /// The highest sequence number in it.
+    pub highest_sequence: u64,
+    /// When it was made, in nanoseconds since 1970 UTC.
+    pub created_unix_ns: u64,
+}
+
+/// An arena that holds a MemTable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ArenaRecord {
+    /// The last sequence number in it, once nothing more is written to it. `None` while it may still grow.
+    pub sealed_last_sequence: Option<u64>,
+    /// The arena's length in bytes.
+    pub length_bytes: u64,
+}
+
+/// Counters over the life of a store, named as `stats` names them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LifetimeCounters {
+    /// Bytes of keys and values that users put.
+    pub user_bytes_put: u64,
+    /// Bytes written to files.
+    pub file_bytes_written: u64,
+    /// Fences of the fast tier that ordered something.
+    pub persists: u64,
+    /// Cache lines written back to the fast tier.
+    pub lines_flushed: u64,
+    /// Bytes the fast tier's medium had to write, in its own write units.
+    pub media_bytes: u64,
+    /// Flushes of MemTables.
+    pub flushes: u64,
+    /// Compactions.
+    pub compactions: u64,
+    /// Bytes compactions read.
+    pub compaction_bytes_read: u64,
+    /// Bytes compactions wrote.
+    pub compaction_bytes_written: u64,
+    /// Microseconds that writers were delayed.
+    pub delay_us: u64,
+}
+
+/// How many counters [`LifetimeCounters`] has.
+pub(crate) const LIFETIME_COUNTERS: usize = 10;
+
+impl LifetimeCounters {
+    /// Names and values, in the order they are stored.
+    pub fn named(&self) -> [(&'static str, u64); LIFETIME_COUNTERS] {
+        [
+            ("user_bytes_put", self.user_bytes_put),
+            ("file_bytes_written", self.file_bytes_written),
+            ("persists", self.persists),
+            ("lines_flushed", self.lines_flushed),
+            ("media_bytes", self.media_bytes),
+            ("flushes", self.flushes),
+            ("compactions", self.compactions),
+            ("compaction_bytes_read", self.compaction_bytes_read),
+            ("compaction_bytes_written", self.compaction_bytes_written),
+            ("delay_us", self.delay_us),
+        ]
+    }
+
+    pub(crate) fn from_values(values: [u64; LIFETIME_COUNTERS]) -> LifetimeCounters {
+        let [
+            user_bytes_put,
+            file_bytes_written,
+            persists,
+            lines_flushed,
+            media_bytes,
+            flushes,
+            compactions,
+            compaction_bytes_read,
+            compaction_bytes_written,
+            delay_us,
+        ] = values;
+        LifetimeCounters {
+            user_bytes_put,
+            file_bytes_written,
+            persists,
+            lines_flushed,
+            media_bytes,
+            flushes,
+            compactions,
+            compaction_bytes_read,
+            compaction_bytes_written,
+            delay_us,
+        }
+    }
+}
+
+impl StoreState {
+    /// A store without files, arenas or history: numbers start at 1.
+    pub fn new(uuid: [u8; 16], engine: &str, comparator: &str, medium: MediumRecord) -> StoreState {
+        StoreState {
+            uuid,
+            engine: engine.to_string(),
+            comparator: comparator.to_string(),
+            medium,
+            files: BTreeMap::new(),
+            arenas: BTreeMap::new(),
+            next_file_number: 1,
+            next_generation: 1,
+            flushed_through: 0,
+            last_job: 0,
+            closed_at_sequence: None,
+            lifetime: LifetimeCounters::default(),
+            candidates: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! An arena: memory for one MemTable, filled from front to back.
+//!
+//! On persistent memory it is an extent of the pool. On plain DRAM it is a file of the store's directory, mapped shared:
+//! a store into it survives the process at once, and [`Arena::sync`] makes it survive a power cut. Mapping was measured
+//! against appending with plain writes and won: a record of 1 KiB takes 33 ns into a recycled file (370 ns right after a
+//! sync) instead of 580 to 960 ns, and with a sync 97 µs instead of 140 to 158 µs. Recycled files win because their
+//! blocks are allocated, so that a sync has no metadata to write.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use slmdb_env::{Env, File, OpenMode, Result};
+
+use crate::mapping::{Mapping, Sharing};
+use crate::medium::Medium;
+use crate::pool::{Extent, Pool};
+
+/// Memory for one MemTable. See the module's essay. Whoever fills it sees to it that no two writers have one range.
+pub struct Arena<M: Medium> {
+    base: *mut u8,
+    length_bytes: u64,
+    home: Home<M>,
+}
+
+// SAFETY: `base` points into memory that `home` owns and that may be used from any thread; who may touch which range when is
+// what the unsafe functions ask of their callers.
+unsafe impl<M: Medium> Send for Arena<M> {}
+// SAFETY: as above.
+unsafe impl<M: Medium> Sync for Arena<M> {}
+
+/// Where the memory is.
+enum Home<M: Medium> {
+    Pool {
+        pool: Arc<Pool<M>>,
+        offset: u64,
+    },
+    /// A mapped file: what is stored is in the file.
+    File {
+        file: Arc<dyn File>,
+        medium: M,
+        _mapping: Mapping,
+    },
+    /// Memory that is written back to a file which can't be mapped.
+    Copy {
+        file: Arc<dyn File>,
+        medium: M,
+        _mapping: Mapping,
+        dirty: Mutex<Dirty>,
+    },
+    /// Bytes that were read from somewhere.
+    Bytes {
+        path: PathBuf,
+        medium: M,
+        _bytes: Vec<u8>,
+    },
+}
+
+/// The part of a [`Home::Copy`] that the file does not have yet. Its lock is held by whoever writes into the memory.
+#[derive(Debug, Clone, Copy)]
+struct Dirty {
+    from: u64,
+    to: u64,
+}
+
+const NOTHING: Dirty = Dirty { from: u64::MAX, to: 0 };
+
+impl<M: Medium> Arena<M> {
+    /// The memory of an extent, which the pool gave out. It is not freed with the arena.
+    ///
+    /// # Panics
+    /// If the pool has no such extent.
+    pub fn in_pool(pool: Arc<Pool<M>>, extent: Extent) -> Arena<M> {
+        assert_eq!(pool.extent_at(extent.offset), Some(extent), "an arena in an extent that is not in the pool");
+        let base = pool.pointer(extent.offset, extent.length_bytes).expect("an extent is within its pool");
+        Arena { base, length_bytes: extent.length_bytes, home: Home::Pool { pool, offset: extent.offset } }
+    }
+
+    /// A new file of this length, its space allocated, all zero. An existing one is emptied first.
+    ///
+    /// Where files have no descriptor (in memory, for tests) the arena is private memory, which [`Arena::sync`] and the
+    /// arena's end write back: what was not synced does not survive a killed process there.
+    pub fn create_file(env: &dyn Env, path: &Path, medium: M, length_bytes: u64) -> Result<Arena<M>> {
+        Arena::open_file(env.open_file(path, OpenMode::CreateOrTruncate)?, medium, length_bytes)
+    }
+
+    /// An existing file, with what is in it, made longer if it is shorter than this.
+    pub fn reuse_file(env: &dyn Env, path: &Path, medium: M, length_bytes: u64) -> Result<Arena<M>> {
+        Arena::open_file(env.open_file(path, OpenMode::ReadWrite)?, medium, length_bytes)
+    }
+
+    fn open_file(file: Arc<dyn File>, medium: M, length_bytes: u64) -> Result<Arena<M>> {
+        let existing = file.length_bytes()?;
+        if existing < length_bytes {
+            file.allocate(existing, length_bytes - existing)?;
+        }
+        let mapping = Mapping::reserve(length_bytes, file.path())?;
+        let base = mapping.base();
+        let home = match file.descriptor() {
+            Some(descriptor) => {
+                mapping.file(descriptor, 0, length_bytes, Sharing::Shared, file.path())?;
+                Home::File { file, medium, _mapping: mapping }
+            }
+            None => {
+                mapping.memory(0, length_bytes, file.path())?;
+                // SAFETY: mapped just now with this length, and still known to nobody else.
+                let memory = unsafe { std::slice::from_raw_parts_mut(base, length_bytes as usize) };
+                file.read_exact_at(memory, 0)?;
+                Home::Copy { file, medium, _mapping: mapping, dirty: Mutex::new(NOTHING) }
+            }
+        };
+        Ok(Arena { base, length_bytes, home })
+    }
+
+    /// Bytes that were read from `path`: recovered content. They may be written, which reaches no file.
+    pub fn from_bytes(medium: M, path: &Path, mut bytes: Vec<u8>) -> Arena<M> {
+        let (base, length_bytes) = (bytes.as_mut_ptr(), bytes.len() as u64);
+        Arena { base, length_bytes, home: Home::Bytes { path: path.to_path_buf(), medium, _bytes: bytes } }
+    }
+
+    /// How long it is.
+    pub fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    /// The medium that its stores go through.
+    pub fn medium(&self) -> &M {
+        match &self.home {
+            Home::Pool { pool, .. } => pool.medium(),
+            Home::File { medium, .. } | Home::Copy { medium, .. } | Home::Bytes { medium, .. } => medium,
+        }
+    }
+
+    /// Copies bytes in. Durable, as far as the medium goes, once flushed and fenced.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the range.
+    ///
+    /// # Panics
+    /// If the range is not within the arena: whoever writes has reserved the place.
+    #[inline]
+    pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
+        let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= self.length_bytes);
+        let end = end.expect("a write outside the arena");
+        let _written_back_before_or_after = match &self.home {
+            Home::Copy { dirty, .. } => {
+                let mut dirty = dirty.lock().unwrap_or_else(PoisonError::into_inner);
+                *dirty = Dirty { from: dirty.from.min(offset), to: dirty.to.max(end) };
+                Some(dirty)
+            }
+            _ => None,
+        };
+        // SAFETY: within the memory of the arena, which is writable; the range is the caller's alone, so `bytes` is not
+        // part of it either.
+        unsafe { self.medium().copy(self.base.add(offset as usize), bytes) };
+    }
+
+    /// A range as bytes; `None` if it is not within the arena.
+    ///
+    /// # Safety
+    /// The range was published, so that nobody writes it any more.
+    #[inline]
+    pub unsafe fn bytes(&self, offset: u64, length_bytes: u64) -> Option<&[u8]> {
+        let end = offset.checked_add(length_bytes)?;
+        if end > self.length_bytes {
+            return None;
+        }
+        // SAFETY: within the memory of the arena; nobody writes it, as the caller promises.
+        Some(unsafe { std::slice::from_raw_parts(self.base.add(offset as usize), length_bytes as usize) })
+    }
+
+    /// Begins to write back the cache lines of a range. What of it lies outside the arena is left out.
+    #[inline]
+    pub fn flush(&self, offset: u64, length_bytes: u64) {
+        if M::PERSISTENT {
+            let end = offset.saturating_add(length_bytes).min(self.length_bytes);
+            if offset < end {
+                self.medium().flush(self.base.wrapping_add(offset as usize), (end - offset) as usize);
+            }
+        }
+    }
+
+    /// Everything this thread flushed before is durable after.
+    #[inline]
+    pub fn fence(&self) {
+        self.medium().fence();
+    }
+
+    /// Makes everything written so far survive a power cut: for a file one fdatasync. In the pool that is done already, as
+    /// far as its medium goes.
+    pub fn sync(&self) -> Result<()> {
+        match &self.home {
+            Home::Pool { .. } | Home::Bytes { .. } => Ok(()),
+            Home::File { file, .. } => file.sync_data(),
+            Home::Copy { file, dirty, .. } => {
+                self.write_back(file, dirty)?;
+                file.sync_data()
+            }
+        }
+    }
+
+    /// File and offset in it of an offset in the arena, for messages.
+    pub fn place(&self, offset: u64) -> (PathBuf, u64) {
+        match &self.home {
+            Home::Pool { pool, offset: extent } => (pool.path().to_path_buf(), extent.saturating_add(offset)),
+            Home::File { file, .. } | Home::Copy { file, .. } => (file.path().to_path_buf(), offset),
+            Home::Bytes { path, .. } => (path.clone(), offset),
+        }
+    }
+
+    fn write_back(&self, file: &Arc<dyn File>, dirty: &Mutex<Dirty>) -> Result<()> {
+        let mut dirty = dirty.lock().unwrap_or_else(PoisonError::into_inner);
+        if dirty.from < dirty.to {
+            let length = (dirty.to - dirty.from) as usize;
+            // SAFETY: within the memory of the arena, which nobody writes while we hold the lock on `dirty`.
+            let bytes = unsafe { std::slice::from_raw_parts(self.base.add(dirty.from as usize), length) };
+            file.write_at(bytes, dirty.from)?;
+            *dirty = NOTHING;
+        }
+        Ok(())
+    }
+}
+
+impl<M: Medium> Drop for Arena<M> {
+    fn drop(&mut self) {
+        if let Home::Copy { file, dirty, .. } = &self.home {
+            // Nobody to tell about a failure: what was not written back is what a kill would leave.
+            let _ = self.write_back(file, dirty);
+        }
+    }
+}
+
+impl<M: Medium> std::fmt::Debug for Arena<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (path, offset) = self.place(0);
+        write!(formatter, "Arena({} bytes at {}@{offset})", self.length_bytes, path.display())
+    }
+}

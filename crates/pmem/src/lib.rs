@@ -1,0 +1,27 @@
+//! The fast tier: media, the pool with its extents and blocks, and the arenas of MemTables. No keys in here.
+//!
+//! Read it in this order, which is also the way a store takes: [`medium`] (what a store, a flush and a fence are),
+//! `layout` (the format), `mapping` (address space), [`pool`] (words, bytes and extents behind 64-bit offsets),
+//! [`blocks`] (fixed-size blocks within extents, for tree nodes), [`arena`] (memory for one MemTable), and [`simulated`],
+//! the medium that remembers everything and shows what a crash could have left.
+//!
+//! All stores to the fast tier pass through [`Medium`], so that one recorder sees them all; every offset that was read
+//! from the fast tier is checked before it is followed, so that damaged bytes give [`slmdb_env::Error::Corruption`] and
+//! nothing worse. `docs/pool.md` has the byte tables and the invariants.
+
+pub mod arena;
+pub mod blocks;
+pub mod emulated;
+mod layout;
+mod mapping;
+pub mod medium;
+pub mod pool;
+pub mod simulated;
+
+pub use arena::Arena;
+pub use blocks::Blocks;
+pub use emulated::Emulated;
+pub use layout::{ROOT_BYTES, UNIT_BYTES};
+pub use medium::{Dram, FlushCounters, Medium};
+pub use pool::{Extent, ExtentKind, Pool, PoolOptions};
+pub use simulated::Simulated;

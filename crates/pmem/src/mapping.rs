@@ -1,0 +1,137 @@
+//! Address space: the only place that maps memory.
+//!
+//! A [`Mapping`] reserves its whole address range at once and unreachable, and then makes parts of it usable, as memory
+//! of its own or as a window on a file, at addresses that never change. That is how a pool grows while pointers into it
+//! are in use.
+
+use std::ffi::c_void;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use slmdb_env::{Error, Result};
+
+/// Kept unreachable behind every mapping: an access that runs over its end faults instead of meeting a neighbour.
+const GUARD_BYTES: usize = 65_536;
+/// Mappings begin at a multiple of this, so that large pages fit.
+const ALIGNMENT_BYTES: usize = 2 << 20;
+
+/// A reserved address range, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    reserved: *mut c_void,
+    reserved_bytes: usize,
+    base: NonNull<u8>,
+    length_bytes: usize,
+}
+
+// SAFETY: a mapping is a range of addresses that belongs to the process, not to a thread; what is stored there, and who
+// may touch it when, is up to those who hand out references into it.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+/// What a file's bytes in memory are to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// Stores reach the file.
+    Shared,
+    /// Stores stay in this process; the descriptor needs no write permission.
+    Private,
+}
+
+impl Mapping {
+    /// Reserves addresses for `length_bytes` (a multiple of 64 KiB for [`Mapping::file`]) and nothing else: no memory,
+    /// and every access faults. `path` is for the error.
+    pub fn reserve(length_bytes: u64, path: &Path) -> Result<Mapping> {
+        let failed = |source: std::io::Error| Error::io("reserve addresses", path, source);
+        let too_long = || failed(std::io::ErrorKind::OutOfMemory.into());
+        let length_bytes = usize::try_from(length_bytes).map_err(|_| too_long())?;
+        let reserved_bytes = length_bytes.checked_add(GUARD_BYTES + ALIGNMENT_BYTES).ok_or_else(too_long)?;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses the place, so nothing that exists is replaced.
+        let reserved = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved_bytes, ProtFlags::empty(), flags) }
+            .map_err(|errno| failed(errno.into()))?;
+        let gap = reserved.cast::<u8>().align_offset(ALIGNMENT_BYTES);
+        let base = NonNull::new(reserved.cast::<u8>().wrapping_add(gap)).ok_or_else(too_long)?;
+        Ok(Mapping { reserved, reserved_bytes, base, length_bytes })
+    }
+
+    /// Memory of its own, zero, for anything that is not a pool or an arena.
+    pub fn zeroed(length_bytes: u64, path: &Path) -> Result<Mapping> {
+        let mapping = Mapping::reserve(length_bytes, path)?;
+        mapping.memory(0, length_bytes, path)?;
+        Ok(mapping)
+    }
+
+    /// Where the range begins.
+    #[inline]
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Bytes reserved, without the guard.
+    pub fn length_bytes(&self) -> usize {
+        self.length_bytes
+    }
+
+    /// Makes `[from, to)` usable: zero, and of this process alone. Nothing of it may be in use.
+    pub fn memory(&self, from_bytes: u64, to_bytes: u64, path: &Path) -> Result<()> {
+        let (address, length) = self.range(from_bytes, to_bytes);
+        if length == 0 {
+            return Ok(());
+        }
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
+        // SAFETY: the range lies within the reservation (`range` checks), which nobody else maps into, and the caller
+        // does not use it yet.
+        unsafe { mmap_anonymous(address, length, ProtFlags::READ | ProtFlags::WRITE, flags) }
+            .map_err(|errno| Error::io("map memory", path, errno.into()))?;
+        Ok(())
+    }
+
+    /// Asks for large pages under `[from, to)`. Random look-ups in a large index miss the TLB less then: in 250 MiB of
+    /// blocks a load that depends on the one before took 157 ns instead of 510 to 680. A wish, which may be refused.
+    pub fn prefer_large_pages(&self, from_bytes: u64, to_bytes: u64) {
+        let (address, length) = self.range(from_bytes, to_bytes);
+        // SAFETY: the advice changes no content, and the range is part of our reservation.
+        let _ = unsafe { madvise(address, length, Advice::LinuxHugepage) };
+    }
+
+    /// Puts `[from, to)` of a file at the same offsets of the range; both are multiples of the page size. Nothing of it
+    /// may be in use.
+    pub fn file(
+        &self,
+        file: BorrowedFd<'_>,
+        from_bytes: u64,
+        to_bytes: u64,
+        sharing: Sharing,
+        path: &Path,
+    ) -> Result<()> {
+        let (address, length) = self.range(from_bytes, to_bytes);
+        if length == 0 {
+            return Ok(());
+        }
+        let flags = match sharing {
+            Sharing::Shared => MapFlags::SHARED | MapFlags::FIXED,
+            Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
+        };
+        // SAFETY: as in `memory`.
+        unsafe { mmap(address, length, ProtFlags::READ | ProtFlags::WRITE, flags, file, from_bytes) }
+            .map_err(|errno| Error::io("map", path, errno.into()))?;
+        Ok(())
+    }
+
+    fn range(&self, from_bytes: u64, to_bytes: u64) -> (*mut c_void, usize) {
+        assert!(from_bytes <= to_bytes && to_bytes <= self.length_bytes as u64, "mapped outside the reserved range");
+        (self.base().wrapping_add(from_bytes as usize).cast(), (to_bytes - from_bytes) as usize)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours, and whoever held references into it borrowed from the owner that is being dropped.
+        let unmapped = unsafe { munmap(self.reserved, self.reserved_bytes) };
+        debug_assert!(unmapped.is_ok(), "munmap of a range of our own failed");
+    }
+}

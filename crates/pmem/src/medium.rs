@@ -1,0 +1,107 @@
+//! The medium: every store, flush and fence to the fast tier.
+//!
+//! The fast tier may be plain DRAM, persistent memory, an imitation of it, or a recording for crash tests. What differs
+//! between them is only how a store becomes durable, so that is all a [`Medium`] says: how to store a word, how to copy
+//! bytes, how to write cache lines back and how to order the write-backs. It is a type parameter of the pool and of
+//! everything built on it: on [`Dram`] a flush and a fence leave no instruction behind.
+//!
+//! What every layer above may assume, and nothing more (section 2.1 of the SLM-DB paper, section 3 of FAST and FAIR):
+//!
+//! * An aligned 8-byte store is atomic: after a crash the word is the old or the new one.
+//! * Stores of one thread to one 64-byte cache line become durable in program order (x86-TSO: the line leaves the cache
+//!   whole). Stores to different lines may become durable in any order, at any time, flushed or not.
+//! * What was flushed before a fence of the same thread is durable when the fence is over. A fence says nothing about
+//!   what other threads flushed.
+//! * A copy of many bytes is *not* ordered within itself, not even within a line.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes that travel together between cache and medium.
+pub const CACHE_LINE_BYTES: u64 = 64;
+
+/// What a medium was made to do. All three count since the medium was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FlushCounters {
+    /// Fences that ordered at least one flush: the times somebody waited for the medium.
+    pub persists: u64,
+    /// Cache lines written back.
+    pub lines_flushed: u64,
+    /// Bytes that the medium itself wrote. Today 64 for each line written back; modules that write in larger units
+    /// (256 bytes on Optane) write more than this says.
+    pub media_bytes: u64,
+}
+
+/// Every store, flush and fence to the fast tier. See the module's essay for what a store promises.
+pub trait Medium: Send + Sync + 'static {
+    /// Whether flushes and fences do anything. `false`: what is stored is gone with the process, or the file system
+    /// looks after it.
+    const PERSISTENT: bool;
+
+    /// Stores a word (Release).
+    fn store(&self, word: &AtomicU64, value: u64) {
+        word.store(value, Ordering::Release);
+    }
+
+    /// Stores `new` if the word is `current` (AcqRel); gives what was there, as `Err` if nothing was stored.
+    fn compare_exchange(&self, word: &AtomicU64, current: u64, new: u64) -> Result<u64, u64> {
+        word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire)
+    }
+
+    /// Copies bytes in, in no particular order.
+    ///
+    /// # Safety
+    /// `to..to + from.len()` is writable, does not overlap `from`, and nobody else reads or writes it during the call.
+    unsafe fn copy(&self, to: *mut u8, from: &[u8]) {
+        // SAFETY: the caller's promise, word for word.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    }
+
+    /// Fills with zeros, in no particular order.
+    ///
+    /// # Safety
+    /// `to..to + length_bytes` is writable, and nobody else reads or writes it during the call.
+    unsafe fn zero(&self, to: *mut u8, length_bytes: usize) {
+        // SAFETY: the caller's promise, word for word.
+        unsafe { std::ptr::write_bytes(to, 0, length_bytes) }
+    }
+
+    /// Begins to write back every cache line that `start..start + length_bytes` touches. The memory is not
+    /// read, but it has to be mapped.
+    fn flush(&self, start: *const u8, length_bytes: usize);
+
+    /// Everything this thread flushed before is durable after.
+    fn fence(&self);
+
+    /// What was flushed so far.
+    fn counters(&self) -> FlushCounters;
+
+    /// Tells the medium that a pool lives at `base..base + length_bytes`; once more, with a larger length, whenever the
+    /// pool has grown. Only a medium that records cares.
+    ///
+    /// # Safety
+    /// The range is readable until [`Medium::detach`], and nobody writes it during the call.
+    unsafe fn attach(&self, base: *const u8, length_bytes: usize) {
+        let _ = (base, length_bytes);
+    }
+
+    /// The pool is about to be unmapped.
+    fn detach(&self) {}
+}
+
+/// Plain memory: stores are stores, a flush and a fence are nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dram;
+
+impl Medium for Dram {
+    const PERSISTENT: bool = false;
+
+    #[inline(always)]
+    fn flush(&self, _start: *const u8, _length_bytes: usize) {}
+
+    #[inline(always)]
+    fn fence(&self) {}
+
+    fn counters(&self) -> FlushCounters {
+        FlushCounters::default()
+    }
+}

@@ -1,0 +1,327 @@
+//! The pool: the fast tier as one contiguous range of bytes, addressed by 64-bit offsets.
+//!
+//! A pool is a file on persistent memory (or on anything, for the [`Emulated`](crate::Emulated) medium), or plain
+//! memory. It is mapped once, at a range of addresses reserved for its largest size, so it grows while others read it.
+//! Inside there are offsets, never addresses. Three things are to be had:
+//!
+//! * **words**: aligned 8-byte atomics, the only way to make anything visible ([`Pool::load`], [`Pool::store`],
+//!   [`Pool::compare_exchange`]);
+//! * **bytes** for what is written before it is published and read-only after ([`Pool::write`], [`Pool::bytes`]);
+//! * **extents**: typed pieces of space, 64 KiB and up, from one crash-consistent map ([`Pool::allocate_extent`]).
+//!   There is no general-purpose persistent malloc: MemTable arenas and key segments are freed whole, tree nodes come
+//!   from [`Blocks`](crate::Blocks).
+//!
+//! Offsets that were read from the pool itself may be anything in a damaged pool, so everything that takes one checks
+//! it and gives [`Error::Corruption`] that names file and offset. [`Pool::kind_at`] and [`Pool::extent_at`] say what is
+//! at an offset without a lock and without reading the pool's map, for that very purpose.
+//!
+//! A pool that is closed by [`Pool::seal`] carries a checksum for every extent, which the next opening verifies. One that
+//! was not is in the state its last stores left it in, in crash order; it opens at once and its words are checked as
+//! they are followed.
+
+mod extents;
+mod header;
+mod lifecycle;
+mod seal;
+mod space;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use slmdb_env::{Error, File, Result};
+
+pub use lifecycle::creation_finished;
+
+use crate::layout::{Geometry, ROOT_OFFSET};
+use crate::mapping::Mapping;
+use crate::medium::Medium;
+use space::{Space, UnitTable};
+
+/// How a pool is made and how it may grow. All sizes are rounded up to whole units of 64 KiB.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Size of a new pool. At least header and map (128 KiB to 1 MiB) are made in any case.
+    pub initial_bytes: u64,
+    /// By how much a pool grows at least when it is full, if the file system has as much.
+    pub growth_bytes: u64,
+    /// The pool never grows beyond. When a pool is made this also settles the size of its regions, see `docs/pool.md`:
+    /// no extent of a pool made with less than 4 GiB can be larger than that, even if the limit is raised later.
+    pub maximum_bytes: u64,
+    /// Which store the pool belongs to. Opening checks it.
+    pub uuid: [u8; 16],
+}
+
+/// What an extent holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum ExtentKind {
+    /// The pool's header and root area: one, at offset 0.
+    Header = 1,
+    /// The extent map of a region.
+    Map = 2,
+    /// Memory of a MemTable.
+    Arena = 3,
+    /// The key records of one table file.
+    KeySegment = 4,
+    /// Fixed-size blocks; see [`Blocks`](crate::Blocks).
+    Blocks = 5,
+}
+
+impl ExtentKind {
+    /// The kind that a byte of the map stands for.
+    #[inline]
+    pub(crate) fn from_byte(byte: u8) -> Option<ExtentKind> {
+        Some(match byte {
+            1 => ExtentKind::Header,
+            2 => ExtentKind::Map,
+            3 => ExtentKind::Arena,
+            4 => ExtentKind::KeySegment,
+            5 => ExtentKind::Blocks,
+            _ => return None,
+        })
+    }
+
+    /// Whether extents of this kind are the pool's own: neither given out nor freed.
+    pub(crate) fn is_internal(self) -> bool {
+        matches!(self, ExtentKind::Header | ExtentKind::Map)
+    }
+}
+
+/// A typed piece of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extent {
+    /// Where it begins, in bytes; a multiple of [`UNIT_BYTES`](crate::UNIT_BYTES).
+    pub offset: u64,
+    /// Its length in bytes; a multiple of [`UNIT_BYTES`](crate::UNIT_BYTES).
+    pub length_bytes: u64,
+    /// What it holds.
+    pub kind: ExtentKind,
+    /// Whose it is, as its maker said: a file number, an arena's generation, a block size.
+    pub owner: u32,
+}
+
+impl Extent {
+    /// Where it ends, in bytes.
+    pub fn end(&self) -> u64 {
+        self.offset + self.length_bytes
+    }
+}
+
+/// Where a pool's bytes live when the process is gone.
+#[derive(Debug)]
+enum Backing {
+    /// Nowhere.
+    Memory,
+    /// In this file, mapped shared.
+    File(Arc<dyn File>),
+    /// In this file, which has no descriptor to map: read once, written back by [`Pool::seal`] and when dropped.
+    Copy(Arc<dyn File>),
+    /// In a file that is not to change: mapped privately.
+    ReadOnly,
+}
+
+/// The pool. See the module's essay. Shared between threads as `Arc<Pool<M>>`; dropping it without [`Pool::seal`] leaves
+/// it as a killed process would.
+pub struct Pool<M: Medium> {
+    medium: M,
+    mapping: Mapping,
+    /// Only grows. What lies below it is mapped.
+    length_bytes: AtomicU64,
+    used_bytes: AtomicU64,
+    geometry: Geometry,
+    units: UnitTable,
+    space: Mutex<Space>,
+    backing: Backing,
+    path: PathBuf,
+    uuid: [u8; 16],
+    growth_bytes: u64,
+    maximum_bytes: u64,
+    was_clean: bool,
+    open_count: u32,
+}
+
+impl<M: Medium> Pool<M> {
+    /// Whether the pool had been closed clean when it was opened. A new pool counts as clean.
+    pub fn was_clean(&self) -> bool {
+        self.was_clean
+    }
+
+    /// The number of this opening: above 0, and never used before in this pool. Lock words carry it, so that a lock
+    /// held in a past life counts as free.
+    pub fn open_count(&self) -> u32 {
+        self.open_count
+    }
+
+    /// Which store the pool belongs to.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// The pool's file, or `(memory)`.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The medium that all stores go through.
+    pub fn medium(&self) -> &M {
+        &self.medium
+    }
+
+    /// How long the pool is now, in bytes.
+    pub fn length_bytes(&self) -> u64 {
+        self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes in extents, the pool's own included.
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How long the pool may become, in bytes.
+    pub fn maximum_bytes(&self) -> u64 {
+        self.maximum_bytes
+    }
+
+    /// Where the root area begins: [`ROOT_BYTES`](crate::ROOT_BYTES) bytes for the layers above, zero in a new pool.
+    pub fn root_offset(&self) -> u64 {
+        ROOT_OFFSET
+    }
+
+    /// The word at `offset`. [`Error::Corruption`] if it is not aligned or not within the pool.
+    #[inline]
+    pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
+        if offset % 8 != 0 {
+            return Err(self.misplaced(offset, 8));
+        }
+        let pointer = self.pointer(offset, 8)?;
+        // SAFETY: eight mapped bytes, aligned because the mapping is and the offset is; they stay mapped while the pool,
+        // which the reference borrows, lives. Words are only written through atomics, or by `write` and `zero`, whose
+        // callers vouch that nobody else has the range.
+        Ok(unsafe { AtomicU64::from_ptr(pointer.cast()) })
+    }
+
+    /// Reads a word (Acquire).
+    #[inline]
+    pub fn load(&self, offset: u64) -> Result<u64> {
+        Ok(self.word(offset)?.load(Ordering::Acquire))
+    }
+
+    /// Stores a word (Release). Durable once flushed and fenced, and possibly before.
+    #[inline]
+    pub fn store(&self, offset: u64, value: u64) -> Result<()> {
+        self.medium.store(self.word(offset)?, value);
+        Ok(())
+    }
+
+    /// Stores `new` if the word is `current` (AcqRel). The inner result is what was there, `Err` if nothing was stored.
+    #[inline]
+    pub fn compare_exchange(&self, offset: u64, current: u64, new: u64) -> Result<Result<u64, u64>> {
+        Ok(self.medium.compare_exchange(self.word(offset)?, current, new))
+    }
+
+    /// Begins to write back the cache lines of a range. What of it lies outside the pool is left out.
+    #[inline]
+    pub fn flush(&self, offset: u64, length_bytes: u64) {
+        if M::PERSISTENT {
+            let end = offset.saturating_add(length_bytes).min(self.length_bytes());
+            if offset < end {
+                self.medium.flush(self.mapping.base().wrapping_add(offset as usize), (end - offset) as usize);
+            }
+        }
+    }
+
+    /// Everything this thread flushed before is durable after.
+    #[inline]
+    pub fn fence(&self) {
+        self.medium.fence();
+    }
+
+    /// Flush and fence.
+    #[inline]
+    pub fn persist(&self, offset: u64, length_bytes: u64) {
+        self.flush(offset, length_bytes);
+        self.fence();
+    }
+
+    /// A range as bytes. [`Error::Corruption`] if it is not within the pool.
+    ///
+    /// # Safety
+    /// The range was published, so that nobody writes it any more, and is not freed while the slice lives.
+    #[inline]
+    pub unsafe fn bytes(&self, offset: u64, length_bytes: u64) -> Result<&[u8]> {
+        let pointer = self.pointer(offset, length_bytes)?;
+        // SAFETY: mapped and within the pool; nobody writes it, as the caller promises.
+        Ok(unsafe { std::slice::from_raw_parts(pointer, length_bytes as usize) })
+    }
+
+    /// Copies bytes in. [`Error::Corruption`] if the place is not within the pool.
+    ///
+    /// # Safety
+    /// The range belongs to the caller alone: allocated, and not published yet.
+    #[inline]
+    pub unsafe fn write(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        let pointer = self.pointer(offset, bytes.len() as u64)?;
+        // SAFETY: mapped, writable and within the pool; it is the caller's alone, so `bytes` is not part of it either.
+        unsafe { self.medium.copy(pointer, bytes) };
+        Ok(())
+    }
+
+    /// Fills with zeros. [`Error::Corruption`] if the range is not within the pool.
+    ///
+    /// # Safety
+    /// As for [`Pool::write`].
+    pub unsafe fn zero(&self, offset: u64, length_bytes: u64) -> Result<()> {
+        let pointer = self.pointer(offset, length_bytes)?;
+        // SAFETY: mapped, writable and within the pool; it is the caller's alone.
+        unsafe { self.medium.zero(pointer, length_bytes as usize) };
+        Ok(())
+    }
+
+    /// Where a range is in memory. [`Error::Corruption`] if it is not within the pool; the header before the root area
+    /// counts as outside, so that offset 0 and its neighbours are never valid.
+    #[inline]
+    pub fn pointer(&self, offset: u64, length_bytes: u64) -> Result<*mut u8> {
+        match offset.checked_add(length_bytes) {
+            Some(end) if end <= self.length_bytes() && offset >= ROOT_OFFSET => {
+                Ok(self.mapping.base().wrapping_add(offset as usize))
+            }
+            _ => Err(self.misplaced(offset, length_bytes)),
+        }
+    }
+
+    #[cold]
+    fn misplaced(&self, offset: u64, length_bytes: u64) -> Error {
+        let pool = self.length_bytes();
+        let what = format!(
+            "a reference to {length_bytes} bytes at offset {offset}, which is no place in a pool of {pool} bytes"
+        );
+        Error::corruption(&self.path, offset, what)
+    }
+
+    fn corruption(&self, offset: u64, what: impl Into<String>) -> Error {
+        Error::corruption(&self.path, offset, what)
+    }
+}
+
+impl<M: Medium> Drop for Pool<M> {
+    fn drop(&mut self) {
+        // Nobody to tell about a failure: a file that was not written back is what a kill would leave.
+        let _ = self.write_back();
+        self.medium.detach();
+    }
+}
+
+impl<M: Medium> fmt::Debug for Pool<M> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Pool")
+            .field("path", &self.path)
+            .field("length_bytes", &self.length_bytes())
+            .field("used_bytes", &self.used_bytes())
+            .field("was_clean", &self.was_clean)
+            .field("open_count", &self.open_count)
+            .finish_non_exhaustive()
+    }
+}

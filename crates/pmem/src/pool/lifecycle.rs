@@ -1,0 +1,299 @@
+//! How a pool comes to be, and how it opens.
+//!
+//! **Creating** writes everything but the magic number, makes it durable, and writes the magic last: a file whose first
+//! word is 0 is a creation that was never finished.
+//!
+//! **Opening** checks the header, reads the maps and, in a pool that was closed clean, verifies the checksum of every
+//! extent. Then it marks the pool open: state word *turning*, boot id, state word *open*, all in one cache line and so
+//! durable in that order; a pool found turning is as clean as one found clean. What a crash left open is opened too, but
+//! only under the same boot of the machine: a file whose last pages were not yet written when the power went is a
+//! mixture of moments.
+//!
+//! **Closing** is the reverse, and `seal` does it.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use slmdb_env::{Env, Error, File, OpenMode, Result};
+
+use super::header::{HEADER_FRONT_BYTES, Header, words};
+use super::space::{Space, UnitTable};
+use super::{Backing, Pool, PoolOptions};
+use crate::layout::{
+    BOOT_ID_OFFSET, Geometry, LENGTH_OFFSET, MAGIC, MAGIC_OFFSET, POOL_UNITS_MAX, ROOT_OFFSET, STATE_OFFSET, State,
+    UNIT_BYTES, VERSION_OFFSET, checked_word, state_word,
+};
+use crate::mapping::{Mapping, Sharing};
+use crate::medium::Medium;
+
+/// What is written back at a time to a file that can't be mapped.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// Whether the file at `path` is a pool whose creation was finished. `false` for a missing, empty or unfinished one.
+/// Whoever redoes a creation on this answer must know from elsewhere that the pool never held anything.
+pub fn creation_finished(env: &dyn Env, path: &Path) -> Result<bool> {
+    if !env.exists(path)? {
+        return Ok(false);
+    }
+    let mut magic = [0; 8];
+    let read = env.open_file(path, OpenMode::Read)?.read_at(&mut magic, MAGIC_OFFSET)?;
+    Ok(read == 8 && magic != [0; 8])
+}
+
+impl<M: Medium> Pool<M> {
+    /// A pool in plain memory, lost with the process. Its path is `(memory)`.
+    pub fn anonymous(medium: M, options: &PoolOptions) -> Result<Pool<M>> {
+        Pool::format(medium, Backing::Memory, PathBuf::from("(memory)"), options, [0; 16])
+    }
+
+    /// Makes a pool in a new file. A file that is there is replaced if it is an unfinished creation or a pool with the
+    /// same uuid; any other is left alone, with [`Error::Invalid`]. [`Error::Full`] if the file system can't hold it.
+    ///
+    /// The name becomes durable only when the caller syncs the directory.
+    pub fn create(env: &dyn Env, path: &Path, medium: M, options: &PoolOptions) -> Result<Pool<M>> {
+        refuse_foreign_file(env, path, options)?;
+        let file = env.open_file(path, OpenMode::CreateOrTruncate)?;
+        let backing = if file.descriptor().is_some() { Backing::File(file) } else { Backing::Copy(file) };
+        Pool::format(medium, backing, path.to_path_buf(), options, env.boot_id())
+    }
+
+    /// Opens a pool. [`Error::Corruption`] for damage, [`Error::Unsupported`] for another format version,
+    /// [`Error::Invalid`] for another store's pool.
+    ///
+    /// With `read_only` the file is opened for reading and mapped privately: it may be written like any other pool, and
+    /// nothing of that reaches the file.
+    pub fn open(env: &dyn Env, path: &Path, medium: M, options: &PoolOptions, read_only: bool) -> Result<Pool<M>> {
+        let mode = if read_only { OpenMode::Read } else { OpenMode::ReadWrite };
+        let file = env.open_file(path, mode)?;
+        let mut front = [0; HEADER_FRONT_BYTES];
+        let read = file.read_at(&mut front, 0)?;
+        let header = Header::parse(&front[..read], file.length_bytes()?, path)?;
+        if header.uuid != options.uuid {
+            let what = format!("{} is the pool of another store", path.display());
+            return Err(Error::invalid(what));
+        }
+        if header.state == State::Open && header.boot_id != env.boot_id() {
+            let what = "the machine restarted while this pool was open, so it is a mixture of old and new pages; \
+                        `slmdb repair` rebuilds it from the table files";
+            return Err(Error::corruption(path, BOOT_ID_OFFSET, what));
+        }
+        let length = header.length_units * UNIT_BYTES;
+        let mapping = Mapping::reserve(whole_units(options.maximum_bytes).max(length), path)?;
+        let backing = match (file.descriptor(), read_only) {
+            (Some(descriptor), true) => {
+                mapping.file(descriptor, 0, length, Sharing::Private, path)?;
+                Backing::ReadOnly
+            }
+            (Some(descriptor), false) => {
+                mapping.file(descriptor, 0, length, Sharing::Shared, path)?;
+                Backing::File(file)
+            }
+            (None, _) => {
+                mapping.memory(0, length, path)?;
+                // SAFETY: mapped just now, and still known to nobody else.
+                let memory = unsafe { std::slice::from_raw_parts_mut(mapping.base(), length as usize) };
+                file.read_exact_at(memory, 0)?;
+                if read_only { Backing::ReadOnly } else { Backing::Copy(file) }
+            }
+        };
+        let pool = Pool::assemble(medium, mapping, backing, path.to_path_buf(), options, &header)?;
+        pool.start(&header, env.boot_id())
+    }
+
+    /// Opens a copy of a pool that is given as bytes, such as a crash image of [`Simulated`](crate::Simulated). Like
+    /// [`Pool::open`], but whatever the uuid and the boot, and in plain memory. It may grow to four times its length, or to
+    /// 64 MiB.
+    pub fn from_image(medium: M, bytes: Vec<u8>) -> Result<Pool<M>> {
+        let path = PathBuf::from("(memory)");
+        let header = Header::parse(&bytes[..bytes.len().min(HEADER_FRONT_BYTES)], bytes.len() as u64, &path)?;
+        let length = header.length_units * UNIT_BYTES;
+        let options = PoolOptions {
+            initial_bytes: length,
+            growth_bytes: length / 4,
+            maximum_bytes: (length * 4).max(64 << 20),
+            uuid: header.uuid,
+        };
+        let mapping = Mapping::reserve(options.maximum_bytes, &path)?;
+        mapping.memory(0, length, &path)?;
+        // Most of a small pool is zero, and so is the memory: pages that stay untouched cost nothing.
+        for (index, page) in bytes[..length as usize].chunks(4096).enumerate() {
+            if page.iter().any(|&byte| byte != 0) {
+                // SAFETY: mapped just now with this length, and still known to nobody else.
+                unsafe { mapping.base().add(index * 4096).copy_from_nonoverlapping(page.as_ptr(), page.len()) };
+            }
+        }
+        let pool = Pool::assemble(medium, mapping, Backing::Memory, path, &options, &header)?;
+        pool.start(&header, [0; 16])
+    }
+
+    /// A new pool in zeroed space.
+    fn format(medium: M, backing: Backing, path: PathBuf, options: &PoolOptions, boot_id: [u8; 16]) -> Result<Pool<M>> {
+        let geometry = Geometry::for_maximum(options.maximum_bytes);
+        let length_units = options.initial_bytes.div_ceil(UNIT_BYTES).max(geometry.smallest());
+        if length_units > POOL_UNITS_MAX {
+            return Err(Error::invalid(format!("a pool of {} bytes is too large", options.initial_bytes)));
+        }
+        let maximum_bytes = whole_units(options.maximum_bytes).max(length_units * UNIT_BYTES);
+        let mapping = Mapping::reserve(maximum_bytes, &path)?;
+        let header = Header { uuid: options.uuid, geometry, length_units, state: State::Open, open_count: 0, boot_id };
+        let mut pool = Pool::assemble(medium, mapping, backing, path, options, &header)?;
+        pool.extend(0, length_units)?;
+        pool.length_bytes = AtomicU64::new(length_units * UNIT_BYTES);
+        // SAFETY: mapped just now, and still known to nobody else.
+        unsafe { pool.medium.attach(pool.mapping.base(), pool.length_bytes() as usize) };
+        for region in 0..geometry.regions(length_units) {
+            pool.format_map(region);
+        }
+        pool.load_map()?;
+        pool.was_clean = true;
+        pool.store_boot_id(boot_id);
+        pool.store_header(LENGTH_OFFSET, checked_word(LENGTH_OFFSET, length_units));
+        pool.store_state(State::Open);
+        let constants = header.constants();
+        // SAFETY: within the header, which is mapped and which nobody else knows of yet.
+        unsafe { pool.medium.copy(pool.address(VERSION_OFFSET as u64), &constants[VERSION_OFFSET..]) };
+        pool.flush_header();
+        pool.fence();
+        pool.sync_file()?;
+        pool.store_header(MAGIC_OFFSET, MAGIC);
+        pool.flush_header();
+        pool.fence();
+        pool.write_back()?;
+        pool.sync_file()?;
+        Ok(pool)
+    }
+
+    /// The pool object, which knows no extent yet, and of no byte that it is mapped.
+    fn assemble(
+        medium: M,
+        mapping: Mapping,
+        backing: Backing,
+        path: PathBuf,
+        options: &PoolOptions,
+        header: &Header,
+    ) -> Result<Pool<M>> {
+        let maximum_bytes = mapping.length_bytes() as u64;
+        let units = UnitTable::new(maximum_bytes / UNIT_BYTES, &path)?;
+        let open_count = header.open_count.checked_add(1).ok_or_else(|| Error::Unsupported {
+            what: "a pool that was opened more than four thousand million times".into(),
+            file: Some(path.clone()),
+        })?;
+        Ok(Pool {
+            medium,
+            mapping,
+            length_bytes: AtomicU64::new(0),
+            used_bytes: AtomicU64::new(0),
+            geometry: header.geometry,
+            units,
+            space: Mutex::new(Space::default()),
+            backing,
+            path,
+            uuid: header.uuid,
+            growth_bytes: options.growth_bytes,
+            maximum_bytes,
+            was_clean: header.state != State::Open,
+            open_count,
+        })
+    }
+
+    /// The second half of opening: reads and checks what is mapped, then marks the pool open.
+    fn start(mut self, header: &Header, boot_id: [u8; 16]) -> Result<Pool<M>> {
+        self.length_bytes = AtomicU64::new(header.length_units * UNIT_BYTES);
+        // SAFETY: mapped, and known to nobody else yet.
+        unsafe { self.medium.attach(self.mapping.base(), self.length_bytes() as usize) };
+        if let Err(error) = self.check(header) {
+            // What is refused is not written back either.
+            self.backing = Backing::ReadOnly;
+            return Err(error);
+        }
+        if self.was_clean {
+            self.store_state(State::Turning);
+        }
+        self.store_boot_id(boot_id);
+        self.store_state(State::Open);
+        self.flush_header();
+        self.fence();
+        self.sync_file()?;
+        Ok(self)
+    }
+
+    /// Reads the maps and, in a pool closed clean, verifies every seal.
+    fn check(&mut self, header: &Header) -> Result<()> {
+        let extents = self.load_map()?;
+        if header.state == State::Clean && header.boot_id != [0; 16] {
+            return Err(self.corruption(BOOT_ID_OFFSET, "a boot id in a pool that was closed clean"));
+        }
+        if self.was_clean {
+            for extent in &extents {
+                self.check_seal(extent)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn header(&self, offset: u64) -> &AtomicU64 {
+        debug_assert!(offset % 8 == 0 && offset < ROOT_OFFSET);
+        // SAFETY: an aligned word of the header, which is always mapped.
+        unsafe { AtomicU64::from_ptr(self.address(offset).cast()) }
+    }
+
+    pub(super) fn store_header(&self, offset: u64, value: u64) {
+        self.medium.store(self.header(offset), value);
+    }
+
+    pub(super) fn flush_header(&self) {
+        self.medium.flush(self.mapping.base(), HEADER_FRONT_BYTES);
+    }
+
+    pub(super) fn store_state(&self, state: State) {
+        self.store_header(STATE_OFFSET, state_word(state, self.open_count));
+    }
+
+    pub(super) fn store_boot_id(&self, boot_id: [u8; 16]) {
+        for (index, word) in words(&boot_id).enumerate() {
+            self.store_header(BOOT_ID_OFFSET + 8 * index as u64, word);
+        }
+    }
+
+    pub(super) fn sync_file(&self) -> Result<()> {
+        match &self.backing {
+            Backing::File(file) | Backing::Copy(file) => file.sync_data(),
+            Backing::Memory | Backing::ReadOnly => Ok(()),
+        }
+    }
+
+    /// Brings a file that can't be mapped up to date.
+    pub(super) fn write_back(&self) -> Result<()> {
+        let Backing::Copy(file) = &self.backing else { return Ok(()) };
+        let length = self.length_bytes();
+        for from in (0..length).step_by(COPY_BYTES as usize) {
+            let bytes = COPY_BYTES.min(length - from) as usize;
+            // SAFETY: within the mapped pool; nobody else uses a pool that is being made, sealed or dropped.
+            file.write_at(unsafe { std::slice::from_raw_parts(self.address(from), bytes) }, from)?;
+        }
+        Ok(())
+    }
+}
+
+/// A limit in bytes, rounded down to whole units, and to what can be mapped at all.
+fn whole_units(limit_bytes: u64) -> u64 {
+    (limit_bytes / UNIT_BYTES).min(POOL_UNITS_MAX) * UNIT_BYTES
+}
+
+/// A pool may be made where nothing is, over an unfinished creation, and over the same store's pool: nowhere else.
+fn refuse_foreign_file(env: &dyn Env, path: &Path, options: &PoolOptions) -> Result<()> {
+    if !env.exists(path)? {
+        return Ok(());
+    }
+    let file: Arc<dyn File> = env.open_file(path, OpenMode::Read)?;
+    let mut unit = vec![0; UNIT_BYTES as usize];
+    let read = file.read_at(&mut unit, 0)?;
+    let front = &unit[..read.min(HEADER_FRONT_BYTES)];
+    let unfinished = front.iter().take(8).all(|&byte| byte == 0) && unit[front.len()..].iter().all(|&byte| byte == 0);
+    let ours = Header::parse(front, u64::MAX, path).is_ok_and(|header| header.uuid == options.uuid);
+    if unfinished || ours {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{} is there and is not a pool of this store; it is left alone", path.display())))
+}

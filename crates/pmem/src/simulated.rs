@@ -1,0 +1,200 @@
+//! The medium that remembers everything, and shows what a crash could have left.
+//!
+//! A [`Simulated`] medium records every store, copy, flush and fence that the pool on it is asked for, in one order. The
+//! record, a [`History`], is replayed after the run; a [`Replay`] stops at every moment worth crashing at and makes
+//! *images*: the bytes of the pool as a crash at that moment could leave them. [`Pool::from_image`](crate::Pool::from_image)
+//! opens one, and the test looks whether everything that was acknowledged by then is there.
+//!
+//! ```
+//! use slmdb_pmem::{Pool, PoolOptions, Simulated};
+//!
+//! let options = PoolOptions { initial_bytes: 0, growth_bytes: 0, maximum_bytes: 1 << 20, uuid: [1; 16] };
+//! let medium = Simulated::new();
+//! let pool = Pool::anonymous(medium.clone(), &options)?;
+//! let word = pool.root_offset();
+//! let mut acknowledged = vec![(medium.moment(), 0)];
+//! for value in 1..10 {
+//!     pool.store(word, value)?;
+//!     pool.persist(word, 8);
+//!     acknowledged.push((medium.moment(), value));
+//! }
+//!
+//! let mut replay = medium.history().replay();
+//! replay.to_moment(acknowledged[0].0); // leave out the creation of the pool
+//! while replay.to_next_crash() {
+//!     let last = acknowledged.iter().rfind(|(moment, _)| *moment <= replay.moment()).map_or(0, |(_, value)| *value);
+//!     for image in replay.images(8, 42) {
+//!         let crashed = Pool::from_image(Simulated::new(), image)?;
+//!         let found = crashed.load(word)?;
+//!         assert!(found == last || found == last + 1, "{found} where {last} was acknowledged");
+//!     }
+//! }
+//! # Ok::<(), slmdb_env::Error>(())
+//! ```
+//!
+//! What a crash may leave follows the rules of [`medium`](crate::medium), line by line and independently: everything that
+//! was flushed and then fenced by the same thread, and of the later stores to that line any prefix; and where the next
+//! one is a copy, any of its words beside. Since later stores only add prefixes, crashing just before every fence and at
+//! the end shows everything that a crash in between could.
+//!
+//! One medium serves one pool at a time. It may be used by many threads; they wait for each other, and the record's order
+//! is the order in which the stores happened. With one thread the record is the same in every run.
+
+mod history;
+mod replay;
+
+pub use history::History;
+pub use replay::{Choice, Replay};
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
+use history::Event;
+
+/// Records every store, flush and fence. See the module's essay. Clones share one record.
+#[derive(Debug, Clone, Default)]
+pub struct Simulated {
+    recorder: Arc<Mutex<Recorder>>,
+}
+
+#[derive(Debug, Default)]
+struct Recorder {
+    /// Where the pool is in memory: address and length. Stores elsewhere are stores and no more.
+    memory: Option<(usize, usize)>,
+    history: History,
+    counters: FlushCounters,
+    /// Threads that flushed since their last fence.
+    flushed: Vec<u32>,
+}
+
+impl Simulated {
+    /// A medium with nothing recorded.
+    pub fn new() -> Simulated {
+        Simulated::default()
+    }
+
+    /// The number of events so far. What was acknowledged at a moment must be in every image of a crash at that moment or
+    /// later.
+    pub fn moment(&self) -> u64 {
+        self.recorder().history.moment()
+    }
+
+    /// What was recorded so far.
+    pub fn history(&self) -> History {
+        self.recorder().history.clone()
+    }
+
+    fn recorder(&self) -> MutexGuard<'_, Recorder> {
+        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Recorder {
+    /// The pool offset of an address, if the range is in the pool.
+    fn offset(&self, address: usize, length_bytes: usize) -> Option<u64> {
+        let (base, length) = self.memory?;
+        let offset = address.checked_sub(base)?;
+        (offset + length_bytes <= length).then_some(offset as u64)
+    }
+}
+
+impl Medium for Simulated {
+    const PERSISTENT: bool = true;
+
+    fn store(&self, word: &AtomicU64, value: u64) {
+        let mut recorder = self.recorder();
+        if let Some(offset) = recorder.offset(word.as_ptr().addr(), 8) {
+            recorder.history.push(Event::Store { offset, value });
+        }
+        word.store(value, Ordering::Release);
+    }
+
+    fn compare_exchange(&self, word: &AtomicU64, current: u64, new: u64) -> Result<u64, u64> {
+        let mut recorder = self.recorder();
+        let result = word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+        if let (Ok(_), Some(offset)) = (result, recorder.offset(word.as_ptr().addr(), 8)) {
+            recorder.history.push(Event::Store { offset, value: new });
+        }
+        result
+    }
+
+    unsafe fn copy(&self, to: *mut u8, from: &[u8]) {
+        let mut recorder = self.recorder();
+        if let Some(offset) = recorder.offset(to.addr(), from.len()) {
+            recorder.history.push(Event::Copy { offset, bytes: from.into() });
+        }
+        // SAFETY: the caller's promise, word for word.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
+    }
+
+    unsafe fn zero(&self, to: *mut u8, length_bytes: usize) {
+        let mut recorder = self.recorder();
+        if let Some(offset) = recorder.offset(to.addr(), length_bytes) {
+            recorder.history.push(Event::Zero { offset, length_bytes: length_bytes as u64 });
+        }
+        // SAFETY: the caller's promise, word for word.
+        unsafe { std::ptr::write_bytes(to, 0, length_bytes) }
+    }
+
+    fn flush(&self, start: *const u8, length_bytes: usize) {
+        if length_bytes == 0 {
+            return;
+        }
+        let mut recorder = self.recorder();
+        let first = start.addr() as u64 / CACHE_LINE_BYTES;
+        let last = (start.addr() + length_bytes - 1) as u64 / CACHE_LINE_BYTES;
+        recorder.counters.lines_flushed += last - first + 1;
+        recorder.counters.media_bytes += (last - first + 1) * CACHE_LINE_BYTES;
+        let thread = this_thread();
+        if !recorder.flushed.contains(&thread) {
+            recorder.flushed.push(thread);
+        }
+        if let Some(offset) = recorder.offset(start.addr(), length_bytes) {
+            let lines = offset / CACHE_LINE_BYTES..(offset + length_bytes as u64).div_ceil(CACHE_LINE_BYTES);
+            recorder.history.push(Event::Flush { thread, lines });
+        }
+    }
+
+    fn fence(&self) {
+        let mut recorder = self.recorder();
+        let thread = this_thread();
+        let before = recorder.flushed.len();
+        recorder.flushed.retain(|&flushed| flushed != thread);
+        recorder.counters.persists += (before - recorder.flushed.len()) as u64;
+        recorder.history.push(Event::Fence { thread });
+    }
+
+    fn counters(&self) -> FlushCounters {
+        self.recorder().counters
+    }
+
+    unsafe fn attach(&self, base: *const u8, length_bytes: usize) {
+        let mut recorder = self.recorder();
+        let known = match recorder.memory {
+            None => {
+                recorder.history = History::default();
+                0
+            }
+            Some((address, known)) => {
+                assert!(address == base.addr() && known <= length_bytes, "one Simulated medium serves one pool");
+                known
+            }
+        };
+        // SAFETY: readable, as the caller promises, and nobody writes the new part before it was attached.
+        let new = unsafe { std::slice::from_raw_parts(base.add(known), length_bytes - known) };
+        recorder.history.push(Event::Grow { content: new.into() });
+        recorder.memory = Some((base.addr(), length_bytes));
+    }
+
+    fn detach(&self) {
+        self.recorder().memory = None;
+    }
+}
+
+/// A small number for the calling thread.
+fn this_thread() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    thread_local!(static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed));
+    NUMBER.with(|number| *number)
+}

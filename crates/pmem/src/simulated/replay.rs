@@ -1,0 +1,228 @@
+//! Going through a record, and making crash images of it.
+//!
+//! Two copies of the pool go along: what is durable for sure, and what the processor sees. Between them, for each cache
+//! line, stand the stores that may or may not have become durable. An image is the first copy with a prefix of these
+//! applied to each line.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+
+use super::history::{Event, History};
+use crate::medium::CACHE_LINE_BYTES;
+
+const LINE: usize = CACHE_LINE_BYTES as usize;
+
+/// Goes through a [`History`] from the beginning to the end.
+#[derive(Debug, Clone)]
+pub struct Replay {
+    history: History,
+    /// Number of events gone through.
+    moment: u64,
+    /// What no crash takes back.
+    durable: Vec<u8>,
+    /// What the processor sees.
+    seen: Vec<u8>,
+    /// By line: the stores that are not durable for sure, in order.
+    pending: BTreeMap<u64, VecDeque<LineStore>>,
+    /// By thread: lines flushed and not fenced yet, with the moment of the flush.
+    flushed: HashMap<u32, Vec<(u64, u64)>>,
+}
+
+/// A store, or that part of one that lies in one cache line.
+#[derive(Debug, Clone)]
+struct LineStore {
+    moment: u64,
+    /// Range within the line.
+    from: usize,
+    to: usize,
+    bytes: [u8; LINE],
+}
+
+/// What of the stores that are not durable for sure a crash leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Nothing of them.
+    Nothing,
+    /// All of them: a kill of the process instead of a power cut.
+    Everything,
+    /// For each line a prefix by chance, sometimes with a part of the next copy; the same for the same seed and moment.
+    Random(u64),
+}
+
+impl Replay {
+    pub(super) fn new(history: History) -> Replay {
+        let (durable, seen) = (Vec::new(), Vec::new());
+        Replay { history, moment: 0, durable, seen, pending: BTreeMap::new(), flushed: HashMap::new() }
+    }
+
+    /// How many events it has gone through. A crash here comes after these and before the next.
+    pub fn moment(&self) -> u64 {
+        self.moment
+    }
+
+    /// Goes on until just before the next fence, or to the end of the record; `false` if it was there already. At each of
+    /// these stops a crash may leave all that a crash since the stop before could.
+    pub fn to_next_crash(&mut self) -> bool {
+        if !self.step() {
+            return false;
+        }
+        while !matches!(self.history.event(self.moment), None | Some(Event::Fence { .. })) {
+            self.step();
+        }
+        true
+    }
+
+    /// Goes on to a moment, as [`Simulated::moment`](super::Simulated::moment) gave it, or to the end of the record.
+    pub fn to_moment(&mut self, moment: u64) {
+        while self.moment < moment && self.step() {}
+    }
+
+    /// The bytes of the pool after a crash here.
+    pub fn image(&self, choice: Choice) -> Vec<u8> {
+        match choice {
+            Choice::Nothing => self.durable.clone(),
+            Choice::Everything => self.seen.clone(),
+            Choice::Random(seed) => {
+                let mut random = Random(seed ^ self.moment.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                self.image_by(|stores| {
+                    let count = stores.len();
+                    let whole = match random.below(4) {
+                        0 => 0,
+                        1 => count,
+                        _ => random.below(count as u64 + 1) as usize,
+                    };
+                    (whole, random.next() as u8 & random.next() as u8)
+                })
+            }
+        }
+    }
+
+    /// Images of a crash here: all there are, if those of whole stores are at most `limit`; else nothing, everything, and
+    /// as many at random as make up `limit`.
+    pub fn images(&self, limit: u64, seed: u64) -> impl Iterator<Item = Vec<u8>> {
+        let all = self.pending.values().try_fold(1_u64, |all, stores| all.checked_mul(stores.len() as u64 + 1));
+        let exhaustive = all.filter(|&all| all <= limit.max(1));
+        (0..exhaustive.unwrap_or(limit)).map(move |index| match (exhaustive, index) {
+            (None, 0) => self.image(Choice::Nothing),
+            (None, 1) => self.image(Choice::Everything),
+            (None, _) => self.image(Choice::Random(seed.wrapping_add(index))),
+            (Some(_), mut index) => self.image_by(|stores| {
+                let options = stores.len() as u64 + 1;
+                let whole = index % options;
+                index /= options;
+                (whole as usize, 0)
+            }),
+        })
+    }
+
+    /// Where stores are that are not durable for sure: the offset of each such cache line, and how many stores there are to
+    /// it. After an operation that claims to be durable nothing it needs may be among them.
+    pub fn pending(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.pending.iter().map(|(line, stores)| (line * CACHE_LINE_BYTES, stores.len()))
+    }
+
+    /// An image with, for each line, so many whole stores, and those words of the next one whose bits are set.
+    fn image_by(&self, mut choose: impl FnMut(&VecDeque<LineStore>) -> (usize, u8)) -> Vec<u8> {
+        let mut image = self.durable.clone();
+        for (&line, stores) in &self.pending {
+            let (whole, words) = choose(stores);
+            let bytes = line_of(&mut image, line);
+            if whole == stores.len() {
+                bytes.copy_from_slice(&self.seen[line as usize * LINE..][..LINE]);
+                continue;
+            }
+            stores.iter().take(whole).for_each(|store| store.apply(bytes));
+            // (If the next one stores a single word, then it is there whole or not at all.)
+            stores[whole].apply_words(bytes, words);
+        }
+        image
+    }
+
+    /// Goes through one event; `false` at the end.
+    fn step(&mut self) -> bool {
+        let Some(event) = self.history.event(self.moment).cloned() else { return false };
+        self.moment += 1;
+        match event {
+            Event::Grow { content } => {
+                self.durable.extend_from_slice(&content);
+                self.seen.extend_from_slice(&content);
+            }
+            Event::Store { offset, value } => self.store(offset, &value.to_le_bytes()),
+            Event::Copy { offset, bytes } => self.store(offset, &bytes),
+            Event::Zero { offset, length_bytes } => self.store(offset, &vec![0; length_bytes as usize]),
+            Event::Flush { thread, lines } => {
+                let flushed = self.flushed.entry(thread).or_default();
+                flushed.extend(self.pending.range(lines).map(|(&line, _)| (line, self.moment)));
+            }
+            Event::Fence { thread } => {
+                for (line, moment) in self.flushed.remove(&thread).unwrap_or_default() {
+                    self.make_durable(line, moment);
+                }
+            }
+        }
+        true
+    }
+
+    fn store(&mut self, offset: u64, bytes: &[u8]) {
+        let start = offset as usize;
+        self.seen[start..start + bytes.len()].copy_from_slice(bytes);
+        let mut done = 0;
+        while done < bytes.len() {
+            let from = (start + done) % LINE;
+            let to = (from + bytes.len() - done).min(LINE);
+            let mut store = LineStore { moment: self.moment, from, to, bytes: [0; LINE] };
+            store.bytes[from..to].copy_from_slice(&bytes[done..done + to - from]);
+            self.pending.entry(((start + done) / LINE) as u64).or_default().push_back(store);
+            done += to - from;
+        }
+    }
+
+    /// What was stored to a line up to a moment is durable now.
+    fn make_durable(&mut self, line: u64, moment: u64) {
+        let Some(stores) = self.pending.get_mut(&line) else { return };
+        let bytes = line_of(&mut self.durable, line);
+        while stores.front().is_some_and(|store| store.moment <= moment) {
+            if let Some(store) = stores.pop_front() {
+                store.apply(bytes);
+            }
+        }
+        if stores.is_empty() {
+            self.pending.remove(&line);
+        }
+    }
+}
+
+impl LineStore {
+    fn apply(&self, line: &mut [u8]) {
+        line[self.from..self.to].copy_from_slice(&self.bytes[self.from..self.to]);
+    }
+
+    fn apply_words(&self, line: &mut [u8], words: u8) {
+        for word in (0..8).filter(|word| words & 1 << word != 0) {
+            let (from, to) = (self.from.max(8 * word), self.to.min(8 * word + 8));
+            if from < to {
+                line[from..to].copy_from_slice(&self.bytes[from..to]);
+            }
+        }
+    }
+}
+
+fn line_of(image: &mut [u8], line: u64) -> &mut [u8] {
+    &mut image[line as usize * LINE..][..LINE]
+}
+
+/// The splitmix64 generator.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}

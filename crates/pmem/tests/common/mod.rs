@@ -1,0 +1,48 @@
+//! What the tests of this crate share.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use slmdb_pmem::{Extent, Medium, Pool, PoolOptions, UNIT_BYTES};
+
+pub const UUID: [u8; 16] = *b"a store of tests";
+
+/// A small pool: 2 units at first, growing by 4, up to 64 MiB.
+pub fn small() -> PoolOptions {
+    PoolOptions { initial_bytes: 0, growth_bytes: 4 * UNIT_BYTES, maximum_bytes: 64 << 20, uuid: UUID }
+}
+
+/// Fills an extent with bytes that tell it from every other.
+pub fn fill<M: Medium>(pool: &Pool<M>, extent: &Extent) {
+    let bytes = content(extent);
+    // SAFETY: the tests fill extents that they allocated and did not show to anybody yet.
+    unsafe { pool.write(extent.offset, &bytes) }.unwrap();
+    pool.persist(extent.offset, extent.length_bytes);
+}
+
+/// Whether an extent still holds what [`fill`] wrote.
+pub fn is_filled<M: Medium>(pool: &Pool<M>, extent: &Extent) -> bool {
+    // SAFETY: the tests write extents once only.
+    unsafe { pool.bytes(extent.offset, extent.length_bytes) }.unwrap() == content(extent)
+}
+
+fn content(extent: &Extent) -> Vec<u8> {
+    let word = (u64::from(extent.owner) << 32 | extent.offset).to_le_bytes();
+    word.iter().copied().cycle().take(extent.length_bytes as usize).collect()
+}
+
+/// The splitmix64 generator, for workloads that are the same in every run.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}

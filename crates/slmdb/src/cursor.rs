@@ -1,0 +1,69 @@
+//! [`Cursor`]: a position that moves over the entries of a store.
+
+use slmdb_engine::{EngineCursor, Result, Slice};
+
+/// A position in the store as it was when the cursor was made, whatever is written, flushed or deleted since.
+///
+/// It is on an entry ([`Cursor::valid`]) or on none: at first, beyond either end, and after an error. It keeps what it
+/// sees alive (MemTables, replaced records), and the store's `LOCK`; it does not hold up writers.
+pub struct Cursor {
+    inner: Box<dyn EngineCursor>,
+}
+
+impl Cursor {
+    pub(crate) fn new(inner: Box<dyn EngineCursor>) -> Cursor {
+        Cursor { inner }
+    }
+
+    /// To the first entry whose key is at or after `key`.
+    pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.seek(key.as_ref())
+    }
+
+    /// To the last entry whose key is before `key`.
+    pub fn seek_before(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.inner.seek_before(key.as_ref())
+    }
+
+    /// To the first entry.
+    pub fn seek_first(&mut self) -> Result<()> {
+        self.inner.seek_first()
+    }
+
+    /// To the last entry.
+    pub fn seek_last(&mut self) -> Result<()> {
+        self.inner.seek_last()
+    }
+
+    /// To the next entry in key order; on none it stays on none.
+    #[allow(clippy::should_implement_trait)] // a cursor's step, not an iterator's
+    pub fn next(&mut self) -> Result<()> {
+        self.inner.next()
+    }
+
+    /// To the previous entry in key order; on none it stays on none.
+    pub fn prev(&mut self) -> Result<()> {
+        self.inner.prev()
+    }
+
+    /// Whether the cursor is on an entry.
+    pub fn valid(&self) -> bool {
+        self.inner.valid()
+    }
+
+    /// The key of the entry it is on; empty when it is on none.
+    pub fn key(&self) -> &[u8] {
+        self.inner.key()
+    }
+
+    /// The value of the entry it is on; a block is read only now. [`crate::Error::Invalid`] when it is on none.
+    pub fn value(&mut self) -> Result<Slice> {
+        self.inner.value()
+    }
+}
+
+impl std::fmt::Debug for Cursor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Cursor").field("valid", &self.valid()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,167 @@
+//! [`Db`]: an open store.
+
+use std::cell::RefCell;
+use std::ops::RangeBounds;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use slmdb_engine::{Engine, Result, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
+
+use crate::{Cursor, Options, Range};
+
+/// An open store. Clones are cheap and mean the same store; all of them may be used from any number of threads at once.
+///
+/// The store is closed cleanly when the last clone goes ([`Db::close`] also tells whether that worked). The `LOCK` is
+/// released when the last cursor and iterator are gone, too.
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<dyn Engine>,
+    path: PathBuf,
+    sync: bool,
+}
+
+thread_local! {
+    /// The batch that single puts and deletes of this thread are encoded in.
+    static SINGLE: RefCell<WriteBatch> = RefCell::new(WriteBatch::new());
+}
+
+/// A thread keeps its batch for the next write unless it grew beyond this.
+const KEPT_BATCH_BYTES: usize = 1 << 20;
+
+impl Db {
+    /// Opens the store in the directory `path` with default [`Options`]; makes it if it is missing.
+    pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+        Options::default().open(path)
+    }
+
+    pub(crate) fn with_options(options: &slmdb_engine::Options, sync: bool, path: &Path) -> Result<Db> {
+        let engine = slmdb_engine::open(options, path)?;
+        Ok(Db { inner: Arc::new(Inner { engine, path: path.to_path_buf(), sync }) })
+    }
+
+    /// Sets the value of `key`. On return the put survives a kill of the process, and (with [`Options::sync`], or after
+    /// [`Db::sync`]) a power cut.
+    ///
+    /// Errors: [`crate::Error::Invalid`] for a key over 65,535 bytes or a value over 256 MiB; [`crate::Error::Full`];
+    /// [`crate::Error::ReadOnly`]. After any error nothing was written.
+    pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.write_single(|batch| batch.put(key, value))
+    }
+
+    /// Removes `key` and its value; it is no error if there is none. Durability and errors as with [`Db::put`].
+    pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
+        self.write_single(|batch| batch.delete(key))
+    }
+
+    /// Applies a batch: readers see all of it or nothing, and so does recovery after any crash. Of several changes to one
+    /// key the last counts. Durability and errors as with [`Db::put`].
+    pub fn write(&self, batch: &WriteBatch) -> Result<()> {
+        self.inner.engine.write(batch, self.inner.sync)
+    }
+
+    /// The value of `key`, or `None`. Reads one block of one table file at most; none for a missing key.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
+        self.inner.engine.get(key.as_ref())
+    }
+
+    /// Whether `key` has a value. Reads no table file.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
+        self.inner.engine.contains_key(key.as_ref())
+    }
+
+    /// The entries with keys in a range, in order, from either end, as they are at this moment. Bounds may be strings,
+    /// slices, arrays or vectors (of references to vectors, write `&from[..]..&to[..]`).
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// db.put("a", "1")?;
+    /// db.put("b", "2")?;
+    /// db.put("c", "3")?;
+    /// let keys: Vec<_> = db.range("a".."c")?.map(|entry| entry.unwrap().0).collect();
+    /// assert_eq!(keys, [b"a", b"b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
+        let owned = |bound: std::ops::Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+        self.range_of((owned(range.start_bound()), owned(range.end_bound())))
+    }
+
+    /// The entries whose keys start with `prefix`; as [`Db::range`]. The empty prefix means all.
+    pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
+        self.range_of(crate::range::of_prefix(prefix.as_ref()))
+    }
+
+    /// All entries; as [`Db::range`].
+    pub fn iter(&self) -> Result<Range> {
+        self.prefix("")
+    }
+
+    /// A position that moves over the entries as they are at this moment.
+    pub fn cursor(&self) -> Result<Cursor> {
+        Ok(Cursor::new(self.inner.engine.cursor()?))
+    }
+
+    /// Makes everything acknowledged so far survive a power cut. On persistent memory it does already.
+    pub fn sync(&self) -> Result<()> {
+        self.inner.engine.sync()
+    }
+
+    /// Brings everything acknowledged so far into table files. Never needed for safety.
+    pub fn flush(&self) -> Result<()> {
+        self.inner.engine.flush()
+    }
+
+    /// What the store holds and has done.
+    pub fn stats(&self) -> Stats {
+        self.inner.engine.stats()
+    }
+
+    /// Checks everything there is against everything else; `progress` is told how far it has come. What is wrong is in
+    /// the report; an `Err` means that the checking itself failed. Flushes wait meanwhile; reads and writes don't.
+    pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        self.inner.engine.verify(progress)
+    }
+
+    /// The directory it was opened at.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// Gives up this handle. If it was the last one, the store is closed: background work is finished and everything is
+    /// sealed, so that the next open can verify every byte. Reports what a drop would swallow.
+    pub fn close(self) -> Result<()> {
+        match Arc::try_unwrap(self.inner) {
+            Ok(inner) => inner.engine.close(),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn range_of(&self, bounds: crate::range::Bounds) -> Result<Range> {
+        Ok(Range::new(self.inner.engine.clone(), bounds)?)
+    }
+
+    fn write_single(&self, fill: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
+        SINGLE.with_borrow_mut(|batch| {
+            batch.clear();
+            fill(batch)?;
+            let written = self.inner.engine.write(batch, self.inner.sync);
+            if batch.byte_len() > KEPT_BATCH_BYTES {
+                *batch = WriteBatch::new();
+            }
+            written
+        })
+    }
+}
+
+impl std::fmt::Debug for Db {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Db").field("path", &self.inner.path).finish_non_exhaustive()
+    }
+}

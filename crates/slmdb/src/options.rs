@@ -1,0 +1,148 @@
+//! [`Options`]: everything a caller may choose, each with its default and when to change it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::{Compression, Medium, Result};
+use slmdb_env::Env;
+
+use crate::Db;
+
+/// How to open a store. Every setter returns the options, so that they chain.
+///
+/// ```
+/// # fn main() -> slmdb::Result<()> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let (path, pool) = (directory.path().join("db"), directory.path().join("pool"));
+/// use slmdb::{Medium, Options};
+///
+/// let db = Options::default().medium(Medium::Emulated { path: pool }).memtable_bytes(16 << 20).open(&path)?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    engine: slmdb_engine::Options,
+    sync: bool,
+}
+
+impl Options {
+    /// Opens the store in the directory `path`.
+    ///
+    /// Errors: [`crate::Error::Locked`] when another process (or this one) has it open; [`crate::Error::Invalid`] when
+    /// there is none and none shall be made, or the options contradict it; [`crate::Error::Corruption`] when its bytes
+    /// are not what was written; [`crate::Error::Unsupported`] when another version made it.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
+        Db::with_options(&self.engine, self.sync, path.as_ref())
+    }
+
+    /// Whether a missing store is made. Default: true.
+    pub fn create_if_missing(mut self, yes: bool) -> Options {
+        self.engine.create_if_missing = yes;
+        self
+    }
+
+    /// Whether an existing store is an error. Default: false.
+    pub fn error_if_exists(mut self, yes: bool) -> Options {
+        self.engine.error_if_exists = yes;
+        self
+    }
+
+    /// Open for reading alone: no byte of the store changes (what has to be recovered stays in memory), and any number
+    /// of read-only openers share a store, but never with a writer. Default: false.
+    pub fn read_only(mut self, yes: bool) -> Options {
+        self.engine.read_only = yes;
+        self
+    }
+
+    /// The fast tier. Default: an existing store's own; for a new one [`Medium::Dram`]. A store keeps the medium it was
+    /// made with; naming another is an error, but a pool that was moved is accepted at its new path.
+    pub fn medium(mut self, medium: Medium) -> Options {
+        self.engine.medium = Some(medium);
+        self
+    }
+
+    /// Whether every write also waits until it would outlive a power cut (on [`Medium::Dram`]: one `fdatasync`, shared by
+    /// all who wait). Default: false, so that a power cut may take back the newest writes, a suffix, never a hole; a
+    /// kill takes back nothing either way.
+    pub fn sync(mut self, yes: bool) -> Options {
+        self.sync = yes;
+        self
+    }
+
+    /// Size of a MemTable's arena, in bytes; a larger record gets one of its own. Default: 64 MiB (the paper's). Larger:
+    /// fewer, larger table files; smaller: less memory and quicker opening. At least 4 KiB.
+    pub fn memtable_bytes(mut self, bytes: u64) -> Options {
+        self.engine.memtable_bytes = bytes;
+        self
+    }
+
+    /// How many Immutable MemTables may queue for their flush before writers wait. Default: 2. More rides out longer
+    /// bursts and takes more memory.
+    pub fn immutable_memtables_max(mut self, count: usize) -> Options {
+        self.engine.immutable_memtables_max = count;
+        self
+    }
+
+    /// Memory for cached blocks, in bytes. Default: 256 MiB. (In this version MemTables, and on [`Medium::Dram`] the
+    /// index, come on top; `stats` accounts for them.)
+    pub fn memory_budget_bytes(mut self, bytes: u64) -> Options {
+        self.engine.memory_budget_bytes = bytes;
+        self
+    }
+
+    /// Target size of a table file's blocks before compression, in bytes. Default: 4096. Larger: better compression
+    /// and scans, dearer single reads.
+    pub fn block_bytes(mut self, bytes: usize) -> Options {
+        self.engine.block_bytes = bytes;
+        self
+    }
+
+    /// Entries between two keys that are stored whole in a block. Default: 16.
+    pub fn restart_interval(mut self, entries: usize) -> Options {
+        self.engine.restart_interval = entries;
+        self
+    }
+
+    /// Compression of blocks. Default: LZ4; blocks that it does not shrink by an eighth are stored as they are.
+    pub fn compression(mut self, compression: Compression) -> Options {
+        self.engine.compression = compression;
+        self
+    }
+
+    /// Size of a B+-tree node, in bytes: a power of two from 256 to 4096. Default: 512. Taken when the index is made.
+    pub fn node_bytes(mut self, bytes: u32) -> Options {
+        self.engine.node_bytes = bytes;
+        self
+    }
+
+    /// First size of the pool, in bytes. Default: 16 MiB; it grows as it fills.
+    pub fn pool_initial_bytes(mut self, bytes: u64) -> Options {
+        self.engine.pool_initial_bytes = bytes;
+        self
+    }
+
+    /// By how much the pool grows at a time, in bytes. Default: 64 MiB.
+    pub fn pool_growth_bytes(mut self, bytes: u64) -> Options {
+        self.engine.pool_growth_bytes = bytes;
+        self
+    }
+
+    /// The most the pool may grow to, in bytes; as much address space is reserved. Default: 1 TiB.
+    pub fn pool_maximum_bytes(mut self, bytes: u64) -> Options {
+        self.engine.pool_maximum_bytes = bytes;
+        self
+    }
+
+    /// How many table files are held open at once. Default: 500; lower it where the limit of descriptors is low.
+    pub fn open_tables_max(mut self, count: usize) -> Options {
+        self.engine.open_tables_max = count;
+        self
+    }
+
+    /// The environment that every file operation goes through. Default: the operating system. For tests and simulators.
+    pub fn env(mut self, env: Arc<dyn Env>) -> Options {
+        self.engine.env = env;
+        self
+    }
+}

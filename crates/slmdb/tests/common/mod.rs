@@ -1,0 +1,165 @@
+//! What the tests of the interface share: temporary stores on every medium, seeded randomness, a model.
+#![allow(dead_code)] // every test file uses its own part of it
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use slmdb::{Db, Medium, Options};
+use tempfile::TempDir;
+
+/// What a store should hold.
+pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// The media that every test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    Dram,
+    Emulated,
+}
+
+pub const MEDIA: [On; 2] = [On::Dram, On::Emulated];
+
+/// A directory for a store and one for its pool; both go when this is dropped, after failures too.
+pub struct Home {
+    on: On,
+    directory: TempDir,
+    pool: Option<TempDir>,
+}
+
+/// Free space that a test's pool wants to see in `/dev/shm`, in bytes; with less it goes to the temporary directory.
+const POOL_SPACE_BYTES: u64 = 1 << 30;
+
+impl Home {
+    pub fn new(on: On) -> Home {
+        let directory = tempfile::Builder::new().prefix("slmdb-test-").tempdir().unwrap();
+        let pool = (on == On::Emulated).then(|| {
+            let shm = Path::new("/dev/shm");
+            let builder = || {
+                let mut builder = tempfile::Builder::new();
+                builder.prefix("slmdb-test-");
+                builder
+            };
+            let roomy = slmdb_env::Env::available_bytes(&slmdb_env::OsEnv::new(), shm).is_ok_and(|b| b >= POOL_SPACE_BYTES);
+            if roomy { builder().tempdir_in(shm).or_else(|_| builder().tempdir()) } else { builder().tempdir() }.unwrap()
+        });
+        Home { on, directory, pool }
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.directory.path().join("db")
+    }
+
+    pub fn pool(&self) -> Option<PathBuf> {
+        self.pool.as_ref().map(|directory| directory.path().join("pool"))
+    }
+
+    /// Options for this home, with everything made small so that little data walks every path.
+    pub fn options(&self) -> Options {
+        let options = Options::default()
+            .memtable_bytes(64 << 10)
+            .pool_initial_bytes(4 << 20)
+            .pool_growth_bytes(1 << 20)
+            .pool_maximum_bytes(4 << 30)
+            .memory_budget_bytes(1 << 20);
+        self.on(options)
+    }
+
+    /// The same options on this home's medium.
+    pub fn on(&self, options: Options) -> Options {
+        match self.pool() {
+            None => options.medium(Medium::Dram),
+            Some(path) => options.medium(Medium::Emulated { path }),
+        }
+    }
+
+    pub fn open(&self) -> Db {
+        self.options().open(self.store()).unwrap()
+    }
+
+    /// A copy of the closed store, with a pool of its own.
+    pub fn copy(&self) -> Home {
+        let copy = Home::new(self.on);
+        std::fs::create_dir(copy.store()).unwrap();
+        for entry in std::fs::read_dir(self.store()).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.store().join(entry.file_name())).unwrap();
+        }
+        if let (Some(from), Some(to)) = (self.pool(), copy.pool()) {
+            std::fs::copy(from, to).unwrap();
+        }
+        copy
+    }
+}
+
+/// A small generator with a seed (SplitMix64): the same numbers on every machine.
+#[derive(Debug, Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn one_in(&mut self, chances: u64) -> bool {
+        self.below(chances) == 0
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        (0..length).map(|_| self.next() as u8).collect()
+    }
+}
+
+/// How much longer than by default random tests run: `SLMDB_TEST_BUDGET`.
+pub fn budget() -> u64 {
+    std::env::var("SLMDB_TEST_BUDGET").ok().and_then(|text| text.parse().ok()).unwrap_or(1).max(1)
+}
+
+/// Everything in the store, by a forward scan; compared with a backward one.
+pub fn contents(db: &Db) -> slmdb::Result<Model> {
+    let mut forward = Model::new();
+    let mut last: Option<Vec<u8>> = None;
+    for entry in db.iter()? {
+        let (key, value) = entry?;
+        assert!(last.as_deref() < Some(&key), "keys out of order: {:?} then {:?}", last, &key[..]);
+        last = Some(key.to_vec());
+        forward.insert(key.to_vec(), value.to_vec());
+    }
+    let mut backward = Model::new();
+    for entry in db.iter()?.rev() {
+        let (key, value) = entry?;
+        assert!(backward.insert(key.to_vec(), value.to_vec()).is_none(), "a key twice");
+    }
+    assert_eq!(forward.len(), backward.len(), "forwards and backwards differ");
+    assert!(forward == backward, "forwards and backwards differ");
+    Ok(forward)
+}
+
+/// Compares without printing whole stores.
+#[track_caller]
+pub fn assert_same(found: &Model, expected: &Model, context: &str) {
+    for (key, value) in expected {
+        match found.get(key) {
+            None => panic!("{context}: key {} is missing", key.escape_ascii()),
+            Some(other) if other != value => panic!("{context}: key {} has a wrong value", key.escape_ascii()),
+            Some(_) => {}
+        }
+    }
+    for key in found.keys() {
+        assert!(expected.contains_key(key), "{context}: key {} should not be there", key.escape_ascii());
+    }
+}
+
+/// `verify` finds nothing.
+#[track_caller]
+pub fn assert_verified(db: &Db, context: &str) {
+    let report = db.verify(&mut |_| ()).unwrap();
+    assert!(report.is_clean(), "{context}: {:#?}", report.findings);
+}

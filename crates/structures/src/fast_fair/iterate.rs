@@ -1,0 +1,252 @@
+//! Reading in key order, both ways.
+//!
+//! The unit is a leaf: its records are copied as they are at one moment, together with the bound up to which that covers
+//! the key space, and the guard may be given up between one leaf and the next. So an iterator that lives for hours holds
+//! nothing up. Keys that come and go between two reads are seen or not; no key is seen twice, none out of order, and none
+//! that is there all the time is missed, because the next read begins exactly where this one ended, wherever that key
+//! range is by then.
+
+use std::cmp::Ordering;
+use std::ops::Bound;
+
+use crossbeam_epoch::{self as epoch, Guard};
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+
+use super::key_record::KeyRecord;
+use super::node::{Entry, Node, Target};
+use super::tree::Tree;
+
+/// Which way to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// Ascending keys.
+    #[default]
+    Forward,
+    /// Descending keys.
+    Backward,
+}
+
+/// What [`Tree::read_leaf`] has read. Made once and used again for every leaf.
+#[derive(Debug, Default)]
+pub struct LeafRead {
+    records: Vec<u64>,
+    direction: Direction,
+    /// The low or the high fence of the last leaf, depending on the direction.
+    edge: Vec<u8>,
+    at_end: bool,
+    entries: Vec<Entry>,
+}
+
+impl LeafRead {
+    /// With nothing read yet.
+    pub fn new() -> LeafRead {
+        LeafRead::default()
+    }
+
+    /// Offsets of the key records, in the order of reading. [`Tree::record`] makes records of them, under the guard that
+    /// they were read with.
+    pub fn records(&self) -> &[u64] {
+        &self.records
+    }
+
+    /// Where to go on reading in the same direction: all keys up to there (from where the read began) have been covered.
+    /// `None`: there are no more.
+    pub fn next(&self) -> Option<Bound<&[u8]>> {
+        match self.direction {
+            _ if self.at_end => None,
+            Direction::Forward => Some(Bound::Included(&self.edge)),
+            Direction::Backward => Some(Bound::Excluded(&self.edge)),
+        }
+    }
+}
+
+impl<M: Medium> Tree<M> {
+    /// Reads the records of one leaf, from a bound on in a direction. There may be none in it although more follow.
+    pub fn read_leaf(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        guard: &Guard,
+        into: &mut LeafRead,
+    ) -> Result<()> {
+        self.read_leaves(from, direction, 0, guard, into)
+    }
+
+    /// As [`Tree::read_leaf`], but reads on until there are at least `records_min` records or no more: cheaper than leaf by
+    /// leaf, since neighbours are found without a descent. Each leaf is read at a moment of its own.
+    pub fn read_leaves(
+        &self,
+        from: Bound<&[u8]>,
+        direction: Direction,
+        records_min: usize,
+        guard: &Guard,
+        into: &mut LeafRead,
+    ) -> Result<()> {
+        into.direction = direction;
+        into.records.clear();
+        match direction {
+            Direction::Forward => self.read_forward(from, records_min, guard, into),
+            Direction::Backward => self.read_backward(from, records_min, guard, into),
+        }
+    }
+
+    fn read_forward(&self, from: Bound<&[u8]>, records_min: usize, guard: &Guard, into: &mut LeafRead) -> Result<()> {
+        let (key, skip_equal) = match from {
+            Bound::Included(key) => (key, false),
+            Bound::Excluded(key) => (key, true),
+            Bound::Unbounded => (&[][..], false),
+        };
+        let (mut leaf, head) = self.descend(Target::At(key), 0)?;
+        let mut first = self.read_entries(&leaf, into, |entry| {
+            Ok(match entry.head.cmp(&head) {
+                Ordering::Equal => match self.record(entry.pointer, guard)?.key().cmp(key) {
+                    Ordering::Less => Ordering::Less,
+                    Ordering::Equal if skip_equal => Ordering::Less,
+                    _ => Ordering::Greater,
+                },
+                order => order,
+            })
+        })?;
+        loop {
+            let LeafRead { records, entries, .. } = &mut *into;
+            records.extend(entries[first..].iter().map(|entry| entry.pointer));
+            let Some(high) = leaf.fences(&self.pool)?.high() else {
+                into.at_end = true;
+                return Ok(());
+            };
+            into.at_end = false;
+            into.edge = high;
+            if into.records.len() >= records_min {
+                return Ok(());
+            }
+            let next = self.node_ahead(leaf.sibling(), 0)?;
+            let target = Target::At(&into.edge);
+            let (found, head) = match self.descend_from(next, &target, 0)? {
+                Some(found) => found,
+                None => self.descend(target, 0)?,
+            };
+            leaf = found;
+            let starts_here = leaf.fences(&self.pool)?.low() == into.edge;
+            let edge = std::mem::take(&mut into.edge);
+            // Only a leaf that was merged meanwhile begins further left.
+            first = self.read_entries(&leaf, into, |entry| {
+                Ok(match entry.head.cmp(&head) {
+                    _ if starts_here => Ordering::Greater,
+                    Ordering::Equal if self.record(entry.pointer, guard)?.key() < edge.as_slice() => Ordering::Less,
+                    Ordering::Equal => Ordering::Greater,
+                    order => order,
+                })
+            })?;
+        }
+    }
+
+    fn read_backward(&self, from: Bound<&[u8]>, records_min: usize, guard: &Guard, into: &mut LeafRead) -> Result<()> {
+        let mut bound = from.map(<[u8]>::to_vec);
+        loop {
+            let target = match &bound {
+                Bound::Included(key) => Target::At(key),
+                Bound::Excluded(key) if key.is_empty() => {
+                    into.at_end = true;
+                    return Ok(());
+                }
+                Bound::Excluded(key) => Target::Below(key),
+                Bound::Unbounded => Target::Last,
+            };
+            let (leaf, head) = self.descend(target, 0)?;
+            let end = self.read_entries(&leaf, into, |entry| {
+                Ok(match entry.head.cmp(&head) {
+                    Ordering::Equal => match target.order(self.record(entry.pointer, guard)?.key()) {
+                        Ordering::Greater => Ordering::Greater,
+                        _ => Ordering::Less,
+                    },
+                    order => order,
+                })
+            })?;
+            let LeafRead { records, entries, .. } = &mut *into;
+            records.extend(entries[..end].iter().rev().map(|entry| entry.pointer));
+            into.edge = leaf.fences(&self.pool)?.low().to_vec();
+            into.at_end = into.edge.is_empty();
+            if into.at_end || into.records.len() >= records_min {
+                return Ok(());
+            }
+            bound = Bound::Excluded(into.edge.clone());
+        }
+    }
+
+    /// Copies a leaf's entries. Gives how many of them are `Less`, at its beginning.
+    fn read_entries(
+        &self,
+        leaf: &Node<'_>,
+        into: &mut LeafRead,
+        order: impl Fn(&Entry) -> Result<Ordering>,
+    ) -> Result<usize> {
+        leaf.entries(&mut into.entries);
+        for (index, entry) in into.entries.iter().enumerate() {
+            if order(entry)? != Ordering::Less {
+                return Ok(index);
+            }
+        }
+        Ok(into.entries.len())
+    }
+
+    /// All records from a bound on in a direction, read leaf by leaf under one guard. For tools and tests; what is to live
+    /// for long reads leaves and gives the guard up between them.
+    pub fn range<'g>(&'g self, from: Bound<&[u8]>, direction: Direction, guard: &'g Guard) -> Range<'g, M> {
+        let next = Some(from.map(<[u8]>::to_vec));
+        Range { tree: self, guard, direction, next, leaf: LeafRead::new(), taken: 0 }
+    }
+
+    /// The number of keys, counted leaf by leaf.
+    pub fn count(&self) -> Result<u64> {
+        let (mut leaf, mut count, mut from) = (LeafRead::new(), 0, Vec::new());
+        loop {
+            // One guard for some thousand keys: cheap, and nothing is held up for long.
+            let guard = epoch::pin();
+            self.read_leaves(Bound::Included(&from), Direction::Forward, 4096, &guard, &mut leaf)?;
+            count += leaf.records().len() as u64;
+            match leaf.next() {
+                Some(Bound::Included(next)) => from = next.to_vec(),
+                _ => return Ok(count),
+            }
+        }
+    }
+}
+
+/// Iterator over key records, see [`Tree::range`]. Ends after an error.
+#[derive(Debug)]
+pub struct Range<'g, M: Medium> {
+    tree: &'g Tree<M>,
+    guard: &'g Guard,
+    direction: Direction,
+    /// Where to read next; `None`: nowhere.
+    next: Option<Bound<Vec<u8>>>,
+    leaf: LeafRead,
+    /// How many records of `leaf` have been given out.
+    taken: usize,
+}
+
+impl<'g, M: Medium> Iterator for Range<'g, M> {
+    type Item = Result<KeyRecord<'g>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(&record) = self.leaf.records.get(self.taken) {
+                self.taken += 1;
+                let record = self.tree.record(record, self.guard);
+                if record.is_err() {
+                    (self.next, self.taken) = (None, self.leaf.records.len());
+                }
+                return Some(record);
+            }
+            let from = self.next.take()?;
+            self.taken = 0;
+            let read = self.tree.read_leaf(from.as_ref().map(Vec::as_slice), self.direction, self.guard, &mut self.leaf);
+            if let Err(error) = read {
+                self.leaf.records.clear();
+                return Some(Err(error));
+            }
+            self.next = self.leaf.next().map(|bound| bound.map(<[u8]>::to_vec));
+        }
+    }
+}

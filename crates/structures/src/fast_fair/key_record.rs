@@ -1,0 +1,193 @@
+//! The key record: what a leaf of the tree points to.
+//!
+//! A leaf's entry is 8 bytes of key and an offset; the rest stands here: the whole key, its sequence number, and which
+//! block of which table file has its value (the paper's figure 3 has these three in the leaf itself, which takes keys of
+//! one size only). Records are written once, sequentially, with the segment of their table file (see
+//! [`segment`](super::segment)), and freed with it. One word changes later: the number of the file whose entry this
+//! record replaced in the tree. It is made durable before the tree points here, under the lock of the leaf, and is what
+//! recovery needs to put the live counts of files right (the paper's compaction log, section 3.4: key and old file).
+//!
+//! ```text
+//!  0  u64  sequence number << 8 | kind (1 put, 2 delete)
+//!  8  u32  number of the table file            } one word: the
+//! 12  u32  number of the replaced file, 0 none } second half changes
+//! 16  u32  offset of the block in the file
+//! 20  u32  length of the block
+//! 24  u16  length of the key
+//! 26  ...  the key, then zeros up to a multiple of 8
+//! ```
+//!
+//! All little endian, each record at a multiple of 8: 48 bytes for a key of 20.
+//!
+//! An offset found in a leaf may be anything in a pool that a crash or a fault has left behind, so [`KeyRecord::at`]
+//! checks that it lies in a segment, that the record lies in it whole, and that the file number in the record is that of
+//! the segment. Whether it is *the* key is for the caller to compare.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_epoch::Guard;
+use slmdb_env::{Error, Result};
+use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
+
+use crate::EntryKind;
+
+/// The longest key.
+pub const MAXIMUM_KEY_BYTES: usize = 65_535;
+
+/// Where the word is whose low 16 bits are the length of the key.
+pub(super) const KEY_LENGTH_OFFSET: u64 = 24;
+/// Where the key begins in its record.
+pub(super) const KEY_OFFSET: u64 = 26;
+/// The shortest record, the one of the empty key.
+pub(super) const SMALLEST_RECORD_BYTES: u64 = 32;
+/// Bytes of a segment before its first record.
+pub(super) const SEGMENT_HEADER_BYTES: u64 = 64;
+
+const WORDS: usize = 4;
+const _: () = assert!(KEY_OFFSET <= SMALLEST_RECORD_BYTES && WORDS as u64 * 8 == SMALLEST_RECORD_BYTES);
+
+/// What the record of a key of so many bytes takes in its segment.
+pub const fn key_record_bytes(key_bytes: usize) -> u64 {
+    (KEY_OFFSET + key_bytes as u64).next_multiple_of(8)
+}
+
+/// A key record, where it lies in the pool. Valid as long as the guard: a segment is freed only when no guard is left
+/// that was there while the tree pointed to it.
+#[derive(Clone, Copy)]
+pub struct KeyRecord<'g> {
+    offset: u64,
+    words: &'g [AtomicU64; WORDS],
+    key: &'g [u8],
+}
+
+impl<'g> KeyRecord<'g> {
+    /// The record at an offset, which may come from anywhere. [`Error::Corruption`] if none can be there.
+    #[inline]
+    pub fn at<M: Medium>(pool: &'g Pool<M>, offset: u64, _guard: &'g Guard) -> Result<KeyRecord<'g>> {
+        match pool.extent_at(offset) {
+            Some(extent) if extent.kind == ExtentKind::KeySegment => KeyRecord::within(pool, &extent, offset),
+            _ => Err(damaged(pool, offset, "a leaf points to a place that is not in a key segment")),
+        }
+    }
+
+    /// As [`KeyRecord::at`], with the segment's extent at hand.
+    #[inline]
+    pub(super) fn within<M: Medium>(pool: &'g Pool<M>, extent: &Extent, offset: u64) -> Result<KeyRecord<'g>> {
+        let end = extent.end();
+        if offset % 8 != 0 || offset < extent.offset + SEGMENT_HEADER_BYTES || offset > end - SMALLEST_RECORD_BYTES {
+            return Err(damaged(pool, offset, "no key record can be here"));
+        }
+        let pointer = pool.pointer(offset, SMALLEST_RECORD_BYTES)?;
+        // SAFETY: four mapped words within the extent, aligned because the mapping and the offset are. The extent is a
+        // key segment: written before anything points to it and then changed by atomic stores only, and not freed while
+        // a guard from that time is held.
+        let words: &'g [AtomicU64; WORDS] = unsafe { &*pointer.cast() };
+        let key_bytes = u64::from_le(words[3].load(Ordering::Relaxed)) & 0xffff;
+        if key_bytes > end - offset - KEY_OFFSET {
+            return Err(damaged(pool, offset, "the key of a record does not fit into its segment"));
+        }
+        // SAFETY: within the extent, as just checked; the bytes of a key never change once the segment is published.
+        let key = unsafe { pool.bytes(offset + KEY_OFFSET, key_bytes)? };
+        let record = KeyRecord { offset, words, key };
+        if !matches!(record.word(0) & 0xff, 1 | 2) {
+            return Err(damaged(pool, offset, "a key record is of no known kind"));
+        }
+        if record.file() != extent.owner {
+            return Err(damaged(pool, offset, "a key record names another file than its segment"));
+        }
+        Ok(record)
+    }
+
+    #[inline]
+    fn word(&self, index: usize) -> u64 {
+        u64::from_le(self.words[index].load(Ordering::Acquire))
+    }
+
+    /// Where it is in the pool. This is what [`Decision::Put`](super::Decision::Put) takes.
+    #[inline]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The whole key.
+    #[inline]
+    pub fn key(&self) -> &'g [u8] {
+        self.key
+    }
+
+    /// The sequence number of the entry.
+    #[inline]
+    pub fn sequence(&self) -> u64 {
+        self.word(0) >> 8
+    }
+
+    /// Whether the entry is a put or a delete. The tree points to puts only.
+    #[inline]
+    pub fn kind(&self) -> EntryKind {
+        if self.word(0) & 0xff == EntryKind::Delete as u64 { EntryKind::Delete } else { EntryKind::Put }
+    }
+
+    /// The number of the table file that has the value.
+    #[inline]
+    pub fn file(&self) -> u32 {
+        self.word(1) as u32
+    }
+
+    /// The number of the file whose entry this one replaced in the tree; 0 if it replaced none, or was never put there.
+    #[inline]
+    pub fn replaced_file(&self) -> u32 {
+        (self.word(1) >> 32) as u32
+    }
+
+    /// Where in the file the block with the value begins.
+    #[inline]
+    pub fn block_offset(&self) -> u32 {
+        self.word(2) as u32
+    }
+
+    /// How long that block is, in bytes.
+    #[inline]
+    pub fn block_length(&self) -> u32 {
+        (self.word(2) >> 32) as u32
+    }
+}
+
+impl std::fmt::Debug for KeyRecord<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("KeyRecord")
+            .field("offset", &self.offset)
+            .field("key", &self.key.escape_ascii().to_string())
+            .field("sequence", &self.sequence())
+            .field("kind", &self.kind())
+            .field("file", &self.file())
+            .field("replaced_file", &self.replaced_file())
+            .field("block_offset", &self.block_offset())
+            .field("block_length", &self.block_length())
+            .finish()
+    }
+}
+
+/// Notes in a record the file whose entry it replaces, or is about to. Flushed, not fenced: called from within the
+/// `decide` of an update, the tree's fence makes it durable before anything points to the record. For the record of a
+/// delete, which the tree never points to, the same holds: it is durable before the key is gone from the tree.
+///
+/// Only one thread may do this to a record at a time, which the leaf's lock sees to.
+pub fn set_replaced_file<M: Medium>(pool: &Pool<M>, record_offset: u64, file: u32) -> Result<()> {
+    if pool.kind_at(record_offset) != Some(ExtentKind::KeySegment) {
+        return Err(damaged(pool, record_offset, "a replaced file is to be noted where no key segment is"));
+    }
+    let place = record_offset.saturating_add(8);
+    let old = u64::from_le(pool.load(place)?);
+    let new = u64::from(file) << 32 | old & 0xffff_ffff;
+    if new != old {
+        pool.store(place, new.to_le())?;
+    }
+    pool.flush(place, 8);
+    Ok(())
+}
+
+#[cold]
+pub(super) fn damaged<M: Medium>(pool: &Pool<M>, offset: u64, what: &str) -> Error {
+    Error::corruption(pool.path(), offset, what)
+}

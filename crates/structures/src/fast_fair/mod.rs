@@ -1,0 +1,62 @@
+//! The index: a FAST and FAIR B+-tree with string keys.
+//!
+//! The SLM-DB paper (section 3.1) keeps, for every live key, where its newest value is in a B+-tree in persistent memory,
+//! the one of Hwang and others, *Endurable Transient Inconsistency in Byte-Addressable Persistent B+-Tree* (FAST '18).
+//! Its idea: order the 8-byte stores of an insertion so that whoever looks in between, a reader or a restart after a crash,
+//! sees a node that is at most transiently odd in a way that can be told. So there is no log, readers take no lock, and
+//! opening takes no time, however many keys there are.
+//!
+//! Read it in this order:
+//!
+//! * [`key_record`]: what a leaf points to; [`segment`]: where key records lie;
+//! * `node`: a node's layout, fences and heads (how byte strings of any length fit a tree of 8-byte words), and reading it
+//!   without a lock; `change`: locking and changing it;
+//! * [`tree`]: root, descent, `get`; [`update`]: the one write, and its batched form;
+//! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
+//! * [`iterate`]: reading in order; [`verify`]: checking all of it.
+//!
+//! # What differs from the paper
+//!
+//! * Keys are byte strings of 0 to 65,535 bytes. A leaf's entry has 8 telling bytes of the key and the offset of the key
+//!   record, which has it whole.
+//! * Nodes are never split in place. A node that overflows, or two that have become sparse, are replaced by new ones with
+//!   one 8-byte store; the old ones are not changed any more. So fences and prefixes can be fixed for a node's life, and a
+//!   crash finds either the old or the new.
+//! * A change in flight is known from a counter, whose lowest bit is the direction: a reader that saw it change scans anew.
+//! * Whatever a crash has left of a shift is repaired before the node is changed again, by whoever locks it first.
+//!
+//! # Invariants
+//!
+//! * Each level is a chain of nodes, by their siblings, that border on each other and cover all keys. A node that was
+//!   replaced forwards to the first of those that cover its keys now.
+//! * An inner node's entries are exactly the nodes of the level below whose low fences are within its own fences, but for
+//!   replacements under way: then some lead to a node that forwards, and new nodes are reached as siblings.
+//! * Every entry's pointer is different from all others' in its node. The same pointer in two slots next to each other
+//!   means one entry, caught in a shift.
+//! * What can be reached has been made durable before, apart from the one word that made it reachable; and no lock that
+//!   is needed to build on that word is released before it is durable too.
+//! * A block is marked used, or is about to be freed, only while an intent names it, or while it is part of the tree.
+
+mod build;
+mod change;
+mod complete;
+mod intent;
+pub mod iterate;
+pub mod key_record;
+mod merge;
+mod node;
+mod replace;
+mod reserve;
+pub mod segment;
+pub mod tree;
+pub mod update;
+pub mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use iterate::{Direction, LeafRead, Range};
+pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, key_record_bytes, set_replaced_file};
+pub use segment::{Records, Segment, SegmentEntry, write_segment};
+pub use tree::{LARGEST_NODE_BYTES, SMALLEST_NODE_BYTES, Tree};
+pub use update::{Applied, Decision};

@@ -1,0 +1,556 @@
+//! A node of the tree: its layout, its fences, and how it is read without a lock.
+//!
+//! ```text
+//!  0  u64  lock      number of the opening << 32 | random << 1 | 1 if held; any other opening's word counts as free
+//!  8  u64  counter   number of the last begun change << 1 | its direction (0 right, 1 left)
+//! 16  u64  forward   0, or the node that replaces this one
+//! 24  u64  sibling   the right neighbour at the same level, 0 if there is none
+//! 32  u64  shape     level u8, flags u8, then u16 each: bytes of the prefix, of the rest of the low and of the high fence
+//! 40  ...  fences    24 bytes: prefix, rest of low, rest of high; or the offset of a block that has them
+//! 64  ...  slots     16 bytes each: head u64, pointer u64
+//! ```
+//!
+//! All keys k of a node have low <= k < high. So they all begin with the common prefix of low and high, and a slot's
+//! *head* is the 8 bytes that follow the prefix, big-endian, zeros behind a key that ends earlier: if heads differ, keys
+//! differ in the same direction. If heads are equal, whole keys decide: in a leaf that of the key record which the slot
+//! points to, in an inner node the low fence of the child. Shape and fences never change once the node is built.
+//!
+//! # Reading while somebody writes
+//!
+//! This is section 3 of the FAST and FAIR paper, made strict. A slot's pointer is 0 (free), [`HOLE`], or something, and
+//! while it is something the slot's head belongs to it: writers change a slot by storing `HOLE`, head and pointer in this
+//! order ([`change`](super::change)). So a reader that finds the same pointer before and after it read the head has a pair.
+//! Pairs move by one slot at a time and are in the new slot before they leave the old one; whoever scans in the direction
+//! of the shift meets each pair at least once, and twice only in a row. The counter says which direction that is. It is
+//! increased before the first store of every change, so if it is the same after the scan as before, at most one change
+//! went on meanwhile, in the direction that the scan allowed for. Nobody ever waits for a writer, wherever it stands still.
+
+use std::cmp::Ordering;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+use slmdb_env::Result;
+use slmdb_pmem::{ExtentKind, Medium, Pool};
+
+use super::key_record::damaged;
+
+pub(super) const HEADER_BYTES: usize = 64;
+pub(super) const SLOT_BYTES: usize = 16;
+pub(super) const SLOTS_PER_LINE: usize = 4;
+/// The pointer of a slot that is being changed. Not a valid offset.
+pub(super) const HOLE: u64 = 1;
+/// The highest level that a tree can have.
+pub(super) const LEVEL_MAX: u8 = 31;
+/// Fences up to so many bytes stand in the node itself.
+pub(super) const FENCE_BYTES_INLINE: usize = 24;
+
+const HIGH_IS_INFINITE: u8 = 1;
+const FENCES_OUTSIDE: u8 = 2;
+
+/// The first cache line of a node.
+#[repr(C)]
+pub(super) struct Header {
+    pub lock: AtomicU64,
+    pub counter: AtomicU64,
+    pub forward: AtomicU64,
+    pub sibling: AtomicU64,
+    pub shape: AtomicU64,
+    pub fences: [AtomicU64; 3],
+}
+
+/// One entry, or room for one.
+#[repr(C)]
+pub(super) struct Slot {
+    pub head: AtomicU64,
+    pub pointer: AtomicU64,
+}
+
+const _: () = assert!(size_of::<Header>() == HEADER_BYTES && size_of::<Slot>() == SLOT_BYTES);
+const _: () = assert!(HEADER_BYTES % 64 == 0 && SLOT_BYTES * SLOTS_PER_LINE == 64);
+
+/// What a slot holds, in DRAM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub head: u64,
+    pub pointer: u64,
+}
+
+impl Slot {
+    /// The slot's pointer and, if that is something, its head.
+    #[inline]
+    pub fn read(&self) -> Entry {
+        #[cfg(test)]
+        super::tests::pause::before_slot_read();
+        let mut pointer = self.pointer.load(Acquire);
+        loop {
+            if pointer <= HOLE {
+                return Entry { head: 0, pointer };
+            }
+            let head = self.head.load(Acquire);
+            let again = self.pointer.load(Acquire);
+            if again == pointer {
+                return Entry { head, pointer };
+            }
+            pointer = again;
+        }
+    }
+}
+
+/// The fixed properties of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub level: u8,
+    flags: u8,
+    pub prefix: u16,
+    low: u16,
+    high: u16,
+}
+
+impl Shape {
+    /// `low` and `high` are the whole fences; their common prefix becomes the node's.
+    pub fn new(level: u8, low: &[u8], high: Option<&[u8]>) -> Shape {
+        let prefix = high.map_or(0, |high| common_prefix(low, high));
+        let rest = |fence: &[u8]| (fence.len() - prefix) as u16;
+        let bytes = low.len() + high.map_or(0, |high| high.len() - prefix);
+        let mut flags = if high.is_none() { HIGH_IS_INFINITE } else { 0 };
+        if bytes > FENCE_BYTES_INLINE {
+            flags |= FENCES_OUTSIDE;
+        }
+        Shape { level, flags, prefix: prefix as u16, low: rest(low), high: high.map_or(0, rest) }
+    }
+
+    #[inline]
+    pub fn from_word(word: u64) -> Shape {
+        Shape {
+            level: word as u8,
+            flags: (word >> 8) as u8,
+            prefix: (word >> 16) as u16,
+            low: (word >> 32) as u16,
+            high: (word >> 48) as u16,
+        }
+    }
+
+    pub fn word(self) -> u64 {
+        u64::from(self.level)
+            | u64::from(self.flags) << 8
+            | u64::from(self.prefix) << 16
+            | u64::from(self.low) << 32
+            | u64::from(self.high) << 48
+    }
+
+    /// Bytes of prefix, low rest and high rest together.
+    #[inline]
+    pub fn fence_bytes(self) -> usize {
+        usize::from(self.prefix) + usize::from(self.low) + usize::from(self.high)
+    }
+
+    #[inline]
+    pub fn fences_outside(self) -> bool {
+        self.flags & FENCES_OUTSIDE != 0
+    }
+
+    #[inline]
+    fn high_is_infinite(self) -> bool {
+        self.flags & HIGH_IS_INFINITE != 0
+    }
+}
+
+/// The number of bytes in which two keys agree.
+pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
+    left.iter().zip(right).take_while(|(left, right)| left == right).count()
+}
+
+/// The first 8 bytes as a number, zeros for what is missing.
+#[inline]
+pub(super) fn head_of(rest: &[u8]) -> u64 {
+    match rest.first_chunk::<8>() {
+        Some(first) => u64::from_be_bytes(*first),
+        None => rest.iter().enumerate().fold(0, |head, (index, &byte)| head | u64::from(byte) << (56 - 8 * index)),
+    }
+}
+
+/// What a descent looks for: the node at a level that covers...
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target<'k> {
+    /// this key: low <= key < high.
+    At(&'k [u8]),
+    /// the keys just below this one: low < key <= high.
+    Below(&'k [u8]),
+    /// the greatest keys of all.
+    Last,
+}
+
+impl Target<'_> {
+    /// How an entry with this whole key stands to the target: `Less` and `Equal` are on the way to it.
+    #[inline]
+    pub fn order(&self, entry: &[u8]) -> Ordering {
+        match self {
+            Target::At(key) => entry.cmp(key),
+            Target::Below(key) if entry < *key => Ordering::Less,
+            Target::Below(_) => Ordering::Greater,
+            Target::Last => Ordering::Less,
+        }
+    }
+}
+
+/// Where a target is, as seen from a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Left,
+    /// Within the fences; with its head in this node.
+    Inside(u64),
+    Right,
+}
+
+/// The fences of a node.
+pub(super) struct Fences<'p> {
+    pub shape: Shape,
+    /// The inline bytes, and zeros.
+    inline: [u8; FENCE_BYTES_INLINE + 8],
+    outside: &'p [u8],
+}
+
+impl Fences<'_> {
+    #[inline]
+    fn bytes(&self) -> &[u8] {
+        if self.shape.fences_outside() { self.outside } else { &self.inline[..self.shape.fence_bytes()] }
+    }
+
+    /// The low fence: the smallest key that can be here.
+    #[inline]
+    pub fn low(&self) -> &[u8] {
+        &self.bytes()[..usize::from(self.shape.prefix) + usize::from(self.shape.low)]
+    }
+
+    /// The high fence, beyond all keys that can be here; `None`: there is no bound.
+    pub fn high(&self) -> Option<Vec<u8>> {
+        if self.shape.high_is_infinite() {
+            return None;
+        }
+        let (bytes, prefix) = (self.bytes(), usize::from(self.shape.prefix));
+        Some([&bytes[..prefix], &bytes[prefix + usize::from(self.shape.low)..]].concat())
+    }
+
+    /// Where a target is.
+    #[inline]
+    pub fn side(&self, target: &Target) -> Side {
+        match target {
+            Target::At(key) => self.side_of_key(key),
+            Target::Below(key) => self.side_of_bound(key),
+            Target::Last if self.shape.high_is_infinite() => Side::Inside(u64::MAX),
+            Target::Last => Side::Right,
+        }
+    }
+
+    #[inline]
+    fn side_of_key(&self, key: &[u8]) -> Side {
+        let prefix = usize::from(self.shape.prefix);
+        let (low_bytes, high_bytes) = (usize::from(self.shape.low), usize::from(self.shape.high));
+        if self.shape.fences_outside() || key.len() < prefix {
+            return self.side_of_key_slowly(key);
+        }
+        // Up to 8 bytes of prefix are compared as numbers. The inline bytes are always at least 8 more than are used.
+        let same = match prefix {
+            0 => true,
+            1..=8 => (head_of(key) ^ self.inline_head(0)) >> (64 - 8 * prefix) == 0,
+            _ => key[..prefix] == self.inline[..prefix],
+        };
+        if !same {
+            return self.side_of_key_slowly(key);
+        }
+        let head = head_of(&key[prefix..]);
+        let low = cut(self.inline_head(prefix), low_bytes);
+        let high = cut(self.inline_head(prefix + low_bytes), high_bytes);
+        if head > low && (self.shape.high_is_infinite() || head < high) {
+            return Side::Inside(head);
+        }
+        self.side_of_key_slowly(key)
+    }
+
+    #[inline]
+    fn inline_head(&self, from: usize) -> u64 {
+        self.inline[from..].first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes))
+    }
+
+    fn side_of_key_slowly(&self, key: &[u8]) -> Side {
+        let (prefix, rest) = self.bytes().split_at(usize::from(self.shape.prefix));
+        let (low, high) = rest.split_at(usize::from(self.shape.low));
+        let Some(key_rest) = key.strip_prefix(prefix) else {
+            return if key < prefix { Side::Left } else { Side::Right };
+        };
+        if key_rest < low {
+            Side::Left
+        } else if !self.shape.high_is_infinite() && key_rest >= high {
+            Side::Right
+        } else {
+            Side::Inside(head_of(key_rest))
+        }
+    }
+
+    /// As for a key, but the low fence is not inside and the high fence is.
+    fn side_of_bound(&self, key: &[u8]) -> Side {
+        let (prefix, rest) = self.bytes().split_at(usize::from(self.shape.prefix));
+        let (low, high) = rest.split_at(usize::from(self.shape.low));
+        let Some(key_rest) = key.strip_prefix(prefix) else {
+            return if key < prefix { Side::Left } else { Side::Right };
+        };
+        if key_rest <= low {
+            Side::Left
+        } else if !self.shape.high_is_infinite() && key_rest > high {
+            Side::Right
+        } else {
+            Side::Inside(head_of(key_rest))
+        }
+    }
+}
+
+/// A head of which only the first so many bytes count.
+#[inline]
+fn cut(head: u64, bytes: usize) -> u64 {
+    if bytes >= 8 { head } else { head & !(u64::MAX >> (8 * bytes)) }
+}
+
+/// A node in the pool. Copying it copies the reference.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'p> {
+    pub offset: u64,
+    pub header: &'p Header,
+    pub slots: &'p [Slot],
+}
+
+impl<'p> Node<'p> {
+    /// The node at an offset, which may come from anywhere. Checks that a node's worth of block memory is there, so
+    /// that all its words can be read.
+    #[inline]
+    pub fn at<M: Medium>(pool: &'p Pool<M>, offset: u64, node_bytes: u32) -> Result<Node<'p>> {
+        if offset % HEADER_BYTES as u64 != 0 || pool.kind_at(offset) != Some(ExtentKind::Blocks) {
+            return Err(damaged(pool, offset, "the tree refers to a node where none can be"));
+        }
+        let pointer = pool.pointer(offset, u64::from(node_bytes))?;
+        let slots = (node_bytes as usize - HEADER_BYTES) / SLOT_BYTES;
+        // SAFETY: `node_bytes` mapped bytes, aligned because mapping and offset are, which stay mapped while the pool
+        // lives. They are read as atomics only; a published node is written by atomic stores only, and a block becomes
+        // another node only when no reader can be left here.
+        unsafe {
+            let header = &*pointer.cast::<Header>();
+            let slots = std::slice::from_raw_parts(pointer.add(HEADER_BYTES).cast::<Slot>(), slots);
+            Ok(Node { offset, header, slots })
+        }
+    }
+
+    /// As [`Node::at`], and it must be of this level.
+    #[inline]
+    pub fn at_level<M: Medium>(pool: &'p Pool<M>, offset: u64, node_bytes: u32, level: u8) -> Result<Node<'p>> {
+        let node = Node::at(pool, offset, node_bytes)?;
+        if node.level() != level {
+            return Err(damaged(pool, offset, "a node is not of the level that the tree says"));
+        }
+        Ok(node)
+    }
+
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        Shape::from_word(self.header.shape.load(Relaxed))
+    }
+
+    #[inline]
+    pub fn level(&self) -> u8 {
+        self.shape().level
+    }
+
+    #[inline]
+    pub fn forward(&self) -> u64 {
+        self.header.forward.load(Acquire)
+    }
+
+    #[inline]
+    pub fn sibling(&self) -> u64 {
+        self.header.sibling.load(Acquire)
+    }
+
+    /// The block that holds the fences, if they are not in the node.
+    pub fn fence_block(&self) -> Option<u64> {
+        self.shape().fences_outside().then(|| self.header.fences[0].load(Relaxed))
+    }
+
+    /// The node's fences.
+    #[inline]
+    pub fn fences<M: Medium>(&self, pool: &'p Pool<M>) -> Result<Fences<'p>> {
+        let shape = self.shape();
+        if shape.fences_outside() {
+            return self.fences_outside(pool, shape);
+        }
+        if shape.fence_bytes() > FENCE_BYTES_INLINE {
+            return Err(damaged(pool, self.offset, "the fences of a node are too long for it"));
+        }
+        let mut inline = [0; FENCE_BYTES_INLINE + 8];
+        for (word, bytes) in self.header.fences.iter().zip(inline.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+        }
+        Ok(Fences { shape, inline, outside: &[] })
+    }
+
+    #[cold]
+    fn fences_outside<M: Medium>(&self, pool: &'p Pool<M>, shape: Shape) -> Result<Fences<'p>> {
+        let block = self.header.fences[0].load(Relaxed);
+        let length = shape.fence_bytes() as u64;
+        let fits = pool.extent_at(block).is_some_and(|extent| {
+            extent.kind == ExtentKind::Blocks && block % 8 == 0 && length <= extent.end() - block
+        });
+        if !fits {
+            return Err(damaged(pool, self.offset, "the fences of a node are not where it says"));
+        }
+        // SAFETY: a block that belongs to this node, was written before the node was published, is not changed after, and
+        // is freed with it.
+        let outside = unsafe { pool.bytes(block, length)? };
+        Ok(Fences { shape, inline: [0; FENCE_BYTES_INLINE + 8], outside })
+    }
+
+    /// Searches without a lock for the last entry that is not behind the target, given the target's head in this node.
+    /// `order` compares an entry with an equal head, given its pointer, with the target. The result has the entry's
+    /// pointer and whether it is equal to the target; `None`: all entries are behind the target, or there are none.
+    #[inline]
+    pub fn search(
+        &self,
+        head: u64,
+        mut order: impl FnMut(u64) -> Result<Ordering>,
+    ) -> Result<Option<(u64, bool)>> {
+        loop {
+            let counter = self.header.counter.load(Acquire);
+            let found = if counter & 1 == 0 {
+                self.search_rightwards(head, &mut order)?
+            } else {
+                self.search_leftwards(head, &mut order)?
+            };
+            // An equal entry was here at some moment of the scan, whatever else went on.
+            if matches!(found, Some((_, true))) || self.header.counter.load(Acquire) == counter {
+                return Ok(found);
+            }
+        }
+    }
+
+    #[inline]
+    fn search_rightwards(
+        &self,
+        head: u64,
+        order: &mut impl FnMut(u64) -> Result<Ordering>,
+    ) -> Result<Option<(u64, bool)>> {
+        // A good guess where to begin. It need not be right: entries move to the right only, so any one that is before
+        // the target now has only entries before the target to its left, from now on.
+        let guess = self.count(|entry| entry < head);
+        let (mut start, mut found) = (0, None);
+        if let Some(before) = guess.checked_sub(1) {
+            let entry = self.slots[before].read();
+            if entry.pointer > HOLE && entry.head < head {
+                (start, found) = (guess, Some((entry.pointer, false)));
+            }
+        }
+        for slot in &self.slots[start..] {
+            let entry = slot.read();
+            if entry.pointer == 0 {
+                break;
+            }
+            if entry.pointer == HOLE {
+                continue;
+            }
+            match entry.head.cmp(&head) {
+                Ordering::Less => found = Some((entry.pointer, false)),
+                Ordering::Greater => break,
+                Ordering::Equal => match order(entry.pointer)? {
+                    Ordering::Less => found = Some((entry.pointer, false)),
+                    Ordering::Equal => return Ok(Some((entry.pointer, true))),
+                    Ordering::Greater => break,
+                },
+            }
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn search_leftwards(
+        &self,
+        head: u64,
+        order: &mut impl FnMut(u64) -> Result<Ordering>,
+    ) -> Result<Option<(u64, bool)>> {
+        // The mirror image: from any slot that is free or behind the target on, only such slots follow.
+        let guess = self.count(|entry| entry <= head);
+        let mut end = self.slots.len();
+        if let Some(slot) = self.slots.get(guess) {
+            let entry = slot.read();
+            if entry.pointer == 0 || (entry.pointer > HOLE && entry.head > head) {
+                end = guess;
+            }
+        }
+        for slot in self.slots[..end].iter().rev() {
+            let entry = slot.read();
+            if entry.pointer <= HOLE {
+                continue;
+            }
+            match entry.head.cmp(&head) {
+                Ordering::Less => return Ok(Some((entry.pointer, false))),
+                Ordering::Greater => {}
+                Ordering::Equal => match order(entry.pointer)? {
+                    Ordering::Less => return Ok(Some((entry.pointer, false))),
+                    Ordering::Equal => return Ok(Some((entry.pointer, true))),
+                    Ordering::Greater => {}
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many slots are in use and have a head of which `is` holds, more or less: nothing is ordered or re-read. No
+    /// branches, so that the loads of all lines go out together.
+    #[inline]
+    fn count(&self, is: impl Fn(u64) -> bool) -> usize {
+        self.slots
+            .iter()
+            .map(|slot| {
+                let used = slot.pointer.load(Relaxed) > HOLE;
+                usize::from(used & is(slot.head.load(Relaxed)))
+            })
+            .sum()
+    }
+
+    /// Copies all entries in order, each once, as they are at one moment. Takes no lock.
+    pub fn entries(&self, into: &mut Vec<Entry>) {
+        loop {
+            let counter = self.header.counter.load(Acquire);
+            into.clear();
+            let mut take = |entry: Entry| {
+                // Next to each other the same pointer means a copy that a shift has made.
+                if entry.pointer > HOLE && into.last().is_none_or(|last| last.pointer != entry.pointer) {
+                    into.push(entry);
+                }
+            };
+            if counter & 1 == 0 {
+                self.slots.iter().map(Slot::read).take_while(|entry| entry.pointer != 0).for_each(&mut take);
+            } else {
+                self.slots.iter().rev().map(Slot::read).for_each(&mut take);
+                into.reverse();
+            }
+            if self.header.counter.load(Acquire) == counter {
+                return;
+            }
+        }
+    }
+
+    /// Asks the processor to fetch the node.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch_range(std::ptr::from_ref(self.header).cast(), HEADER_BYTES + self.slots.len() * SLOT_BYTES);
+    }
+}
+
+/// Asks the processor to fetch a range into its cache. Only a hint: any address will do.
+#[inline]
+pub(super) fn prefetch_range(start: *const u8, length_bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..length_bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch never faults and changes nothing but caches.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (start, length_bytes);
+}

@@ -1,0 +1,171 @@
+//! Blocks taken ahead.
+//!
+//! A caller of [`Tree::update`] decides about a key once, and deciding has effects of its own; so everything that could
+//! fail for want of space comes before. When a leaf may have to be replaced, the blocks for its successors are taken, for
+//! fences as long as they could get, and for the inner nodes above that would overflow. What is not needed goes back.
+//!
+//! (One thing is left out: inner nodes with fences too long for the node. If that makes the pool overflow, the replacement
+//! of the leaf stands all the same, and its last steps wait until there is room, see [`replace`](super::replace).)
+
+use crossbeam_epoch::Guard;
+use slmdb_env::{Error, Result};
+use slmdb_pmem::{Blocks, Medium};
+
+use super::build::{Fill, cuts};
+use super::node::{Entry, FENCE_BYTES_INLINE, Fences, HOLE, Target};
+use super::tree::{Structure, Tree};
+
+/// Blocks taken from the pool and not used yet. What is left when it is dropped goes back.
+pub(super) struct Reserve<'t, M: Medium> {
+    blocks: &'t Blocks<M>,
+    node_bytes: u32,
+    nodes: Vec<u64>,
+    fences: Vec<u64>,
+    fence_bytes: usize,
+    /// For inner nodes above.
+    above: Vec<u64>,
+    /// Handed out, but not committed yet.
+    out: Vec<u64>,
+}
+
+impl<'t, M: Medium> Reserve<'t, M> {
+    /// With no blocks yet.
+    pub fn empty(tree: &'t Tree<M>) -> Reserve<'t, M> {
+        let (blocks, node_bytes) = (&*tree.blocks, tree.node_bytes);
+        let (nodes, fences, above, out) = Default::default();
+        Reserve { blocks, node_bytes, nodes, fences, fence_bytes: 0, above, out }
+    }
+
+    /// Takes blocks for so many nodes, and for so many above them.
+    fn add_nodes(&mut self, count: usize, above: usize) -> Result<()> {
+        for _ in 0..count {
+            self.nodes.push(self.blocks.take(self.node_bytes)?);
+        }
+        for _ in 0..above {
+            self.above.push(self.blocks.take(self.node_bytes)?);
+        }
+        Ok(())
+    }
+
+    /// Takes blocks for fences of so many bytes.
+    fn add_fences(&mut self, count: usize, bytes: usize) -> Result<()> {
+        self.fence_bytes = bytes;
+        for _ in 0..count {
+            self.fences.push(take(self.blocks, bytes)?);
+        }
+        Ok(())
+    }
+
+    /// A block for a node: one that was reserved, or else a new one.
+    pub fn node(&mut self) -> Result<u64> {
+        let block = self.nodes.pop().map_or_else(|| self.blocks.take(self.node_bytes), Ok)?;
+        self.out.push(block);
+        Ok(block)
+    }
+
+    /// A block for fences of so many bytes.
+    pub fn fences(&mut self, bytes: usize) -> Result<u64> {
+        let ready = if bytes <= self.fence_bytes { self.fences.pop() } else { None };
+        let block = ready.map_or_else(|| take(self.blocks, bytes), Ok)?;
+        self.out.push(block);
+        Ok(block)
+    }
+
+    /// The blocks that were handed out belong to the tree now. Gives those for the inner nodes above.
+    pub fn commit(&mut self) -> Vec<u64> {
+        self.out.clear();
+        std::mem::take(&mut self.above)
+    }
+}
+
+impl<M: Medium> Drop for Reserve<'_, M> {
+    fn drop(&mut self) {
+        for block in self.nodes.iter().chain(&self.fences).chain(&self.above).chain(&self.out) {
+            self.blocks.recycle(*block);
+        }
+    }
+}
+
+fn take<M: Medium>(blocks: &Blocks<M>, bytes: usize) -> Result<u64> {
+    // Two fences of the longest keys there are fit a block.
+    blocks.take(u32::try_from(bytes).map_err(|_| Error::invalid("a fence is too long"))?)
+}
+
+impl<M: Medium> Tree<M> {
+    /// Takes the blocks for replacing a leaf that has these entries, after so many of `keys` have been inserted into it,
+    /// whatever is decided about them.
+    pub(super) fn reserve(
+        &self,
+        fences: &Fences<'_>,
+        entries: &[Entry],
+        keys: &[(&[u8], u64)],
+        inserts: usize,
+        guard: &Guard,
+    ) -> Result<Reserve<'_, M>> {
+        let count = cuts(entries.len() + inserts, self.slots(), Fill::Even).len();
+        let mut reserve = Reserve::empty(self);
+        reserve.add_nodes(count, self.nodes_above(fences.low(), count)?)?;
+        let bytes = self.fence_bytes_max(fences, entries, keys, guard)?;
+        if bytes > FENCE_BYTES_INLINE {
+            reserve.add_fences(count, bytes)?;
+        }
+        Ok(reserve)
+    }
+
+    /// Takes up to so many blocks out of the structure's stock.
+    pub(super) fn reserve_from_stock(&self, structure: &mut Structure, count: usize) -> Reserve<'_, M> {
+        let mut reserve = Reserve::empty(self);
+        let keep = structure.stock.len().saturating_sub(count);
+        reserve.nodes = structure.stock.split_off(keep);
+        reserve
+    }
+
+    /// Gives back what is left in the stock.
+    pub(super) fn empty_stock(&self, structure: &mut Structure) {
+        structure.stock.drain(..).for_each(|block| self.blocks.recycle(block));
+    }
+
+    /// The longest fences that a node between any of these entries and keys can have. A boundary parts two keys: if their
+    /// heads differ it ends within them at the latest; else it is at most a byte longer than the shorter of them.
+    fn fence_bytes_max(
+        &self,
+        fences: &Fences<'_>,
+        entries: &[Entry],
+        keys: &[(&[u8], u64)],
+        guard: &Guard,
+    ) -> Result<usize> {
+        let prefix = usize::from(fences.shape.prefix);
+        let mut boundary = prefix + 8;
+        for pair in entries.windows(2).filter(|pair| pair[0].head == pair[1].head) {
+            boundary = boundary.max(self.record(pair[0].pointer, guard)?.key().len() + 1);
+        }
+        let mut previous = None;
+        for &(key, head) in keys {
+            if previous == Some(head) || entries.binary_search_by_key(&head, |entry| entry.head).is_ok() {
+                boundary = boundary.max(key.len() + 1);
+            }
+            previous = Some(head);
+        }
+        let high = fences.high().map_or(0, |high| high.len());
+        Ok(fences.low().len().max(boundary) + high.max(boundary) - prefix)
+    }
+
+    /// How many inner nodes have to be built when the leaf that begins at `low` becomes so many leaves.
+    fn nodes_above(&self, low: &[u8], mut parts: usize) -> Result<usize> {
+        let (top, mut level, mut count) = (self.root()?.level(), 0, 0);
+        while parts > 1 {
+            if level == top {
+                return Ok(count + 1);
+            }
+            level += 1;
+            // Inner nodes are changed under the structure's lock only.
+            let (node, _) = self.descend(Target::At(low), level)?;
+            let used = node.slots.iter().filter(|slot| slot.read().pointer > HOLE).count();
+            parts = cuts(used + parts - 1, self.slots(), Fill::Even).len();
+            if parts > 1 {
+                count += parts;
+            }
+        }
+        Ok(count)
+    }
+}

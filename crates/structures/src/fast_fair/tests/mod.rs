@@ -1,0 +1,2 @@
+//! Tests that look inside.
+pub(super) mod pause;

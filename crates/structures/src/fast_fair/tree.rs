@@ -1,0 +1,365 @@
+//! The tree: where it begins in the pool, how it is descended, and `get`.
+//!
+//! The pool's root area holds, in its first 1024 bytes:
+//!
+//! ```text
+//!  0  u64  magic "FASTFAIR", written last
+//!  8  u32  format version, u32 size of a node in bytes
+//! 16  u64  offset of the intent slots, a block
+//! 24  u64  crc32c of bytes 0..24
+//! 64  u64  the root node; its level is the height, so the two can't disagree
+//! ```
+//!
+//! A descent goes from the root to the node that covers the key at the level wanted. At every node it follows `forward`
+//! if the node was replaced, and the sibling if the key is beyond the high fence: the parent need not know of a split for
+//! the tree to be right, only to be quick. Offsets, levels and fences are checked on the way, and the number of steps is
+//! bounded, so that a damaged pool gives an error.
+//!
+//! A node that was replaced stays as it is until no reader can be there. A reader that was there before may therefore
+//! finish: what it finds was so at some moment after it came.
+
+use std::cmp::Ordering;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+
+use crossbeam_epoch::{self as epoch, Guard};
+use slmdb_env::{Error, Result};
+use slmdb_pmem::{Blocks, Medium, Pool};
+
+use super::build::{NewNode, slots_of};
+use super::change::{Locked, Session};
+use super::intent::INTENTS_BYTES;
+use super::key_record::{KeyRecord, damaged};
+use super::node::{LEVEL_MAX, Node, Shape, Side, Target};
+use crate::EntryKind;
+
+/// The sizes that a node can have are the powers of two from here...
+pub const SMALLEST_NODE_BYTES: u32 = 256;
+/// ...to here.
+pub const LARGEST_NODE_BYTES: u32 = 4096;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"FASTFAIR");
+const VERSION: u32 = 1;
+const MAGIC_OFFSET: u64 = 0;
+const SETTINGS_OFFSET: u64 = 8;
+const INTENTS_OFFSET: u64 = 16;
+const CHECK_OFFSET: u64 = 24;
+const ROOT_OFFSET: u64 = 64;
+
+/// Steps to the side that a descent takes before it begins anew: more than any reader meets that was not stopped for long.
+const SIDE_STEPS_MAX: u32 = 4096;
+/// How often a descent begins anew before the tree counts as damaged.
+const RESTARTS_MAX: u32 = 64;
+
+/// A FAST and FAIR B+-tree in a pool. `Send` and `Sync`; any number of readers and writers at once.
+pub struct Tree<M: Medium> {
+    pub(super) pool: Arc<Pool<M>>,
+    pub(super) blocks: Arc<Blocks<M>>,
+    pub(super) node_bytes: u32,
+    /// Where the intent slots are.
+    pub(super) intents: u64,
+    pub(super) session: Session,
+    structure: Mutex<Structure>,
+}
+
+/// Held while the shape of the tree is changed: nodes replaced, the root moved. Changes within a leaf don't need it.
+#[derive(Debug)]
+pub(super) struct Structure {
+    /// Number of the last intent.
+    number: u64,
+    /// An intent could not be completed (the pool was full): that comes first now.
+    pub unfinished: bool,
+    /// Blocks taken ahead for inner nodes.
+    pub stock: Vec<u64>,
+}
+
+impl Structure {
+    /// The number for the next intent.
+    pub fn next(&mut self) -> u64 {
+        self.number += 1;
+        self.number
+    }
+}
+
+impl<M: Medium> Tree<M> {
+    /// Makes an empty tree in a pool that has none. `node_bytes` is a power of two from [`SMALLEST_NODE_BYTES`] to
+    /// [`LARGEST_NODE_BYTES`]. What a crash has left of an earlier attempt is taken back first.
+    pub fn create(pool: Arc<Pool<M>>, blocks: Arc<Blocks<M>>, node_bytes: u32) -> Result<Tree<M>> {
+        if !node_bytes.is_power_of_two() || !(SMALLEST_NODE_BYTES..=LARGEST_NODE_BYTES).contains(&node_bytes) {
+            return Err(Error::invalid(format!("{node_bytes} is no size for a node")));
+        }
+        let area = pool.root_offset();
+        if pool.load(area + MAGIC_OFFSET)? != 0 {
+            return Err(Error::invalid("the pool has a tree already"));
+        }
+        for place in [area + INTENTS_OFFSET, area + ROOT_OFFSET] {
+            let block = pool.load(place)?;
+            if block != 0 && blocks.is_used(block)? {
+                blocks.mark_free(block)?;
+                pool.fence();
+                blocks.recycle(block);
+            }
+        }
+        let intents = blocks.take(INTENTS_BYTES)?;
+        let root = blocks.take(node_bytes)?;
+        pool.store(area + INTENTS_OFFSET, intents)?;
+        pool.store(area + ROOT_OFFSET, root)?;
+        pool.store(area + SETTINGS_OFFSET, u64::from(node_bytes) << 32 | u64::from(VERSION))?;
+        pool.persist(area, ROOT_OFFSET + 8);
+
+        blocks.mark_used(intents)?;
+        blocks.mark_used(root)?;
+        // SAFETY: the block was just taken, nobody else knows of it.
+        unsafe { pool.zero(intents, u64::from(INTENTS_BYTES))? };
+        pool.flush(intents, u64::from(INTENTS_BYTES));
+        let shape = Shape::new(0, &[], None);
+        let leaf = NewNode { block: root, fence_block: None, shape, low: &[], high: None, sibling: 0, lock: 0, entries: &[] };
+        leaf.write(&pool, node_bytes)?;
+        pool.fence();
+
+        pool.store(area + CHECK_OFFSET, check(&pool, MAGIC)?)?;
+        pool.persist(area, ROOT_OFFSET);
+        pool.store(area + MAGIC_OFFSET, MAGIC)?;
+        pool.persist(area, 8);
+        Tree::open(pool, blocks)
+    }
+
+    /// Whether a pool has a tree: whether [`Tree::create`] came to its end.
+    pub fn exists(pool: &Pool<M>) -> Result<bool> {
+        Ok(pool.load(pool.root_offset() + MAGIC_OFFSET)? != 0)
+    }
+
+    /// Opens the tree of a pool. Completes or undoes what the intent slots name; reads nothing else, however large the
+    /// tree is.
+    pub fn open(pool: Arc<Pool<M>>, blocks: Arc<Blocks<M>>) -> Result<Tree<M>> {
+        let area = pool.root_offset();
+        let magic = pool.load(area + MAGIC_OFFSET)?;
+        if magic != MAGIC || pool.load(area + CHECK_OFFSET)? != check(&pool, magic)? {
+            return Err(damaged(&pool, area, "there is no tree in the pool, or its root area is damaged"));
+        }
+        let settings = pool.load(area + SETTINGS_OFFSET)?;
+        let (node_bytes, version) = ((settings >> 32) as u32, settings as u32);
+        if version != VERSION {
+            let file = Some(pool.path().to_path_buf());
+            return Err(Error::Unsupported { what: format!("a tree of format version {version}"), file });
+        }
+        if !node_bytes.is_power_of_two() || !(SMALLEST_NODE_BYTES..=LARGEST_NODE_BYTES).contains(&node_bytes) {
+            return Err(damaged(&pool, area, "the nodes of the tree have an impossible size"));
+        }
+        let intents = pool.load(area + INTENTS_OFFSET)?;
+        if blocks.block_size(intents)? < INTENTS_BYTES {
+            return Err(damaged(&pool, area, "the intent slots of the tree have an impossible place"));
+        }
+        let random = RandomState::new().build_hasher().finish();
+        let session = Session::new(pool.open_count(), random);
+        let structure = Mutex::new(Structure { number: 0, unfinished: true, stock: Vec::new() });
+        let tree = Tree { pool, blocks, node_bytes, intents, session, structure };
+        tree.settle(&mut tree.structure(), &epoch::pin())?;
+        Ok(tree)
+    }
+
+    /// Takes the lock of the tree's shape.
+    pub(super) fn structure(&self) -> MutexGuard<'_, Structure> {
+        // A panic under this lock (in a caller's `decide`) leaves nothing half done that an intent doesn't name.
+        self.structure.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`Tree::structure`] if it can be had at once, and nothing is left to be completed.
+    pub(super) fn try_settled_structure(&self, guard: &Guard) -> Option<MutexGuard<'_, Structure>> {
+        let mut structure = match self.structure.try_lock() {
+            Ok(structure) => structure,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.settle(&mut structure, guard).ok()?;
+        Some(structure)
+    }
+
+    /// Completes what an intent names. [`Error::Full`] means that nothing may be replaced until there is room; what needs
+    /// no replacement can go on.
+    pub(super) fn settle(&self, structure: &mut Structure, guard: &Guard) -> Result<()> {
+        if !std::mem::take(&mut structure.unfinished) {
+            return Ok(());
+        }
+        self.recover(structure, guard).inspect_err(|_| structure.unfinished = true)
+    }
+
+    /// The pool that the tree is in.
+    pub fn pool(&self) -> &Arc<Pool<M>> {
+        &self.pool
+    }
+
+    /// Bytes of a node.
+    pub fn node_bytes(&self) -> u32 {
+        self.node_bytes
+    }
+
+    /// Slots of a node.
+    pub(super) fn slots(&self) -> usize {
+        slots_of(self.node_bytes)
+    }
+
+    /// Levels of the tree: 1 for a single leaf.
+    pub fn height(&self) -> Result<u32> {
+        let _guard = epoch::pin();
+        Ok(u32::from(self.root()?.level()) + 1)
+    }
+
+    /// Bytes of all blocks in use: nodes, long fences and the intent slots. Walks the block bitmaps.
+    pub fn node_bytes_used(&self) -> Result<u64> {
+        self.blocks.used().into_iter().map(|block| Ok(u64::from(self.blocks.block_size(block)?))).sum()
+    }
+
+    /// Looks a key up. Takes no lock and waits for nobody.
+    pub fn get<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Result<Option<KeyRecord<'g>>> {
+        let (leaf, head) = self.descend(Target::At(key), 0)?;
+        let mut found = None;
+        leaf.search(head, |pointer| {
+            let record = self.record(pointer, guard)?;
+            let order = record.key().cmp(key);
+            if order == Ordering::Equal {
+                found = Some(record);
+            }
+            Ok(order)
+        })?;
+        Ok(found)
+    }
+
+    /// The key record at an offset that came from this tree ([`LeafRead`](super::LeafRead) has such) while this guard was
+    /// held. [`Error::Corruption`] if none is there, or one of a delete.
+    #[inline]
+    pub fn record<'g>(&'g self, offset: u64, guard: &'g Guard) -> Result<KeyRecord<'g>> {
+        let record = KeyRecord::at(&*self.pool, offset, guard)?;
+        if record.kind() != EntryKind::Put {
+            return Err(self.damaged(offset, "the tree points to the key record of a delete"));
+        }
+        Ok(record)
+    }
+
+    /// A node of a level.
+    #[inline]
+    pub(super) fn node(&self, offset: u64, level: u8) -> Result<Node<'_>> {
+        Node::at_level(&self.pool, offset, self.node_bytes, level)
+    }
+
+    /// Where the root word is.
+    pub(super) fn root_word(&self) -> u64 {
+        self.pool.root_offset() + ROOT_OFFSET
+    }
+
+    #[inline]
+    pub(super) fn root(&self) -> Result<Node<'_>> {
+        let root = Node::at(&self.pool, self.pool.load(self.root_word())?, self.node_bytes)?;
+        if root.level() > LEVEL_MAX {
+            return Err(self.damaged(root.offset, "the root of the tree is of an impossible level"));
+        }
+        Ok(root)
+    }
+
+    /// The node of a level that covers the target, and the target's head in it. It was not replaced yet when it was
+    /// looked at; a writer has to look again under its lock.
+    #[inline]
+    pub(super) fn descend(&self, target: Target, level: u8) -> Result<(Node<'_>, u64)> {
+        for _ in 0..RESTARTS_MAX {
+            let root = self.root()?;
+            if root.level() < level {
+                break;
+            }
+            if let Some(found) = self.descend_from(root, &target, level)? {
+                return Ok(found);
+            }
+        }
+        Err(self.damaged(self.root_word(), "the tree leads nowhere"))
+    }
+
+    /// Descends from a node that is not to the right of the target. `None`: it has to be tried again from the root.
+    #[inline]
+    pub(super) fn descend_from<'t>(&'t self, mut node: Node<'t>, target: &Target, level: u8) -> Result<Option<(Node<'t>, u64)>> {
+        let mut at_level = node.level();
+        for _ in 0..SIDE_STEPS_MAX {
+            let forward = node.forward();
+            if forward != 0 {
+                node = self.node(forward, at_level)?;
+                continue;
+            }
+            match node.fences(&self.pool)?.side(target) {
+                Side::Inside(head) if at_level == level => return Ok(Some((node, head))),
+                Side::Inside(head) => {
+                    let Some(child) = self.child(&node, target, head)? else { return Ok(None) };
+                    at_level -= 1;
+                    node = self.node_ahead(child, at_level)?;
+                }
+                Side::Right => node = self.node(node.sibling(), at_level)?,
+                Side::Left => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// A node that will be searched: its lines are asked for all at once, before the first is looked at.
+    #[inline]
+    pub(super) fn node_ahead(&self, offset: u64, level: u8) -> Result<Node<'_>> {
+        let node = Node::at(&self.pool, offset, self.node_bytes)?;
+        node.prefetch();
+        if node.level() != level {
+            return Err(self.damaged(offset, "a node is not of the level that its parent says"));
+        }
+        Ok(node)
+    }
+
+    /// The child of an inner node to go on with: the last one whose separator is not behind the target.
+    #[inline]
+    fn child(&self, node: &Node<'_>, target: &Target, head: u64) -> Result<Option<u64>> {
+        let level = node.level() - 1;
+        let found = node.search(head, |pointer| {
+            let child = self.node(pointer, level)?;
+            Ok(target.order(child.fences(&self.pool)?.low()))
+        })?;
+        Ok(found.map(|(pointer, _)| pointer))
+    }
+
+    /// Locks a node.
+    pub(super) fn lock<'t>(&'t self, node: Node<'t>) -> Locked<'t, M> {
+        Locked::lock(node, self.pool.medium(), self.session)
+    }
+
+    /// Finds and locks the node of a level that covers a key. Whether it still does is looked at again under the lock:
+    /// it may have been replaced while the lock was waited for.
+    pub(super) fn lock_covering<'t>(&'t self, key: &[u8], level: u8) -> Result<(Locked<'t, M>, u64)> {
+        loop {
+            let (node, _) = self.descend(Target::At(key), level)?;
+            let locked = self.lock(node);
+            if node.forward() == 0 {
+                if let Side::Inside(head) = node.fences(&self.pool)?.side(&Target::At(key)) {
+                    return Ok((locked, head));
+                }
+            }
+        }
+    }
+
+    pub(super) fn full(&self, what: &str) -> Error {
+        Error::Full { path: self.pool.path().to_path_buf(), what: what.into() }
+    }
+
+    #[cold]
+    pub(super) fn damaged(&self, offset: u64, what: &str) -> Error {
+        damaged(&self.pool, offset, what)
+    }
+}
+
+impl<M: Medium> std::fmt::Debug for Tree<M> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Tree").field("node_bytes", &self.node_bytes).field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+/// The checksum of the root area's constant words, for a magic that may not be written yet.
+fn check<M: Medium>(pool: &Pool<M>, magic: u64) -> Result<u64> {
+    let area = pool.root_offset();
+    let mut crc = crc32c::crc32c(&magic.to_le_bytes());
+    for place in [SETTINGS_OFFSET, INTENTS_OFFSET] {
+        crc = crc32c::crc32c_append(crc, &pool.load(area + place)?.to_le_bytes());
+    }
+    Ok(u64::from(crc))
+}

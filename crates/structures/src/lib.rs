@@ -1,0 +1,7 @@
+//! The structures of slmdb in the fast tier: the skiplist MemTable and the FAST and FAIR B+-tree.
+
+mod entry_kind;
+pub mod fast_fair;
+pub mod memtable;
+
+pub use entry_kind::EntryKind;

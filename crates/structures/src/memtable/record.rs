@@ -1,0 +1,352 @@
+//! What the arena is filled with: records, and the payload inside them.
+//!
+//! A record is a batch of entries under one header. It is the unit of atomicity (it is there whole or not at all), of
+//! ordering (a batch of n entries takes n consecutive sequence numbers, entry `i` the number `first_sequence + i`) and
+//! of recovery (two CRCs say whether it is whole). That makes the MemTable its own log, as in section 3.1 of the
+//! SLM-DB paper ("no need to depend on WAL for data durability"), without a second format for one.
+//!
+//! A [`Payload`] is encoded, and its CRC computed, before any space is reserved for it: encoding may fail (a key too
+//! long), filling a reserved place may not, because a place that stays empty ends the log there.
+//!
+//! Record header, [`RECORD_HEADER_BYTES`] bytes at a multiple of [`RECORD_ALIGNMENT_BYTES`], little endian:
+//!
+//! | offset | bytes | field | meaning |
+//! |---|---|---|---|
+//! | 0 | 4 | header CRC | CRC-32C of bytes 4..32, continued from the CRC of generation (8 bytes) and store UUID (16 bytes) |
+//! | 4 | 4 | payload CRC | CRC-32C of the payload |
+//! | 8 | 4 | payload length | in bytes, without padding |
+//! | 12 | 4 | entry count | ≥ 1 |
+//! | 16 | 8 | first sequence number | of the first entry, ≥ 1 |
+//! | 24 | 8 | known-safe sequence number | everything up to here was durable when this record was reserved; < the first |
+//!
+//! The payload follows, then up to 7 bytes of padding that nothing reads. The header CRC covers the payload CRC, so both
+//! belong to one arena generation of one store: what a recycled arena held before never passes for a record.
+//!
+//! Payload: `entry count` times, little endian, without gaps or padding:
+//!
+//! | offset | bytes | field |
+//! |---|---|---|
+//! | 0 | 1 | kind: 1 put, 2 delete (anything else is no entry) |
+//! | 1 | 2 | key length, K |
+//! | 3 | 4 | value length, V (0 for a delete) |
+//! | 7 | K | key |
+//! | 7 + K | V | value |
+
+use std::fmt;
+
+use slmdb_env::{Error, Result};
+
+use crate::EntryKind;
+
+/// Longest key, in bytes. The empty key is a key.
+pub const MAXIMUM_KEY_BYTES: usize = 65_535;
+/// Longest value, in bytes.
+pub const MAXIMUM_VALUE_BYTES: usize = 256 << 20;
+/// Longest payload, in bytes as encoded: keys, values and [`ENTRY_HEADER_BYTES`] for each entry.
+pub const MAXIMUM_BATCH_BYTES: u64 = 1 << 30;
+/// Bytes before the key of every entry in a payload.
+pub const ENTRY_HEADER_BYTES: usize = 7;
+/// Bytes before the payload of every record.
+pub const RECORD_HEADER_BYTES: u64 = 32;
+/// Records start at multiples of this many bytes.
+pub const RECORD_ALIGNMENT_BYTES: u64 = 8;
+
+/// Where the fields of a record header are; the last one ends it.
+mod field {
+    use std::ops::Range;
+    pub const HEADER_CRC: Range<usize> = 0..4;
+    pub const PAYLOAD_CRC: Range<usize> = 4..8;
+    pub const PAYLOAD_LENGTH: Range<usize> = 8..12;
+    pub const ENTRY_COUNT: Range<usize> = 12..16;
+    pub const FIRST_SEQUENCE: Range<usize> = 16..24;
+    pub const KNOWN_SAFE_SEQUENCE: Range<usize> = 24..32;
+}
+
+const _: () = {
+    assert!(field::HEADER_CRC.end == field::PAYLOAD_CRC.start);
+    assert!(field::PAYLOAD_CRC.end == field::PAYLOAD_LENGTH.start);
+    assert!(field::PAYLOAD_LENGTH.end == field::ENTRY_COUNT.start);
+    assert!(field::ENTRY_COUNT.end == field::FIRST_SEQUENCE.start);
+    assert!(field::FIRST_SEQUENCE.end == field::KNOWN_SAFE_SEQUENCE.start);
+    assert!(field::KNOWN_SAFE_SEQUENCE.end as u64 == RECORD_HEADER_BYTES);
+    assert!(RECORD_HEADER_BYTES % RECORD_ALIGNMENT_BYTES == 0);
+    assert!(ENTRY_HEADER_BYTES == size_of::<u8>() + size_of::<u16>() + size_of::<u32>());
+    assert!(MAXIMUM_KEY_BYTES == u16::MAX as usize);
+    assert!(MAXIMUM_VALUE_BYTES as u64 <= MAXIMUM_BATCH_BYTES && MAXIMUM_BATCH_BYTES <= u32::MAX as u64);
+    assert!(EntryKind::Put as u8 == 1 && EntryKind::Delete as u8 == 2);
+};
+
+/// One entry of a [`Payload`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PayloadEntry<'a> {
+    /// Put or delete.
+    pub kind: EntryKind,
+    /// The whole key.
+    pub key: &'a [u8],
+    /// The value; empty for a delete.
+    pub value: &'a [u8],
+}
+
+/// The entries of one batch in the form in which the arena keeps them, with their CRC: ready to be copied in.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Payload {
+    bytes: Vec<u8>,
+    count: u32,
+    crc: u32,
+}
+
+impl Payload {
+    /// An empty payload.
+    pub fn new() -> Payload {
+        Payload::default()
+    }
+
+    /// Adopts encoded entries, e.g. a batch that was kept or sent somewhere. [`Error::Invalid`] when they do not parse
+    /// or exceed a limit.
+    pub fn from_bytes(bytes: Vec<u8>) -> Result<Payload> {
+        if bytes.len() as u64 > MAXIMUM_BATCH_BYTES {
+            return Err(batch_too_long(bytes.len()));
+        }
+        let mut rest = bytes.as_slice();
+        let mut count = 0;
+        while !rest.is_empty() {
+            let at = bytes.len() - rest.len();
+            (_, rest) = split_entry(rest).map_err(|fault| Error::invalid(format!("batch, byte {at}: {fault}")))?;
+            count += 1;
+        }
+        let crc = crc32c::crc32c(&bytes);
+        Ok(Payload { bytes, count, crc })
+    }
+
+    /// Appends a put. [`Error::Invalid`] when the key, the value or the whole batch would exceed its limit; nothing is
+    /// appended then.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.append(EntryKind::Put, key, value)
+    }
+
+    /// Appends a delete. [`Error::Invalid`] as for [`put`](Payload::put).
+    pub fn delete(&mut self, key: &[u8]) -> Result<()> {
+        self.append(EntryKind::Delete, key, &[])
+    }
+
+    fn append(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
+        let Ok(key_length) = u16::try_from(key.len()) else {
+            return Err(Error::invalid(format!(
+                "a key of {} bytes is longer than the limit of {MAXIMUM_KEY_BYTES}",
+                key.len()
+            )));
+        };
+        if value.len() > MAXIMUM_VALUE_BYTES {
+            return Err(Error::invalid(format!(
+                "a value of {} bytes is longer than the limit of {MAXIMUM_VALUE_BYTES}",
+                value.len()
+            )));
+        }
+        let start = self.bytes.len();
+        let entry_bytes = ENTRY_HEADER_BYTES + key.len() + value.len();
+        if (start + entry_bytes) as u64 > MAXIMUM_BATCH_BYTES {
+            return Err(batch_too_long(start + entry_bytes));
+        }
+        self.bytes.reserve(entry_bytes);
+        self.bytes.push(kind as u8);
+        self.bytes.extend_from_slice(&key_length.to_le_bytes());
+        self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value);
+        self.crc = crc32c::crc32c_append(self.crc, &self.bytes[start..]);
+        self.count += 1;
+        Ok(())
+    }
+
+    /// Empties it and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.count = 0;
+        self.crc = 0;
+    }
+
+    /// Length as encoded, in bytes: what [`space_for`](super::MemTable::space_for) wants to know.
+    pub fn len_bytes(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    /// Number of entries, hence of sequence numbers it takes.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Whether it has no entry.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// CRC-32C of [`as_bytes`](Payload::as_bytes).
+    pub fn crc(&self) -> u32 {
+        self.crc
+    }
+
+    /// The encoded entries.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The entries in the order in which they were appended.
+    pub fn iter(&self) -> PayloadEntries<'_> {
+        PayloadEntries { rest: &self.bytes }
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Payload({} entries, {} bytes, crc {:08x})", self.count, self.bytes.len(), self.crc)
+    }
+}
+
+impl<'a> IntoIterator for &'a Payload {
+    type Item = PayloadEntry<'a>;
+    type IntoIter = PayloadEntries<'a>;
+    fn into_iter(self) -> PayloadEntries<'a> {
+        self.iter()
+    }
+}
+
+/// Iterator over the entries of a [`Payload`].
+#[derive(Debug, Clone)]
+pub struct PayloadEntries<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for PayloadEntries<'a> {
+    type Item = PayloadEntry<'a>;
+    fn next(&mut self) -> Option<PayloadEntry<'a>> {
+        let (entry, rest) = split_entry(self.rest).ok()?;
+        self.rest = rest;
+        Some(entry)
+    }
+}
+
+fn batch_too_long(length_bytes: usize) -> Error {
+    Error::invalid(format!("a batch of {length_bytes} bytes is longer than the limit of {MAXIMUM_BATCH_BYTES}"))
+}
+
+/// Splits the first entry off encoded entries from anywhere. The error says what is wrong with it.
+pub(super) fn split_entry(bytes: &[u8]) -> Result<(PayloadEntry<'_>, &[u8]), &'static str> {
+    const CUT: &str = "the entry is cut off";
+    let (kind, rest) = bytes.split_first().ok_or(CUT)?;
+    let (key_length, rest) = rest.split_first_chunk().ok_or(CUT)?;
+    let (value_length, rest) = rest.split_first_chunk().ok_or(CUT)?;
+    let kind = match kind {
+        1 => EntryKind::Put,
+        2 => EntryKind::Delete,
+        _ => return Err("unknown kind of entry"),
+    };
+    let value_length = u32::from_le_bytes(*value_length) as usize;
+    if value_length > MAXIMUM_VALUE_BYTES {
+        return Err("the value's length is beyond the limit");
+    }
+    if kind == EntryKind::Delete && value_length != 0 {
+        return Err("a delete with a value");
+    }
+    let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*key_length))).ok_or(CUT)?;
+    let (value, rest) = rest.split_at_checked(value_length).ok_or(CUT)?;
+    Ok((PayloadEntry { kind, key, value }, rest))
+}
+
+/// What the header CRCs of an arena start from: this binds every record to one generation of one store's arena.
+pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&generation.to_le_bytes()), store_uuid)
+}
+
+/// Bytes of a record in the arena, header and padding included. Meaningful up to [`MAXIMUM_BATCH_BYTES`].
+pub(super) const fn record_bytes(payload_bytes: u64) -> u64 {
+    payload_bytes.saturating_add(RECORD_HEADER_BYTES).saturating_add(RECORD_ALIGNMENT_BYTES - 1)
+        / RECORD_ALIGNMENT_BYTES
+        * RECORD_ALIGNMENT_BYTES
+}
+
+/// The fields of a record header, but for its own CRC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordHeader {
+    pub payload_crc: u32,
+    pub payload_length: u32,
+    pub entry_count: u32,
+    pub first_sequence: u64,
+    pub known_safe_sequence: u64,
+}
+
+/// A record header as bytes.
+pub(super) type RecordHeaderBytes = [u8; RECORD_HEADER_BYTES as usize];
+
+impl RecordHeader {
+    pub fn encode(&self, seed: u32) -> RecordHeaderBytes {
+        let mut bytes = [0; RECORD_HEADER_BYTES as usize];
+        bytes[field::PAYLOAD_CRC].copy_from_slice(&self.payload_crc.to_le_bytes());
+        bytes[field::PAYLOAD_LENGTH].copy_from_slice(&self.payload_length.to_le_bytes());
+        bytes[field::ENTRY_COUNT].copy_from_slice(&self.entry_count.to_le_bytes());
+        bytes[field::FIRST_SEQUENCE].copy_from_slice(&self.first_sequence.to_le_bytes());
+        bytes[field::KNOWN_SAFE_SEQUENCE].copy_from_slice(&self.known_safe_sequence.to_le_bytes());
+        let crc = crc32c::crc32c_append(seed, &bytes[field::HEADER_CRC.end..]);
+        bytes[field::HEADER_CRC].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The fields as they stand there, whatever the CRC says.
+    pub fn read(bytes: &RecordHeaderBytes) -> RecordHeader {
+        RecordHeader {
+            payload_crc: u32_at(bytes, field::PAYLOAD_CRC),
+            payload_length: u32_at(bytes, field::PAYLOAD_LENGTH),
+            entry_count: u32_at(bytes, field::ENTRY_COUNT),
+            first_sequence: u64_at(bytes, field::FIRST_SEQUENCE),
+            known_safe_sequence: u64_at(bytes, field::KNOWN_SAFE_SEQUENCE),
+        }
+    }
+
+    /// Whether the header's CRC is right for this arena.
+    pub fn crc_matches(bytes: &RecordHeaderBytes, seed: u32) -> bool {
+        crc32c::crc32c_append(seed, &bytes[field::HEADER_CRC.end..]) == u32_at(bytes, field::HEADER_CRC)
+    }
+
+    /// What is impossible about the fields, given the room from the header's start to the arena's end. Cheap: this is
+    /// what a scan tries before it computes a CRC.
+    pub fn fault(&self, room_bytes: u64) -> Option<&'static str> {
+        let (payload_length, entry_count) = (u64::from(self.payload_length), u64::from(self.entry_count));
+        if entry_count == 0 {
+            Some("a record without entries")
+        } else if payload_length < entry_count * ENTRY_HEADER_BYTES as u64 {
+            Some("a record too short for its entries")
+        } else if payload_length > MAXIMUM_BATCH_BYTES || payload_length + RECORD_HEADER_BYTES > room_bytes {
+            Some("a record longer than its arena")
+        } else if self.first_sequence == 0 || self.first_sequence.checked_add(entry_count).is_none() {
+            Some("a record with impossible sequence numbers")
+        } else if self.known_safe_sequence >= self.first_sequence {
+            Some("a record that was known safe before it was written")
+        } else {
+            None
+        }
+    }
+
+    /// Sequence number of the last entry. Only for headers without a [`fault`](RecordHeader::fault).
+    pub fn last_sequence(&self) -> u64 {
+        self.first_sequence + (u64::from(self.entry_count) - 1)
+    }
+
+    /// Bytes in the arena, padding included.
+    pub fn record_bytes(&self) -> u64 {
+        record_bytes(u64::from(self.payload_length))
+    }
+}
+
+fn u32_at(bytes: &RecordHeaderBytes, field: std::ops::Range<usize>) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[field]);
+    u32::from_le_bytes(value)
+}
+
+fn u64_at(bytes: &RecordHeaderBytes, field: std::ops::Range<usize>) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[field]);
+    u64::from_le_bytes(value)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Payloads and record headers alone.
+
+use super::*;
+
+fn entries(payload: &Payload) -> Vec<(EntryKind, Vec<u8>, Vec<u8>)> {
+    payload.iter().map(|entry| (entry.kind, entry.key.to_vec(), entry.value.to_vec())).collect()
+}
+
+#[test]
+fn a_payload_gives_back_what_was_appended() {
+    let mut payload = Payload::new();
+    assert!(payload.is_empty() && payload.iter().next().is_none());
+    let long_key = vec![0xff; MAXIMUM_KEY_BYTES];
+    payload.put(b"", b"").unwrap();
+    payload.put(&long_key, b"value").unwrap();
+    payload.delete(b"key").unwrap();
+    payload.put(b"key", &[7; 100_000]).unwrap();
+    let expected = vec![
+        (EntryKind::Put, vec![], vec![]),
+        (EntryKind::Put, long_key, b"value".to_vec()),
+        (EntryKind::Delete, b"key".to_vec(), vec![]),
+        (EntryKind::Put, b"key".to_vec(), vec![7; 100_000]),
+    ];
+    assert_eq!(entries(&payload), expected);
+    assert_eq!(payload.count(), 4);
+    assert_eq!(payload.len_bytes(), 4 * 7 + 65_535 + 5 + 3 + 3 + 100_000);
+    assert_eq!(payload.crc(), crc32c::crc32c(payload.as_bytes()));
+    let adopted = Payload::from_bytes(payload.as_bytes().to_vec()).unwrap();
+    assert_eq!(adopted, payload);
+    payload.clear();
+    assert_eq!(payload, Payload::new());
+}
+
+#[test]
+fn beyond_a_limit_nothing_is_appended() {
+    let mut payload = Payload::new();
+    payload.put(b"key", b"value").unwrap();
+    let before = payload.clone();
+    let refused = |result: Result<()>| matches!(result, Err(Error::Invalid { .. }));
+    assert!(refused(payload.put(&[0; MAXIMUM_KEY_BYTES + 1], b"")));
+    assert!(refused(payload.delete(&[0; MAXIMUM_KEY_BYTES + 1])));
+    assert!(refused(payload.put(b"", &vec![0; MAXIMUM_VALUE_BYTES + 1])));
+    assert_eq!(payload, before);
+
+    // Pages of zeros that nobody touches are not there.
+    let mut bytes = vec![0; MAXIMUM_BATCH_BYTES as usize];
+    bytes.truncate(MAXIMUM_BATCH_BYTES as usize - 20);
+    let mut payload = Payload { bytes, count: 1, crc: 0 };
+    assert!(refused(payload.put(b"k", &[1; 13])));
+    assert_eq!((payload.len_bytes(), payload.count(), payload.crc()), (MAXIMUM_BATCH_BYTES - 20, 1, 0));
+    payload.put(b"k", &[1; 12]).unwrap();
+    assert!(refused(payload.delete(b"")));
+    assert_eq!(payload.len_bytes(), MAXIMUM_BATCH_BYTES);
+    assert!(refused(Payload::from_bytes(vec![0; MAXIMUM_BATCH_BYTES as usize + 1]).map(drop)));
+}
+
+#[test]
+fn adopted_bytes_are_entries_or_refused() {
+    let mut random = 20_190_225_u64;
+    let mut below = |limit: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % limit
+    };
+    let (mut adopted, mut refused) = (0, 0);
+    for _ in 0..200_000 {
+        // Mostly what kinds and short lengths look like.
+        let bytes: Vec<u8> = (0..below(40)).map(|_| [0, 0, 0, 0, 1, 2, below(256) as u8][below(7) as usize]).collect();
+        match Payload::from_bytes(bytes.clone()) {
+            Ok(payload) => {
+                let mut again = Payload::new();
+                for entry in &payload {
+                    match entry.kind {
+                        EntryKind::Put => again.put(entry.key, entry.value).unwrap(),
+                        EntryKind::Delete => again.delete(entry.key).unwrap(),
+                    }
+                }
+                assert_eq!(again.as_bytes(), &bytes[..]);
+                assert_eq!(again, payload);
+                adopted += u32::from(!bytes.is_empty());
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Invalid { .. }), "{error}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(adopted > 50 && refused > 50, "{adopted} adopted, {refused} refused");
+}
+
+const HEADER: RecordHeader = RecordHeader {
+    payload_crc: 0x0102_0304,
+    payload_length: 28,
+    entry_count: 4,
+    first_sequence: 1 << 40,
+    known_safe_sequence: 99,
+};
+
+#[test]
+fn a_header_is_good_for_one_generation_of_one_store_and_no_bit_of_it_can_change() {
+    let (uuid, seed) = ([9; 16], crc_seed(3, &[9; 16]));
+    let bytes = HEADER.encode(seed);
+    assert_eq!(RecordHeader::read(&bytes), HEADER);
+    assert!(RecordHeader::crc_matches(&bytes, seed));
+    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(4, &uuid)));
+    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(3, &[8; 16])));
+    for bit in 0..8 * bytes.len() {
+        let mut changed = bytes;
+        changed[bit / 8] ^= 1 << (bit % 8);
+        assert!(!RecordHeader::crc_matches(&changed, seed), "bit {bit}");
+    }
+}
+
+#[test]
+fn fields_are_possible_up_to_their_limits() {
+    let fault = |change: &dyn Fn(&mut RecordHeader), room_bytes| {
+        let mut header = HEADER;
+        change(&mut header);
+        header.fault(room_bytes).is_some()
+    };
+    let largest = MAXIMUM_BATCH_BYTES as u32;
+    assert!(!fault(&|_| (), 60) && fault(&|_| (), 59));
+    assert!(!fault(&|h| h.payload_length = largest, u64::MAX) && fault(&|h| h.payload_length = largest + 1, u64::MAX));
+    assert!(!fault(&|h| h.entry_count = 1, 60) && fault(&|h| h.entry_count = 0, 60));
+    assert!(fault(&|h| h.entry_count = 5, 60) && fault(&|h| h.entry_count = u32::MAX, u64::MAX));
+    assert!(!fault(&|h| h.first_sequence = u64::MAX - 4, 60) && fault(&|h| h.first_sequence = u64::MAX - 3, 60));
+    assert!(fault(&|h| (h.first_sequence, h.known_safe_sequence) = (0, 0), 60));
+    assert!(!fault(&|h| h.known_safe_sequence = (1 << 40) - 1, 60) && fault(&|h| h.known_safe_sequence = 1 << 40, 60));
+    assert_eq!(HEADER.last_sequence(), (1 << 40) + 3);
+    assert_eq!(HEADER.record_bytes(), 64);
+}
+
+#[test]
+fn records_are_padded_to_eight_bytes() {
+    for (payload_bytes, record) in [(0, 32), (1, 40), (7, 40), (8, 40), (9, 48), (MAXIMUM_BATCH_BYTES, (1 << 30) + 32)] {
+        assert_eq!(record_bytes(payload_bytes), record);
+    }
+    // Nonsense stays huge instead of wrapping round.
+    assert!(record_bytes(u64::MAX) > 1 << 62);
+}

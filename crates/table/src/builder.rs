@@ -1,0 +1,213 @@
+//! [`TableBuilder`]: writes a table file, once, from front to back.
+//!
+//! Blocks are cut by looking ahead: an entry that would carry its block past [`TableOptions::block_bytes`] begins the
+//! next one. So a block of more than one entry is never longer than that, and a value that is has a block of its own by
+//! itself: no read of a small entry ever brings a large one.
+//!
+//! Nothing that was written is looked at again. The key section grows in memory meanwhile, goes to the file at the end
+//! and is handed back, since the index wants it next.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Env, Error, OpenMode, Result};
+
+use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
+use crate::entry::EntryKind;
+use crate::footer::{FOOTER_BYTES, Footer};
+use crate::key_section::{Chunk, KeySection, KeySectionBuilder, RUN_BYTES};
+use crate::options::{MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, TableOptions};
+use crate::part::{Content, Identity, PartKind};
+use crate::properties::Properties;
+use crate::writer::PartWriter;
+
+/// What one more entry can add to the file apart from its key, twice or three times, and its value: its head in the block
+/// and in the key section, a new block's end, a new chunk's head. With room to spare.
+const ENTRY_OVERHEAD_BYTES_AT_MOST: u64 = ENTRY_HEAD_BYTES_AT_MOST as u64 + 128;
+
+/// A table file being written. Nothing of it counts before [`finish`](TableBuilder::finish) has returned.
+///
+/// After an error other than [`Error::Invalid`] nothing more can be written and every call repeats the error; the file is
+/// still there then, as after [`abandon`](TableBuilder::abandon), for the caller to remove.
+#[derive(Debug)]
+pub struct TableBuilder {
+    path: Arc<Path>,
+    store_uuid: [u8; 16],
+    options: TableOptions,
+    writer: PartWriter,
+    block: BlockBuilder,
+    keys: KeySectionBuilder,
+    properties: Properties,
+    last_key: Vec<u8>,
+    failure: Option<Error>,
+}
+
+/// What [`TableBuilder::finish`] returns: a table file whose content is durable. Its name is not yet: that takes
+/// [`Env::sync_directory`].
+#[derive(Debug, Clone)]
+pub struct FinishedTable {
+    /// What the file says about itself.
+    pub properties: Properties,
+    /// Its keys and their places, for the index.
+    pub keys: KeySection,
+    /// Its length in bytes: what was written, no more and no less.
+    pub length_bytes: u64,
+}
+
+impl TableBuilder {
+    /// Makes the file, which must not exist. (Never written over: a checkpoint may share it.)
+    ///
+    /// [`Error::Invalid`] for options outside their limits.
+    pub fn new(
+        env: &dyn Env,
+        path: &Path,
+        number: u32,
+        store_uuid: [u8; 16],
+        options: TableOptions,
+    ) -> Result<TableBuilder> {
+        let restart_interval = options.check()?;
+        let file = env.open_file(path, OpenMode::CreateNew)?;
+        Ok(TableBuilder {
+            path: Arc::from(path),
+            store_uuid,
+            options,
+            writer: PartWriter::new(file, Identity::new(store_uuid, number), options.compression),
+            block: BlockBuilder::new(restart_interval),
+            keys: KeySectionBuilder::default(),
+            properties: Properties::new(number, env.unix_time_ns()),
+            last_key: Vec::new(),
+            failure: None,
+        })
+    }
+
+    /// Appends an entry. Keys must ascend strictly; a delete has no value.
+    ///
+    /// [`Error::Invalid`], and nothing appended, if that is not so, if key or value is longer than the format takes, or
+    /// if the file could pass [`MAXIMUM_FILE_BYTES`]: then end this table and put the entry into the next.
+    pub fn add(&mut self, key: &[u8], sequence: u64, kind: EntryKind, value: &[u8]) -> Result<()> {
+        self.check(key, kind, value)?;
+        self.append(&NewEntry { key, sequence, kind, value }).inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    /// How long the file would be if it were finished now; at most that, since compression is not reckoned with for what
+    /// is not written yet.
+    pub fn estimated_bytes(&self) -> u64 {
+        self.writer.offset()
+            + self.block.length_bytes(self.writer.part_bytes()) as u64
+            + self.keys.length_bytes()
+            + self.properties_bytes()
+            + FOOTER_BYTES as u64
+    }
+
+    /// How many entries were added.
+    pub fn entries(&self) -> u64 {
+        self.properties.entries
+    }
+
+    /// Writes what is left and makes the file's content durable, though not its name.
+    ///
+    /// [`Error::Invalid`] if there is no entry: a table of none has no use and no smallest key.
+    pub fn finish(mut self) -> Result<FinishedTable> {
+        self.check_sound()?;
+        if self.properties.entries == 0 {
+            return Err(Error::invalid(format!("{}: a table without entries", self.path.display())));
+        }
+        self.end_block()?;
+        self.properties.data_bytes = self.writer.offset();
+        self.properties.largest_key = std::mem::take(&mut self.last_key);
+        let chunks = self.write_key_section()?;
+        let properties_offset = self.writer.offset();
+        let chunk_lengths: Vec<u32> = chunks.iter().map(|(_, length)| *length).collect();
+        self.properties.encode(&chunk_lengths, self.writer.buffer());
+        let properties_bytes = u64::from(self.writer.seal(PartKind::Properties)?.length);
+        let footer = Footer {
+            store_uuid: self.store_uuid,
+            number: self.properties.number,
+            key_section_offset: self.properties.data_bytes,
+            key_section_bytes: properties_offset - self.properties.data_bytes,
+            properties_offset,
+            properties_bytes,
+            file_bytes: properties_offset + properties_bytes + FOOTER_BYTES as u64,
+        };
+        self.writer.buffer().extend_from_slice(&footer.encode());
+        let length_bytes = self.writer.finish()?;
+        let chunks = chunks.into_iter().map(|(chunk, _)| chunk).collect();
+        let keys = KeySection::new(self.path, chunks, self.properties.entries, self.properties.data_bytes);
+        Ok(FinishedTable { properties: self.properties, keys, length_bytes })
+    }
+
+    /// Gives up. What was written stays for the caller to remove.
+    pub fn abandon(self) {}
+
+    /// The failure that ended this table, if one did.
+    fn check_sound(&self) -> Result<()> {
+        self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Refuses what can't be appended.
+    fn check(&self, key: &[u8], kind: EntryKind, value: &[u8]) -> Result<()> {
+        self.check_sound()?;
+        let invalid = |what: String| Err(Error::invalid(format!("{}: {what}", self.path.display())));
+        if key.len() > MAXIMUM_KEY_BYTES {
+            return invalid(format!("a key of {} bytes: more than {MAXIMUM_KEY_BYTES}", key.len()));
+        }
+        if value.len() > MAXIMUM_VALUE_BYTES {
+            return invalid(format!("a value of {} bytes: more than {MAXIMUM_VALUE_BYTES}", value.len()));
+        }
+        if kind == EntryKind::Delete && !value.is_empty() {
+            return invalid("a delete with a value".to_string());
+        }
+        if self.properties.entries > 0 && key <= self.last_key.as_slice() {
+            return invalid("a key that is not larger than the one before".to_string());
+        }
+        // The key is also in the key section and, while it is the largest or as the smallest, in the properties.
+        let more = (3 * key.len() + value.len()) as u64 + ENTRY_OVERHEAD_BYTES_AT_MOST;
+        if self.estimated_bytes() + more > MAXIMUM_FILE_BYTES {
+            return invalid(format!("the file would pass {MAXIMUM_FILE_BYTES} bytes"));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, entry: &NewEntry<'_>) -> Result<()> {
+        if !self.block.is_empty() {
+            let block_bytes = self.block.length_bytes_with(self.writer.part_bytes(), entry);
+            if block_bytes > self.options.block_bytes || self.keys.run_bytes_with(entry.key) > RUN_BYTES {
+                self.end_block()?;
+            }
+        }
+        let start = self.writer.part_start();
+        self.block.add(self.writer.buffer(), start, entry);
+        self.keys.add(entry.key, entry.sequence, entry.kind);
+        self.properties.count(entry.key, entry.sequence, entry.kind, entry.value.len());
+        self.last_key.clear();
+        self.last_key.extend_from_slice(entry.key);
+        Ok(())
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        self.block.finish(self.writer.buffer());
+        let place = self.writer.seal(PartKind::Block)?;
+        self.keys.end_run(place);
+        self.properties.blocks += 1;
+        Ok(())
+    }
+
+    /// Writes the key section; returns its chunks with their lengths as stored.
+    fn write_key_section(&mut self) -> Result<Vec<(Chunk, u32)>> {
+        let mut chunks = Vec::new();
+        for content in std::mem::take(&mut self.keys).finish() {
+            let offset = self.writer.offset();
+            self.writer.buffer().extend_from_slice(&content);
+            let place = self.writer.seal(PartKind::Keys)?;
+            let content = Content { length: content.len(), bytes: content.into() };
+            chunks.push((Chunk { content, offset }, place.length));
+        }
+        Ok(chunks)
+    }
+
+    /// What the properties would take now, at most.
+    fn properties_bytes(&self) -> u64 {
+        let keys_bytes = self.properties.smallest_key.len() + self.last_key.len();
+        Properties::length_bytes(keys_bytes, self.keys.chunks())
+    }
+}

@@ -1,0 +1,80 @@
+//! What a table file holds: entries, and where they are.
+
+use crate::slice::Slice;
+
+/// Whether an entry sets its key or removes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum EntryKind {
+    /// The key has this entry's value.
+    Put = 1,
+    /// The key has no value: a tombstone, kept so that the index can be rebuilt from files alone.
+    Delete = 2,
+}
+
+impl EntryKind {
+    /// The lowest bit of a length that carries the kind with it.
+    #[inline]
+    pub(crate) fn bit(self) -> u64 {
+        (self == EntryKind::Delete) as u64
+    }
+
+    /// Undoes [`EntryKind::bit`]; looks at the lowest bit alone.
+    #[inline]
+    pub(crate) fn of_bit(bits: u64) -> EntryKind {
+        if bits & 1 == 0 { EntryKind::Put } else { EntryKind::Delete }
+    }
+}
+
+/// Where a block is in its file: what the index keeps of each key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Where the block starts, in bytes from the start of the file.
+    pub offset: u32,
+    /// Its length in bytes as stored, trailer included: what has to be read.
+    pub length: u32,
+}
+
+impl Place {
+    /// Where the block ends, in bytes from the start of the file.
+    pub fn end(self) -> u64 {
+        u64::from(self.offset) + u64::from(self.length)
+    }
+}
+
+/// One entry of a block, found by its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockEntry {
+    /// The number of the write that made it. To be compared with the index's: another number means that index and file
+    /// don't belong together.
+    pub sequence: u64,
+    /// What it does.
+    pub kind: EntryKind,
+    /// The value, which keeps the block's bytes in memory; empty for a delete.
+    pub value: Slice,
+}
+
+/// One entry of a block, with its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableEntry {
+    /// The key.
+    pub key: Vec<u8>,
+    /// The number of the write that made it.
+    pub sequence: u64,
+    /// What it does.
+    pub kind: EntryKind,
+    /// The value, which keeps the block's bytes in memory; empty for a delete.
+    pub value: Slice,
+}
+
+/// One entry of a key section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyEntry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The number of the write that made the entry.
+    pub sequence: u64,
+    /// What the entry does.
+    pub kind: EntryKind,
+    /// The block that has the entry.
+    pub place: Place,
+}

@@ -1,0 +1,359 @@
+//! The key section: every entry's key, sequence number, kind and place, in key order, without the values. It is what the
+//! index is built from: after a flush or a compaction from memory, after the loss of the fast tier from the files.
+//!
+//! It consists of chunks of about 64 KiB, each a part of its own with its own checksum, so that a damaged one costs its
+//! own keys only. A chunk's content:
+//!
+//! ```text
+//! 0   u64     ordinal of its first entry in the table
+//! 8   u32     how many entries
+//! 12  u32     offset in the file of its first entry's block
+//! 16  u64     sequence number that the first difference starts from
+//! 24  runs    one for each block, in order:
+//!             varint  length of the block as stored; the next one starts where it ends
+//!             varint  how many entries, at least one, then for each:
+//!                     varint  bytes of the key × 2, + 1 for a delete
+//!                     varint  zigzag difference of its sequence number to the one before
+//!                     bytes   the key
+//! ```
+//!
+//! Keys stand here whole and not prefix-compressed. So an iterator can lend them out as they lie (decoding allocates and
+//! copies nothing), and it can be cloned; LZ4, where it is on, finds the common prefixes all the same.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Error, Result};
+
+use crate::codec::{get_length, get_range, get_u32, get_u64, get_varint, put_varint, unzigzag, varint_bytes, zigzag};
+use crate::entry::{EntryKind, KeyEntry, Place};
+use crate::options::MAXIMUM_KEY_BYTES;
+use crate::part::{Content, TRAILER_BYTES};
+use crate::properties::Properties;
+
+/// A chunk is ended rather than made longer than this, unless one run alone is.
+const CHUNK_BYTES: usize = 64 << 10;
+/// A block is ended rather than have a run longer than this, unless one entry alone is. Keys with long common heads make
+/// short blocks but long runs.
+pub(crate) const RUN_BYTES: usize = CHUNK_BYTES - CHUNK_HEADER_BYTES - RUN_HEAD_BYTES_AT_MOST;
+
+/// No chunk is longer than this: a run of one entry is the longest.
+pub(crate) const CHUNK_BYTES_AT_MOST: usize = 2 * CHUNK_BYTES;
+
+const CHUNK_HEADER_BYTES: usize = 24;
+/// The most that an entry takes in a run on top of its key: a length and a difference.
+const ENTRY_HEAD_BYTES_AT_MOST: usize = 3 + 10;
+/// The most that a run takes on top of its entries.
+const RUN_HEAD_BYTES_AT_MOST: usize = 5 + 5;
+const _: () = assert!(
+    CHUNK_HEADER_BYTES + RUN_HEAD_BYTES_AT_MOST + MAXIMUM_KEY_BYTES + ENTRY_HEAD_BYTES_AT_MOST <= CHUNK_BYTES_AT_MOST
+);
+const _: () = assert!(CHUNK_HEADER_BYTES == size_of::<u64>() + 2 * size_of::<u32>() + size_of::<u64>());
+
+/// One chunk, checked and uncompressed.
+#[derive(Debug, Clone)]
+pub(crate) struct Chunk {
+    pub(crate) content: Content,
+    /// Where it is in the file, for errors.
+    pub(crate) offset: u64,
+}
+
+/// The key section of one table file, in memory. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct KeySection {
+    path: Arc<Path>,
+    chunks: Arc<[Chunk]>,
+    entries: u64,
+    /// Where the blocks end.
+    data_bytes: u64,
+}
+
+impl KeySection {
+    pub(crate) fn new(path: Arc<Path>, chunks: Vec<Chunk>, entries: u64, data_bytes: u64) -> KeySection {
+        KeySection { path, chunks: chunks.into(), entries, data_bytes }
+    }
+
+    /// How many entries it has.
+    pub fn len(&self) -> u64 {
+        self.entries
+    }
+
+    /// Whether it has none; a table file's never is.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.content.bytes.len() + size_of::<Chunk>()).sum()
+    }
+
+    /// The entries in key order. That keys ascend strictly, that places follow one another and that there are as many
+    /// entries as [`len`](KeySection::len) is checked on the way; after an error there are no more.
+    pub fn entries(&self) -> KeyEntries<'_> {
+        KeyEntries {
+            section: self,
+            next_chunk: 0,
+            chunk: None,
+            ordinal: 0,
+            block_end: 0,
+            previous_key: None,
+            finished: false,
+        }
+    }
+}
+
+/// See [`KeySection::entries`].
+#[derive(Debug, Clone)]
+pub struct KeyEntries<'a> {
+    section: &'a KeySection,
+    next_chunk: usize,
+    chunk: Option<ChunkEntries<'a>>,
+    /// How many entries were given.
+    ordinal: u64,
+    /// Where the last chunk's blocks ended.
+    block_end: u64,
+    previous_key: Option<&'a [u8]>,
+    finished: bool,
+}
+
+impl<'a> KeyEntries<'a> {
+    /// Goes to the next chunk; `None` behind the last.
+    fn open_chunk(&mut self) -> Result<Option<ChunkEntries<'a>>> {
+        let section = self.section;
+        let Some(chunk) = section.chunks.get(self.next_chunk) else {
+            let whole = self.ordinal == section.entries && self.block_end == section.data_bytes;
+            let what = "key section: does not cover all entries and blocks";
+            return if whole { Ok(None) } else { Err(Error::corruption(&section.path, section.data_bytes, what)) };
+        };
+        self.next_chunk += 1;
+        let entries = ChunkEntries::new(chunk, &section.path)?;
+        if entries.first_ordinal != self.ordinal || u64::from(entries.place.offset) != self.block_end {
+            return Err(entries.corrupt("does not go on where the one before ended"));
+        }
+        Ok(Some(entries))
+    }
+
+    fn advance(&mut self) -> Result<Option<KeyEntry<'a>>> {
+        loop {
+            let Some(chunk) = &mut self.chunk else {
+                match self.open_chunk()? {
+                    Some(chunk) => self.chunk = Some(chunk),
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            let Some(entry) = chunk.advance()? else {
+                self.block_end = chunk.block_end();
+                self.chunk = None;
+                continue;
+            };
+            if self.previous_key.is_some_and(|previous| previous >= entry.key) {
+                return Err(chunk.corrupt("its keys do not ascend"));
+            }
+            self.previous_key = Some(entry.key);
+            self.ordinal += 1;
+            return Ok(Some(entry));
+        }
+    }
+}
+
+impl<'a> Iterator for KeyEntries<'a> {
+    type Item = Result<KeyEntry<'a>>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<KeyEntry<'a>>> {
+        if self.finished {
+            return None;
+        }
+        let next = self.advance().transpose();
+        self.finished = !matches!(next, Some(Ok(_)));
+        next
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = if self.finished { 0 } else { self.section.entries.saturating_sub(self.ordinal) };
+        (0, usize::try_from(left).ok().and_then(|left| left.checked_add(1)))
+    }
+}
+
+/// The entries of one chunk.
+#[derive(Debug, Clone)]
+pub(crate) struct ChunkEntries<'a> {
+    path: &'a Path,
+    offset: u64,
+    bytes: &'a [u8],
+    at: usize,
+    pub(crate) first_ordinal: u64,
+    entries_left: u32,
+    run_left: u64,
+    place: Place,
+    sequence: u64,
+}
+
+impl<'a> ChunkEntries<'a> {
+    pub(crate) fn new(chunk: &'a Chunk, path: &'a Path) -> Result<ChunkEntries<'a>> {
+        let bytes = chunk.content.as_slice();
+        let mut at = 0;
+        let header = (|| {
+            let first_ordinal = get_u64(bytes, &mut at)?;
+            let entries_left = get_u32(bytes, &mut at)?;
+            let block_offset = get_u32(bytes, &mut at)?;
+            let sequence = get_u64(bytes, &mut at)?;
+            Some((first_ordinal, entries_left, Place { offset: block_offset, length: 0 }, sequence))
+        })();
+        let Some((first_ordinal, entries_left, place, sequence)) = header else {
+            return Err(Error::corruption(path, chunk.offset, "key chunk: shorter than its header"));
+        };
+        let offset = chunk.offset;
+        Ok(ChunkEntries { path, offset, bytes, at, first_ordinal, entries_left, run_left: 0, place, sequence })
+    }
+
+    /// The offset of the first block, before the first entry was taken.
+    pub(crate) fn first_block_offset(&self) -> u32 {
+        self.place.offset
+    }
+
+    /// Where the block of the last entry taken ends.
+    pub(crate) fn block_end(&self) -> u64 {
+        self.place.end()
+    }
+
+    /// The next entry; `None` at the end, if all is as it should be there.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Result<Option<KeyEntry<'a>>> {
+        if self.run_left == 0 {
+            if self.entries_left == 0 {
+                return if self.at == self.bytes.len() { Ok(None) } else { Err(self.corrupt("has bytes left over")) };
+            }
+            self.begin_run().ok_or_else(|| self.corrupt("a run is cut off"))?;
+        }
+        self.take().map(Some).ok_or_else(|| self.corrupt("an entry is cut off"))
+    }
+
+    /// Decodes a run's head; `None` if it is not one.
+    fn begin_run(&mut self) -> Option<()> {
+        let length = u32::try_from(get_varint(self.bytes, &mut self.at)?).ok()?;
+        self.run_left = get_varint(self.bytes, &mut self.at)?;
+        self.place = Place { offset: u32::try_from(self.place.end()).ok()?, length };
+        (length as usize > TRAILER_BYTES && self.run_left > 0 && self.run_left <= self.entries_left.into())
+            .then_some(())
+    }
+
+    /// Decodes an entry; `None` if it is not one.
+    #[inline(always)]
+    fn take(&mut self) -> Option<KeyEntry<'a>> {
+        let head = get_length(self.bytes, &mut self.at)?;
+        let difference = get_varint(self.bytes, &mut self.at)?;
+        let key = get_range(self.bytes, &mut self.at, head >> 1)?;
+        self.sequence = unzigzag(self.sequence, difference);
+        self.run_left -= 1;
+        self.entries_left -= 1;
+        let kind = EntryKind::of_bit(head as u64);
+        Some(KeyEntry { key: &self.bytes[key], sequence: self.sequence, kind, place: self.place })
+    }
+
+    #[cold]
+    pub(crate) fn corrupt(&self, what: &str) -> Error {
+        Error::corruption(self.path, self.offset, format!("key chunk: {what}"))
+    }
+}
+
+/// Builds the chunks of a table file while its blocks are written.
+#[derive(Debug, Default)]
+pub(crate) struct KeySectionBuilder {
+    /// The contents of finished chunks.
+    chunks: Vec<Vec<u8>>,
+    /// The chunk being built, header included; empty before its first run.
+    chunk: Vec<u8>,
+    chunk_entries: u32,
+    /// The entries of the block being written.
+    run: Vec<u8>,
+    run_entries: u32,
+    /// The last sequence number before the run, and the last one.
+    sequence_before_run: u64,
+    sequence: u64,
+    /// Entries in finished runs.
+    entries: u64,
+    /// Total length of finished chunks.
+    chunk_bytes: u64,
+}
+
+impl KeySectionBuilder {
+    /// How long the run would become with this key; an upper bound.
+    pub(crate) fn run_bytes_with(&self, key: &[u8]) -> usize {
+        self.run.len() + entry_bytes_at_most(key.len())
+    }
+
+    /// How long the section would be if it ended now with the run there is, trailers included; an upper bound.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        const HEADS: usize = 2 * (CHUNK_HEADER_BYTES + RUN_HEAD_BYTES_AT_MOST + TRAILER_BYTES);
+        self.chunk_bytes + (self.chunk.len() + self.run.len() + HEADS) as u64
+    }
+
+    /// How many chunks there would be if the section ended now; an upper bound.
+    pub(crate) fn chunks(&self) -> usize {
+        self.chunks.len() + 2
+    }
+
+    /// Adds an entry of the block being written.
+    pub(crate) fn add(&mut self, key: &[u8], sequence: u64, kind: EntryKind) {
+        put_varint(&mut self.run, (key.len() as u64) << 1 | kind.bit());
+        put_varint(&mut self.run, zigzag(self.sequence, sequence));
+        self.run.extend_from_slice(key);
+        self.sequence = sequence;
+        self.run_entries += 1;
+    }
+
+    /// Ends the run: its block was written at `place`.
+    pub(crate) fn end_run(&mut self, place: Place) {
+        let head_bytes = varint_bytes(place.length.into()) + varint_bytes(self.run_entries.into());
+        if !self.chunk.is_empty() && self.chunk.len() + head_bytes + self.run.len() > CHUNK_BYTES {
+            self.end_chunk();
+        }
+        if self.chunk.is_empty() {
+            self.chunk.extend_from_slice(&self.entries.to_le_bytes());
+            self.chunk.extend_from_slice(&0u32.to_le_bytes());
+            self.chunk.extend_from_slice(&place.offset.to_le_bytes());
+            self.chunk.extend_from_slice(&self.sequence_before_run.to_le_bytes());
+        }
+        put_varint(&mut self.chunk, place.length.into());
+        put_varint(&mut self.chunk, self.run_entries.into());
+        self.chunk.append(&mut self.run);
+        self.chunk_entries += self.run_entries;
+        self.entries += u64::from(self.run_entries);
+        self.run_entries = 0;
+        self.sequence_before_run = self.sequence;
+    }
+
+    /// The contents of all chunks.
+    pub(crate) fn finish(mut self) -> Vec<Vec<u8>> {
+        self.end_chunk();
+        self.chunks
+    }
+
+    fn end_chunk(&mut self) {
+        let mut chunk = std::mem::replace(&mut self.chunk, Vec::with_capacity(CHUNK_BYTES));
+        chunk[8..12].copy_from_slice(&self.chunk_entries.to_le_bytes());
+        self.chunk_entries = 0;
+        self.chunk_bytes += (chunk.len() + TRAILER_BYTES) as u64;
+        self.chunks.push(chunk);
+    }
+}
+
+/// How long all chunks of a table with these properties are together before compression, at most: what a reader may
+/// believe, and so what it takes in memory.
+pub(crate) fn content_bytes_at_most(properties: &Properties, chunks: usize) -> u64 {
+    let entries =
+        properties.entries.saturating_mul(ENTRY_HEAD_BYTES_AT_MOST as u64).saturating_add(properties.key_bytes);
+    let runs = properties.blocks.saturating_mul(RUN_HEAD_BYTES_AT_MOST as u64);
+    entries.saturating_add(runs).saturating_add((chunks * CHUNK_HEADER_BYTES) as u64)
+}
+
+/// The most that an entry with a key of this length takes in a run.
+pub(crate) fn entry_bytes_at_most(key_bytes: usize) -> usize {
+    key_bytes + ENTRY_HEAD_BYTES_AT_MOST
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! Table files: the sorted, checked, write-once files on the slow tier that hold what no MemTable holds any more
+//! (SSTables in the paper, section 2.1; SLM-DB keeps one level of them, section 3).
+//!
+//! A table file serves two readers, and its form follows from them:
+//!
+//! - **A `get` that comes from the index** brings a [`Place`] and wants one entry. So data lies in blocks of about 4 KiB,
+//!   a value that does not fit has a block of its own, and a block is all that is read: one operation of the device.
+//!   There is no index in the file and no filter; the tree in the fast tier has replaced both (section 3.1).
+//! - **A rebuild of that index** wants every key and no value. So at the end lies a *key section*: each entry's key,
+//!   sequence number, kind and place, in order. [`TableBuilder::finish`] hands the same section back from memory, since
+//!   whoever has written a table next puts its keys into the index.
+//!
+//! ```text
+//! +---------+---------+-- --+-----------+-- --+------------+--------+
+//! | block 0 | block 1 |  …  | key chunk |  …  | properties | footer |
+//! +---------+---------+-- --+-----------+-- --+------------+--------+
+//! 0                         key section                             file length < 4 GiB
+//! ```
+//!
+//! Every part but the footer ends in the same trailer (module `part`), whose checksum covers not only the bytes but also
+//! the store, the file and the offset they belong to: bytes that are whole but in the wrong place are found out. Parts
+//! follow one another without gaps and the footer knows the file's length, so there is no byte in a table file that can
+//! change unnoticed. `docs/table.md` has the byte tables.
+//!
+//! What is read is taken as hostile throughout. Whatever the bytes, the answer is right or an
+//! [`Error`](slmdb_env::Error) that names file and offset; no read allocates more than the part's length in the file or
+//! than [`COMPRESSED_PART_MAXIMUM_BYTES`], and nothing is decoded before its checksum was right.
+//!
+//! ```
+//! # use std::path::Path;
+//! # use slmdb_env::memory::MemoryEnv;
+//! use slmdb_table::{EntryKind, TableBuilder, TableOptions, TableReader};
+//!
+//! # let (env, path, store_uuid) = (MemoryEnv::new(), Path::new("/7.table"), [0; 16]);
+//! let mut builder = TableBuilder::new(&env, path, 7, store_uuid, TableOptions::default())?;
+//! builder.add(b"key", 1, EntryKind::Put, b"value")?;
+//! let finished = builder.finish()?;
+//!
+//! let table = TableReader::open(&env, path, 7, store_uuid)?;
+//! for entry in finished.keys.entries() {
+//!     let entry = entry?;
+//!     let block = table.read_block(entry.place)?;
+//!     assert_eq!(block.get(entry.key)?.map(|found| found.value.to_vec()), Some(b"value".to_vec()));
+//! }
+//! # Ok::<(), slmdb_env::Error>(())
+//! ```
+//!
+//! To read this crate: `part`, [`Block`] and `block_builder`, `key_section`, `properties` and `footer`, then
+//! [`TableBuilder`] and [`TableReader`].
+#![forbid(unsafe_code)]
+
+mod block;
+mod block_builder;
+mod builder;
+mod codec;
+mod cursor;
+mod entry;
+mod footer;
+mod key_section;
+mod options;
+mod part;
+mod properties;
+mod reader;
+mod sequential;
+mod slice;
+#[cfg(test)]
+#[allow(dead_code)]
+mod testing;
+mod verify;
+mod writer;
+
+pub use block::Block;
+pub use builder::{FinishedTable, TableBuilder};
+pub use cursor::{BlockCursor, BlockEntries};
+pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
+pub use footer::FORMAT_VERSION;
+pub use key_section::{KeyEntries, KeySection};
+pub use options::{
+    Compression, LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, SMALLEST_BLOCK_BYTES,
+    TableOptions,
+};
+pub use part::COMPRESSED_PART_MAXIMUM_BYTES;
+pub use properties::Properties;
+pub use reader::TableReader;
+pub use sequential::SequentialReader;
+pub use slice::Slice;

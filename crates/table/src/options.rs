@@ -1,0 +1,65 @@
+//! What can be chosen about a table file, and the limits of its format.
+
+use slmdb_env::{Error, Result};
+
+/// The longest key, in bytes.
+pub const MAXIMUM_KEY_BYTES: usize = 65_535;
+/// The longest value, in bytes: 256 MiB.
+pub const MAXIMUM_VALUE_BYTES: usize = 256 << 20;
+/// The longest table file, in bytes: all places in it have to fit [`Place`](crate::Place)'s 32 bits.
+pub const MAXIMUM_FILE_BYTES: u64 = u32::MAX as u64;
+/// The smallest [`TableOptions::block_bytes`].
+pub const SMALLEST_BLOCK_BYTES: usize = 64;
+/// The largest [`TableOptions::block_bytes`]: 1 MiB.
+pub const LARGEST_BLOCK_BYTES: usize = 1 << 20;
+
+/// How the parts of a table file are stored. Each part for itself: one that compression would not make at least an
+/// eighth smaller is stored as it is, and so is one longer than
+/// [`COMPRESSED_PART_MAXIMUM_BYTES`](crate::COMPRESSED_PART_MAXIMUM_BYTES).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// LZ4's block format: less to write, read and keep on the disk for a little of the processor.
+    #[default]
+    Lz4,
+}
+
+/// How a [`TableBuilder`](crate::TableBuilder) builds. Readers need none of this: a file says how to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableOptions {
+    /// The most bytes that a block of more than one entry takes before compression, trailer included. A `get` reads and
+    /// keeps whole blocks, so smaller ones suit small values read at random, larger ones scans and compression.
+    /// From [`SMALLEST_BLOCK_BYTES`] to [`LARGEST_BLOCK_BYTES`]; default 4096.
+    pub block_bytes: usize,
+    /// Every this many entries of a block a key is stored whole; the keys up to the next such leave out what they have in
+    /// common with it at their heads. Larger suits keys with long common heads, 1 keys with none. From 1 to 65,535;
+    /// default 16.
+    pub restart_interval: usize,
+    /// How parts are stored; default LZ4.
+    pub compression: Compression,
+}
+
+impl Default for TableOptions {
+    fn default() -> TableOptions {
+        TableOptions { block_bytes: 4096, restart_interval: 16, compression: Compression::default() }
+    }
+}
+
+impl TableOptions {
+    /// [`Error::Invalid`] for options outside their limits, else the restart interval.
+    pub(crate) fn check(&self) -> Result<u16> {
+        if !(SMALLEST_BLOCK_BYTES..=LARGEST_BLOCK_BYTES).contains(&self.block_bytes) {
+            let what =
+                format!("blocks of {} bytes: not {SMALLEST_BLOCK_BYTES} to {LARGEST_BLOCK_BYTES}", self.block_bytes);
+            return Err(Error::invalid(what));
+        }
+        match u16::try_from(self.restart_interval) {
+            Ok(interval) if interval > 0 => Ok(interval),
+            _ => {
+                Err(Error::invalid(format!("a restart interval of {} entries: not 1 to 65535", self.restart_interval)))
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Parts: what a table file is made of. Data blocks, key chunks and properties are stored the same way: their bytes,
+//! perhaps compressed, and a trailer of 9 bytes.
+//!
+//! ```text
+//! offset from the end   bytes
+//!                  -9   1      compression: 0 none, 1 LZ4 (block format), 2 kept for zstd
+//!                  -8   4      length before compression, little endian
+//!                  -4   4      CRC-32C
+//! ```
+//!
+//! The checksum covers, in this order: the store's UUID (16 bytes), the file number (u32), the part's kind (u8) and
+//! offset (u32), which are not stored with the part; then its stored bytes, compression and length. So a block that a
+//! disk, a file system or a backup puts in another's place fails, though its bytes are whole.
+//!
+//! A checksum is no seal against intent: whoever knows the UUID can make a part that has the right one. So what follows
+//! the check is careful, too. In particular only parts up to [`COMPRESSED_PART_MAXIMUM_BYTES`] are compressed, which
+//! bounds what a small file can make a reader allocate. (It also keeps the length counters of an LZ4 decoder, which are
+//! 32 bits wide and grow by 255 a byte, from running over.)
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Error, File, Result};
+
+use crate::key_section::CHUNK_BYTES_AT_MOST;
+use crate::options::Compression;
+
+/// The longest part that is compressed, in bytes before compression: 16 MiB.
+pub const COMPRESSED_PART_MAXIMUM_BYTES: usize = 16 << 20;
+
+/// What a part's trailer takes.
+pub(crate) const TRAILER_BYTES: usize = 9;
+
+const STORED_RAW: u8 = 0;
+const STORED_LZ4: u8 = 1;
+const STORED_ZSTD: u8 = 2;
+
+const _: () = assert!(TRAILER_BYTES == size_of::<u8>() + size_of::<u32>() + size_of::<u32>());
+const _: () = assert!(CHUNK_BYTES_AT_MOST <= COMPRESSED_PART_MAXIMUM_BYTES);
+const _: () = assert!(COMPRESSED_PART_MAXIMUM_BYTES as u64 * 255 < u32::MAX as u64);
+
+/// What a part is, as its checksum knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PartKind {
+    Block = 1,
+    Keys = 2,
+    Properties = 3,
+}
+
+impl PartKind {
+    /// The longest content that a compressed part of this kind is unpacked to, in bytes.
+    fn unpacked_bytes_at_most(self) -> usize {
+        match self {
+            PartKind::Keys => CHUNK_BYTES_AT_MOST,
+            PartKind::Block | PartKind::Properties => COMPRESSED_PART_MAXIMUM_BYTES,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            PartKind::Block => "block",
+            PartKind::Keys => "key chunk",
+            PartKind::Properties => "properties",
+        }
+    }
+}
+
+/// Which file of which store: the head of every part's checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Identity {
+    seed: u32,
+}
+
+impl Identity {
+    pub(crate) fn new(store_uuid: [u8; 16], number: u32) -> Identity {
+        Identity { seed: crc32c::crc32c_append(crc32c::crc32c(&store_uuid), &number.to_le_bytes()) }
+    }
+
+    /// The checksum of `covered`: a part without its last four bytes.
+    fn checksum(self, kind: PartKind, offset: u32, covered: &[u8]) -> u32 {
+        let mut head = [kind as u8, 0, 0, 0, 0];
+        head[1..].copy_from_slice(&offset.to_le_bytes());
+        crc32c::crc32c_append(crc32c::crc32c_append(self.seed, &head), covered)
+    }
+}
+
+/// Turns `buffer[start..]` into a stored part: compresses it if that pays, and appends the trailer. `scratch` is kept
+/// between calls.
+pub(crate) fn seal(
+    buffer: &mut Vec<u8>,
+    start: usize,
+    identity: Identity,
+    kind: PartKind,
+    offset: u32,
+    compression: Compression,
+    scratch: &mut Vec<u8>,
+) {
+    let content_bytes = buffer.len() - start;
+    let mut stored_as = STORED_RAW;
+    if compression == Compression::Lz4 && content_bytes <= COMPRESSED_PART_MAXIMUM_BYTES {
+        let room = lz4_flex::block::get_maximum_output_size(content_bytes);
+        if scratch.len() < room {
+            scratch.resize(room, 0);
+        }
+        // Can't fail: there is room. If it did, the part would be stored as it is.
+        let compressed_bytes = lz4_flex::block::compress_into(&buffer[start..], scratch).unwrap_or(usize::MAX);
+        if compressed_bytes <= content_bytes - content_bytes.div_ceil(8) {
+            buffer.truncate(start);
+            buffer.extend_from_slice(&scratch[..compressed_bytes]);
+            stored_as = STORED_LZ4;
+        }
+    }
+    buffer.push(stored_as);
+    buffer.extend_from_slice(&(content_bytes as u32).to_le_bytes());
+    let checksum = identity.checksum(kind, offset, &buffer[start..]);
+    buffer.extend_from_slice(&checksum.to_le_bytes());
+}
+
+/// A part's content as it was before [`seal`]: the first `length` of `bytes`.
+#[derive(Debug, Clone)]
+pub(crate) struct Content {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) length: usize,
+}
+
+impl Content {
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.length]
+    }
+}
+
+/// Bytes of a stored part: in a buffer of their own that can be kept, or in one that serves others, too.
+pub(crate) enum Stored<'a> {
+    Own(Arc<[u8]>),
+    Lent(&'a [u8]),
+}
+
+/// Checks a part and undoes its compression. `path` and `offset` say where it was read.
+pub(crate) fn open(
+    stored: Stored<'_>,
+    identity: Identity,
+    kind: PartKind,
+    path: &Path,
+    offset: u32,
+) -> Result<Content> {
+    let bytes: &[u8] = match &stored {
+        Stored::Own(bytes) => bytes,
+        Stored::Lent(bytes) => bytes,
+    };
+    let corrupt = |what: &str| Error::corruption(path, offset.into(), format!("{}: {what}", kind.name()));
+    let too_short = || corrupt("too short for its trailer");
+    let (covered, checksum) = bytes.split_last_chunk::<4>().ok_or_else(too_short)?;
+    let (body, content_bytes) = covered.split_last_chunk::<4>().ok_or_else(too_short)?;
+    let (&stored_as, body) = body.split_last().ok_or_else(too_short)?;
+    if identity.checksum(kind, offset, covered) != u32::from_le_bytes(*checksum) {
+        return Err(corrupt("its checksum does not match"));
+    }
+    let content_bytes = u32::from_le_bytes(*content_bytes) as usize;
+    match stored_as {
+        STORED_RAW => {
+            if content_bytes != body.len() {
+                return Err(corrupt("not as long as its trailer says"));
+            }
+            let bytes = match stored {
+                Stored::Own(bytes) => bytes,
+                Stored::Lent(bytes) => Arc::from(bytes),
+            };
+            Ok(Content { bytes, length: content_bytes })
+        }
+        STORED_LZ4 => {
+            if content_bytes > kind.unpacked_bytes_at_most() || body.len() >= content_bytes {
+                return Err(corrupt("no such compressed part is ever written"));
+            }
+            let mut content = zeroed(content_bytes);
+            let into = Arc::get_mut(&mut content).unwrap_or_default();
+            match lz4_flex::block::decompress_into(body, into) {
+                Ok(length) if length == content_bytes => Ok(Content { bytes: content, length }),
+                _ => Err(corrupt("its compressed bytes are wrong")),
+            }
+        }
+        other => {
+            let name = if other == STORED_ZSTD { " (zstd)" } else { "" };
+            let what = format!("{} at {offset}: compression type {other}{name} is not built in", kind.name());
+            Err(Error::Unsupported { what, file: Some(path.to_path_buf()) })
+        }
+    }
+}
+
+/// Reads and opens a part: one operation on the file, of exactly the part's length, into the buffer that is kept. The
+/// caller has bounded the length.
+pub(crate) fn read(
+    file: &dyn File,
+    identity: Identity,
+    kind: PartKind,
+    path: &Path,
+    offset: u32,
+    length: usize,
+) -> Result<Content> {
+    let mut bytes = zeroed(length);
+    // Nobody else has these bytes yet, so `get_mut` gives them; likewise in `open`.
+    file.read_exact_at(Arc::get_mut(&mut bytes).unwrap_or_default(), offset.into())?;
+    open(Stored::Own(bytes), identity, kind, path, offset)
+}
+
+/// Shared bytes, zero and not yet shared, so that they can be read into. One allocation, no copy.
+fn zeroed(length: usize) -> Arc<[u8]> {
+    std::iter::repeat_n(0, length).collect()
+}
+
+#[cfg(test)]
+mod tests;

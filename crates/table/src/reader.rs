@@ -1,0 +1,193 @@
+//! [`TableReader`]: an open table file.
+//!
+//! Opening reads footer and properties, nothing else; memory is what the properties take, whatever the file's length.
+//! After that a block costs one read of exactly its bytes, and a block that was not compressed stays in the very buffer
+//! it was read into.
+//!
+//! Where blocks are is known to the index and to the key section, not to the reader. So a [`Place`] is taken with the same
+//! doubt as bytes: it has to lie among the blocks, and the checksum fails unless a block of this file starts there.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Env, Error, File, OpenMode, Result};
+
+use crate::block::Block;
+use crate::entry::Place;
+use crate::footer::{FOOTER_BYTES, Footer};
+use crate::key_section::{Chunk, KeySection, content_bytes_at_most};
+use crate::options::{LARGEST_BLOCK_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
+use crate::part::{self, Identity, PartKind, Stored, TRAILER_BYTES};
+use crate::properties::Properties;
+use crate::sequential::SequentialReader;
+use crate::verify;
+
+/// More than any block takes as stored.
+const BLOCK_BYTES_AT_MOST: usize = MAXIMUM_VALUE_BYTES + MAXIMUM_KEY_BYTES + 64;
+const _: () = assert!(LARGEST_BLOCK_BYTES < BLOCK_BYTES_AT_MOST);
+
+/// A table file, open for reading by any number of threads.
+#[derive(Debug)]
+pub struct TableReader {
+    pub(crate) source: Source,
+    pub(crate) footer: Footer,
+    pub(crate) properties: Properties,
+    pub(crate) chunk_lengths: Vec<u32>,
+}
+
+impl TableReader {
+    /// Opens table file `number` of the store, and tells the system that it will be read at random.
+    ///
+    /// [`Error::Corruption`] if it is not that file, or not as it was written as far as footer, properties and length
+    /// can tell; [`Error::Unsupported`] if it is of another format version.
+    pub fn open(env: &dyn Env, path: &Path, number: u32, store_uuid: [u8; 16]) -> Result<TableReader> {
+        let file = env.open_file(path, OpenMode::Read)?;
+        file.advise_random();
+        TableReader::load(file, Arc::from(path), number, store_uuid)
+    }
+
+    /// Reads and checks what an open file's reader knows of it.
+    pub(crate) fn load(file: Arc<dyn File>, path: Arc<Path>, number: u32, store_uuid: [u8; 16]) -> Result<TableReader> {
+        let file_bytes = file.length_bytes()?;
+        let Some(footer_offset) = file_bytes.checked_sub(FOOTER_BYTES as u64) else {
+            return Err(Error::corruption(path, 0, format!("{file_bytes} bytes are too short for a table file")));
+        };
+        let mut footer = [0; FOOTER_BYTES];
+        file.read_exact_at(&mut footer, footer_offset)?;
+        let footer = Footer::decode(&footer, &path, file_bytes, number, store_uuid)?;
+        let source =
+            Source { file, path, identity: Identity::new(store_uuid, number), data_bytes: footer.key_section_offset };
+        let content = source.part(PartKind::Properties, footer.properties_offset, footer.properties_bytes)?;
+        let offset = footer.properties_offset;
+        let (properties, chunk_lengths) = Properties::decode(content.as_slice(), number, &source.path, offset)?;
+        let chunk_bytes: u64 = chunk_lengths.iter().copied().map(u64::from).sum();
+        if properties.data_bytes != footer.key_section_offset || chunk_bytes != footer.key_section_bytes {
+            let what = "properties: the parts are not where the footer says";
+            return Err(Error::corruption(&source.path, offset, what));
+        }
+        Ok(TableReader { source, footer, properties, chunk_lengths })
+    }
+
+    /// What the file says about itself.
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        &self.source.path
+    }
+
+    /// Length of the file in bytes.
+    pub fn length_bytes(&self) -> u64 {
+        self.footer.file_bytes
+    }
+
+    /// What this reader takes in memory, in bytes; blocks and key sections that it has read are their holders'.
+    pub fn memory_bytes(&self) -> usize {
+        let keys_bytes = self.properties.smallest_key.capacity() + self.properties.largest_key.capacity();
+        size_of::<TableReader>() + keys_bytes + self.chunk_lengths.capacity() * size_of::<u32>()
+    }
+
+    /// Reads a block: one read of `place.length` bytes.
+    ///
+    /// [`Error::Corruption`] if there is no such block, or not as it was written; [`Error::Unsupported`] if it is
+    /// compressed in a way that is not built in.
+    pub fn read_block(&self, place: Place) -> Result<Block> {
+        self.source.read_block(place)
+    }
+
+    /// A reader for many blocks in ascending order, which reads `window_bytes` at a time.
+    pub fn sequential(&self, window_bytes: usize) -> SequentialReader {
+        SequentialReader::new(self.source.clone(), window_bytes)
+    }
+
+    /// Reads the key section into memory: one read for each of its chunks. It takes what the keys take and a little for
+    /// each entry; [`Properties`] tell beforehand how many there are and how long they are together, and are taken at
+    /// their word.
+    pub fn key_section(&self) -> Result<KeySection> {
+        let mut bytes_left = content_bytes_at_most(&self.properties, self.chunk_lengths.len());
+        let mut chunks = Vec::with_capacity(self.chunk_lengths.len());
+        for (offset, length) in self.chunk_places() {
+            let chunk = self.read_chunk(offset, length)?;
+            let Some(left) = bytes_left.checked_sub(chunk.content.length as u64) else {
+                return Err(Error::corruption(self.path(), offset, "key chunk: more keys than the properties tell of"));
+            };
+            bytes_left = left;
+            chunks.push(chunk);
+        }
+        let path = self.source.path.clone();
+        Ok(KeySection::new(path, chunks, self.properties.entries, self.properties.data_bytes))
+    }
+
+    /// Reads the whole file and checks all of it: each block and its entries' order, that the key section says the same
+    /// as the blocks, that the properties are right, and that nothing but that is in the file. Returns everything found
+    /// wrong; a damaged key chunk leaves the blocks unchecked that it alone names.
+    ///
+    /// `progress` is called now and then with the number of bytes of this file that are done; at the end with its length.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Vec<Error> {
+        verify::verify(self, progress)
+    }
+
+    /// Offset and length of each key chunk.
+    pub(crate) fn chunk_places(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut next = self.footer.key_section_offset;
+        self.chunk_lengths.iter().map(move |&length| {
+            let offset = next;
+            next += u64::from(length);
+            (offset, u64::from(length))
+        })
+    }
+
+    pub(crate) fn read_chunk(&self, offset: u64, length: u64) -> Result<Chunk> {
+        Ok(Chunk { content: self.source.part(PartKind::Keys, offset, length)?, offset })
+    }
+}
+
+/// What it takes to read parts of one file.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub(crate) file: Arc<dyn File>,
+    pub(crate) path: Arc<Path>,
+    identity: Identity,
+    /// Where the blocks end.
+    data_bytes: u64,
+}
+
+impl Source {
+    /// Reads a part that the footer vouches for: it lies within the file.
+    fn part(&self, kind: PartKind, offset: u64, length: u64) -> Result<part::Content> {
+        let (Ok(start), Ok(length)) = (u32::try_from(offset), usize::try_from(length)) else {
+            return Err(Error::corruption(&self.path, offset, "a part beyond 4 GiB"));
+        };
+        part::read(&*self.file, self.identity, kind, &self.path, start, length)
+    }
+
+    fn read_block(&self, place: Place) -> Result<Block> {
+        self.check(place)?;
+        let length = place.length as usize;
+        let content = part::read(&*self.file, self.identity, PartKind::Block, &self.path, place.offset, length)?;
+        Block::new(content, self.path.clone(), place.offset)
+    }
+
+    /// Takes a block from bytes that were read with others.
+    pub(crate) fn block_of(&self, bytes: &[u8], place: Place) -> Result<Block> {
+        let content = part::open(Stored::Lent(bytes), self.identity, PartKind::Block, &self.path, place.offset)?;
+        Block::new(content, self.path.clone(), place.offset)
+    }
+
+    /// Refuses a place where no block can be.
+    pub(crate) fn check(&self, place: Place) -> Result<()> {
+        let fits = place.end() <= self.data_bytes;
+        if fits && (TRAILER_BYTES + 1..=BLOCK_BYTES_AT_MOST).contains(&(place.length as usize)) {
+            return Ok(());
+        }
+        let what = format!("no block of {} bytes can be here; blocks end at {}", place.length, self.data_bytes);
+        Err(Error::corruption(&self.path, place.offset.into(), what))
+    }
+
+    /// Where the blocks end.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        self.data_bytes
+    }
+}

@@ -1,0 +1,70 @@
+//! [`SequentialReader`]: blocks in ascending order, for compaction and verification.
+//!
+//! A table file is opened for reads at random, so the system reads nothing ahead, and block after block would cost a
+//! device's full delay each. This reader takes a large piece at a time instead and cuts the blocks from that. A caller
+//! may leave out blocks; a long gap starts a new piece.
+
+use slmdb_env::Result;
+
+use crate::block::Block;
+use crate::entry::Place;
+use crate::reader::Source;
+
+/// Reads blocks of one table file; quick if each is behind the one before. Lives on its own: it may outlast the
+/// [`TableReader`](crate::TableReader) it comes from.
+#[derive(Debug)]
+pub struct SequentialReader {
+    source: Source,
+    window_bytes: usize,
+    window: Vec<u8>,
+    /// Where in the file the window starts.
+    window_offset: u64,
+}
+
+impl SequentialReader {
+    pub(crate) fn new(source: Source, window_bytes: usize) -> SequentialReader {
+        SequentialReader { source, window_bytes, window: Vec::new(), window_offset: 0 }
+    }
+
+    /// The block at `place`; errors as [`TableReader::read_block`](crate::TableReader::read_block) has them.
+    pub fn read_block(&mut self, place: Place) -> Result<Block> {
+        self.source.check(place)?;
+        if let Some(bytes) = self.within_window(place) {
+            return self.source.block_of(&self.window[bytes], place);
+        }
+        self.fill(place)?;
+        let bytes = self.within_window(place).unwrap_or_default();
+        self.source.block_of(&self.window[bytes], place)
+    }
+
+    /// What this reader takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.window.capacity()
+    }
+
+    /// Where the block lies in the window, if it does.
+    fn within_window(&self, place: Place) -> Option<std::ops::Range<usize>> {
+        let start = u64::from(place.offset).checked_sub(self.window_offset)?;
+        let start = usize::try_from(start).ok()?;
+        let end = start.checked_add(place.length as usize)?;
+        (end <= self.window.len()).then_some(start..end)
+    }
+
+    /// Reads the block and, up to the window's length, what follows it.
+    fn fill(&mut self, place: Place) -> Result<()> {
+        let offset = u64::from(place.offset);
+        let behind = usize::try_from(self.source.data_bytes() - offset).unwrap_or(usize::MAX);
+        let length = self.window_bytes.min(behind).max(place.length as usize);
+        // What is in the window is read over, so it need not be zeroed; a window that one large block needed is not kept.
+        if self.window.capacity() < length || self.window.capacity() > length.max(self.window_bytes) {
+            self.window = vec![0; length];
+        }
+        self.window.resize(length, 0);
+        self.window_offset = offset;
+        let read = self.source.file.read_exact_at(&mut self.window, offset);
+        if read.is_err() {
+            self.window.clear();
+        }
+        read
+    }
+}
