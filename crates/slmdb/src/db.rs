@@ -144,7 +144,7 @@ impl Db {
     }
 
     fn range_of(&self, bounds: crate::range::Bounds) -> Result<Range> {
-        Ok(Range::new(self.inner.engine.clone(), bounds)?)
+        Range::new(self.inner.engine.clone(), bounds)
     }
 
     fn write_single(&self, fill: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {

@@ -1,6 +1,7 @@
 //! File operations that fail, one after the other: the k-th of a workload, for every k until none is left to fail, in
 //! every way the environment in memory knows, once and for good. Then the machine loses power, or the process is killed.
 //! Whatever a synced write was acknowledged for is there, of a refused one all or nothing, and the store opens.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -74,7 +75,11 @@ fn check(env: &MemoryEnv, expected: &Expected, context: &str) {
         let possible = std::iter::once(expected.certain.get(key).cloned())
             .chain(expected.refused.iter().filter(|(other, _)| other == key).map(|(_, value)| value.clone()));
         let now = found.get(key).cloned();
-        assert!(possible.into_iter().any(|value| value == now), "{context}: key {} has a strange value", key.escape_ascii());
+        assert!(
+            possible.into_iter().any(|value| value == now),
+            "{context}: key {} has a strange value",
+            key.escape_ascii()
+        );
     }
     let mut certain = expected.certain.clone();
     for (key, _) in &expected.refused {

@@ -1,5 +1,6 @@
 //! Bytes of every file of a closed store flipped, cut, zeroed and grown: an error that names file and offset, or right
 //! answers; never a panic, a hang, a wrong value or a short answer.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -96,7 +97,11 @@ fn files(home: &Home) -> Vec<PathBuf> {
 
 /// The file of the copy that corresponds to one of the original's.
 fn counterpart(original: &Home, copy: &Home, file: &Path) -> PathBuf {
-    if Some(file) == original.pool().as_deref() { copy.pool().unwrap() } else { copy.store().join(file.file_name().unwrap()) }
+    if Some(file) == original.pool().as_deref() {
+        copy.pool().unwrap()
+    } else {
+        copy.store().join(file.file_name().unwrap())
+    }
 }
 
 /// Where to strike a file: everywhere in a small one; at its structures' likely places and at random in a large one.

@@ -1,4 +1,5 @@
 //! The promises of the interface, one by one.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
@@ -113,7 +114,8 @@ fn a_read_only_open_changes_no_byte_and_takes_no_write() {
         }
         db.close().unwrap();
         let bytes = |home: &Home| {
-            let mut files: Vec<_> = std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path()).collect();
+            let mut files: Vec<_> =
+                std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path()).collect();
             files.extend(home.pool());
             files.sort();
             files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect::<Vec<_>>()
@@ -190,7 +192,11 @@ fn clones_work_from_many_threads_and_the_last_one_closes() {
                     for number in 0..1500 {
                         let key = format!("{thread}/{number:05}");
                         db.put(&key, &key).unwrap();
-                        assert_eq!(db.get(&key).unwrap().as_deref(), Some(key.as_bytes()), "own writes are seen at once");
+                        assert_eq!(
+                            db.get(&key).unwrap().as_deref(),
+                            Some(key.as_bytes()),
+                            "own writes are seen at once"
+                        );
                     }
                 });
             }
@@ -228,7 +234,10 @@ fn a_cursor_outlives_the_handle_it_came_from() {
         db.close().unwrap();
         assert_eq!(range.next().unwrap().unwrap().1, b"1".as_slice());
         assert_eq!(range.next().unwrap().unwrap().1, b"2".as_slice());
-        assert!(matches!(home.options().open(home.store()), Err(Error::Locked { .. })), "the LOCK is held by the iterator");
+        assert!(
+            matches!(home.options().open(home.store()), Err(Error::Locked { .. })),
+            "the LOCK is held by the iterator"
+        );
         drop(range);
         home.open();
     }

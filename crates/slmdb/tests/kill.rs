@@ -4,6 +4,7 @@
 //! The writer is this test program itself, started again as a child. Each of its threads owns the keys of one prefix and
 //! applies operations that follow from the thread's number and a counter alone; before each operation it has noted, in a
 //! file, how many it has had acknowledged. So the parent can tell what must be there, whatever moment the kill hit.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Random operations with random options against a `BTreeMap`, on every medium, with reopening in between.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Cursors and iterators see one moment, whatever is written, deleted and flushed meanwhile.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

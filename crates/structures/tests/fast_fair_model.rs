@@ -175,7 +175,11 @@ fn every_order_of_insertion_gives_the_same_map() {
             "ascending" => {}
             "descending" => turns.reverse(),
             "random" => random.shuffle(&mut turns),
-            _ => turns = (0..keys.len()).map(|turn| if turn % 2 == 0 { turn / 2 } else { keys.len() - 1 - turn / 2 }).collect(),
+            _ => {
+                turns = (0..keys.len())
+                    .map(|turn| if turn % 2 == 0 { turn / 2 } else { keys.len() - 1 - turn / 2 })
+                    .collect()
+            }
         }
         for &turn in &turns {
             workload.put(turn, workload.records[0][turn]);
@@ -198,7 +202,7 @@ fn ascending_keys_leave_full_leaves_behind() {
     let records = store.records(1, &keys);
     let slots = (512.0 - 64.0) / 16.0;
     for (key, &record) in keys.iter().zip(&records) {
-        store.tree.insert_or_replace(key, record).unwrap();
+        store.put(key, record);
     }
     let leaves = store.tree.node_bytes_used().unwrap() as f64 / 512.0;
     assert!(leaves < 1.1 * keys.len() as f64 / slots, "{leaves} nodes");
@@ -275,15 +279,21 @@ fn a_batch_stops_at_the_key_that_is_refused() {
         for (index, key) in keys.iter().enumerate() {
             assert_eq!(store.get(key), (index < stop).then_some(records[index]));
             if index < stop {
-                store.tree.remove(key).unwrap();
+                store.remove(key);
             }
         }
         assert!(store.tree.verify().is_empty());
     }
     let unsorted = [b"b".as_slice(), b"a"];
-    assert_eq!(store.tree.update_sorted(unsorted.into_iter(), |_, _| Ok(Decision::Keep)).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(
+        store.tree.update_sorted(unsorted.into_iter(), |_, _| Ok(Decision::Keep)).unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
     let twice = [b"a".as_slice(), b"a"];
-    assert_eq!(store.tree.update_sorted(twice.into_iter(), |_, _| Ok(Decision::Keep)).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(
+        store.tree.update_sorted(twice.into_iter(), |_, _| Ok(Decision::Keep)).unwrap_err().kind(),
+        ErrorKind::Invalid
+    );
 }
 
 #[test]
@@ -339,14 +349,17 @@ fn a_full_pool_refuses_what_needs_room_and_nothing_else() {
     assert!(done > 0 && refused > 0, "{done} done, {refused} refused");
     store.assert_same(&model);
     let sorted: Vec<(Vec<u8>, u64)> = model.iter().map(|(key, &record)| (key.clone(), record)).collect();
-    store.tree.update_sorted(sorted.iter().map(|(key, _)| &key[..]), |index, _| Ok(Decision::Put(sorted[index].1))).unwrap();
+    store
+        .tree
+        .update_sorted(sorted.iter().map(|(key, _)| &key[..]), |index, _| Ok(Decision::Put(sorted[index].1)))
+        .unwrap();
     store.assert_same(&model);
     let odd = |index: usize| if index % 2 == 0 { Decision::Remove } else { Decision::Keep };
     store.tree.update_sorted(sorted.iter().map(|(key, _)| &key[..]), |index, _| Ok(odd(index))).unwrap();
     let left: BTreeMap<_, _> = sorted.iter().skip(1).step_by(2).cloned().collect();
     store.assert_same(&left);
     for key in left.keys() {
-        store.tree.remove(key).unwrap();
+        store.remove(key);
     }
     store.assert_same(&BTreeMap::new());
 }
@@ -363,10 +376,10 @@ fn blocks_are_used_again_when_no_reader_is_left() {
     let mut lengths = Vec::new();
     for round in 0..40 {
         for (key, &record) in keys.iter().zip(&records) {
-            store.tree.insert_or_replace(key, record).unwrap();
+            store.put(key, record);
         }
         for key in &keys {
-            store.tree.remove(key).unwrap();
+            store.remove(key);
         }
         // Until what was deferred before has been done, too.
         let done = Arc::new(AtomicBool::new(false));
@@ -431,7 +444,7 @@ fn reading_leaf_by_leaf_covers_the_key_space() {
     let keys: Vec<Vec<u8>> = (0..300_u32).map(|number| format!("key{number:05}").into_bytes()).collect();
     let records = store.records(1, &keys);
     for (key, &record) in keys.iter().zip(&records) {
-        store.tree.insert_or_replace(key, record).unwrap();
+        store.put(key, record);
     }
     let guard = epoch::pin();
     let mut leaf = LeafRead::new();
@@ -463,7 +476,7 @@ fn a_small_tree_as_text() {
     keys.push([b"mm".as_slice(), &[0; 40]].concat());
     let records = store.records(1, &keys);
     for (key, &record) in keys.iter().zip(&records) {
-        store.tree.insert_or_replace(key, record).unwrap();
+        store.put(key, record);
     }
     let expected = r#"height 2, nodes of 256 bytes
 level 1
@@ -489,7 +502,7 @@ level 0
   n2 ["y" .. end) prefix "": "yy" "zz"
 "#;
     assert_eq!(store.tree.dump().unwrap(), expected);
-    store.tree.remove(b"yy").unwrap();
+    store.remove(b"yy");
     let expected = r#"height 1, nodes of 256 bytes
 level 0
   n0 ["" .. end) prefix "": "aa" "mm" "mm\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00..."(42 bytes) "zz"

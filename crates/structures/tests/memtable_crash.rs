@@ -65,7 +65,10 @@ impl WritePath<Simulated> {
         self.memtable.fill(place, &payload, first, known_safe);
         let mut state = self.state.lock().unwrap();
         state.filled.insert(first, first + u64::from(payload.count()) - 1);
-        while let Some(last) = { let next = state.published + 1; state.filled.remove(&next) } {
+        while let Some(last) = {
+            let next = state.published + 1;
+            state.filled.remove(&next)
+        } {
             state.published = last;
         }
         let (moment, published) = (medium.moment(), state.published);
@@ -114,8 +117,7 @@ fn run(threads: usize, batches: usize, seed: u64) {
     crash.to_moment(begin);
     while crash.to_next_crash() {
         let moment = crash.moment();
-        let published =
-            state.acknowledged.iter().rfind(|(at, _)| *at <= moment).map_or(0, |(_, published)| *published);
+        let published = state.acknowledged.iter().rfind(|(at, _)| *at <= moment).map_or(0, |(_, published)| *published);
         for image in crash.images(6, seed) {
             let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
             let recovered = replay_second_life(pool.clone(), extent, None);

@@ -71,7 +71,9 @@ fn payload_of(batch: &[Operation], salt: u64) -> Payload {
     let mut payload = Payload::new();
     for (at, operation) in batch.iter().enumerate() {
         match operation {
-            Operation::Put(key, length) => payload.put(key, &vec![(salt + at as u64) as u8; usize::from(*length)]).unwrap(),
+            Operation::Put(key, length) => {
+                payload.put(key, &vec![(salt + at as u64) as u8; usize::from(*length)]).unwrap()
+            }
             Operation::Delete(key) => payload.delete(key).unwrap(),
         }
     }
@@ -145,7 +147,8 @@ fn compare(memtable: &Arc<MemTable<Dram>>, model: &Model, probes: &[Vec<u8>], la
 #[test]
 fn any_batches_read_like_a_sorted_map_before_and_after_a_replay() {
     let expected_prefix = prop_oneof![Just(&b""[..]), Just(&b"abcdefgh"[..]), Just(&[0; 8][..]), Just(&[0xff; 20][..])];
-    let inputs = (proptest::collection::vec(batch(), 1..40), proptest::collection::vec(hostile_key(), 8), expected_prefix);
+    let inputs =
+        (proptest::collection::vec(batch(), 1..40), proptest::collection::vec(hostile_key(), 8), expected_prefix);
     check(250, inputs, |(batches, mut probes, expected_prefix)| {
         let payloads: Vec<_> = batches.iter().zip(0..).map(|(batch, salt)| payload_of(batch, salt)).collect();
         let records: u64 = payloads.iter().map(|payload| MemTable::<Dram>::space_for(payload.len_bytes())).sum();

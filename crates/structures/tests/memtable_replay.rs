@@ -561,7 +561,11 @@ fn right_checksums_over_wrong_content_are_corruption() {
         ("a value longer than the payload", claim(&entry(1, b"k", 2, b"v"), &keep), 32),
         ("a value beyond the limit", claim(&entry(1, b"k", u32::MAX, b"v"), &keep), 32),
         ("more entries than counted", claim(&two, &keep), 32 + good.len()),
-        ("fewer entries than counted", claim(&[two.clone(), vec![0; 7]].concat(), &|c| c.entry_count = 3), 32 + two.len()),
+        (
+            "fewer entries than counted",
+            claim(&[two.clone(), vec![0; 7]].concat(), &|c| c.entry_count = 3),
+            32 + two.len(),
+        ),
         ("a half entry", claim(&[good.clone(), vec![1; 6]].concat(), &keep), 32 + good.len()),
         ("no entries", claim(&good, &|c| c.entry_count = 0), 0),
         ("more entries than bytes", claim(&good, &|c| c.entry_count = 2), 0),

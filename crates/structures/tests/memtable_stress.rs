@@ -121,7 +121,11 @@ impl Shared {
         let published = self.published.load(Ordering::Acquire);
         let mut seen = vec![false; published as usize + 1];
         let mut cursor = self.memtable.cursor();
-        if backwards { cursor.seek_last() } else { cursor.seek_first() };
+        if backwards {
+            cursor.seek_last()
+        } else {
+            cursor.seek_first()
+        };
         let mut last: Option<(Vec<u8>, u64)> = None;
         while let Some(entry) = cursor.entry() {
             if let Some((key, sequence)) = &last {
@@ -134,7 +138,11 @@ impl Shared {
                 assert!(!std::mem::replace(seen, true), "{} twice", entry.sequence);
             }
             last = Some((entry.key.to_vec(), entry.sequence));
-            if backwards { cursor.prev() } else { cursor.next() };
+            if backwards {
+                cursor.prev()
+            } else {
+                cursor.next()
+            };
         }
         let missed: Vec<_> = (1..=published).filter(|&sequence| !seen[sequence as usize]).collect();
         assert!(missed.is_empty(), "{missed:?} of {published} missed");
@@ -196,8 +204,7 @@ fn run(keys: Keys, writers: u64, readers: u64, seed: u64) {
     assert_eq!((shared.memtable.entries(), shared.memtable.last_sequence()), (total, Some(total)));
     let newest: Vec<_> = shared.memtable.newest_entries().map(|entry| (entry.key.to_vec(), entry.sequence)).collect();
     assert!(newest.into_iter().eq(versions.iter().map(|(key, all)| (key.clone(), all[all.len() - 1]))));
-    let recovered =
-        replay(arena(image(&shared.memtable)), 9, UUID, ExpectedSequence::Exactly(1), Some(total)).unwrap();
+    let recovered = replay(arena(image(&shared.memtable)), 9, UUID, ExpectedSequence::Exactly(1), Some(total)).unwrap();
     assert_eq!(contents(&Arc::new(recovered.memtable)), contents(&shared.memtable));
 }
 

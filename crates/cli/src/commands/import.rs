@@ -75,13 +75,13 @@ impl ImportOptions {
     fn format(&self) -> Result<ImportFormat> {
         let format = self.format.unwrap_or_else(|| ImportFormat::by_name(&self.file));
         match (format, &self.key) {
-            (ImportFormat::Paragraphs, None) => {
-                Err(Failure::usage("--format paragraphs wants --key FIELD, the field that holds the key"))
-            }
+            (ImportFormat::Paragraphs, None) => Err(Failure::usage(
+                "--format paragraphs alone doesn't say what the key is; name its field with --key FIELD",
+            )),
             (ImportFormat::Tsv, Some(_)) => {
                 Err(Failure::usage("--key FIELD is for jsonl and paragraphs; a tsv line begins with its key"))
             }
-            (_, Some(key)) if key.is_empty() => Err(Failure::usage("--key wants the name of a field")),
+            (_, Some(key)) if key.is_empty() => Err(Failure::usage("--key is empty; give the name of a field")),
             _ => Ok(format),
         }
     }

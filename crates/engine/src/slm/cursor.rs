@@ -58,7 +58,10 @@ impl<M: Medium + Clone> Cursor<M> {
             let moment = store.snapshots.register(|| store.publication.published());
             let after = store.view.load_full();
             if Arc::ptr_eq(&before, &after) {
-                break (moment, before.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect());
+                break (
+                    moment,
+                    before.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect(),
+                );
             }
             store.snapshots.release(moment);
         };

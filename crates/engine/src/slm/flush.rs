@@ -29,6 +29,9 @@ use super::snapshots::{Location, Snapshots};
 use super::store::{Immutable, Store, View};
 use super::{locked, names};
 
+/// How many records are swung under one epoch guard: nodes that were replaced are used again only between guards.
+const RECORDS_UNDER_ONE_GUARD: usize = 256;
+
 /// A MemTable with its table file and key segment, ready to be indexed.
 pub(crate) struct Built<M: Medium> {
     immutable: Immutable<M>,
@@ -120,7 +123,10 @@ impl<M: Medium + Clone> Store<M> {
 
     fn build_file(&self, memtable: &MemTable<M>, number: u32) -> Result<FinishedTable> {
         if number == u32::MAX {
-            return Err(Error::Unsupported { what: "a store has numbers for 4 billion table files".into(), file: None });
+            return Err(Error::Unsupported {
+                what: "a store has numbers for 4 billion table files".into(),
+                file: None,
+            });
         }
         let path = names::table(&self.directory, number);
         let mut builder = TableBuilder::new(&*self.env, &path, number, self.uuid, table_options(&self.options))?;
@@ -155,8 +161,8 @@ impl<M: Medium + Clone> Store<M> {
         };
         let mut slot = None;
         if let Some(file) = file {
-            let live_changes = self
-                .when_there_is_space(|| swing(&self.tree, &self.pool, &file.segment, Some(&self.snapshots)))?;
+            let live_changes =
+                self.when_there_is_space(|| swing(&self.tree, &self.pool, &file.segment, Some(&self.snapshots)))?;
             edit.live_changes = live_changes.into_iter().collect();
             edit.next_file_number = Some(file.number + 1);
             edit.files_added = vec![(file.number, file.record)];
@@ -196,29 +202,35 @@ pub(crate) fn swing<M: Medium>(
     segment: &Segment,
     snapshots: Option<&Snapshots>,
 ) -> Result<BTreeMap<u32, i64>> {
-    let guard = crossbeam_epoch::pin();
-    let records: Vec<KeyRecord<'_>> = segment.records(pool, &guard).collect::<Result<_>>()?;
-    tree.update_sorted(records.iter().map(|record| record.key()), |index, current| {
-        let record = &records[index];
-        if let Some(current) = current {
-            if current.offset() == record.offset() || current.sequence() >= record.sequence() {
-                return Ok(Decision::Keep);
-            }
-            if let Some(snapshots) = snapshots {
-                snapshots.note_replaced(record.key(), location(&current), record.sequence());
-            }
-            set_replaced_file(pool, record.offset(), current.file())?;
-        }
-        Ok(match record.kind() {
-            EntryKind::Put => Decision::Put(record.offset()),
-            EntryKind::Delete => Decision::Remove,
-        })
-    })?;
+    let offsets: Vec<u64> = {
+        let guard = crossbeam_epoch::pin();
+        segment.records(pool, &guard).map(|record| record.map(|record| record.offset())).collect::<Result<_>>()?
+    };
     let mut live_changes = BTreeMap::new();
-    for record in &records {
-        if record.replaced_file() != 0 {
+    for part in offsets.chunks(RECORDS_UNDER_ONE_GUARD) {
+        let guard = crossbeam_epoch::pin();
+        let records: Vec<KeyRecord<'_>> =
+            part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
+        tree.update_sorted(records.iter().map(|record| record.key()), |index, current| {
+            let record = &records[index];
+            if let Some(current) = current {
+                if current.offset() == record.offset() || current.sequence() >= record.sequence() {
+                    return Ok(Decision::Keep);
+                }
+                if let Some(snapshots) = snapshots {
+                    snapshots.note_replaced(record.key(), location(&current), record.sequence());
+                }
+                set_replaced_file(pool, record.offset(), current.file())?;
+            }
+            Ok(match record.kind() {
+                EntryKind::Put => Decision::Put(record.offset()),
+                EntryKind::Delete => Decision::Remove,
+            })
+        })?;
+        for record in records.iter().filter(|record| record.replaced_file() != 0) {
             *live_changes.entry(record.replaced_file()).or_insert(0) -= 1;
         }
+        guard.flush();
     }
     Ok(live_changes)
 }

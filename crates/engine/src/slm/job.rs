@@ -60,9 +60,9 @@ impl Job {
 }
 
 fn state_word(phase: u32, words: [u64; 4]) -> u64 {
-    let crc = words.iter().fold(crc32c::crc32c(&phase.to_le_bytes()), |crc, word| {
-        crc32c::crc32c_append(crc, &word.to_le_bytes())
-    });
+    let crc = words
+        .iter()
+        .fold(crc32c::crc32c(&phase.to_le_bytes()), |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()));
     u64::from(phase) | u64::from(crc) << 32
 }
 
@@ -132,7 +132,9 @@ impl Jobs {
                 2 => Some(Phase::Indexing),
                 _ => None,
             };
-            let (Some(phase), Ok(file)) = (phase.filter(|_| state == state_word(state as u32, words)), words[1].try_into()) else {
+            let (Some(phase), Ok(file)) =
+                (phase.filter(|_| state == state_word(state as u32, words)), words[1].try_into())
+            else {
                 return Err(Error::corruption(pool.path(), offset, "a job record does not fit its checksum"));
             };
             let job = Job { phase, generation: words[0], file, last_sequence: words[2], order: words[3] };
@@ -155,8 +157,9 @@ mod tests {
 
     #[test]
     fn records_are_found_again_in_order_and_a_torn_one_is_not_believed() {
-        let options = PoolOptions { initial_bytes: 2 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
-        let pool = Pool::anonymous(Dram::default(), &options).unwrap();
+        let options =
+            PoolOptions { initial_bytes: 2 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
+        let pool = Pool::anonymous(Dram, &options).unwrap();
         let jobs = Jobs::default();
         let mut first = Job { phase: Phase::Building, generation: 9, file: 3, last_sequence: 77, order: 2 };
         let second = Job { phase: Phase::Building, generation: 8, file: 2, last_sequence: 70, order: 1 };

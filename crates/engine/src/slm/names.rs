@@ -59,7 +59,8 @@ mod tests {
             let path = arena(directory, generation);
             assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Arena(generation));
         }
-        for other in ["MANIFEST", "1.sst", "00000000012.sst", "x000000012.sst", "0000000012.sst.tmp", "99999999999.sst"] {
+        for other in ["MANIFEST", "1.sst", "00000000012.sst", "x000000012.sst", "0000000012.sst.tmp", "99999999999.sst"]
+        {
             assert_eq!(kind(other), FileKind::Other, "{other}");
         }
     }

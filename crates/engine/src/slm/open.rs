@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use slmdb_env::{Env, Error, Lock, LockMode, OpenMode, Result};
+use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::{Blocks, Dram, Emulated, Pool, PoolOptions};
 use slmdb_structures::fast_fair::Tree;
@@ -34,7 +34,7 @@ pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine
     bind_medium(options, &mut state)?;
     match state.medium.kind {
         MediumKind::Dram => {
-            let pool = Arc::new(Pool::anonymous(Dram::default(), &pool_options(options, state.uuid))?);
+            let pool = Arc::new(Pool::anonymous(Dram, &pool_options(options, state.uuid))?);
             let fast = made(pool, options)?;
             Ok(start(recover(options, &directory, state, fast, lock)?))
         }
@@ -172,20 +172,23 @@ fn emulated(options: &Options, state: &StoreState) -> Result<Fast<Emulated>> {
         return Err(Error::corruption(MANIFEST_NAME, 0, "the MANIFEST names no pool for a store that needs one"));
     };
     let pool_options = pool_options(options, uuid);
-    if is_virgin(state) && !options.read_only {
-        if env.exists(path)? {
-            check_unfinished_pool(options, &pool_options, path)?;
-            env.remove_file(path)?;
+    if is_virgin(state) {
+        if options.read_only {
+            return Err(Error::invalid(
+                "the store's creation was cut short: open it for writing once, which finishes it",
+            ));
         }
+        // Replaces what an earlier attempt left there, and nothing else.
         return made(Arc::new(Pool::create(env, path, Emulated::default(), &pool_options)?), options);
     }
     if !env.exists(path)? {
         return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
     }
-    let pool = Pool::open(env, path, Emulated::default(), &pool_options, options.read_only).map_err(|error| match error {
-        Error::Invalid { what } => wants_another_pool(what),
-        other => other,
-    });
+    let pool =
+        Pool::open(env, path, Emulated::default(), &pool_options, options.read_only).map_err(|error| match error {
+            Error::Invalid { what } => wants_another_pool(what),
+            other => other,
+        });
     let pool = Arc::new(pool?);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
     let tree = Tree::open(pool.clone(), blocks)?;
@@ -200,19 +203,6 @@ fn wants_another_pool(what: String) -> Error {
 
 fn is_virgin(state: &StoreState) -> bool {
     state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
-}
-
-/// A file in the place of a virgin store's pool may go only if it is that pool, as far as its creation came.
-fn check_unfinished_pool(options: &Options, pool_options: &PoolOptions, path: &Path) -> Result<()> {
-    let env = &*options.env;
-    let file = env.open_file(path, OpenMode::Read)?;
-    let mut head = vec![0; file.length_bytes()?.min(4096) as usize];
-    file.read_exact_at(&mut head, 0)?;
-    if head.iter().all(|&byte| byte == 0) || Pool::open(env, path, Emulated::default(), pool_options, true).is_ok() {
-        return Ok(());
-    }
-    let what = format!("{} exists already and is not this store's pool", path.display());
-    Err(Error::invalid(what))
 }
 
 /// Starts the background threads of a store that takes writes.

@@ -17,9 +17,7 @@ use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{ExtentKind, Medium, Pool};
 use slmdb_structures::fast_fair::{Segment, Tree};
-use slmdb_structures::memtable::{
-    ExpectedSequence, MemTable, Payload, replay,
-};
+use slmdb_structures::memtable::{ExpectedSequence, MemTable, Payload, replay};
 
 use super::arenas::Arenas;
 use super::flush::{file_record, segment_of, swing};
@@ -126,7 +124,8 @@ fn finish_jobs<M: Medium + Clone>(
             let damaged = |what: String| Error::corruption(pool.path(), 0, what);
             let extents = pool.extents();
             let extent = extents.into_iter().find(|e| e.kind == ExtentKind::KeySegment && e.owner == job.file);
-            let extent = extent.ok_or_else(|| damaged(format!("the key segment of table file {} is missing", job.file)))?;
+            let extent =
+                extent.ok_or_else(|| damaged(format!("the key segment of table file {} is missing", job.file)))?;
             let segment = Segment::open(pool, &extent)?;
             let reader = tables.reader(job.file)?;
             let live_changes = swing(tree, pool, &segment, None)?;
@@ -148,7 +147,12 @@ fn finish_jobs<M: Medium + Clone>(
 }
 
 /// Step 2. Flush order is file number order, and a later file's entries are newer.
-fn rebuild_index<M: Medium + Clone>(state: &StoreState, pool: &Arc<Pool<M>>, tree: &Tree<M>, tables: &Tables) -> Result<()> {
+fn rebuild_index<M: Medium + Clone>(
+    state: &StoreState,
+    pool: &Arc<Pool<M>>,
+    tree: &Tree<M>,
+    tables: &Tables,
+) -> Result<()> {
     for &number in state.files.keys() {
         let keys = tables.reader(number)?.key_section()?;
         let segment = segment_of(pool, number, &keys)?;
@@ -237,7 +241,8 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
             let generation = immutable.memtable.generation();
             parts.arenas.make_durable(generation)?;
             let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
-            sealed.insert(generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes });
+            sealed
+                .insert(generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes });
         }
         state.arenas = sealed;
     }

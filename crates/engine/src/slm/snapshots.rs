@@ -116,7 +116,11 @@ impl Snapshots {
                 .map(|version| version.location)
                 .max_by_key(|location| location.sequence)
         };
-        inner.replaced.range::<[u8], _>(range).filter_map(|(key, versions)| Some((key.clone(), seen(versions)?))).collect()
+        inner
+            .replaced
+            .range::<[u8], _>(range)
+            .filter_map(|(key, versions)| Some((key.clone(), seen(versions)?)))
+            .collect()
     }
 }
 

@@ -161,7 +161,8 @@ impl<M: Medium + Clone> Store<M> {
     /// An open store; its background threads are started by the caller.
     pub(crate) fn new(parts: Parts<M>) -> Store<M> {
         let state = parts.catalog.state();
-        let memtables = parts.active.iter().cloned().chain(parts.recovered.iter().rev().map(|i| i.memtable.clone())).collect();
+        let memtables =
+            parts.active.iter().cloned().chain(parts.recovered.iter().rev().map(|i| i.memtable.clone())).collect();
         let counted = Counted::default();
         counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);
         let read_only = parts.active.is_none();
@@ -365,7 +366,8 @@ impl<M: Medium + Clone> Store<M> {
             (live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
         };
         let extents = self.pool.extents();
-        let taken_by = |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
+        let taken_by =
+            |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
         let (node_bytes, key_segment_bytes) = (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
         let block_cache_bytes = self.tables.cache_bytes();
         let memtable_bytes = view.memtables.iter().map(|m| m.used_bytes()).sum();

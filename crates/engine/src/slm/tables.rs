@@ -33,7 +33,13 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn new(env: Arc<dyn Env>, directory: PathBuf, store_uuid: [u8; 16], open_max: usize, cache_bytes: u64) -> Tables {
+    pub(crate) fn new(
+        env: Arc<dyn Env>,
+        directory: PathBuf,
+        store_uuid: [u8; 16],
+        open_max: usize,
+        cache_bytes: u64,
+    ) -> Tables {
         let typical_blocks = (cache_bytes / 4096).clamp(16, 1 << 24) as usize;
         Tables {
             env,
@@ -74,7 +80,9 @@ impl Tables {
     pub(crate) fn value_in(&self, block: &Block, key: &[u8], location: Location) -> Result<Slice> {
         let found = block.get(key)?;
         match found {
-            Some(entry) if entry.sequence == location.sequence && entry.kind == slmdb_table::EntryKind::Put => Ok(entry.value),
+            Some(entry) if entry.sequence == location.sequence && entry.kind == slmdb_table::EntryKind::Put => {
+                Ok(entry.value)
+            }
             found => {
                 let what = match found {
                     None => "the index points to a block that does not hold the key".to_string(),

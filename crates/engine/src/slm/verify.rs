@@ -17,10 +17,10 @@ use slmdb_pmem::{ExtentKind, Medium};
 use slmdb_table::{EntryKind, KeySection, Place};
 
 use super::flush::location;
+use super::locked;
 use super::names::{self, FileKind};
 use super::snapshots::Location;
 use super::store::Store;
-use super::locked;
 use crate::{VerifyProgress, VerifyReport};
 
 /// Findings of one kind beyond these are counted, not listed.
@@ -31,8 +31,8 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _agreement = locked(&self.indexing);
         let files = locked(&self.catalog).state().files.clone();
-        let mut report = VerifyReport::default();
-        report.memtable_entries = self.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
+        let memtable_entries = self.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
+        let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
         report.findings.extend(self.pool.verify());
         report.findings.extend(self.tree.verify());
 
@@ -66,7 +66,8 @@ impl<M: Medium + Clone> Store<M> {
             match self.tables.reader(number) {
                 Err(error) => report.findings.push(error),
                 Ok(reader) => {
-                    let mut tell = |done_bytes| progress(VerifyProgress { done_bytes: before_bytes + done_bytes, total_bytes });
+                    let mut tell =
+                        |done_bytes| progress(VerifyProgress { done_bytes: before_bytes + done_bytes, total_bytes });
                     report.findings.extend(reader.verify(&mut tell));
                     let properties = reader.properties();
                     let told = (properties.entries, properties.deletes, properties.highest_sequence);
@@ -117,8 +118,9 @@ impl<M: Medium + Clone> Store<M> {
                     live += 1;
                     points_elsewhere(found, entry.sequence, entry.kind, entry.place)
                 }
-                Some(found) => (found.sequence <= entry.sequence)
-                    .then(|| format!("the index points to the older sequence number {} in file {}", found.sequence, found.file)),
+                Some(found) => (found.sequence <= entry.sequence).then(|| {
+                    format!("the index points to the older sequence number {} in file {}", found.sequence, found.file)
+                }),
                 None => {
                     let deleted = deleted_at.get(entry.key).copied().unwrap_or(0);
                     (entry.kind == EntryKind::Put && deleted < entry.sequence)
@@ -126,7 +128,11 @@ impl<M: Medium + Clone> Store<M> {
                 }
             };
             if let Some(wrong) = wrong {
-                let what = format!("entry with sequence number {} (key {}): {wrong}", entry.sequence, entry.key.escape_ascii());
+                let what = format!(
+                    "entry with sequence number {} (key {}): {wrong}",
+                    entry.sequence,
+                    entry.key.escape_ascii()
+                );
                 let path = names::table(&self.directory, number);
                 report.findings.push(Error::corruption(path, u64::from(entry.place.offset), what));
             }
@@ -145,14 +151,16 @@ impl<M: Medium + Clone> Store<M> {
         for (number, &counted) in live {
             let recorded = files.get(number).map_or(0, |file| file.live);
             if recorded != counted {
-                let what = format!("the MANIFEST says that {recorded} entries of table file {number} are live; {counted} are");
+                let what =
+                    format!("the MANIFEST says that {recorded} entries of table file {number} are live; {counted} are");
                 report.findings.push(Error::corruption(&manifest, 0, what));
             }
         }
         report.index_keys_checked = self.tree.count()?;
         let counted: u64 = live.values().sum();
         if report.index_keys_checked != counted {
-            let what = format!("the index has {} keys, the table files {counted} live entries", report.index_keys_checked);
+            let what =
+                format!("the index has {} keys, the table files {counted} live entries", report.index_keys_checked);
             report.findings.push(Error::corruption(self.pool.path(), 0, what));
         }
         Ok(())

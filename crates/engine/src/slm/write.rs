@@ -44,7 +44,10 @@ impl<M: Medium + Clone> Store<M> {
         let last_sequence = first_sequence + batch.len() as u64 - 1;
         traffic.next_sequence = last_sequence + 1;
         let ticket = self.publication.begin(last_sequence);
-        if traffic.spare.is_none() && traffic.spare_wanted_bytes == 0 && memtable.used_bytes() > memtable.capacity_bytes() / 2 {
+        if traffic.spare.is_none()
+            && traffic.spare_wanted_bytes == 0
+            && memtable.used_bytes() > memtable.capacity_bytes() / 2
+        {
             self.want_spare(&mut traffic, 0);
         }
         drop(traffic);

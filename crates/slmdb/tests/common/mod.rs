@@ -26,11 +26,17 @@ pub struct Home {
     pool: Option<TempDir>,
 }
 
+/// Free space that a test wants to see in the temporary directory, in bytes.
+const SPACE_BYTES: u64 = 512 << 20;
+
 /// Free space that a test's pool wants to see in `/dev/shm`, in bytes; with less it goes to the temporary directory.
 const POOL_SPACE_BYTES: u64 = 1 << 30;
 
 impl Home {
     pub fn new(on: On) -> Home {
+        let env = slmdb_env::OsEnv::new();
+        let free_bytes = slmdb_env::Env::available_bytes(&env, &std::env::temp_dir()).unwrap();
+        assert!(free_bytes >= SPACE_BYTES, "{} needs {SPACE_BYTES} bytes free", std::env::temp_dir().display());
         let directory = tempfile::Builder::new().prefix("slmdb-test-").tempdir().unwrap();
         let pool = (on == On::Emulated).then(|| {
             let shm = Path::new("/dev/shm");
@@ -39,8 +45,10 @@ impl Home {
                 builder.prefix("slmdb-test-");
                 builder
             };
-            let roomy = slmdb_env::Env::available_bytes(&slmdb_env::OsEnv::new(), shm).is_ok_and(|b| b >= POOL_SPACE_BYTES);
-            if roomy { builder().tempdir_in(shm).or_else(|_| builder().tempdir()) } else { builder().tempdir() }.unwrap()
+            let roomy =
+                slmdb_env::Env::available_bytes(&env, shm).is_ok_and(|free_bytes| free_bytes >= POOL_SPACE_BYTES);
+            if roomy { builder().tempdir_in(shm).or_else(|_| builder().tempdir()) } else { builder().tempdir() }
+                .unwrap()
         });
         Home { on, directory, pool }
     }

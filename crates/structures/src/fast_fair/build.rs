@@ -109,7 +109,9 @@ mod tests {
                     let cuts = cuts(entries, slots, fill);
                     assert!(cuts.len() <= 8 && cuts.last() == Some(&entries));
                     let starts = std::iter::once(&0).chain(&cuts);
-                    assert!(starts.zip(&cuts).all(|(start, end)| end - start <= slots && (end > start || entries == 0)));
+                    assert!(
+                        starts.zip(&cuts).all(|(start, end)| end - start <= slots && (end > start || entries == 0))
+                    );
                 }
             }
         }

@@ -84,7 +84,11 @@ impl<'t, M: Medium> Locked<'t, M> {
             let word = lock.load(Relaxed);
             if word == session.held() {
                 waits += 1;
-                if waits % 64 == 0 { std::thread::yield_now() } else { spin_loop() }
+                if waits % 64 == 0 {
+                    std::thread::yield_now()
+                } else {
+                    spin_loop()
+                }
                 continue;
             }
             if medium.compare_exchange(lock, word, session.held()).is_ok() {
@@ -123,9 +127,11 @@ impl<'t, M: Medium> Locked<'t, M> {
     pub fn find(&self, head: u64, mut order: impl FnMut(u64) -> Result<Ordering>) -> Result<Place> {
         let (mut used, mut before) = (0, 0);
         for slot in self.node.slots {
-            let (in_use, less) = (slot.pointer.load(Relaxed) > HOLE, slot.head.load(Relaxed) < head);
-            used += usize::from(in_use);
-            before += usize::from(in_use & less);
+            if slot.pointer.load(Relaxed) == 0 {
+                break;
+            }
+            used += 1;
+            before += usize::from(slot.head.load(Relaxed) < head);
         }
         while before < used {
             let entry = self.entry(before);

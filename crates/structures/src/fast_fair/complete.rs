@@ -41,7 +41,9 @@ impl<M: Medium> Tree<M> {
                     self.finish(structure, &intent, guard)?;
                 }
                 (IntentKind::DropRoot, true) => self.retire(&intent, guard)?,
-                (IntentKind::GrowRoot, true) | (IntentKind::DropRoot, false) => intent.clear(&self.pool, self.intents)?,
+                (IntentKind::GrowRoot, true) | (IntentKind::DropRoot, false) => {
+                    intent.clear(&self.pool, self.intents)?
+                }
                 (IntentKind::Replace | IntentKind::GrowRoot, false) => self.undo(&intent)?,
             }
         }
@@ -77,10 +79,7 @@ impl<M: Medium> Tree<M> {
             }
             return if news.len() > 1 { self.grow_root(structure, &news) } else { self.store_root(news[0].offset) };
         }
-        let lows = news
-            .iter()
-            .map(|new| Ok(new.fences(&self.pool)?.low().to_vec()))
-            .collect::<Result<Vec<_>>>()?;
+        let lows = news.iter().map(|new| Ok(new.fences(&self.pool)?.low().to_vec())).collect::<Result<Vec<_>>>()?;
         let mut next = 0;
         while next < news.len() {
             let (parent, head) = self.lock_covering(&lows[next], intent.level + 1)?;
@@ -171,7 +170,8 @@ impl<M: Medium> Tree<M> {
         reserve.commit();
         self.begin(&intent)?;
         let (shape, lock) = (Shape::new(level, &[], None), 0);
-        let root = NewNode { block, fence_block: None, shape, low: &[], high: None, sibling: 0, lock, entries: &entries };
+        let root =
+            NewNode { block, fence_block: None, shape, low: &[], high: None, sibling: 0, lock, entries: &entries };
         root.write(&self.pool, self.node_bytes)?;
         self.pool.fence();
         self.store_root(block)?;

@@ -241,7 +241,8 @@ impl<'g, M: Medium> Iterator for Range<'g, M> {
             }
             let from = self.next.take()?;
             self.taken = 0;
-            let read = self.tree.read_leaf(from.as_ref().map(Vec::as_slice), self.direction, self.guard, &mut self.leaf);
+            let read =
+                self.tree.read_leaf(from.as_ref().map(Vec::as_slice), self.direction, self.guard, &mut self.leaf);
             if let Err(error) = read {
                 self.leaf.records.clear();
                 return Some(Err(error));

@@ -56,6 +56,9 @@ impl<M: Medium> Tree<M> {
         for (left, right) in pairs {
             let (Some(left), Some(right)) = (left, right) else { continue };
             let (Some(&left), Some(&right)) = (children.get(left), children.get(right)) else { continue };
+            if left == right {
+                return Err(self.damaged(left, "a node is in its parent twice"));
+            }
             let (left, right) = (self.lock(self.node(left, level)?), self.lock(self.node(right, level)?));
             if self.merge(structure, left, right, level, guard)? {
                 return Ok(self.is_sparse(children.len() - 1));

@@ -410,11 +410,7 @@ impl<'p> Node<'p> {
     /// `order` compares an entry with an equal head, given its pointer, with the target. The result has the entry's
     /// pointer and whether it is equal to the target; `None`: all entries are behind the target, or there are none.
     #[inline]
-    pub fn search(
-        &self,
-        head: u64,
-        mut order: impl FnMut(u64) -> Result<Ordering>,
-    ) -> Result<Option<(u64, bool)>> {
+    pub fn search(&self, head: u64, mut order: impl FnMut(u64) -> Result<Ordering>) -> Result<Option<(u64, bool)>> {
         loop {
             let counter = self.header.counter.load(Acquire);
             let found = if counter & 1 == 0 {

@@ -79,14 +79,16 @@ impl<M: Medium> Tree<M> {
             start = end;
         }
         let offsets = olds.iter().map(|old| old.node.offset).collect();
-        let intent = Intent { kind: IntentKind::Replace, level: plan.level, number: structure.next(), olds: offsets, news };
+        let intent =
+            Intent { kind: IntentKind::Replace, level: plan.level, number: structure.next(), olds: offsets, news };
         let written = self.begin(&intent).and_then(|()| {
             for (index, (shape, low, high, range)) in parts.into_iter().enumerate() {
                 let NewBlocks { node: block, fences } = intent.news[index];
                 let sibling = intent.news.get(index + 1).map_or(plan.sibling, |next| next.node);
                 let (fence_block, lock) = ((fences != 0).then_some(fences), self.session.held());
                 let entries = &plan.entries[range];
-                NewNode { block, fence_block, shape, low, high, sibling, lock, entries }.write(&self.pool, self.node_bytes)?;
+                NewNode { block, fence_block, shape, low, high, sibling, lock, entries }
+                    .write(&self.pool, self.node_bytes)?;
             }
             self.pool.fence();
             intent.news.iter().map(|new| self.node(new.node, plan.level)).collect::<Result<Vec<Node<'_>>>>()
@@ -150,7 +152,9 @@ impl<M: Medium> Tree<M> {
         }
         for entry in &mut plan.entries[range] {
             let key = self.key_of(plan.level, entry.pointer, guard)?;
-            let rest = key.get(prefix..).ok_or_else(|| self.damaged(entry.pointer, "a key is not within its node's fences"))?;
+            let rest = key
+                .get(prefix..)
+                .ok_or_else(|| self.damaged(entry.pointer, "a key is not within its node's fences"))?;
             entry.head = head_of(rest);
         }
         Ok(())

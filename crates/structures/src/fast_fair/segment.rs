@@ -26,7 +26,8 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 
 use super::key_record::{
-    KEY_LENGTH_OFFSET, KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, damaged, key_record_bytes,
+    KEY_LENGTH_OFFSET, KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, damaged,
+    key_record_bytes,
 };
 use crate::EntryKind;
 
@@ -168,7 +169,8 @@ impl Segment {
 
     /// The checksum over all records as they are, and their number. Every step is checked.
     fn checksum<M: Medium>(&self, pool: &Pool<M>) -> Result<(u32, u64)> {
-        let (mut offset, end) = (self.offset + SEGMENT_HEADER_BYTES, self.offset + SEGMENT_HEADER_BYTES + self.length_bytes);
+        let (mut offset, end) =
+            (self.offset + SEGMENT_HEADER_BYTES, self.offset + SEGMENT_HEADER_BYTES + self.length_bytes);
         let (mut crc, mut count) = (0, 0);
         while offset < end {
             if end - offset < SMALLEST_RECORD_BYTES {

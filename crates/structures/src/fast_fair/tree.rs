@@ -114,7 +114,8 @@ impl<M: Medium> Tree<M> {
         unsafe { pool.zero(intents, u64::from(INTENTS_BYTES))? };
         pool.flush(intents, u64::from(INTENTS_BYTES));
         let shape = Shape::new(0, &[], None);
-        let leaf = NewNode { block: root, fence_block: None, shape, low: &[], high: None, sibling: 0, lock: 0, entries: &[] };
+        let leaf =
+            NewNode { block: root, fence_block: None, shape, low: &[], high: None, sibling: 0, lock: 0, entries: &[] };
         leaf.write(&pool, node_bytes)?;
         pool.fence();
 
@@ -275,7 +276,12 @@ impl<M: Medium> Tree<M> {
 
     /// Descends from a node that is not to the right of the target. `None`: it has to be tried again from the root.
     #[inline]
-    pub(super) fn descend_from<'t>(&'t self, mut node: Node<'t>, target: &Target, level: u8) -> Result<Option<(Node<'t>, u64)>> {
+    pub(super) fn descend_from<'t>(
+        &'t self,
+        mut node: Node<'t>,
+        target: &Target,
+        level: u8,
+    ) -> Result<Option<(Node<'t>, u64)>> {
         let mut at_level = node.level();
         for _ in 0..SIDE_STEPS_MAX {
             let forward = node.forward();
@@ -350,7 +356,11 @@ impl<M: Medium> Tree<M> {
 
 impl<M: Medium> std::fmt::Debug for Tree<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Tree").field("node_bytes", &self.node_bytes).field("pool", &self.pool).finish_non_exhaustive()
+        formatter
+            .debug_struct("Tree")
+            .field("node_bytes", &self.node_bytes)
+            .field("pool", &self.pool)
+            .finish_non_exhaustive()
     }
 }
 

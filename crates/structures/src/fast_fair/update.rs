@@ -291,9 +291,15 @@ impl<M: Medium> Tree<M> {
     ) -> Result<()> {
         changes.clear();
         let fences = leaf.node.fences(&self.pool)?;
+        let mut least = 0;
         for (index, key) in keys.iter().enumerate() {
             let head = head_in(&fences, key);
             let place = self.find(leaf, head, key, guard)?;
+            let (at, next) = place.at.map_or_else(|at| (at, at), |at| (at, at + 1));
+            if at < least {
+                return Err(self.damaged(leaf.node.offset, "the keys of a leaf are out of order"));
+            }
+            least = next;
             changes.extend(self.decide(leaf, place, head, key, |current| decide(number + index, current), guard)?);
         }
         Ok(())
@@ -346,7 +352,10 @@ impl<M: Medium> Tree<M> {
 
 fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > MAXIMUM_KEY_BYTES {
-        return Err(Error::invalid(format!("a key of {} bytes is too long, {MAXIMUM_KEY_BYTES} are allowed", key.len())));
+        return Err(Error::invalid(format!(
+            "a key of {} bytes is too long, {MAXIMUM_KEY_BYTES} are allowed",
+            key.len()
+        )));
     }
     Ok(())
 }

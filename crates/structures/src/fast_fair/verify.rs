@@ -62,6 +62,7 @@ impl<M: Medium> Tree<M> {
         let root = self.root()?;
         let mut text = format!("height {}, nodes of {} bytes\n", u32::from(root.level()) + 1, self.node_bytes);
         let mut nodes = vec![root];
+        let nodes_max = self.blocks.used().len();
         let (mut number, mut entries) = (0, Vec::new());
         loop {
             let level = nodes[0].level();
@@ -84,6 +85,9 @@ impl<M: Medium> Tree<M> {
                     }
                 }
                 text.push('\n');
+            }
+            if children.len() > nodes_max {
+                return Err(self.damaged(root.offset, "the tree has more nodes than there are blocks"));
             }
             if level == 0 || children.is_empty() {
                 return Ok(text);
@@ -163,7 +167,8 @@ impl<M: Medium> Verifier<'_, M> {
         }
         let mut entries = Vec::new();
         node.entries(&mut entries);
-        let keys = entries.iter().map(|entry| tree.key_of(level, entry.pointer, self.guard)).collect::<Result<Vec<_>>>()?;
+        let keys =
+            entries.iter().map(|entry| tree.key_of(level, entry.pointer, self.guard)).collect::<Result<Vec<_>>>()?;
         for (index, (entry, key)) in entries.iter().zip(&keys).enumerate() {
             let after_last = index == 0 || keys[index - 1] < *key;
             let inside = **key >= *expected.low && expected.high.as_ref().is_none_or(|high| **key < **high);

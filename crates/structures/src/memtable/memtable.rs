@@ -94,8 +94,10 @@ pub struct MemTable<M: Medium> {
 
 impl<M: Medium> MemTable<M> {
     /// An empty MemTable in this arena, which belongs to it from now on; whatever the arena held is forgotten. Writes
-    /// the arena header, flushes and fences it. `generation` was never used before in this store. On a medium backed by
-    /// a file the header must be [synced](MemTable::sync) before the first record is acknowledged as durable.
+    /// the arena header, flushes and fences it. `generation` was never used before in this store.
+    ///
+    /// The header must be durable before the first record is reserved: where the arena is a file, that takes a
+    /// [`sync`](MemTable::sync). A replay that finds records behind no header takes that for damage.
     ///
     /// Panics when the arena is too small for its header.
     pub fn create(arena: Arena<M>, generation: u64, store_uuid: [u8; 16]) -> MemTable<M> {

@@ -1,6 +1,8 @@
 //! What the tests of the tree share: stores with a tree, key records, hostile keys, and comparison with a `BTreeMap`.
 #![allow(dead_code)]
 
+pub mod hooked;
+
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -87,6 +89,14 @@ impl<M: Medium> Store<M> {
         segment.records(&self.pool, &guard).map(|record| record.unwrap().offset()).collect()
     }
 
+    pub fn put(&self, key: &[u8], record: u64) {
+        self.tree.insert_or_replace(key, record).unwrap();
+    }
+
+    pub fn remove(&self, key: &[u8]) {
+        self.tree.remove(key).unwrap();
+    }
+
     /// The record that the tree has for a key.
     pub fn get(&self, key: &[u8]) -> Option<u64> {
         let guard = epoch::pin();
@@ -116,7 +126,8 @@ impl<M: Medium> Store<M> {
     pub fn assert_ranges(&self, model: &BTreeMap<Vec<u8>, u64>, places: &[Vec<u8>]) {
         for place in places {
             for from in [Bound::Included(&place[..]), Bound::Excluded(&place[..])] {
-                let expected: Vec<u64> = model.range::<[u8], _>((from, Bound::Unbounded)).map(|(_, &r)| r).take(40).collect();
+                let expected: Vec<u64> =
+                    model.range::<[u8], _>((from, Bound::Unbounded)).map(|(_, &r)| r).take(40).collect();
                 let mut found = self.collect(from, Direction::Forward, 30);
                 found.truncate(40);
                 assert_eq!(found, expected, "forward from {from:?}");

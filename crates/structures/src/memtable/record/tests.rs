@@ -131,7 +131,8 @@ fn fields_are_possible_up_to_their_limits() {
 
 #[test]
 fn records_are_padded_to_eight_bytes() {
-    for (payload_bytes, record) in [(0, 32), (1, 40), (7, 40), (8, 40), (9, 48), (MAXIMUM_BATCH_BYTES, (1 << 30) + 32)] {
+    for (payload_bytes, record) in [(0, 32), (1, 40), (7, 40), (8, 40), (9, 48), (MAXIMUM_BATCH_BYTES, (1 << 30) + 32)]
+    {
         assert_eq!(record_bytes(payload_bytes), record);
     }
     // Nonsense stays huge instead of wrapping round.

@@ -130,6 +130,26 @@ fn a_splice_of_a_sorted_batch_survives_entries_that_others_put_in_between() {
 }
 
 #[test]
+fn a_splice_that_was_at_the_end_knows_nothing_of_the_levels_above() {
+    let list = SkipList::new(5, b"");
+    let (mut splice, mut other) = (Splice::new(), Splice::new());
+    let mut sequences = 1..;
+    let mut put = |splice: &mut Splice, key: u64| {
+        insert(&list, splice, &key.to_be_bytes(), sequences.next().unwrap(), b"");
+    };
+    for round in 0..1_000 {
+        let end = 1_000 * (round + 2);
+        put(&mut other, end - 500);
+        // Around the middle on all levels, then at the end on some, then before another's entry that is the end now.
+        put(&mut splice, end / 2);
+        put(&mut splice, end);
+        put(&mut other, end + 10);
+        put(&mut splice, end + 5);
+    }
+    check_levels(&list, 5_000);
+}
+
+#[test]
 fn four_threads_build_one_sorted_list() {
     for (round, sorted) in [(1_u64, true), (2, false)] {
         const EACH: u64 = 5_000;

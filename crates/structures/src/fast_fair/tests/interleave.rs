@@ -1,0 +1,314 @@
+//! A reader and a writer, interleaved in every way that matters: the writer does some of its stores, then the reader some
+//! of its reads, then the writer some more stores, then the reader the rest. With nodes of 12 slots all of these can be
+//! tried. And a reader that is held up in mid-scan while a writer does whole operations, one after the other.
+
+use std::collections::BTreeSet;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use crossbeam_epoch as epoch;
+use slmdb_pmem::{Blocks, Medium, Pool, PoolOptions};
+
+use super::pause::{Gate, with_hook};
+use crate::EntryKind;
+use crate::fast_fair::{Decision, Direction, LeafRead, SegmentEntry, Tree, write_segment};
+
+struct Store {
+    gate: Gate,
+    tree: Arc<Tree<Gate>>,
+    keys: Vec<Vec<u8>>,
+    records: Vec<u64>,
+}
+
+impl Store {
+    /// With records for `keys`, in order, and those of `present` in the tree.
+    fn new(keys: Vec<Vec<u8>>, present: impl Iterator<Item = usize>) -> Store {
+        let gate = Gate::default();
+        let options = PoolOptions { initial_bytes: 0, growth_bytes: 1 << 16, maximum_bytes: 16 << 20, uuid: [1; 16] };
+        let pool = Arc::new(Pool::anonymous(gate.clone(), &options).unwrap());
+        let blocks = Arc::new(Blocks::open(Arc::clone(&pool)).unwrap());
+        let tree = Arc::new(Tree::create(Arc::clone(&pool), blocks, 256).unwrap());
+        let records = records(&pool, 1, &keys);
+        let store = Store { gate, tree, keys, records };
+        present.for_each(|key| store.put(key));
+        store
+    }
+
+    fn put(&self, key: usize) {
+        self.tree.insert_or_replace(&self.keys[key], self.records[key]).unwrap();
+    }
+
+    fn remove(&self, key: usize) {
+        self.tree.remove(&self.keys[key]).unwrap();
+    }
+
+    /// What a reader may rely on: reads in order, without doubles, with all keys that are there and none that is not.
+    fn check_scan(&self, direction: Direction, there: &BTreeSet<usize>, perhaps: &[usize]) {
+        let guard = epoch::pin();
+        let (mut leaf, mut from, mut found) = (LeafRead::new(), Some(Bound::Unbounded), Vec::new());
+        while let Some(bound) = from {
+            self.tree.read_leaf(bound.as_ref().map(Vec::as_slice), direction, &guard, &mut leaf).unwrap();
+            found.extend(
+                leaf.records().iter().map(|record| self.records.iter().position(|known| known == record).unwrap()),
+            );
+            from = leaf.next().map(|bound| bound.map(<[u8]>::to_vec));
+        }
+        if direction == Direction::Backward {
+            found.reverse();
+        }
+        assert!(found.is_sorted_by(|left, right| left < right), "{direction:?}: {found:?}");
+        let found: BTreeSet<usize> = found.into_iter().collect();
+        let missing: Vec<_> = there.difference(&found).collect();
+        let surplus: Vec<_> = found.difference(there).filter(|key| !perhaps.contains(key)).collect();
+        assert!(missing.is_empty() && surplus.is_empty(), "{direction:?}: missing {missing:?}, surplus {surplus:?}");
+    }
+
+    fn check_get(&self, key: usize, there: bool) {
+        let guard = epoch::pin();
+        let found = self.tree.get(&self.keys[key], &guard).unwrap().map(|record| record.offset());
+        assert_eq!(found, there.then_some(self.records[key]), "key {key}");
+    }
+}
+
+fn records<M: Medium>(pool: &Pool<M>, file: u32, keys: &[Vec<u8>]) -> Vec<u64> {
+    let entries = keys.iter().map(|key| SegmentEntry {
+        key,
+        sequence: 1,
+        kind: EntryKind::Put,
+        block_offset: 0,
+        block_length: 0,
+    });
+    let segment = write_segment(pool, file, entries).unwrap();
+    let guard = epoch::pin();
+    segment.records(pool, &guard).map(|record| record.unwrap().offset()).collect()
+}
+
+/// Keys whose heads tell them apart, and keys whose heads are all the same.
+fn kinds_of_keys(count: u8) -> [Vec<Vec<u8>>; 2] {
+    let short = (0..count).map(|number| vec![b'a' + number]).collect();
+    let long = (0..count).map(|number| [b"the same head ".as_slice(), &[b'a' + number]].concat()).collect();
+    [short, long]
+}
+
+/// Opens the gate whatever happens, so that a failing test ends.
+struct OpenAtEnd<'g>(&'g Gate);
+
+impl Drop for OpenAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
+/// Runs `write` and `read` interleaved: so many stores before the read begins, and then, before the slot read number
+/// `at_read`, so many more. Says whether the writer still had stores to do before and whether the reader came that far.
+fn run_once(
+    gate: &Gate,
+    stores_before: u64,
+    at_read: usize,
+    stores_between: u64,
+    write: impl FnOnce() + Send,
+    read: impl FnOnce(),
+) -> (bool, bool) {
+    gate.close();
+    std::thread::scope(|scope| {
+        scope.spawn(|| gate.run(write));
+        let open_at_end = OpenAtEnd(gate);
+        let writing = gate.advance(stores_before);
+        let hook = {
+            let gate = gate.clone();
+            move || {
+                gate.advance(stores_between);
+            }
+        };
+        let reached = with_hook(at_read, hook, read);
+        drop(open_at_end);
+        (writing, reached)
+    })
+}
+
+/// All interleavings of a write and a read. `setup` makes a store, or the one from before ready to be used again.
+fn interleave(
+    mut setup: impl FnMut() -> Arc<Store>,
+    write: impl Fn(&Store) + Sync,
+    read: impl Fn(&Store),
+    stores_between: &[u64],
+) {
+    let mut stores_before = 0;
+    loop {
+        let mut writing = true;
+        for &between in stores_between {
+            let mut at_read = 0;
+            loop {
+                let store = setup();
+                let (still_writing, reached) =
+                    run_once(&store.gate, stores_before, at_read, between, || write(&store), || read(&store));
+                writing &= still_writing;
+                if !reached {
+                    break;
+                }
+                at_read += 1;
+            }
+        }
+        if !writing {
+            return;
+        }
+        stores_before += 1;
+    }
+}
+
+/// Few numbers of stores stand for all: within one slot's change, one slot, some slots, to the end.
+const STORES_BETWEEN: [u64; 5] = [1, 2, 3, 7, u64::MAX];
+
+#[test]
+fn range_scan_sees_a_key_twice_or_out_of_order_during_a_shift() {
+    for keys in kinds_of_keys(12) {
+        for changed in [0, 4, 10] {
+            let there: BTreeSet<usize> = (0..12).filter(|&key| key != changed).collect();
+            let store = Arc::new(Store::new(keys.clone(), there.iter().copied()));
+            for direction in [Direction::Forward, Direction::Backward] {
+                let absent = || {
+                    store.remove(changed);
+                    Arc::clone(&store)
+                };
+                let scan = |store: &Store| store.check_scan(direction, &there, &[changed]);
+                interleave(absent, |store| store.put(changed), scan, &STORES_BETWEEN);
+                let present = || {
+                    store.put(changed);
+                    Arc::clone(&store)
+                };
+                interleave(present, |store| store.remove(changed), scan, &STORES_BETWEEN);
+            }
+        }
+    }
+}
+
+#[test]
+fn slot_0_passes_through_null() {
+    // A change of the first slot, and readers of all the others: whoever takes an unready slot for the end of the node
+    // misses everything behind it.
+    for keys in kinds_of_keys(8) {
+        let there: BTreeSet<usize> = (1..8).collect();
+        let store = Arc::new(Store::new(keys, there.iter().copied()));
+        for key in [1, 2, 7] {
+            let absent = || {
+                store.remove(0);
+                Arc::clone(&store)
+            };
+            interleave(absent, |store| store.put(0), |store| store.check_get(key, true), &STORES_BETWEEN);
+            let present = || {
+                store.put(0);
+                Arc::clone(&store)
+            };
+            interleave(present, |store| store.remove(0), |store| store.check_get(key, true), &STORES_BETWEEN);
+        }
+    }
+}
+
+#[test]
+fn a_reader_held_up_while_whole_operations_go_by_misses_nothing() {
+    // The directions of the changes alternate, and pairs return to slots that they have left.
+    for keys in kinds_of_keys(12) {
+        let there: BTreeSet<usize> = [1, 3, 4, 6, 8, 9].into_iter().collect();
+        for operations in [[0, 2, 0, 2], [5, 7, 7, 5], [10, 0, 0, 10], [2, 2, 2, 2]] {
+            let store = Arc::new(Store::new(keys.clone(), there.iter().copied()));
+            let toggles = operations.map(|key| {
+                let store = Arc::clone(&store);
+                move |put: bool| if put { store.put(key) } else { store.remove(key) }
+            });
+            let [first, second, third, fourth] = toggles;
+            let toggles: Vec<Box<dyn Fn(bool)>> =
+                vec![Box::new(first), Box::new(second), Box::new(third), Box::new(fourth)];
+            let toggles = Arc::new(toggles);
+            for start in 0..2 {
+                for count in 1..=4 {
+                    let mut at_read = 0;
+                    loop {
+                        // So that the scan begins in either direction.
+                        operations.iter().for_each(|&key| if start == 0 { store.remove(key) } else { store.put(key) });
+                        let toggles = Arc::clone(&toggles);
+                        let hook = move || {
+                            toggles
+                                .iter()
+                                .take(count)
+                                .enumerate()
+                                .for_each(|(index, toggle)| toggle((index + start) % 2 == 0));
+                        };
+                        let reached = match at_read % 3 {
+                            0 => with_hook(at_read / 3, hook, || {
+                                store.check_scan(Direction::Forward, &there, &operations)
+                            }),
+                            1 => with_hook(at_read / 3, hook, || {
+                                there.iter().for_each(|&key| store.check_get(key, true))
+                            }),
+                            _ => with_hook(at_read / 3, hook, || {
+                                store.check_scan(Direction::Backward, &there, &operations)
+                            }),
+                        };
+                        if !reached && at_read % 3 == 2 {
+                            break;
+                        }
+                        at_read += 1;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A tree of two levels whose second leaf is full, so that the next key there splits it and shifts the root's slots.
+fn ready_to_split(keys: &[Vec<u8>]) -> Store {
+    // Leaves of 12, 6, 6 and 6 keys with room made and taken, ascending: the last number of each is left out.
+    let store = Store::new(keys.to_vec(), (0..keys.len()).step_by(2));
+    assert_eq!(store.tree.height().unwrap(), 2);
+    store
+}
+
+#[test]
+fn inner_search_takes_the_wrong_child_during_a_shift() {
+    for keys in [
+        (0..96_u8).map(|number| vec![number]).collect::<Vec<_>>(),
+        (0..96).map(|number| vec![b'x', 0, 0, 0, 0, 0, 0, 0, 0, number]).collect(),
+    ] {
+        // Odd keys around the middle fill a leaf and split it.
+        let fill: Vec<usize> = (25..48).step_by(2).collect();
+        let setup = || {
+            let store = ready_to_split(&keys);
+            let before = store.tree.dump().unwrap().matches("n").count();
+            let mut last = None;
+            for &key in &fill {
+                store.put(key);
+                if store.tree.dump().unwrap().matches("n").count() != before {
+                    last = Some(key);
+                    break;
+                }
+            }
+            last.expect("one of them splits a leaf")
+        };
+        let splitter = setup();
+        let make = || {
+            let store = ready_to_split(&keys);
+            fill.iter().take_while(|&&key| key != splitter).for_each(|&key| store.put(key));
+            Arc::new(store)
+        };
+        let read = |store: &Store| {
+            for key in [0, 22, 24, 40, 48, 60, 94] {
+                store.check_get(key, true);
+            }
+        };
+        interleave(make, |store| store.put(splitter), read, &[1, 3, u64::MAX]);
+    }
+}
+
+#[test]
+fn a_batch_is_read_while_it_is_applied() {
+    let keys: Vec<Vec<u8>> = (0..40_u8).map(|number| vec![number]).collect();
+    let make = || Arc::new(Store::new(keys.clone(), (0..40).step_by(4)));
+    let there: BTreeSet<usize> = (0..40).step_by(4).collect();
+    let perhaps: Vec<usize> = (0..40).filter(|key| key % 4 != 0).collect();
+    let write = |store: &Store| {
+        let batch = perhaps.iter().map(|&key| &store.keys[key][..]);
+        store.tree.update_sorted(batch, |index, _| Ok(Decision::Put(store.records[perhaps[index]]))).unwrap();
+    };
+    let read = |store: &Store| store.check_scan(Direction::Forward, &there, &perhaps);
+    interleave(make, write, read, &[1, 4, u64::MAX]);
+}
