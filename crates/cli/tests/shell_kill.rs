@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 const ROUNDS: f64 = 20.0;
@@ -20,12 +20,16 @@ const ROUNDS: f64 = 20.0;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// SplitMix64.
-struct Random(u64);
+struct Random {
+    state: u64,
+    /// How many different keys there are.
+    keys: u64,
+}
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         mixed ^ (mixed >> 31)
@@ -43,9 +47,9 @@ impl Random {
         (0..length).map(|_| self.next() as u8).collect()
     }
 
-    /// Few enough keys that they meet again; some empty, binary, long, or the beginning of others.
+    /// Keys that meet again; some empty, binary, long, or the beginning of others.
     fn key(&mut self) -> Vec<u8> {
-        let number = self.below(800);
+        let number = self.below(self.keys);
         match number % 8 {
             0 if number == 0 => Vec::new(),
             0 => vec![0xff; number as usize % 40],
@@ -53,7 +57,7 @@ impl Random {
             2 => format!("a key of words {number}").into_bytes(),
             3 => [&[b'p'; 100][..], &number.to_be_bytes()].concat(),
             4 => [&b"long"[..], &vec![number as u8; 700], &number.to_be_bytes()].concat(),
-            5 => number.to_be_bytes()[6..].to_vec(),
+            5 => number.to_be_bytes()[5..].to_vec(),
             _ => format!("--key-{number}").into_bytes(),
         }
     }
@@ -173,12 +177,14 @@ struct Shell {
     /// Answered lines of the first one waiting.
     answered: usize,
     data: Vec<String>,
+    /// Units answered to their end.
+    carried_out: u64,
 }
 
 impl Shell {
-    fn start(arguments: &[String]) -> Shell {
+    fn start(arguments: &[String], memtable_bytes: u64) -> Shell {
         let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb"));
-        command.arg("shell").args(arguments).args(["--memtable", "48KiB"]);
+        command.arg("shell").args(arguments).args(["--memtable", &memtable_bytes.to_string()]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("the binary starts");
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().expect("a pipe");
@@ -196,7 +202,7 @@ impl Shell {
                 line.clear();
             }
         });
-        Shell { child, stdin, answers, waiting: VecDeque::new(), answered: 0, data: Vec::new() }
+        Shell { child, stdin, answers, waiting: VecDeque::new(), answered: 0, data: Vec::new(), carried_out: 0 }
     }
 
     /// Sends a unit; false if the shell is gone.
@@ -227,6 +233,7 @@ impl Shell {
         if self.answered == unit.lines.len() {
             unit.apply(model);
             self.waiting.pop_front();
+            self.carried_out += 1;
             self.answered = 0;
         }
     }
@@ -302,26 +309,38 @@ fn variable(name: &str, default: f64) -> f64 {
 }
 
 fn rounds_on(medium: &str, arguments: &[String], seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random { state: seed, keys: 0 };
+    random.keys = [300, 3_000, 30_000][random.below(3) as usize];
     let rounds = (ROUNDS * variable("SLMDB_TEST_BUDGET", 1.0)).max(1.0) as u64;
     let mut model = Model::new();
     for round in 0..rounds {
-        println!("{medium}, seed {seed}, round {round}: {} keys", model.len());
-        let mut shell = Shell::start(arguments);
+        print!("{medium}, seed {seed}, round {round}: {} keys, ", model.len());
+        let mut shell = Shell::start(arguments, 4096 << random.below(8));
         let window = 1 + random.below(12) as usize;
         let kill = !random.one_in(8);
-        let until =
-            Instant::now() + Duration::from_micros(500 + random.below(if round % 4 == 0 { 400_000 } else { 60_000 }));
-        // Some kills hit the opening itself, where what the last kill left is recovered.
-        while Instant::now() < until {
+        // Some kills hit the opening, where what the last kill left is recovered; most hit the work after it.
+        let hits_opening = random.one_in(4);
+        let longest_us = if random.one_in(4) { 400_000 } else { 60_000 };
+        let time = Duration::from_micros(random.below(longest_us));
+        let mut since = hits_opening.then(Instant::now);
+        while since.is_none_or(|since| since.elapsed() < time) {
             if shell.waiting.len() < window {
                 let unit = Unit::random(&mut random);
                 assert!(shell.send(unit), "the shell ended by itself");
-            } else if let Ok(line) = shell.answers.recv_timeout(Duration::from_millis(1)) {
-                shell.take(line, &mut model);
+                continue;
+            }
+            match shell.answers.recv_timeout(Duration::from_millis(1)) {
+                Ok(line) => {
+                    shell.take(line, &mut model);
+                    since.get_or_insert_with(Instant::now);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => panic!("the shell ended by itself"),
             }
         }
+        let carried_out = shell.carried_out;
         let unanswered = shell.end(kill, &mut model);
+        println!("{carried_out} units carried out, {} sent and not answered", unanswered.len());
         let exists = Path::new(&arguments[1]).exists();
         if !exists || model.is_empty() && unanswered.is_empty() {
             continue;

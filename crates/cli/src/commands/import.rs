@@ -19,6 +19,9 @@ use crate::units::{megabytes_per_second, per_second};
 
 const BATCH_RECORDS: usize = 1000;
 const BATCH_BYTES: usize = 1 << 20;
+/// An import of this size ends with a flush: every later command opens the store anew, and would read so much back from
+/// the MemTables each time. A small one does not, so that many of them do not make as many small table files.
+const FLUSH_FROM_BYTES: u64 = 16 << 20;
 const INPUT_BUFFER_BYTES: usize = 256 * 1024;
 
 const AFTER_HELP: &str = "\
@@ -161,8 +164,11 @@ pub fn import(options: &ImportOptions, db: impl FnOnce() -> Result<Db>) -> Resul
         }
     }
     pending.write()?;
-    drop(progress);
     let (imported, imported_bytes) = (pending.imported, pending.imported_bytes);
+    if imported_bytes >= FLUSH_FROM_BYTES {
+        db.flush()?;
+    }
+    drop(progress);
     let elapsed = started.elapsed();
     if imported == 0 {
         tell(&crate::failure::one_line(&format!("slmdb: warning: no record was found in {}", name.display())));

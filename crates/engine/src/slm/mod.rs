@@ -4,16 +4,16 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: [`arenas`]; the write path: [`write`], [`publication`], [`group_sync`] |
+//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`; the write path: `write`, `publication`, `group_sync` |
 //! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
-//! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | [`flush`] |
-//! | 3.2 scanning it; 4 range query | [`cursor`], [`index_source`], [`memtable_source`]; one moment: [`snapshots`] |
+//! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush` |
+//! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source`; one moment: `snapshots` |
 //! | 3.3 selective compaction | not yet |
-//! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and [`job`] |
-//! | 4 get | [`read`] |
-//! | 5 recovery | [`open`], [`recovery`] |
+//! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `job` |
+//! | 4 get | `read` |
+//! | 5 recovery | `open`, `recovery` |
 //!
-//! Reading order: [`store`] (what there is), [`write`], [`flush`], [`read`], [`cursor`], [`recovery`].
+//! Reading order: `store` (what there is), `write`, `flush`, `read`, `cursor`, `recovery`.
 
 mod arenas;
 mod cursor;
