@@ -58,6 +58,22 @@ fn check_either<M: Medium>(
     model.clone()
 }
 
+/// What another writer does between the moment that a first one has found its leaf and the moment that it locks it: puts
+/// so many keys at once that the leaf is replaced, without having been full.
+fn split_before_lock(store: &Arc<Store<Hooked<Dram>>>, keys: &[Vec<u8>], records: &[u64], batch: &[usize]) {
+    let other = Arc::clone(store);
+    let batch: Vec<(Vec<u8>, u64)> = batch.iter().map(|&index| (keys[index].clone(), records[index])).collect();
+    store.pool.medium().set(move |event| {
+        let locking = matches!(event, Event::Exchange { .. });
+        if locking {
+            let keys = batch.iter().map(|(key, _)| &key[..]);
+            other.tree.update_sorted(keys, |index, _| Ok(Decision::Put(batch[index].1))).unwrap();
+            assert_eq!(other.tree.height().unwrap(), 2);
+        }
+        !locking
+    });
+}
+
 #[test]
 fn writer_lands_in_the_wrong_node_during_a_split() {
     let keys = keys(26);
@@ -66,31 +82,25 @@ fn writer_lands_in_the_wrong_node_during_a_split() {
     let put_sorted: Operation = |store, key, record| {
         store.tree.update_sorted(std::iter::once(key), |_, _| Ok(Decision::Put(record))).unwrap();
     };
-    for operation in [put, put_sorted] {
-        // The leaf is split after the writer has found it and before it has locked it; the key belongs to either half.
-        for key in [1, 21] {
-            let medium = Hooked::new(Dram);
-            let store = Arc::new(Store::create(medium.clone(), 256));
+    let remove: Operation = |store, key, _| store.remove(key);
+    for (operation, puts) in [(put, true), (put_sorted, true), (remove, false)] {
+        // A new key of either half, and one that is there.
+        for key in [1, 21, 2, 14] {
+            let store = Arc::new(Store::create(Hooked::new(Dram), 256));
             let records = store.records(1, &keys);
-            // 11 keys, so there is room for the writer's.
-            for index in (0..22).step_by(2) {
+            for index in (0..16).step_by(2) {
                 store.put(&keys[index], records[index]);
             }
-            let other = Arc::clone(&store);
-            let (others, other_records) = (keys.clone(), records.clone());
-            medium.set(move |event| {
-                let locking = matches!(event, Event::Exchange { .. });
-                if locking {
-                    for index in [22, 23, 24] {
-                        other.put(&others[index], other_records[index]);
-                    }
-                    assert_eq!(other.tree.height().unwrap(), 2);
-                }
-                !locking
-            });
+            let others = [3, 5, 7, 9, 11, 13];
+            split_before_lock(&store, &keys, &records, &others);
             operation(&store, &keys[key], records[key]);
-            let there = (0..22).step_by(2).chain([22, 23, 24, key]);
-            store.assert_same(&model(&keys, &records, there));
+            let mut there = model(&keys, &records, (0..16).step_by(2).chain(others));
+            if puts {
+                there.insert(keys[key].clone(), records[key]);
+            } else {
+                there.remove(&keys[key]);
+            }
+            store.assert_same(&there);
         }
     }
 }
@@ -291,7 +301,9 @@ fn data_put_under_a_sibling_pointer_not_persisted_yet() {
                 committed = matches!(event, Event::Store { address, value } if address == base + 16 && value != 0);
                 return true;
             }
-            // The first store after the commit.
+            if event != Event::Flush {
+                return true;
+            }
             for index in [5, 21] {
                 let (store, acknowledged, recorder) = (Arc::clone(&store), Arc::clone(&acknowledged), recorder.clone());
                 let (key, record) = (keys[index].clone(), records[index]);
@@ -337,7 +349,7 @@ fn address_of_root(store: &Store<Hooked<Simulated>>) -> usize {
             found.send(address).unwrap();
             false
         }
-        Event::Store { .. } => true,
+        Event::Store { .. } | Event::Flush => true,
     });
     store.remove(b"no such key");
     address.recv().unwrap()
@@ -383,8 +395,7 @@ fn insert_that_is_not_an_upsert_leaves_two_entries_around_a_split() {
     let keys = keys(26);
     for key in [0, 4, 10, 12, 14, 22] {
         // A full leaf, and a put of a key that it has: no split, one entry.
-        let medium = Hooked::new(Dram);
-        let store = Arc::new(Store::create(medium.clone(), 256));
+        let store = Store::create(Dram, 256);
         let (old, new) = (store.records(1, &keys), store.records(2, &keys));
         for index in (0..24).step_by(2) {
             store.put(&keys[index], old[index]);
@@ -397,17 +408,18 @@ fn insert_that_is_not_an_upsert_leaves_two_entries_around_a_split() {
         store.assert_same(&expected);
         // A put of a key that is not there when the writer finds the leaf, and is, in another node, when it has the lock:
         // somebody else has put it and split the leaf.
-        let (other, others, other_records) = (Arc::clone(&store), keys.clone(), old.clone());
-        medium.set(move |event| {
-            let locking = matches!(event, Event::Exchange { .. });
-            if locking {
-                other.put(&others[key + 1], other_records[key + 1]);
-                assert_eq!(other.tree.height().unwrap(), 2);
-            }
-            !locking
-        });
+        let store = Arc::new(Store::create(Hooked::new(Dram), 256));
+        let (old, new) = (store.records(1, &keys), store.records(2, &keys));
+        for index in (0..16).step_by(2) {
+            store.put(&keys[index], old[index]);
+        }
+        let mut others = vec![3, 5, 7, 9, 17, key + 1];
+        others.sort();
+        others.dedup();
+        split_before_lock(&store, &keys, &old, &others);
         let applied = store.tree.insert_or_replace(&keys[key + 1], new[key + 1]).unwrap();
         assert_eq!(applied, Applied::Replaced { old: old[key + 1] });
+        let mut expected = model(&keys, &old, (0..16).step_by(2).chain(others));
         expected.insert(keys[key + 1].clone(), new[key + 1]);
         store.assert_same(&expected);
     }
@@ -455,23 +467,25 @@ fn volatile_lock_word_trusted_after_a_restart() {
             }
         }
     });
-    // Lock words from hostile hands, as the next opening would write them.
-    let mut image = replay.image(slmdb_pmem::simulated::Choice::Everything);
+    // Lock words from hostile hands, as the next opening might write them.
+    let image = replay.image(slmdb_pmem::simulated::Choice::Everything);
     let opened = Store::open_image(Dram, image.clone());
     let number = u64::from(opened.pool.open_count());
-    for block in opened.blocks.used() {
-        for held in [number << 32 | 1, number << 32 | u64::from(u32::MAX)] {
+    for held in [number << 32 | 1, number << 32 | 3, number << 32 | u64::from(u32::MAX)] {
+        let mut image = image.clone();
+        for block in opened.blocks.used() {
             if opened.blocks.block_size(block).unwrap() == 256 {
                 image[block as usize..][..8].copy_from_slice(&held.to_le_bytes());
             }
         }
+        let keys = keys.clone();
+        must_end("an update of a hostile pool", move || {
+            let crashed = Store::open_image(Dram, image);
+            for key in &keys {
+                crashed.remove(key);
+            }
+        });
     }
-    must_end("an update of a hostile pool", move || {
-        let crashed = Store::open_image(Dram, image);
-        for key in &keys {
-            crashed.remove(key);
-        }
-    });
 }
 
 #[test]

@@ -61,9 +61,12 @@ fn the_present_version_writes_what_it_always_wrote() {
     assert_eq!(file, std::fs::read(fixture(1, Compression::None)).unwrap());
 }
 
+/// Writes the fixtures of a new format version, once: `SLMDB_WRITE_FIXTURES=1 cargo test -p slmdb-table --test format`.
 #[test]
-#[ignore = "writes the fixtures of a new format version; run by hand, once"]
-fn write_fixtures() {
+fn fixtures_are_written_on_request() {
+    if std::env::var_os("SLMDB_WRITE_FIXTURES").is_none() {
+        return;
+    }
     for compression in COMPRESSIONS {
         let path = fixture(FORMAT_VERSION, compression);
         assert!(!path.exists(), "{}: fixtures are never changed", path.display());

@@ -230,7 +230,7 @@ fn complaint(name: &Path, malformed: &Malformed, imported: u64) -> Failure {
     let name = name.display();
     Failure::invalid(format!(
         "line {line} is malformed [{name}@{offset}]: {why}; correct it, or pass over such lines with --skip-bad (what \
-         came before it is in the store: {imported} records)"
+         came before it is in the store; records: {imported})"
     ))
 }
 

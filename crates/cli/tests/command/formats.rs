@@ -115,3 +115,14 @@ fn an_export_that_can_not_be_written_is_an_error() {
     place.run("put", &["k", "v"]).expect(0);
     place.run("export", &[place.path("no/such/place").to_str().unwrap()]).failed(3, "io");
 }
+
+#[test]
+fn a_large_import_ends_in_table_files_and_a_small_one_does_not() {
+    let place = Place::new();
+    place.run_with_input("import", &["-"], b"small\t1\n").expect(0);
+    assert!(place.run("stats", &["--json"]).expect(0).out().contains("\"index_keys\":0,"));
+    let value = "x".repeat(10_000);
+    let input: String = (0..1700).map(|number| format!("{number}\t{value}\n")).collect();
+    place.run_with_input("import", &["-"], input.as_bytes()).expect(0);
+    assert!(place.run("stats", &["--json"]).expect(0).out().contains("\"index_keys\":1701,"));
+}

@@ -79,13 +79,13 @@ impl Slot {
     /// The slot's pointer and, if that is something, its head.
     #[inline]
     pub fn read(&self) -> Entry {
-        #[cfg(test)]
-        super::tests::pause::before_slot_read();
+        pause();
         let mut pointer = self.pointer.load(Acquire);
         loop {
             if pointer <= HOLE {
                 return Entry { head: 0, pointer };
             }
+            pause();
             let head = self.head.load(Acquire);
             let again = self.pointer.load(Acquire);
             if again == pointer {
@@ -502,6 +502,7 @@ impl<'p> Node<'p> {
         self.slots
             .iter()
             .map(|slot| {
+                pause();
                 let used = slot.pointer.load(Relaxed) > HOLE;
                 usize::from(used & is(slot.head.load(Relaxed)))
             })
@@ -536,6 +537,13 @@ impl<'p> Node<'p> {
     pub fn prefetch(&self) {
         prefetch_range(std::ptr::from_ref(self.header).cast(), HEADER_BYTES + self.slots.len() * SLOT_BYTES);
     }
+}
+
+/// Where the tests hold a reader up.
+#[inline(always)]
+fn pause() {
+    #[cfg(test)]
+    super::tests::pause::before_slot_read();
 }
 
 /// Asks the processor to fetch a range into its cache. Only a hint: any address will do.

@@ -90,7 +90,6 @@ impl<M: Medium> Tree<M> {
                 NewNode { block, fence_block, shape, low, high, sibling, lock, entries }
                     .write(&self.pool, self.node_bytes)?;
             }
-            self.pool.fence();
             intent.news.iter().map(|new| self.node(new.node, plan.level)).collect::<Result<Vec<Node<'_>>>>()
         });
         let nodes = match written {
@@ -104,6 +103,7 @@ impl<M: Medium> Tree<M> {
         };
         let adopted: Vec<_> =
             nodes.into_iter().map(|node| Locked::adopt(node, self.pool.medium(), self.session)).collect();
+        // The new nodes are durable before the first of these stores, and it is before anything that follows.
         for old in &olds {
             old.store_durably(&old.node.header.forward, intent.news[0].node);
         }

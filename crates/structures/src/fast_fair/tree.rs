@@ -119,8 +119,8 @@ impl<M: Medium> Tree<M> {
         leaf.write(&pool, node_bytes)?;
         pool.fence();
 
+        // One cache line: the magic is not durable before the checksum.
         pool.store(area + CHECK_OFFSET, check(&pool, MAGIC)?)?;
-        pool.persist(area, ROOT_OFFSET);
         pool.store(area + MAGIC_OFFSET, MAGIC)?;
         pool.persist(area, 8);
         Tree::open(pool, blocks)
@@ -316,7 +316,7 @@ impl<M: Medium> Tree<M> {
 
     /// The child of an inner node to go on with: the last one whose separator is not behind the target.
     #[inline]
-    fn child(&self, node: &Node<'_>, target: &Target, head: u64) -> Result<Option<u64>> {
+    pub(super) fn child(&self, node: &Node<'_>, target: &Target, head: u64) -> Result<Option<u64>> {
         let level = node.level() - 1;
         let found = node.search(head, |pointer| {
             let child = self.node(pointer, level)?;

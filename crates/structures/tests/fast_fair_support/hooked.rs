@@ -1,4 +1,4 @@
-//! A medium that runs a hook before stores: to do something at exactly that moment.
+//! A medium that runs a hook before stores and flushes: to do something at exactly that moment.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
@@ -12,11 +12,13 @@ pub enum Event {
     Store { address: usize, value: u64 },
     /// An attempt to lock a node, or another compare-and-exchange.
     Exchange { address: usize },
+    /// A flush.
+    Flush,
 }
 
 type Hook = Box<dyn FnMut(Event) -> bool + Send>;
 
-/// Another medium, with a hook before its stores.
+/// Another medium, with a hook before its stores and flushes.
 #[derive(Clone, Default)]
 pub struct Hooked<M: Medium> {
     pub inner: M,
@@ -28,7 +30,7 @@ impl<M: Medium> Hooked<M> {
         Hooked { inner, hook: Arc::default() }
     }
 
-    /// Runs `hook` before every store until it gives `false`. Stores made within it, or by other threads meanwhile, are
+    /// Runs `hook` before every store and flush until it gives `false`. Stores made within it, or by other threads meanwhile, are
     /// not hooked.
     pub fn set(&self, hook: impl FnMut(Event) -> bool + Send + 'static) {
         *self.hook.lock().unwrap() = Some(Box::new(hook));
@@ -72,6 +74,7 @@ impl<M: Medium> Medium for Hooked<M> {
     }
 
     fn flush(&self, start: *const u8, length_bytes: usize) {
+        self.run(Event::Flush);
         self.inner.flush(start, length_bytes);
     }
 
