@@ -1,5 +1,6 @@
 //! Power cuts on simulated persistent memory: whatever subset of cache lines a crash leaves, a replay finds every record
 //! that was published before, in order, and nothing that was not written.
+#![allow(clippy::unwrap_used)]
 
 mod memtable_support;
 

@@ -1,4 +1,5 @@
 //! The MemTable against a `BTreeMap`, with keys that are hard on heads and prefixes.
+#![allow(clippy::unwrap_used)]
 
 mod memtable_support;
 

@@ -1,5 +1,6 @@
 //! Several writers and readers at once. What an entry holds follows from its sequence number, so a reader knows what it
 //! must find, for whatever number is published when it looks.
+#![allow(clippy::unwrap_used)]
 
 mod memtable_support;
 

@@ -212,11 +212,9 @@ impl<M: Medium> Reading<'_, M> {
             self.log.bytes = bytes;
             return Ok(None);
         }
-        // The header was durable before the first record. So either there never was a record, or the header is lost.
+        // Either there never was a record, or the header is lost. Where the medium promises nothing before a sync, a power
+        // cut may keep records and lose the header in front of them; then no record vouches for another.
         let front = self.log.bytes.len().min(ARENA_HEADER_BYTES as usize);
-        if self.log.holds_records() {
-            return Err(self.corruption(0, "the arena header is damaged, but its records are there"));
-        }
         let nothing = self.log.bytes[..front].iter().all(|&byte| byte == 0);
         self.offset = 0;
         Ok(Some(if nothing { Stop::End } else { Stop::Broken { offset: 0 } }))

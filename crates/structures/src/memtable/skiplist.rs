@@ -98,6 +98,10 @@ impl Heads {
     /// sorts behind them the largest.
     #[inline]
     fn head_of(&self, key: &[u8]) -> u64 {
+        // Comparing nothing at the address of nothing takes 50 ns on some processors: a masked load that faults, unseen.
+        if self.prefix.is_empty() {
+            return head_of(key);
+        }
         match key.strip_prefix(&*self.prefix) {
             Some(rest) => head_of(rest),
             None if *key < *self.prefix => 0,
