@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, OsEnv, Result};
-use slmdb_table::Compression;
+use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES};
+
+/// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
+const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
 
 /// Where the fast tier is: MemTables, index and key segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,14 +88,14 @@ impl Default for Options {
 impl Options {
     /// Checks what can be checked before anything is touched.
     pub(crate) fn check(&self) -> Result<()> {
-        let complaint = if self.memtable_bytes < 4096 {
-            "memtable_bytes must be at least 4096"
+        let complaint = if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
+            "memtable_bytes must be from 4096 bytes to 1 GiB"
         } else if self.immutable_memtables_max == 0 {
             "immutable_memtables_max must be at least 1"
-        } else if self.block_bytes < 64 || self.block_bytes > 16 << 20 {
-            "block_bytes must be from 64 bytes to 16 MiB"
-        } else if self.restart_interval == 0 {
-            "restart_interval must be at least 1"
+        } else if !(SMALLEST_BLOCK_BYTES..=LARGEST_BLOCK_BYTES).contains(&self.block_bytes) {
+            "block_bytes must be from 64 bytes to 1 MiB"
+        } else if !(1..=usize::from(u16::MAX)).contains(&self.restart_interval) {
+            "restart_interval must be from 1 to 65535"
         } else if !self.node_bytes.is_power_of_two() || !(256..=4096).contains(&self.node_bytes) {
             "node_bytes must be a power of two from 256 to 4096"
         } else if self.open_tables_max == 0 {

@@ -47,7 +47,8 @@ impl Db {
     /// [`Db::sync`]) a power cut.
     ///
     /// Errors: [`crate::Error::Invalid`] for a key over 65,535 bytes or a value over 256 MiB; [`crate::Error::Full`];
-    /// [`crate::Error::ReadOnly`]. After any error nothing was written.
+    /// [`crate::Error::ReadOnly`]. After an error nothing was written, but for one case: a write that waited for its
+    /// sync ([`Options::sync`]) which then failed may be there or not, and the store takes no more writes.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write_single(|batch| batch.put(key, value))
     }
@@ -137,10 +138,8 @@ impl Db {
     /// Gives up this handle. If it was the last one, the store is closed: background work is finished and everything is
     /// sealed, so that the next open can verify every byte. Reports what a drop would swallow.
     pub fn close(self) -> Result<()> {
-        match Arc::try_unwrap(self.inner) {
-            Ok(inner) => inner.engine.close(),
-            Err(_) => Ok(()),
-        }
+        // Of several handles closed at once exactly one gets the store.
+        Arc::into_inner(self.inner).map_or(Ok(()), |inner| inner.engine.close())
     }
 
     fn range_of(&self, bounds: crate::range::Bounds) -> Result<Range> {

@@ -71,7 +71,7 @@ impl Options {
     }
 
     /// Size of a MemTable's arena, in bytes; a larger record gets one of its own. Default: 64 MiB (the paper's). Larger:
-    /// fewer, larger table files; smaller: less memory and quicker opening. At least 4 KiB.
+    /// fewer, larger table files; smaller: less memory and quicker opening. From 4 KiB to 1 GiB.
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
         self.engine.memtable_bytes = bytes;
         self
@@ -92,13 +92,13 @@ impl Options {
     }
 
     /// Target size of a table file's blocks before compression, in bytes. Default: 4096. Larger: better compression
-    /// and scans, dearer single reads.
+    /// and scans, dearer single reads. From 64 bytes to 1 MiB.
     pub fn block_bytes(mut self, bytes: usize) -> Options {
         self.engine.block_bytes = bytes;
         self
     }
 
-    /// Entries between two keys that are stored whole in a block. Default: 16.
+    /// Entries between two keys that are stored whole in a block. Default: 16; from 1 to 65,535.
     pub fn restart_interval(mut self, entries: usize) -> Options {
         self.engine.restart_interval = entries;
         self

@@ -1,6 +1,7 @@
 //! Crashes of the tree: a workload is recorded on the simulated medium, and every crash that its fences part is looked at.
 //! After each, everything acknowledged is there, what was in flight is there or not, nothing is lost or leaked, and the
 //! tree goes on working; also when the recovery crashes again.
+#![allow(clippy::unwrap_used)]
 
 mod fast_fair_support;
 

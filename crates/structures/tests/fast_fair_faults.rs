@@ -2,6 +2,7 @@
 //! readers in the middle of shifts, are in `src/fast_fair/tests/interleave.rs`, since they stop a reader between its loads:
 //! `range_scan_sees_a_key_twice_or_out_of_order_during_a_shift`, `inner_search_takes_the_wrong_child_during_a_shift` and
 //! `slot_0_passes_through_null`.
+#![allow(clippy::unwrap_used)]
 
 mod fast_fair_support;
 

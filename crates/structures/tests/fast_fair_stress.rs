@@ -1,5 +1,6 @@
 //! Many threads at once: readers that check what must be there, scans that must ascend, writers that split, merge and
 //! swap under them.
+#![allow(clippy::unwrap_used)]
 
 mod fast_fair_support;
 

@@ -21,11 +21,16 @@ use super::{locked, names};
 /// How many files of retired arenas are kept for recycling.
 const RECYCLED_FILES_MAX: usize = 2;
 
+/// Longer than any arena there can be: MemTables and single records are limited to about half of it.
+const LARGEST_ARENA_BYTES: u64 = 2 << 30;
+
 /// In pieces of what size a recovered arena is written anew.
 const REWRITE_BYTES: usize = 1 << 20;
 
 pub(crate) struct Arenas<M: Medium> {
     home: Home<M>,
+    /// The length that most arenas have; files of another length are not worth keeping.
+    usual_bytes: u64,
     retired: Mutex<Retired<M>>,
 }
 
@@ -42,14 +47,14 @@ struct Retired<M: Medium> {
 }
 
 impl<M: Medium + Clone> Arenas<M> {
-    /// Arenas in the pool if the medium is persistent, else in the directory.
-    pub(crate) fn new(pool: &Arc<Pool<M>>, env: Arc<dyn Env>, directory: &Path) -> Arenas<M> {
+    /// Arenas in the pool if the medium is persistent, else in the directory; most of them will be `usual_bytes` long.
+    pub(crate) fn new(pool: &Arc<Pool<M>>, env: Arc<dyn Env>, directory: &Path, usual_bytes: u64) -> Arenas<M> {
         let home = if M::PERSISTENT {
             Home::Pool(pool.clone())
         } else {
             Home::Directory { env, directory: directory.to_path_buf(), medium: pool.medium().clone() }
         };
-        Arenas { home, retired: Mutex::new(Retired { memtables: Vec::new(), files: Vec::new() }) }
+        Arenas { home, usual_bytes, retired: Mutex::new(Retired { memtables: Vec::new(), files: Vec::new() }) }
     }
 
     /// An arena for `generation`, recycled where one is at hand. Its name or extent is durable on return; that it
@@ -94,6 +99,9 @@ impl<M: Medium + Clone> Arenas<M> {
                 let file = env.open_file(&path, OpenMode::Read)?;
                 let file_bytes = file.length_bytes()?;
                 let length_bytes = length_bytes.unwrap_or(file_bytes);
+                if length_bytes > LARGEST_ARENA_BYTES {
+                    return Err(Error::corruption(path, 0, format!("no arena has {length_bytes} bytes")));
+                }
                 let mut bytes = vec![0; length_bytes as usize];
                 file.read_exact_at(&mut bytes[..file_bytes.min(length_bytes) as usize], 0)?;
                 Ok(Some(Arena::from_bytes(medium.clone(), &path, bytes)))
@@ -101,13 +109,13 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// Makes the content of a loaded arena durable as it is (on persistent media it is). Everything is written anew first: if
-    /// an earlier opening ended because a sync failed, the system may count pages as written that are not, and a sync
-    /// alone would believe it.
-    pub(crate) fn make_durable(&self, generation: u64) -> Result<()> {
+    /// Makes the first `used_bytes` of a loaded arena durable as they are (on persistent media they are). They are written
+    /// anew first: if an earlier opening ended because a sync failed, the system may count pages as written that are not,
+    /// and a sync alone would believe it.
+    pub(crate) fn make_durable(&self, generation: u64, used_bytes: u64) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, generation), OpenMode::ReadWrite)?;
-        let length_bytes = file.length_bytes()?;
+        let length_bytes = file.length_bytes()?.min(used_bytes);
         let mut chunk = vec![0; REWRITE_BYTES];
         let mut offset = 0;
         while offset < length_bytes {
@@ -164,7 +172,7 @@ impl<M: Medium + Clone> Arenas<M> {
             let memtable = retired.memtables.swap_remove(index);
             let (generation, length) = (memtable.generation(), memtable.capacity_bytes());
             drop(memtable);
-            if M::PERSISTENT || retired.files.len() >= RECYCLED_FILES_MAX {
+            if M::PERSISTENT || length != self.usual_bytes || retired.files.len() >= RECYCLED_FILES_MAX {
                 self.discard(generation)?;
             } else {
                 retired.files.push((generation, length));
@@ -204,4 +212,24 @@ fn owner(generation: u64) -> Result<u32> {
         what: format!("generation {generation}: a pool has numbers for 4 billion arenas"),
         file: None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_pmem::{Dram, PoolOptions};
+
+    #[test]
+    fn a_length_that_no_arena_has_is_not_believed() {
+        let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
+        env.set_content(names::arena(directory, 1), b"short");
+        let options =
+            PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
+        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let arenas = Arenas::new(&pool, Arc::new(env), directory, 4096);
+        assert!(matches!(arenas.load(1, Some(u64::MAX)), Err(Error::Corruption { .. })));
+        assert_eq!(arenas.load(1, Some(4096)).unwrap().unwrap().length_bytes(), 4096);
+        assert!(arenas.load(2, Some(4096)).unwrap().is_none());
+    }
 }

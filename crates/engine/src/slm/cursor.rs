@@ -30,8 +30,9 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     memtables: Vec<MemTableSource<M>>,
     index: IndexSource,
     heading: Heading,
-    /// The key the cursor is on, and where its value is; `None`: it is on none.
+    /// Where the value is that the cursor is on; `None`: it is on none.
     at: Option<At>,
+    /// The key that it is on, or was on last.
     key: Vec<u8>,
     /// The block that the last value came from: neighbours often share one.
     block: Option<(u32, u32, Block)>,
@@ -139,33 +140,38 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 }
 
+/// Every move first leaves the entry, so that after an error the cursor is on none.
 impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.at = None;
         self.memtables.iter_mut().for_each(|source| source.seek(key));
         self.index.seek(&self.store, key)?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
+        self.at = None;
         self.memtables.iter_mut().for_each(|source| source.seek_before(key));
         self.index.seek_before(&self.store, key)?;
         self.settle_backward()
     }
 
     fn seek_first(&mut self) -> Result<()> {
+        self.at = None;
         self.memtables.iter_mut().for_each(MemTableSource::seek_first);
         self.index.seek(&self.store, b"")?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
+        self.at = None;
         self.memtables.iter_mut().for_each(MemTableSource::seek_last);
         self.index.seek_last(&self.store)?;
         self.settle_backward()
     }
 
     fn next(&mut self) -> Result<()> {
-        if self.at.is_none() {
+        if self.at.take().is_none() {
             return Ok(());
         }
         if self.heading == Heading::Backward {
@@ -178,7 +184,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     }
 
     fn prev(&mut self) -> Result<()> {
-        if self.at.is_none() {
+        if self.at.take().is_none() {
             return Ok(());
         }
         if self.heading == Heading::Forward {
@@ -194,7 +200,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     }
 
     fn key(&self) -> &[u8] {
-        &self.key
+        if self.valid() { &self.key } else { &[] }
     }
 
     fn value(&mut self) -> Result<Slice> {

@@ -53,8 +53,8 @@ impl<M: Medium + Clone> Store<M> {
             self.publication.wait_for(immutable.last_sequence);
             let file = match self.when_there_is_space(|| self.build(&immutable)) {
                 Ok(file) => file,
-                // The store closes. Everything is in the arenas, and stays there for the next opening.
-                Err(Error::Full { .. }) => return,
+                // Everything is in the arenas, and stays there for the next opening.
+                Err(Error::Full { .. }) if self.gives_up() => return,
                 Err(error) => return self.fail(error),
             };
             if finished.send(Built { immutable, file }).is_err() {
@@ -144,11 +144,16 @@ impl<M: Medium + Clone> Store<M> {
         for built in finished {
             match self.index_and_commit(built) {
                 Ok(()) => {}
-                // The store closes; the next opening carries the job on.
-                Err(Error::Full { .. }) => return,
+                // The next opening carries the job on.
+                Err(Error::Full { .. }) if self.gives_up() => return,
                 Err(error) => return self.fail(error),
             }
         }
+    }
+
+    /// Whether a job that finds no space is left to the next opening.
+    fn gives_up(&self) -> bool {
+        self.has_failed() || locked(&self.traffic).closing
     }
 
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
@@ -168,7 +173,7 @@ impl<M: Medium + Clone> Store<M> {
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }
-        self.when_there_is_space(|| self.commit(|state| Ok(Edit { job: state.last_job + 1, ..edit.clone() })))?;
+        self.when_there_is_space(|| self.commit(|state| Edit { job: state.last_job + 1, ..edit.clone() }))?;
         drop(agreement);
         if let Some(slot) = slot {
             self.jobs.clear(&self.pool, slot)?;

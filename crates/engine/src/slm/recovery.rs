@@ -52,7 +52,7 @@ pub(super) fn recover<M: Medium + Clone>(
     let Fast { pool, tree } = fast;
     let tables =
         Tables::new(env.clone(), directory.into(), state.uuid, options.open_tables_max, options.memory_budget_bytes);
-    let arenas = Arenas::new(&pool, env.clone(), directory);
+    let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
     let jobs = Jobs::default();
     check_tables(options, directory, &state)?;
 
@@ -223,13 +223,23 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     let mut state = parts.catalog.state().clone();
     // An opening that did not come to tell the MANIFEST may have used a generation already.
     let stray = parts.arenas.present()?.into_iter().max().unwrap_or(0);
-    let generation = state.next_generation.max(stray + 1);
+    let generation = state.next_generation.max(stray.saturating_add(1));
+    let Some(next_generation) = generation.checked_add(1) else {
+        return Err(Error::corruption(
+            parts.arenas.describe(stray),
+            0,
+            "an arena with the last generation there can be",
+        ));
+    };
+    // Copied or not: the log must never be shorter in a later recovery than what this one has copied.
+    for immutable in &parts.recovered {
+        parts.arenas.make_durable(immutable.memtable.generation(), immutable.memtable.used_bytes())?;
+    }
     let arena = parts.arenas.make(generation, parts.options.memtable_bytes)?;
     let active = MemTable::create(arena, generation, state.uuid);
     let recovered_bytes: u64 = parts.recovered.iter().map(|immutable| immutable.memtable.used_bytes()).sum();
     if recovered_bytes <= parts.options.memtable_bytes / COPY_UP_TO_PART {
         copy_into(&active, &parts.recovered)?;
-        active.sync()?;
         if !parts.recovered.is_empty() {
             parts.active_from = state.flushed_through + 1;
             parts.recovered.clear();
@@ -239,16 +249,17 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
         let mut sealed = std::collections::BTreeMap::new();
         for immutable in &parts.recovered {
             let generation = immutable.memtable.generation();
-            parts.arenas.make_durable(generation)?;
             let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
             sealed
                 .insert(generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes });
         }
         state.arenas = sealed;
     }
+    // Its header, and what was copied.
+    active.sync()?;
     let length_bytes = active.capacity_bytes();
     state.arenas.insert(generation, ArenaRecord { sealed_last_sequence: None, length_bytes });
-    state.next_generation = generation + 1;
+    state.next_generation = next_generation;
     state.closed_at_sequence = None;
     state.medium.boot_id = parts.options.env.boot_id();
     let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, &state)?;

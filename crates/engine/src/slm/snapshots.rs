@@ -42,6 +42,21 @@ struct Inner {
     moments: BTreeMap<u64, usize>,
     replaced: BTreeMap<Vec<u8>, Vec<Replaced>>,
     replaced_count: usize,
+    /// How many of them were kept when what nobody sees was last looked for.
+    kept_count: usize,
+}
+
+impl Inner {
+    /// Forgets the replaced records that no registered moment sees.
+    fn forget_unseen(&mut self) {
+        let moments = &self.moments;
+        self.replaced.retain(|_, versions| {
+            versions.retain(|version| moments.range(version.location.sequence..version.replaced_at).next().is_some());
+            !versions.is_empty()
+        });
+        self.replaced_count = self.replaced.values().map(Vec::len).sum();
+        self.kept_count = self.replaced_count;
+    }
 }
 
 impl Snapshots {
@@ -66,17 +81,10 @@ impl Snapshots {
         }
         let was_oldest = inner.moments.keys().next() == Some(&sequence);
         inner.moments.remove(&sequence);
-        if !was_oldest {
-            return;
+        // Looking costs as much as there is. What younger cursors saw alone waits until there is twice as much.
+        if was_oldest || inner.replaced_count > 2 * inner.kept_count {
+            inner.forget_unseen();
         }
-        match inner.moments.keys().next().copied() {
-            None => inner.replaced.clear(),
-            Some(oldest) => inner.replaced.retain(|_, versions| {
-                versions.retain(|version| version.replaced_at > oldest);
-                !versions.is_empty()
-            }),
-        }
-        inner.replaced_count = inner.replaced.values().map(Vec::len).sum();
     }
 
     /// Cursors that are open.
@@ -167,6 +175,23 @@ mod tests {
         snapshots.register(|| 25);
         snapshots.note_replaced(b"k", at(5), 20);
         snapshots.note_replaced(b"k", at(26), 30);
+        assert_eq!(snapshots.replaced_count(), 0);
+    }
+
+    #[test]
+    fn what_short_cursors_saw_is_forgotten_while_an_older_one_stays_open() {
+        let snapshots = Snapshots::default();
+        snapshots.register(|| 1);
+        snapshots.note_replaced(b"k", at(1), 5);
+        for moment in (10..10_000).step_by(10) {
+            snapshots.register(|| moment);
+            snapshots.note_replaced(b"k", at(moment - 5), moment + 5);
+            assert_eq!(snapshots.replaced_in(ALL, moment), [(b"k".to_vec(), at(moment - 5))]);
+            snapshots.release(moment);
+            assert_eq!(snapshots.replaced_in(ALL, 1), [(b"k".to_vec(), at(1))]);
+            assert!(snapshots.replaced_count() <= 3);
+        }
+        snapshots.release(1);
         assert_eq!(snapshots.replaced_count(), 0);
     }
 

@@ -223,8 +223,9 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Something failed that must not be tried again. Writes are refused from now on; nothing is deleted; reads go on.
     pub(crate) fn fail(&self, error: Error) {
-        tracing::error!(%error, "the store takes no more writes");
-        let _ = self.failure.set(error);
+        if self.failure.set(error.clone()).is_ok() {
+            tracing::error!(%error, "the store takes no more writes");
+        }
         let traffic = locked(&self.traffic);
         self.room.notify_all();
         self.work.notify_all();
@@ -242,12 +243,12 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Appends to the MANIFEST. [`Error::Full`]: nothing has happened, and it may be tried again; any other failure stops
     /// all writing.
-    pub(crate) fn commit(&self, make: impl FnOnce(&StoreState) -> Result<Edit>) -> Result<()> {
+    pub(crate) fn commit(&self, make: impl FnOnce(&StoreState) -> Edit) -> Result<()> {
         let mut catalog = locked(&self.catalog);
         let Catalog::Manifest(manifest) = &mut *catalog else {
             return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
         };
-        let mut edit = make(manifest.state())?;
+        let mut edit = make(manifest.state());
         let before = manifest.length_bytes();
         edit.lifetime = Some(self.lifetime());
         let appended = manifest.append(&edit);
@@ -306,12 +307,10 @@ impl<M: Medium + Clone> Store<M> {
             let mut traffic = locked(&self.traffic);
             (traffic.active.take(), traffic.spare.take())
         };
-        self.commit(|_| {
-            Ok(Edit {
-                arenas_removed: spare.iter().map(|spare| spare.generation()).collect(),
-                closed_at_sequence: Some(last_sequence),
-                ..Edit::default()
-            })
+        self.commit(|_| Edit {
+            arenas_removed: spare.iter().map(|spare| spare.generation()).collect(),
+            closed_at_sequence: Some(last_sequence),
+            ..Edit::default()
         })?;
         if let Some(spare) = spare {
             self.arenas.retire(spare)?;

@@ -10,6 +10,8 @@
 //! Flushes wait meanwhile; reads and writes don't.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
@@ -21,15 +23,19 @@ use super::locked;
 use super::names::{self, FileKind};
 use super::snapshots::Location;
 use super::store::Store;
+use super::write::give_up_after_setback;
 use crate::{VerifyProgress, VerifyReport};
 
 /// Findings of one kind beyond these are counted, not listed.
 const FINDINGS_MAX: usize = 1000;
 
+/// How long a verification waits for the index before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
 impl<M: Medium + Clone> Store<M> {
     /// See [`crate::Engine::verify`].
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        let _agreement = locked(&self.indexing);
+        let _agreement = self.agreement()?;
         let files = locked(&self.catalog).state().files.clone();
         let memtable_entries = self.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
         let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
@@ -50,6 +56,24 @@ impl<M: Medium + Clone> Store<M> {
             report.findings.push(Error::corruption(&self.directory, 0, format!("and {more} findings more")));
         }
         Ok(report)
+    }
+
+    /// Waits until no flush is between its first swing and its commit, and keeps it so. Gives up when a flush finds no
+    /// space: it may wait for that as long as it takes.
+    fn agreement(&self) -> Result<MutexGuard<'_, ()>> {
+        let mut traffic = locked(&self.traffic);
+        let setbacks = traffic.setbacks;
+        loop {
+            match self.indexing.try_lock() {
+                Ok(agreement) => return Ok(agreement),
+                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            give_up_after_setback(&traffic, setbacks)?;
+            // Another verification ends without a word.
+            let waited = self.room.wait_timeout(traffic, LOOK_AGAIN);
+            traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 
     /// Reads every table file; returns the key sections of those that have a readable one.

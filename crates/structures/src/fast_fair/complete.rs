@@ -35,7 +35,7 @@ impl<M: Medium> Tree<M> {
                     for &old in &intent.olds {
                         let old = self.node(old, level)?;
                         if old.forward() != first_new {
-                            self.lock(old).store_durably(&old.header.forward, first_new);
+                            self.lock(old)?.store_durably(&old.header.forward, first_new);
                         }
                     }
                     self.finish(structure, &intent, guard)?;
@@ -185,7 +185,7 @@ impl<M: Medium> Tree<M> {
             if root.level() == 0 {
                 return Ok(());
             }
-            let locked = self.lock(root);
+            let locked = self.lock(root)?;
             let (used, child) = (locked.used(), locked.entry(0).pointer);
             drop(locked);
             if used != 1 {

@@ -139,7 +139,7 @@ mod tests {
         let options = PoolOptions { initial_bytes: 0, growth_bytes: 0, maximum_bytes: 1 << 24, uuid: [0; 16] };
         let pool = Pool::anonymous(Dram, &options).unwrap();
         let area = pool.root_offset();
-        assert!(ROOT_BYTES >= 3 * SLOT_BYTES);
+        const { assert!(ROOT_BYTES >= 3 * SLOT_BYTES) };
         let news = vec![NewBlocks { node: 640, fences: 0 }, NewBlocks { node: 704, fences: 8 }];
         let intent = Intent { kind: IntentKind::Replace, level: 2, number: 9, olds: vec![512], news };
         assert_eq!(Intent::read(&pool, area, 2).unwrap(), None);

@@ -14,8 +14,11 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 
 use super::key_record::KeyRecord;
-use super::node::{Entry, Node, Target};
+use super::node::{Entry, HOLE, Node, Slot, Target};
 use super::tree::Tree;
+
+/// As many leaves are asked for ahead at most.
+const LEAVES_AHEAD_MAX: usize = 8;
 
 /// Which way to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -97,7 +100,7 @@ impl<M: Medium> Tree<M> {
             Bound::Excluded(key) => (key, true),
             Bound::Unbounded => (&[][..], false),
         };
-        let (mut leaf, head) = self.descend(Target::At(key), 0)?;
+        let (mut leaf, head) = self.descend_ahead(key, records_min)?;
         let mut first = self.read_entries(&leaf, into, |entry| {
             Ok(match entry.head.cmp(&head) {
                 Ordering::Equal => match self.record(entry.pointer, guard)?.key().cmp(key) {
@@ -111,13 +114,8 @@ impl<M: Medium> Tree<M> {
         loop {
             let LeafRead { records, entries, .. } = &mut *into;
             records.extend(entries[first..].iter().map(|entry| entry.pointer));
-            let Some(high) = leaf.fences(&self.pool)?.high() else {
-                into.at_end = true;
-                return Ok(());
-            };
-            into.at_end = false;
-            into.edge = high;
-            if into.records.len() >= records_min {
+            into.at_end = !leaf.fences(&self.pool)?.copy_high(&mut into.edge);
+            if into.at_end || into.records.len() >= records_min {
                 return Ok(());
             }
             let next = self.node_ahead(leaf.sibling(), 0)?;
@@ -138,6 +136,28 @@ impl<M: Medium> Tree<M> {
                     order => order,
                 })
             })?;
+            into.edge = edge;
+        }
+    }
+
+    /// Descends to the leaf that covers a key. If the leaves to its right will be read too, asks for them all at once, as
+    /// far as the parent knows them: else each would be waited for before the next is known.
+    fn descend_ahead(&self, key: &[u8], records_min: usize) -> Result<(Node<'_>, u64)> {
+        let target = Target::At(key);
+        let leaves = (records_min / (self.slots() / 2)).min(LEAVES_AHEAD_MAX);
+        let root = self.root()?;
+        if leaves == 0 || root.level() == 0 {
+            return self.descend(target, 0);
+        }
+        let Some((parent, head)) = self.descend_from(root, &target, 1)? else { return self.descend(target, 0) };
+        // A wish only: what is found here is not relied on.
+        let behind = parent.slots.iter().map(Slot::read).skip_while(|entry| entry.head < head).take(leaves);
+        for entry in behind.filter(|entry| entry.pointer > HOLE) {
+            Node::at(&self.pool, entry.pointer, self.node_bytes)?.prefetch();
+        }
+        match self.descend_from(parent, &target, 0)? {
+            Some(found) => Ok(found),
+            None => self.descend(target, 0),
         }
     }
 

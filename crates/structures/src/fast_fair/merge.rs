@@ -59,7 +59,7 @@ impl<M: Medium> Tree<M> {
             if left == right {
                 return Err(self.damaged(left, "a node is in its parent twice"));
             }
-            let (left, right) = (self.lock(self.node(left, level)?), self.lock(self.node(right, level)?));
+            let (left, right) = (self.lock(self.node(left, level)?)?, self.lock(self.node(right, level)?)?);
             if self.merge(structure, left, right, level, guard)? {
                 return Ok(self.is_sparse(children.len() - 1));
             }

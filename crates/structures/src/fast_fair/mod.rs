@@ -11,7 +11,7 @@
 //! * [`key_record`]: what a leaf points to; [`segment`]: where key records lie;
 //! * `node`: a node's layout, fences and heads (how byte strings of any length fit a tree of 8-byte words), and reading it
 //!   without a lock; `change`: locking and changing it;
-//! * [`tree`]: root, descent, `get`; [`update`]: the one write, and its batched form;
+//! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
 //! * [`iterate`]: reading in order; [`verify`]: checking all of it.
 //!
@@ -37,6 +37,7 @@
 //!   is needed to build on that word is released before it is durable too.
 //! * A block is marked used, or is about to be freed, only while an intent names it, or while it is part of the tree.
 
+pub mod batch;
 mod build;
 mod change;
 mod complete;

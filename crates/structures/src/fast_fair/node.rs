@@ -37,6 +37,8 @@ use super::key_record::damaged;
 pub(super) const HEADER_BYTES: usize = 64;
 pub(super) const SLOT_BYTES: usize = 16;
 pub(super) const SLOTS_PER_LINE: usize = 4;
+/// Slots that are skipped at once in a first look for the right one.
+const STRIDE: usize = 8;
 /// The pointer of a slot that is being changed. Not a valid offset.
 pub(super) const HOLE: u64 = 1;
 /// The highest level that a tree can have.
@@ -224,11 +226,20 @@ impl Fences<'_> {
 
     /// The high fence, beyond all keys that can be here; `None`: there is no bound.
     pub fn high(&self) -> Option<Vec<u8>> {
+        let mut high = Vec::new();
+        self.copy_high(&mut high).then_some(high)
+    }
+
+    /// Copies the high fence; `false`: there is no bound.
+    pub fn copy_high(&self, into: &mut Vec<u8>) -> bool {
+        into.clear();
         if self.shape.high_is_infinite() {
-            return None;
+            return false;
         }
         let (bytes, prefix) = (self.bytes(), usize::from(self.shape.prefix));
-        Some([&bytes[..prefix], &bytes[prefix + usize::from(self.shape.low)..]].concat())
+        into.extend_from_slice(&bytes[..prefix]);
+        into.extend_from_slice(&bytes[prefix + usize::from(self.shape.low)..]);
+        true
     }
 
     /// Where a target is.
@@ -323,7 +334,8 @@ impl<'p> Node<'p> {
     /// that all its words can be read.
     #[inline]
     pub fn at<M: Medium>(pool: &'p Pool<M>, offset: u64, node_bytes: u32) -> Result<Node<'p>> {
-        if offset % HEADER_BYTES as u64 != 0 || pool.kind_at(offset) != Some(ExtentKind::Blocks) {
+        // Aligned to its size, it does not reach beyond its unit of the pool, whose kind is then that of all its bytes.
+        if offset & (u64::from(node_bytes) - 1) != 0 || pool.kind_at(offset) != Some(ExtentKind::Blocks) {
             return Err(damaged(pool, offset, "the tree refers to a node where none can be"));
         }
         let pointer = pool.pointer(offset, u64::from(node_bytes))?;
@@ -495,18 +507,19 @@ impl<'p> Node<'p> {
         Ok(None)
     }
 
-    /// How many slots are in use and have a head of which `is` holds, more or less: nothing is ordered or re-read. No
-    /// branches, so that the loads of all lines go out together.
+    /// How many slots are in use and have a head of which `is` holds (which are the first ones), more or less: nothing is
+    /// ordered or re-read. First every eighth slot is looked at and then eight in a row, without branches, so that the
+    /// loads go out together.
     #[inline]
     fn count(&self, is: impl Fn(u64) -> bool) -> usize {
-        self.slots
-            .iter()
-            .map(|slot| {
-                pause();
-                let used = slot.pointer.load(Relaxed) > HOLE;
-                usize::from(used & is(slot.head.load(Relaxed)))
-            })
-            .sum()
+        let counts = |slot: &Slot| {
+            pause();
+            let used = slot.pointer.load(Relaxed) > HOLE;
+            usize::from(used & is(slot.head.load(Relaxed)))
+        };
+        let start = STRIDE * self.slots.chunks_exact(STRIDE).map(|slots| counts(&slots[STRIDE - 1])).sum::<usize>();
+        let rest = &self.slots[start..];
+        start + rest[..rest.len().min(STRIDE)].iter().map(counts).sum::<usize>()
     }
 
     /// Copies all entries in order, each once, as they are at one moment. Takes no lock.

@@ -325,19 +325,35 @@ impl<M: Medium> Tree<M> {
         Ok(found.map(|(pointer, _)| pointer))
     }
 
-    /// Locks a node.
-    pub(super) fn lock<'t>(&'t self, node: Node<'t>) -> Locked<'t, M> {
-        Locked::lock(node, self.pool.medium(), self.session)
+    /// Locks a node. Since it may be written then, it has to be a block of the right size, and not something else in such
+    /// an extent.
+    pub(super) fn lock<'t>(&'t self, node: Node<'t>) -> Result<Locked<'t, M>> {
+        if self.blocks.block_size(node.offset)? != self.node_bytes {
+            return Err(self.damaged(node.offset, "a node is in a block of another size"));
+        }
+        Ok(Locked::lock(node, self.pool.medium(), self.session))
     }
 
     /// Finds and locks the node of a level that covers a key. Whether it still does is looked at again under the lock:
     /// it may have been replaced while the lock was waited for.
     pub(super) fn lock_covering<'t>(&'t self, key: &[u8], level: u8) -> Result<(Locked<'t, M>, u64)> {
+        self.lock_covering_from(None, key, level)
+    }
+
+    /// As [`Tree::lock_covering`], but goes down from a node, first.
+    pub(super) fn lock_covering_from<'t>(
+        &'t self,
+        mut from: Option<Node<'t>>,
+        key: &[u8],
+        level: u8,
+    ) -> Result<(Locked<'t, M>, u64)> {
+        let target = Target::At(key);
         loop {
-            let (node, _) = self.descend(Target::At(key), level)?;
-            let locked = self.lock(node);
+            let known = from.take().map(|from| self.descend_from(from, &target, level)).transpose()?.flatten();
+            let (node, _) = known.map_or_else(|| self.descend(target, level), Ok)?;
+            let locked = self.lock(node)?;
             if node.forward() == 0 {
-                if let Side::Inside(head) = node.fences(&self.pool)?.side(&Target::At(key)) {
+                if let Side::Inside(head) = node.fences(&self.pool)?.side(&target) {
                     return Ok((locked, head));
                 }
             }

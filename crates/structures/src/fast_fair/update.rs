@@ -1,4 +1,4 @@
-//! Updates: one key, or a sorted batch of them.
+//! Updates of one key.
 //!
 //! An update finds the leaf, locks it, shows the caller what the tree has for the key and does what the caller then says.
 //! That one operation is all writes there are: upserts, compare-and-swap, removals. A caller decides exactly once for each
@@ -6,8 +6,7 @@
 //! could fail or need another lock comes first: a leaf that might overflow is changed under the lock of the tree's
 //! structure, with the blocks for its successors already taken.
 //!
-//! Few changes in a leaf are made in place ([`change`](super::change)); many at once, or too many, by replacing the leaf
-//! ([`replace`](super::replace)). Each key's change is atomic by itself; a batch is not.
+//! Changes are made in place (`change`), or by replacing the leaf if they don't fit (`replace`).
 
 use std::cmp::Ordering;
 
@@ -15,17 +14,13 @@ use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
-use super::build::{Fill, comfortable, cuts};
+use super::build::{Fill, cuts};
 use super::change::{Locked, Place};
-use super::intent::NEW_NODES_MAX;
 use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES};
 use super::node::{Entry, Fences, Side, Target};
 use super::replace::Replacement;
 use super::reserve::Reserve;
 use super::tree::{Structure, Tree};
-
-/// Up to so many shifts are made in place; for more the leaf is replaced.
-const SHIFTS_IN_PLACE_MAX: usize = 3;
 
 /// What becomes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +54,7 @@ pub enum Applied {
 
 /// One change of a leaf. Slots are those before any change.
 #[derive(Debug, Clone, Copy)]
-enum Change {
+pub(super) enum Change {
     Swap { at: usize, pointer: u64 },
     Insert { at: usize, entry: Entry },
     Remove { at: usize },
@@ -76,11 +71,21 @@ impl<M: Medium> Tree<M> {
         key: &[u8],
         decide: impl FnOnce(Option<KeyRecord<'_>>) -> Result<Decision>,
     ) -> Result<Applied> {
+        self.update_one(key, true, decide)
+    }
+
+    /// `may_insert`: whether `decide` may answer with a put if the key is absent. If not, no room is needed.
+    fn update_one(
+        &self,
+        key: &[u8],
+        may_insert: bool,
+        decide: impl FnOnce(Option<KeyRecord<'_>>) -> Result<Decision>,
+    ) -> Result<Applied> {
         check_key(key)?;
         let guard = &epoch::pin();
         let (leaf, head) = self.lock_covering(key, 0)?;
         let place = self.find(&leaf, head, key, guard)?;
-        if place.at.is_err() && place.used == self.slots() {
+        if may_insert && place.at.is_err() && place.used == self.slots() {
             drop(leaf);
             return self.update_with_room(key, decide, guard);
         }
@@ -126,135 +131,32 @@ impl<M: Medium> Tree<M> {
         Ok(applied)
     }
 
-    /// As [`Tree::update`] for many keys, which ascend strictly; `decide` gets the number of the key, from 0. Keys that
-    /// fall into one leaf go in under one lock and with few flushes. After an error, the keys before some place have been
-    /// decided and applied, and those from there on have not been; if the error is `decide`'s own, that place is the key it
-    /// was given for.
-    pub fn update_sorted<'k>(
-        &self,
-        keys: impl Iterator<Item = &'k [u8]>,
-        mut decide: impl FnMut(usize, Option<KeyRecord<'_>>) -> Result<Decision>,
-    ) -> Result<()> {
-        let group_max = NEW_NODES_MAX * comfortable(self.slots());
-        let mut batch = Batch { keys, ahead: Vec::with_capacity(2 * group_max), start: 0, done: 0, group_max };
-        let mut changes = Vec::new();
-        loop {
-            batch.pull()?;
-            let Some(&first) = batch.ahead().first() else { return Ok(()) };
-            let guard = &epoch::pin();
-            let (leaf, _) = self.lock_covering(first, 0)?;
-            let group = batch.group(&leaf.node.fences(&self.pool)?);
-            let used = leaf.used();
-            let in_place = group <= SHIFTS_IN_PLACE_MAX && used + group <= self.slots();
-            if !in_place {
-                drop(leaf);
-                self.update_group(&mut batch, &mut changes, &mut decide, guard)?;
-                continue;
-            }
-            let keys = &batch.ahead()[..group];
-            let failure = self.decide_all(&leaf, keys, batch.done, &mut decide, &mut changes, guard);
-            let left = apply_in_place(&leaf, used, &changes);
-            drop(leaf);
-            if left < used && self.is_sparse(left) {
-                if let Some(mut structure) = self.try_settled_structure(guard) {
-                    self.merge_around(&mut structure, first, guard);
-                }
-            }
-            failure?;
-            batch.advance(group);
-        }
-    }
-
-    /// The keys of a batch that fall into one leaf, or some of them, when the leaf may have to be replaced.
-    fn update_group<'k>(
-        &self,
-        batch: &mut Batch<'k, impl Iterator<Item = &'k [u8]>>,
-        changes: &mut Vec<Change>,
-        decide: &mut impl FnMut(usize, Option<KeyRecord<'_>>) -> Result<Decision>,
-        guard: &Guard,
-    ) -> Result<()> {
-        let mut structure = self.structure();
-        let settled = self.settle(&mut structure, guard);
-        let first = batch.ahead()[0];
-        let (leaf, _) = self.lock_covering(first, 0)?;
-        let (fences, used, slots) = (leaf.node.fences(&self.pool)?, leaf.used(), self.slots());
-        let mut group = batch.group(&fences).min(batch.group_max - used);
-        let keys: Vec<(&[u8], u64)> = batch.ahead()[..group].iter().map(|key| (*key, head_in(&fences, key))).collect();
-        let absent = keys
-            .iter()
-            .map(|&(key, head)| Ok(self.find(&leaf, head, key, guard)?.at.is_err()))
-            .collect::<Result<Vec<bool>>>()?;
-        let inserts_max = absent.iter().filter(|&&absent| absent).count();
-        let entries: Vec<Entry> = leaf.entries().collect();
-        let mut reserve = None;
-        if inserts_max > SHIFTS_IN_PLACE_MAX || used + inserts_max > slots {
-            let blocks = match &settled {
-                Ok(()) => self.reserve(&fences, &entries, &keys, inserts_max, guard),
-                Err(error) => Err(error.clone()),
-            };
-            match blocks {
-                Ok(blocks) => reserve = Some(blocks),
-                Err(full @ Error::Full { .. }) => {
-                    // What needs no new node can still be done.
-                    group = keys_that_fit(&absent, slots - used);
-                    if group == 0 {
-                        return Err(full);
-                    }
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let keys = &batch.ahead()[..group];
-        let failure = self.decide_all(&leaf, keys, batch.done, decide, changes, guard);
-        let inserts = changes.iter().filter(|change| matches!(change, Change::Insert { .. })).count();
-        let shifts = changes.iter().filter(|change| !matches!(change, Change::Swap { .. })).count();
-        if reserve.is_none() && settled.is_ok() && shifts > SHIFTS_IN_PLACE_MAX && used + inserts <= slots {
-            // Many removals. Without a block they are done one by one.
-            reserve = self.reserve(&fences, &entries, &[], 0, guard).ok();
-        }
-        let left = match reserve {
-            Some(reserve) if shifts > SHIFTS_IN_PLACE_MAX || used + inserts > slots => {
-                self.replace_leaf(&mut structure, leaf, changes, reserve, guard)?
-            }
-            _ => {
-                let left = apply_in_place(&leaf, used, changes);
-                drop(leaf);
-                left
-            }
-        };
-        if left < used && self.is_sparse(left) {
-            self.merge_around(&mut structure, first, guard);
-        }
-        failure?;
-        batch.advance(group);
-        Ok(())
-    }
-
     /// Makes the tree point to a record of a put, whatever it has for the key now.
     pub fn insert_or_replace(&self, key: &[u8], record: u64) -> Result<Applied> {
         self.update(key, |_| Ok(Decision::Put(record)))
     }
 
-    /// Removes a key, if it is there.
+    /// Removes a key, if it is there. Needs no room.
     pub fn remove(&self, key: &[u8]) -> Result<Applied> {
-        self.update(key, |_| Ok(Decision::Remove))
+        self.update_one(key, false, |_| Ok(Decision::Remove))
     }
 
-    /// Makes the tree point to the record `new` if it points to the record `expected` now. Says whether it did.
+    /// Makes the tree point to the record `new` if it points to the record `expected` now. Says whether it did. Needs no
+    /// room.
     pub fn compare_and_swap(&self, key: &[u8], expected: u64, new: u64) -> Result<bool> {
-        let applied = self.update(key, |current| match current {
+        let applied = self.update_one(key, false, |current| match current {
             Some(record) if record.offset() == expected => Ok(Decision::Put(new)),
             _ => Ok(Decision::Keep),
         })?;
         Ok(applied != Applied::Nothing)
     }
 
-    fn find(&self, leaf: &Locked<'_, M>, head: u64, key: &[u8], guard: &Guard) -> Result<Place> {
+    pub(super) fn find(&self, leaf: &Locked<'_, M>, head: u64, key: &[u8], guard: &Guard) -> Result<Place> {
         leaf.find(head, |pointer| Ok(self.record(pointer, guard)?.key().cmp(key)))
     }
 
     /// Asks for a decision about one key and checks it.
-    fn decide(
+    pub(super) fn decide(
         &self,
         leaf: &Locked<'_, M>,
         place: Place,
@@ -279,34 +181,8 @@ impl<M: Medium> Tree<M> {
         }
     }
 
-    /// Asks for decisions about keys of one leaf, in order. After an error, `changes` has those before it.
-    fn decide_all(
-        &self,
-        leaf: &Locked<'_, M>,
-        keys: &[&[u8]],
-        number: usize,
-        decide: &mut impl FnMut(usize, Option<KeyRecord<'_>>) -> Result<Decision>,
-        changes: &mut Vec<Change>,
-        guard: &Guard,
-    ) -> Result<()> {
-        changes.clear();
-        let fences = leaf.node.fences(&self.pool)?;
-        let mut least = 0;
-        for (index, key) in keys.iter().enumerate() {
-            let head = head_in(&fences, key);
-            let place = self.find(leaf, head, key, guard)?;
-            let (at, next) = place.at.map_or_else(|at| (at, at), |at| (at, at + 1));
-            if at < least {
-                return Err(self.damaged(leaf.node.offset, "the keys of a leaf are out of order"));
-            }
-            least = next;
-            changes.extend(self.decide(leaf, place, head, key, |current| decide(number + index, current), guard)?);
-        }
-        Ok(())
-    }
-
     /// Replaces a leaf by what it is after the changes. Gives the number of entries.
-    fn replace_leaf(
+    pub(super) fn replace_leaf(
         &self,
         structure: &mut Structure,
         leaf: Locked<'_, M>,
@@ -350,7 +226,7 @@ impl<M: Medium> Tree<M> {
     }
 }
 
-fn check_key(key: &[u8]) -> Result<()> {
+pub(super) fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > MAXIMUM_KEY_BYTES {
         return Err(Error::invalid(format!(
             "a key of {} bytes is too long, {MAXIMUM_KEY_BYTES} are allowed",
@@ -360,19 +236,8 @@ fn check_key(key: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// How many keys, from the first on, can be put into a leaf with so many free slots.
-fn keys_that_fit(absent: &[bool], mut room: usize) -> usize {
-    for (index, _) in absent.iter().enumerate().filter(|&(_, &absent)| absent) {
-        match room.checked_sub(1) {
-            Some(left) => room = left,
-            None => return index,
-        }
-    }
-    absent.len()
-}
-
 /// The head of a key in a leaf that covers it.
-fn head_in(fences: &Fences<'_>, key: &[u8]) -> u64 {
+pub(super) fn head_in(fences: &Fences<'_>, key: &[u8]) -> u64 {
     match fences.side(&Target::At(key)) {
         Side::Inside(head) => head,
         Side::Left | Side::Right => unreachable!("the keys of a group are within the fences of its leaf"),
@@ -389,7 +254,7 @@ fn applied<M: Medium>(leaf: &Locked<'_, M>, change: Option<Change>) -> Applied {
 }
 
 /// Makes changes, given in key order, one after the other. Gives the number of entries that are left.
-fn apply_in_place<M: Medium>(leaf: &Locked<'_, M>, mut used: usize, changes: &[Change]) -> usize {
+pub(super) fn apply_in_place<M: Medium>(leaf: &Locked<'_, M>, mut used: usize, changes: &[Change]) -> usize {
     let swaps = changes.iter().filter_map(|change| match *change {
         Change::Swap { at, pointer } => Some((at, pointer)),
         _ => None,
@@ -412,51 +277,4 @@ fn apply_in_place<M: Medium>(leaf: &Locked<'_, M>, mut used: usize, changes: &[C
         }
     }
     used
-}
-
-/// The keys of a sorted batch, and how far it has come.
-struct Batch<'k, I: Iterator<Item = &'k [u8]>> {
-    keys: I,
-    /// Keys read from the iterator; those before `start` are done.
-    ahead: Vec<&'k [u8]>,
-    start: usize,
-    /// How many keys are done.
-    done: usize,
-    /// As many keys of one leaf at most can be done at once.
-    group_max: usize,
-}
-
-impl<'k, I: Iterator<Item = &'k [u8]>> Batch<'k, I> {
-    /// Reads keys ahead, so that the iterator is not run under a lock.
-    fn pull(&mut self) -> Result<()> {
-        if self.ahead().len() >= self.group_max {
-            return Ok(());
-        }
-        self.ahead.drain(..self.start);
-        self.start = 0;
-        while self.ahead.len() < 2 * self.group_max {
-            let Some(key) = self.keys.next() else { break };
-            check_key(key)?;
-            if self.ahead.last().is_some_and(|&last| last >= key) {
-                return Err(Error::invalid("the keys of a sorted batch do not ascend"));
-            }
-            self.ahead.push(key);
-        }
-        Ok(())
-    }
-
-    fn ahead(&self) -> &[&'k [u8]] {
-        &self.ahead[self.start..]
-    }
-
-    /// How many of the next keys are within the fences.
-    fn group(&self, fences: &Fences<'_>) -> usize {
-        let inside = |key: &&&[u8]| matches!(fences.side(&Target::At(key)), Side::Inside(_));
-        self.ahead().iter().take(self.group_max).take_while(inside).count()
-    }
-
-    fn advance(&mut self, count: usize) {
-        self.start += count;
-        self.done += count;
-    }
 }

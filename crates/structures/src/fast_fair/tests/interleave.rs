@@ -210,42 +210,29 @@ fn a_reader_held_up_while_whole_operations_go_by_misses_nothing() {
     // The directions of the changes alternate, and pairs return to slots that they have left.
     for keys in kinds_of_keys(12) {
         let there: BTreeSet<usize> = [1, 3, 4, 6, 8, 9].into_iter().collect();
-        for operations in [[0, 2, 0, 2], [5, 7, 7, 5], [10, 0, 0, 10], [2, 2, 2, 2]] {
+        for operations in [[0, 2, 0, 2], [5, 7, 7, 5], [10, 0, 0, 10], [2, 2, 2, 2], [11, 0, 5, 11]] {
             let store = Arc::new(Store::new(keys.clone(), there.iter().copied()));
-            let toggles = operations.map(|key| {
-                let store = Arc::clone(&store);
-                move |put: bool| if put { store.put(key) } else { store.remove(key) }
-            });
-            let [first, second, third, fourth] = toggles;
-            let toggles: Vec<Box<dyn Fn(bool)>> =
-                vec![Box::new(first), Box::new(second), Box::new(third), Box::new(fourth)];
-            let toggles = Arc::new(toggles);
-            for start in 0..2 {
-                for count in 1..=4 {
+            for (start, count) in (0..2).flat_map(|start| (1..=4).map(move |count| (start, count))) {
+                // Before the read, so that it begins in either direction; and in its middle.
+                let prepare = |store: &Store| {
+                    operations.iter().for_each(|&key| if start == 0 { store.remove(key) } else { store.put(key) })
+                };
+                let reads: [&dyn Fn(); 3] = [
+                    &|| store.check_scan(Direction::Forward, &there, &operations),
+                    &|| store.check_scan(Direction::Backward, &there, &operations),
+                    &|| there.iter().for_each(|&key| store.check_get(key, true)),
+                ];
+                for read in reads {
                     let mut at_read = 0;
                     loop {
-                        // So that the scan begins in either direction.
-                        operations.iter().for_each(|&key| if start == 0 { store.remove(key) } else { store.put(key) });
-                        let toggles = Arc::clone(&toggles);
+                        prepare(&store);
+                        let other = Arc::clone(&store);
                         let hook = move || {
-                            toggles
-                                .iter()
-                                .take(count)
-                                .enumerate()
-                                .for_each(|(index, toggle)| toggle((index + start) % 2 == 0));
+                            for (index, &key) in operations.iter().enumerate().take(count) {
+                                if (index + start) % 2 == 0 { other.put(key) } else { other.remove(key) }
+                            }
                         };
-                        let reached = match at_read % 3 {
-                            0 => with_hook(at_read / 3, hook, || {
-                                store.check_scan(Direction::Forward, &there, &operations)
-                            }),
-                            1 => with_hook(at_read / 3, hook, || {
-                                there.iter().for_each(|&key| store.check_get(key, true))
-                            }),
-                            _ => with_hook(at_read / 3, hook, || {
-                                store.check_scan(Direction::Backward, &there, &operations)
-                            }),
-                        };
-                        if !reached && at_read % 3 == 2 {
+                        if !with_hook(at_read, hook, read) {
                             break;
                         }
                         at_read += 1;

@@ -71,7 +71,7 @@ impl Gate {
         self.change(|state| state.leave = stores);
         let (lock, changed) = &*self.state;
         let state = lock.lock().unwrap();
-        let state = changed.wait_while(state, |state| !state.done && !(state.waiting && state.leave == 0)).unwrap();
+        let state = changed.wait_while(state, |state| !(state.done || state.waiting && state.leave == 0)).unwrap();
         !state.done
     }
 
