@@ -16,9 +16,10 @@ mod verify_report;
 pub use batch::WriteBatch;
 pub use options::{Medium, Options};
 pub use slmdb_env::{Error, ErrorKind, Result};
+pub use slmdb_manifest::Counters;
 pub use slmdb_structures::memtable::{MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
-pub use stats::{Counters, Stats};
+pub use stats::Stats;
 pub use verify_report::{VerifyProgress, VerifyReport};
 
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! [`Stats`]: what a store holds and has done, as numbers. The names are those the command line prints.
 
+use slmdb_manifest::Counters;
+
 /// What a store holds now, and what it has done since it was opened and since it was made.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -46,48 +48,4 @@ pub struct Stats {
     pub since_open: Counters,
     /// Since the store was made, as of the last MANIFEST record plus this opening.
     pub lifetime: Counters,
-}
-
-/// What a store has done. All but the first are costs.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Keys and values that users put, in bytes.
-    pub user_bytes_put: u64,
-    /// Bytes written to files on the slow tier: tables, MANIFEST and, on `Dram`, the arenas' records.
-    pub file_bytes_written: u64,
-    /// Fences that ordered something in the fast tier. 0 on `Dram`.
-    pub persists: u64,
-    /// Cache lines written back to the fast tier. 0 on `Dram`.
-    pub lines_flushed: u64,
-    /// Bytes that the fast tier's media had to write for them.
-    pub media_bytes: u64,
-    /// MemTables flushed.
-    pub flushes: u64,
-    /// Compactions done (this version does none).
-    pub compactions: u64,
-    /// Bytes they read.
-    pub compaction_bytes_read: u64,
-    /// Bytes they wrote.
-    pub compaction_bytes_written: u64,
-    /// Time that writers waited for flushes, in microseconds.
-    pub delay_us: u64,
-}
-
-impl Counters {
-    /// The sum of two, field by field.
-    pub fn plus(&self, other: &Counters) -> Counters {
-        Counters {
-            user_bytes_put: self.user_bytes_put + other.user_bytes_put,
-            file_bytes_written: self.file_bytes_written + other.file_bytes_written,
-            persists: self.persists + other.persists,
-            lines_flushed: self.lines_flushed + other.lines_flushed,
-            media_bytes: self.media_bytes + other.media_bytes,
-            flushes: self.flushes + other.flushes,
-            compactions: self.compactions + other.compactions,
-            compaction_bytes_read: self.compaction_bytes_read + other.compaction_bytes_read,
-            compaction_bytes_written: self.compaction_bytes_written + other.compaction_bytes_written,
-            delay_us: self.delay_us + other.delay_us,
-        }
-    }
 }

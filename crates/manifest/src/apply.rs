@@ -13,6 +13,9 @@ use crate::state::{FileRecord, StoreState};
 /// Live counts as they will be, by file.
 type NewLive = BTreeMap<u32, u64>;
 
+/// No job, generation or sequence number gets this far: key records have 56 bits for sequence numbers.
+const NUMBERS_MAX: u64 = 1 << 56;
+
 impl StoreState {
     /// Applies an edit, or says why it does not fit; then nothing is changed.
     pub fn apply(&mut self, edit: &Edit) -> Result<(), String> {
@@ -32,6 +35,7 @@ impl StoreState {
         if self.next_file_number == 0 {
             return Err("next_file_number is 0".to_string());
         }
+        check_bounds(self.last_job, Some(self.next_generation), Some(self.flushed_through))?;
         check_closing(self.closed_at_sequence, self.flushed_through)?;
         check_candidates(&self.candidates, |number| self.files.contains_key(&number))
     }
@@ -41,6 +45,7 @@ impl StoreState {
         if edit.job != 0 && edit.job <= self.last_job {
             return Err(format!("job {} comes after job {}", edit.job, self.last_job));
         }
+        check_bounds(edit.job, edit.next_generation, edit.flushed_through)?;
         never_back("next_file_number", self.next_file_number, edit.next_file_number)?;
         never_back("next_generation", self.next_generation, edit.next_generation)?;
         never_back("flushed_through", self.flushed_through, edit.flushed_through)?;
@@ -171,6 +176,12 @@ fn check_file(number: u32, file: &FileRecord, next_file_number: u32) -> Result<(
         return Err(format!("file {number} has sequence numbers from {lowest_sequence} to {highest_sequence}"));
     }
     Ok(())
+}
+
+/// Numbers that only count up and leave no room to go on counting were never reached by counting.
+fn check_bounds(job: u64, next_generation: Option<u64>, flushed_through: Option<u64>) -> Result<(), String> {
+    let largest = [job, next_generation.unwrap_or(0), flushed_through.unwrap_or(0)].into_iter().max().unwrap_or(0);
+    if largest > NUMBERS_MAX { Err(format!("a number as large as {largest}")) } else { Ok(()) }
 }
 
 fn check_closing(closed_at_sequence: Option<u64>, flushed_through: u64) -> Result<(), String> {

@@ -1,6 +1,6 @@
 //! One change of a [`StoreState`](crate::StoreState): what a flush, a compaction, a new arena or a clean close appends.
 
-use crate::state::{ArenaRecord, FileRecord, LifetimeCounters, MediumRecord};
+use crate::state::{ArenaRecord, Counters, FileRecord, MediumRecord};
 
 /// A change, applied as a whole or not at all. The default changes nothing but `closed_at_sequence`, which it clears.
 ///
@@ -30,7 +30,7 @@ pub struct Edit {
     /// Given by the edit of a clean close only: the last sequence number. Any edit without it clears it.
     pub closed_at_sequence: Option<u64>,
     /// The counters as they are now.
-    pub lifetime: Option<LifetimeCounters>,
+    pub lifetime: Option<Counters>,
     /// The whole candidate list, if it changed otherwise than by removal of files.
     pub candidates: Option<Vec<u32>>,
     /// The medium, if it moved or was rebuilt.

@@ -34,4 +34,4 @@ mod state;
 pub use dump::dump;
 pub use edit::Edit;
 pub use log::{FILE_NAME, Manifest, Reading, TEMPORARY_FILE_NAME};
-pub use state::{ArenaRecord, FileRecord, LifetimeCounters, MediumKind, MediumRecord, StoreState};
+pub use state::{ArenaRecord, Counters, FileRecord, MediumKind, MediumRecord, StoreState};

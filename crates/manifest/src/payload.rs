@@ -16,7 +16,7 @@
 //! | 7 | S e | flushed through | u64 |
 //! | 8 | S E | job (last job; job, or 0) | u64 |
 //! | 9 | s e | closed at sequence number | u64; absent: not closed |
-//! | 10 | S e | lifetime counters | 10 × u64, in the order of [`LifetimeCounters`] |
+//! | 10 | S e | lifetime counters | 10 × u64, in the order of [`Counters`] |
 //! | 11 | S e | candidates | n × u32 |
 //! | 16 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
 //! | 17 | e | files removed | n × u32 |
@@ -31,9 +31,7 @@ use std::path::PathBuf;
 
 use crate::edit::Edit;
 use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
-use crate::state::{
-    ArenaRecord, FileRecord, LIFETIME_COUNTERS, LifetimeCounters, MediumKind, MediumRecord, StoreState,
-};
+use crate::state::{ArenaRecord, Counters, FileRecord, LIFETIME_COUNTERS, MediumKind, MediumRecord, StoreState};
 
 pub(crate) const UUID: u16 = 1;
 pub(crate) const ENGINE: u16 = 2;
@@ -136,7 +134,7 @@ fn put_medium(to: &mut FieldWriter, medium: &MediumRecord) {
     to.put(MEDIUM, &[&[medium.kind as u8, present], &medium.boot_id, &uuid, path.unwrap_or_default()]);
 }
 
-fn put_lifetime(to: &mut FieldWriter, lifetime: &LifetimeCounters) {
+fn put_lifetime(to: &mut FieldWriter, lifetime: &Counters) {
     put_list(to, LIFETIME, lifetime.named().into_iter().map(|(_, value)| value.to_le_bytes()));
 }
 
@@ -239,7 +237,7 @@ struct Fields {
     flushed_through: Option<u64>,
     job: Option<u64>,
     closed_at_sequence: Option<u64>,
-    lifetime: Option<LifetimeCounters>,
+    lifetime: Option<Counters>,
     candidates: Option<Vec<u32>>,
     files_added: Vec<(u32, FileRecord)>,
     files_removed: Option<Vec<u32>>,
@@ -318,12 +316,12 @@ fn medium(value: &mut Reader<'_>) -> Decoded<MediumRecord> {
     })
 }
 
-fn lifetime(value: &mut Reader<'_>) -> Decoded<LifetimeCounters> {
+fn lifetime(value: &mut Reader<'_>) -> Decoded<Counters> {
     let mut values = [0; LIFETIME_COUNTERS];
     for counter in &mut values {
         *counter = value.u64()?;
     }
-    Ok(LifetimeCounters::from_values(values))
+    Ok(Counters::from_values(values))
 }
 
 fn file(value: &mut Reader<'_>) -> Decoded<FileRecord> {

@@ -33,7 +33,7 @@ pub struct StoreState {
     /// Set if the store was closed cleanly and not written since: its last sequence number then.
     pub closed_at_sequence: Option<u64>,
     /// Counters since the store was created, as of the last record that carried them.
-    pub lifetime: LifetimeCounters,
+    pub lifetime: Counters,
     /// The compaction candidate list, in the engine's order (section 3.3 of the paper). Each is one of `files`.
     pub candidates: Vec<u32>,
 }
@@ -94,9 +94,10 @@ pub struct ArenaRecord {
     pub length_bytes: u64,
 }
 
-/// Counters over the life of a store, named as `stats` names them.
+/// What a store has done, named as `stats` names it; the MANIFEST keeps the sums over its life. All but the first are
+/// costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LifetimeCounters {
+pub struct Counters {
     /// Bytes of keys and values that users put.
     pub user_bytes_put: u64,
     /// Bytes written to files.
@@ -119,10 +120,26 @@ pub struct LifetimeCounters {
     pub delay_us: u64,
 }
 
-/// How many counters [`LifetimeCounters`] has.
+/// How many counters [`Counters`] has.
 pub(crate) const LIFETIME_COUNTERS: usize = 10;
 
-impl LifetimeCounters {
+impl Counters {
+    /// The sum of two, field by field.
+    pub fn plus(&self, other: &Counters) -> Counters {
+        Counters {
+            user_bytes_put: self.user_bytes_put.saturating_add(other.user_bytes_put),
+            file_bytes_written: self.file_bytes_written.saturating_add(other.file_bytes_written),
+            persists: self.persists.saturating_add(other.persists),
+            lines_flushed: self.lines_flushed.saturating_add(other.lines_flushed),
+            media_bytes: self.media_bytes.saturating_add(other.media_bytes),
+            flushes: self.flushes.saturating_add(other.flushes),
+            compactions: self.compactions.saturating_add(other.compactions),
+            compaction_bytes_read: self.compaction_bytes_read.saturating_add(other.compaction_bytes_read),
+            compaction_bytes_written: self.compaction_bytes_written.saturating_add(other.compaction_bytes_written),
+            delay_us: self.delay_us.saturating_add(other.delay_us),
+        }
+    }
+
     /// Names and values, in the order they are stored.
     pub fn named(&self) -> [(&'static str, u64); LIFETIME_COUNTERS] {
         [
@@ -139,7 +156,7 @@ impl LifetimeCounters {
         ]
     }
 
-    pub(crate) fn from_values(values: [u64; LIFETIME_COUNTERS]) -> LifetimeCounters {
+    pub(crate) fn from_values(values: [u64; LIFETIME_COUNTERS]) -> Counters {
         let [
             user_bytes_put,
             file_bytes_written,
@@ -152,7 +169,7 @@ impl LifetimeCounters {
             compaction_bytes_written,
             delay_us,
         ] = values;
-        LifetimeCounters {
+        Counters {
             user_bytes_put,
             file_bytes_written,
             persists,
@@ -182,7 +199,7 @@ impl StoreState {
             flushed_through: 0,
             last_job: 0,
             closed_at_sequence: None,
-            lifetime: LifetimeCounters::default(),
+            lifetime: Counters::default(),
             candidates: Vec::new(),
         }
     }

@@ -6,9 +6,7 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{DIRECTORY, FILE, machine, machine_with, read};
-use slmdb_manifest::{
-    ArenaRecord, Edit, FileRecord, LifetimeCounters, Manifest, MediumKind, MediumRecord, StoreState, dump,
-};
+use slmdb_manifest::{ArenaRecord, Counters, Edit, FileRecord, Manifest, MediumKind, MediumRecord, StoreState, dump};
 
 fn first_state() -> StoreState {
     let medium = MediumRecord {
@@ -45,7 +43,7 @@ fn edits() -> [Edit; 3] {
             next_file_number: Some(3),
             next_generation: Some(3),
             flushed_through: Some(100),
-            lifetime: Some(LifetimeCounters::default()),
+            lifetime: Some(Counters::default()),
             candidates: Some(vec![2, 1]),
             ..Edit::default()
         },
@@ -57,7 +55,7 @@ fn edits() -> [Edit; 3] {
             arenas_removed: vec![1],
             next_file_number: Some(6),
             closed_at_sequence: Some(123),
-            lifetime: Some(LifetimeCounters { user_bytes_put: 5, compactions: 1, ..LifetimeCounters::default() }),
+            lifetime: Some(Counters { user_bytes_put: 5, compactions: 1, ..Counters::default() }),
             medium: Some(MediumRecord { boot_id: [0x02; 16], ..first_state().medium }),
             ..Edit::default()
         },

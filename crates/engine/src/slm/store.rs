@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use slmdb_env::{Env, Error, Lock, Result};
-use slmdb_manifest::{Edit, LifetimeCounters, Manifest, StoreState};
+use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium, Pool};
 use slmdb_structures::fast_fair::Tree;
 use slmdb_structures::memtable::MemTable;
@@ -26,7 +26,7 @@ use super::locked;
 use super::publication::Publication;
 use super::snapshots::Snapshots;
 use super::tables::Tables;
-use crate::{Counters, FORMAT_VERSION, Options, Stats};
+use crate::{FORMAT_VERSION, Options, Stats};
 
 /// How long a flush waits before it tries a full disk again.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(200);
@@ -67,7 +67,7 @@ pub(crate) struct Store<M: Medium> {
     closed: AtomicBool,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) counted: Counted,
-    pub(crate) lifetime_before: LifetimeCounters,
+    pub(crate) lifetime_before: Counters,
     /// Released when the last cursor and the last handle are gone.
     pub(crate) _lock: Option<Box<dyn Lock>>,
 }
@@ -336,19 +336,9 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
-    /// Counters since the store was made, in the MANIFEST's form.
-    fn lifetime(&self) -> LifetimeCounters {
-        let (before, now) = (&self.lifetime_before, self.since_open());
-        LifetimeCounters {
-            user_bytes_put: before.user_bytes_put + now.user_bytes_put,
-            file_bytes_written: before.file_bytes_written + now.file_bytes_written,
-            persists: before.persists + now.persists,
-            lines_flushed: before.lines_flushed + now.lines_flushed,
-            media_bytes: before.media_bytes + now.media_bytes,
-            flushes: before.flushes + now.flushes,
-            delay_us: before.delay_us + now.delay_us,
-            ..*before
-        }
+    /// Counters since the store was made.
+    fn lifetime(&self) -> Counters {
+        self.lifetime_before.plus(&self.since_open())
     }
 
     /// See [`crate::Engine::stats`].
@@ -373,7 +363,6 @@ impl<M: Medium + Clone> Store<M> {
         let towers: u64 = view.memtables.iter().map(|m| m.memory_bytes()).sum();
         let in_dram = if M::PERSISTENT { 0 } else { memtable_bytes + self.pool.used_bytes() };
         let since_open = self.since_open();
-        let lifetime = self.lifetime();
         Stats {
             format_version: FORMAT_VERSION,
             medium: if M::PERSISTENT { "emulated" } else { "dram" },
@@ -399,18 +388,7 @@ impl<M: Medium + Clone> Store<M> {
             replaced_records_kept: self.snapshots.replaced_count() as u64,
             open_cursors: self.snapshots.open() as u64,
             since_open,
-            lifetime: Counters {
-                user_bytes_put: lifetime.user_bytes_put,
-                file_bytes_written: lifetime.file_bytes_written,
-                persists: lifetime.persists,
-                lines_flushed: lifetime.lines_flushed,
-                media_bytes: lifetime.media_bytes,
-                flushes: lifetime.flushes,
-                compactions: lifetime.compactions,
-                compaction_bytes_read: lifetime.compaction_bytes_read,
-                compaction_bytes_written: lifetime.compaction_bytes_written,
-                delay_us: lifetime.delay_us,
-            },
+            lifetime: self.lifetime(),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Each refusal by itself, and what a fitting edit does.
 
 use super::*;
-use crate::state::{ArenaRecord, LifetimeCounters, MediumKind, MediumRecord};
+use crate::state::{ArenaRecord, Counters, MediumKind, MediumRecord};
 
 fn file(entries: u64, live: u64) -> FileRecord {
     FileRecord { entries, live, deletes: 1, lowest_sequence: 5, highest_sequence: 9, ..FileRecord::default() }
@@ -29,6 +29,23 @@ fn state() -> StoreState {
 }
 
 #[test]
+fn numbers_that_leave_no_room_to_count_on_are_refused() {
+    let spoils: [fn(&mut StoreState); 3] = [
+        |state| state.flushed_through = u64::MAX - 1,
+        |state| state.next_generation = u64::MAX,
+        |state| state.last_job = u64::MAX,
+    ];
+    for spoil in spoils {
+        let mut state = state();
+        state.closed_at_sequence = None;
+        spoil(&mut state);
+        assert!(state.check().is_err());
+    }
+    let edit = Edit { flushed_through: Some(u64::MAX - 1), ..Edit::default() };
+    assert!(state().apply(&edit).is_err());
+}
+
+#[test]
 fn a_flush_is_applied() {
     let mut state = state();
     let edit = Edit {
@@ -40,7 +57,7 @@ fn a_flush_is_applied() {
         next_file_number: Some(6),
         next_generation: Some(4),
         flushed_through: Some(120),
-        lifetime: Some(LifetimeCounters { flushes: 1, ..LifetimeCounters::default() }),
+        lifetime: Some(Counters { flushes: 1, ..Counters::default() }),
         candidates: Some(vec![1, 3, 5]),
         medium: Some(medium(MediumKind::Dax)),
         ..Edit::default()

@@ -219,7 +219,7 @@ fn the_document_has_the_same_tables() {
     };
     let fields = include_str!("../payload.rs");
     let (mut expected, documented) = (rows(essay), rows(document));
-    expected.extend(rows(fields).into_iter().map(|row| row.replace("[`LifetimeCounters`]", "`stats`")));
+    expected.extend(rows(fields).into_iter().map(|row| row.replace("[`Counters`]", "`stats`")));
     assert_eq!(documented, expected);
     let places = [HEADER_MAGIC, HEADER_VERSION, HEADER_CRC, HEADER_UUID, HEADER_NONCE].into_iter().chain([
         RECORD_HEADER_CRC,

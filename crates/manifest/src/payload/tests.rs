@@ -59,7 +59,7 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         flushed_through: numbers.1[1],
         last_job: numbers.1[2],
         closed_at_sequence: numbers.2,
-        lifetime: LifetimeCounters::from_values(numbers.3),
+        lifetime: Counters::from_values(numbers.3),
         candidates: numbers.4,
     })
 }
@@ -80,7 +80,7 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         next_generation: numbers.2,
         flushed_through: numbers.3,
         closed_at_sequence: numbers.4,
-        lifetime: others.0.map(LifetimeCounters::from_values),
+        lifetime: others.0.map(Counters::from_values),
         candidates: others.1,
         medium: others.2,
     })

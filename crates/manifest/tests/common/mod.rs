@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use slmdb_env::Result;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{
-    ArenaRecord, Edit, FileRecord, LifetimeCounters, Manifest, MediumKind, MediumRecord, Reading, StoreState,
+    ArenaRecord, Counters, Edit, FileRecord, Manifest, MediumKind, MediumRecord, Reading, StoreState,
 };
 
 pub const DIRECTORY: &str = "/db";
@@ -65,13 +65,8 @@ impl Random {
         (0..self.below(most + 1)).map(|_| self.next() as u8).collect()
     }
 
-    fn counters(&mut self) -> LifetimeCounters {
-        LifetimeCounters {
-            user_bytes_put: self.next(),
-            flushes: self.below(100),
-            delay_us: self.next(),
-            ..Default::default()
-        }
+    fn counters(&mut self) -> Counters {
+        Counters { user_bytes_put: self.next(), flushes: self.below(100), delay_us: self.next(), ..Default::default() }
     }
 
     pub fn medium(&mut self) -> MediumRecord {
