@@ -82,7 +82,7 @@ impl Failure {
         }
     }
 
-    /// `KIND: what happened: cause; what to do`, in one line. Empty when there is nothing to say.
+    /// `KIND: what happened [FILE@OFFSET]: cause; what to do`, in one line. Empty when there is nothing to say.
     pub fn line(&self) -> String {
         let text = match self {
             Failure::ClosedPipe | Failure::Help(_) => String::new(),
@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn a_failure_is_one_line_whatever_is_in_it() {
         let failure = Failure::from(Error::corruption("a\nb", 7, "wrong\tchecksum\u{7f}"));
-        assert!(failure.line().starts_with("corruption: wrong\\tchecksum\\u{7f} [a\\nb@7]; "), "{}", failure.line());
+        let expected = "corruption: damage found [a\\nb@7]: wrong\\tchecksum\\u{7f}; ";
+        assert!(failure.line().starts_with(expected), "{}", failure.line());
         assert!(!failure.line().contains('\n'));
     }
 }

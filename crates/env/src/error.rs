@@ -9,7 +9,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum Error {
     /// Somebody else has the store open. Wait, or end the holder.
-    #[error("the store is in use by {}: {}", holder.map_or("another process".to_string(), |pid| format!("process {pid}")), path.display())]
+    #[error("the store is in use by {} [{}]", holder.map_or("another process".to_string(), |pid| format!("process {pid}")), path.display())]
     Locked {
         /// The `LOCK` file.
         path: PathBuf,
@@ -24,7 +24,7 @@ pub enum Error {
         cause: String,
     },
     /// The pool or the disk has no room. Nothing of the operation was applied.
-    #[error("no space left in {}: {what}", path.display())]
+    #[error("no space left [{}]: {what}", path.display())]
     Full {
         /// The pool file, or the directory, that is full.
         path: PathBuf,
@@ -32,7 +32,7 @@ pub enum Error {
         what: String,
     },
     /// Bytes on the medium are not what was written there.
-    #[error("{what} [{}@{offset}]", file.display())]
+    #[error("damage found [{}@{offset}]: {what}", file.display())]
     Corruption {
         /// The damaged file.
         file: PathBuf,
@@ -42,7 +42,7 @@ pub enum Error {
         what: String,
     },
     /// Made by another version or with a feature that this build does not have.
-    #[error("{what}{}", file.as_ref().map(|f| format!(" [{}]", f.display())).unwrap_or_default())]
+    #[error("not supported{}: {what}", file.as_ref().map(|f| format!(" [{}]", f.display())).unwrap_or_default())]
     Unsupported {
         /// What is not supported.
         what: String,

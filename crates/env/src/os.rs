@@ -275,10 +275,16 @@ impl File for OsFile {
             Some(end) if end <= LARGEST_OFFSET_BYTES => end,
             _ => return Err(Error::io("allocate", &self.path, Errno::FBIG.into())),
         };
+        let old_bytes = self.length_bytes()?;
         match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset_bytes, length_bytes)) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => self.append_zeros(offset_bytes, end_bytes),
-            Err(errno) => Err(Error::io("allocate", &self.path, errno.into())),
+            Err(errno) => {
+                // Some file systems keep what they had found before the disk was full, even behind the end of the file:
+                // cutting the file at its old length gives it back. Only one caller at a time grows a file.
+                let _ = self.file.set_len(old_bytes);
+                Err(Error::io("allocate", &self.path, errno.into()))
+            }
         }
     }
 

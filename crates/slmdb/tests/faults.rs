@@ -162,3 +162,17 @@ fn a_full_disk_refuses_writes_and_the_store_goes_on_when_there_is_space() {
     db.close().unwrap();
     assert_same(&contents(&options(&env).open(STORE).unwrap()).unwrap(), &model, "reopened");
 }
+
+#[test]
+fn an_arena_that_found_no_space_is_not_left_behind() {
+    let env = MemoryEnv::new();
+    env.set_capacity(2 << 10);
+    for _ in 0..3 {
+        let error = options(&env).open(STORE).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        let listed = slmdb_env::Env::list_directory(&env, std::path::Path::new(STORE)).unwrap();
+        assert!(!listed.iter().any(|entry| entry.name.ends_with(".arena")), "{listed:?}");
+    }
+    env.set_capacity(1 << 20);
+    options(&env).open(STORE).unwrap().put("k", "v").unwrap();
+}

@@ -78,7 +78,10 @@ impl<M: Medium + Clone> Arenas<M> {
                         env.rename(&names::arena(directory, old), &path)?;
                         Arena::reuse_file(&**env, &path, medium.clone(), length_bytes)?
                     }
-                    None => Arena::create_file(&**env, &path, medium.clone(), length_bytes)?,
+                    // What a failed attempt leaves would take space from everybody until the next opening.
+                    None => Arena::create_file(&**env, &path, medium.clone(), length_bytes).inspect_err(|_| {
+                        let _ = env.remove_file(&path);
+                    })?,
                 };
                 env.sync_directory(directory)?;
                 Ok(arena)

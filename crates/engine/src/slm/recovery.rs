@@ -235,6 +235,8 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     for immutable in &parts.recovered {
         parts.arenas.make_durable(immutable.memtable.generation(), immutable.memtable.used_bytes())?;
     }
+    // Nobody's arenas go first: on a full disk theirs may be the space that is needed.
+    discard_all_but(parts, &state)?;
     let arena = parts.arenas.make(generation, parts.options.memtable_bytes)?;
     let active = MemTable::create(arena, generation, state.uuid);
     let recovered_bytes: u64 = parts.recovered.iter().map(|immutable| immutable.memtable.used_bytes()).sum();
@@ -267,6 +269,13 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     parts.catalog = Catalog::Manifest(manifest);
     parts.active = Some(Arc::new(active));
     Ok(())
+}
+
+/// Removes the arenas that a state of the store does not name.
+fn discard_all_but<M: Medium + Clone>(parts: &Parts<M>, state: &StoreState) -> Result<()> {
+    let present = parts.arenas.present()?;
+    let leftovers = present.into_iter().filter(|generation| !state.arenas.contains_key(generation));
+    leftovers.into_iter().try_for_each(|generation| parts.arenas.discard(generation))
 }
 
 /// Writes what recovered MemTables hold into a new one, entry by entry in the order of their sequence numbers.
@@ -308,11 +317,7 @@ fn copy_into<M: Medium + Clone>(active: &MemTable<M>, recovered: &[Immutable<M>]
 /// Removes what belongs to nobody: outputs of dropped jobs, retired arenas, an unfinished MANIFEST.
 fn remove_leftovers<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
     let state = parts.catalog.state();
-    for generation in parts.arenas.present()? {
-        if !state.arenas.contains_key(&generation) {
-            parts.arenas.discard(generation)?;
-        }
-    }
+    discard_all_but(parts, state)?;
     let env = &parts.options.env;
     for entry in env.list_directory(&parts.directory)? {
         let is_leftover = match names::kind(&entry.name) {

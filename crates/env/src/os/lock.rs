@@ -15,9 +15,10 @@
 //! the file, because its creator took the lock before anything else was written.
 
 use std::fs::{self, File as StdFile, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::FlockOperation;
 use rustix::io::{Errno, retry_on_intr};
@@ -56,7 +57,9 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
     let file = options.open(path).map_err(|source| Error::io("open", path, source))?;
     match retry_on_intr(|| rustix::fs::flock(&file, operation)) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Err(Error::Locked { path: path.to_path_buf(), holder: holder(&file) }),
+        Err(Errno::WOULDBLOCK) => {
+            return Err(Error::Locked { path: path.to_path_buf(), holder: patient_holder(&file) });
+        }
         Err(errno) => return Err(Error::io("lock", path, errno.into())),
     }
     if mode == LockMode::Exclusive {
@@ -69,6 +72,16 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
 fn write_process_id(file: &StdFile) -> io::Result<()> {
     file.set_len(0)?;
     file.write_all_at(format!("{}\n", std::process::id()).as_bytes(), 0)
+}
+
+/// As [`holder`], but one who has just taken the lock gets a moment to write its process id.
+fn patient_holder(file: &StdFile) -> Option<u32> {
+    (0..10).find_map(|_| {
+        holder(file).or_else(|| {
+            std::thread::sleep(Duration::from_millis(1));
+            None
+        })
+    })
 }
 
 /// The process that has `file` locked, as far as can be found out.
@@ -101,9 +114,9 @@ pub(super) fn holder_in_list(locks: &str, device: (u32, u32), inode: u64) -> Opt
 
 /// The process id in the file, if there is one and that process exists.
 fn holder_in_file(file: &StdFile) -> Option<u32> {
-    let mut text = String::new();
-    file.take(16).read_to_string(&mut text).ok()?;
-    let process = text.trim().parse::<u32>().ok()?;
+    let mut text = [0; 16];
+    let length = file.read_at(&mut text, 0).ok()?;
+    let process = std::str::from_utf8(&text[..length]).ok()?.trim().parse::<u32>().ok()?;
     // Where there is no /proc at all, believe the file.
     let gone = Path::new("/proc/self").exists() && !Path::new(&format!("/proc/{process}")).exists();
     (!gone).then_some(process)
