@@ -15,8 +15,8 @@ use slmdb_env::{Error, ErrorKind};
 use slmdb_pmem::{Dram, ExtentKind, Medium};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
-    Applied, Decision, Direction, KeyRecord, LeafRead, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, set_replaced_file,
-    write_segment,
+    Applied, Decision, Direction, KeyRecord, LeafRead, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, Tree,
+    set_replaced_file, write_segment,
 };
 
 /// Random operations on a fixed set of keys, each with a few records to point to.
@@ -371,7 +371,7 @@ fn what_a_full_pool_has_stopped_is_finished_later() {
     // later a leaf is split and its parent can't be.
     let mut stopped = 0;
     for taken in 50..90 {
-        let store = Store::create_in(Dram, 256, 640 << 10);
+        let mut store = Store::create_in(Dram, 256, 640 << 10);
         let taken: Vec<u64> = (0..taken).map(|_| store.blocks.take(256).unwrap()).collect();
         let keys: Vec<Vec<u8>> = (0..1000).map(|number| [vec![b'x'; 200], mixed(number).to_vec()].concat()).collect();
         let records = store.records(1, &keys);
@@ -399,7 +399,15 @@ fn what_a_full_pool_has_stopped_is_finished_later() {
             store.tree.update_sorted(batch, |index, _| Ok(Decision::Put(sorted[index].1))).unwrap();
             match store.tree.verify().as_slice() {
                 [] => {}
-                [Error::Full { .. }] if round == 0 => stopped += 1,
+                [Error::Full { .. }] if round == 0 => {
+                    stopped += 1;
+                    // It can be opened like that, too.
+                    let (pool, blocks) = (Arc::clone(&store.pool), Arc::clone(&store.blocks));
+                    store.tree = Tree::open(pool, blocks).unwrap();
+                    for key in &keys {
+                        assert_eq!(store.get(key), model.get(key).copied());
+                    }
+                }
                 faults => panic!("{faults:?}"),
             }
             for key in keys.iter().step_by(3) {

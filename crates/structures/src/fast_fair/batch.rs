@@ -31,6 +31,10 @@ impl<M: Medium> Tree<M> {
     /// fall into one leaf go in under one lock and with few flushes. After an error, the keys before some place have been
     /// decided and applied, and those from there on have not been; if the error is `decide`'s own, that place is the key it
     /// was given for.
+    ///
+    /// `decide` runs under a leaf's lock, sometimes under that of the tree's structure too, and must not use the tree; the
+    /// iterator runs under none. [`Error::Full`] comes before the key is decided: if it is new, its leaf is full and there
+    /// is no block for another, whatever would have been said.
     pub fn update_sorted<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
@@ -179,7 +183,7 @@ impl<M: Medium> Tree<M> {
     fn parent<'t>(&'t self, last: Option<Node<'t>>, key: &[u8]) -> Result<Option<Node<'t>>> {
         let target = Target::At(key);
         if let Some(node) = last {
-            if node.forward() == 0 && matches!(node.fences(&self.pool)?.side(&target), Side::Inside(_)) {
+            if node.forward() == 0 && matches!(node.side(&self.pool, &target)?, Side::Inside(_)) {
                 return Ok(last);
             }
         }
@@ -193,7 +197,7 @@ impl<M: Medium> Tree<M> {
     /// Asks for the leaf of a key, if this is its parent.
     fn prefetch_leaf(&self, parent: &Node<'_>, key: &[u8]) -> Result<()> {
         let target = Target::At(key);
-        if let Side::Inside(head) = parent.fences(&self.pool)?.side(&target) {
+        if let Side::Inside(head) = parent.side(&self.pool, &target)? {
             if let Some(leaf) = self.child(parent, &target, head)? {
                 Node::at(&self.pool, leaf, self.node_bytes)?.prefetch();
             }

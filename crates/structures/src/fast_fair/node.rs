@@ -207,8 +207,7 @@ pub(super) enum Side {
 /// The fences of a node.
 pub(super) struct Fences<'p> {
     pub shape: Shape,
-    /// The inline bytes, and zeros.
-    inline: [u8; FENCE_BYTES_INLINE + 8],
+    inline: [u8; FENCE_BYTES_INLINE],
     outside: &'p [u8],
 }
 
@@ -253,37 +252,7 @@ impl Fences<'_> {
         }
     }
 
-    #[inline]
     fn side_of_key(&self, key: &[u8]) -> Side {
-        let prefix = usize::from(self.shape.prefix);
-        let (low_bytes, high_bytes) = (usize::from(self.shape.low), usize::from(self.shape.high));
-        if self.shape.fences_outside() || key.len() < prefix {
-            return self.side_of_key_slowly(key);
-        }
-        // Up to 8 bytes of prefix are compared as numbers. The inline bytes are always at least 8 more than are used.
-        let same = match prefix {
-            0 => true,
-            1..=8 => (head_of(key) ^ self.inline_head(0)) >> (64 - 8 * prefix) == 0,
-            _ => key[..prefix] == self.inline[..prefix],
-        };
-        if !same {
-            return self.side_of_key_slowly(key);
-        }
-        let head = head_of(&key[prefix..]);
-        let low = cut(self.inline_head(prefix), low_bytes);
-        let high = cut(self.inline_head(prefix + low_bytes), high_bytes);
-        if head > low && (self.shape.high_is_infinite() || head < high) {
-            return Side::Inside(head);
-        }
-        self.side_of_key_slowly(key)
-    }
-
-    #[inline]
-    fn inline_head(&self, from: usize) -> u64 {
-        self.inline[from..].first_chunk::<8>().map_or(0, |bytes| u64::from_be_bytes(*bytes))
-    }
-
-    fn side_of_key_slowly(&self, key: &[u8]) -> Side {
         let (prefix, rest) = self.bytes().split_at(usize::from(self.shape.prefix));
         let (low, high) = rest.split_at(usize::from(self.shape.low));
         let Some(key_rest) = key.strip_prefix(prefix) else {
@@ -385,6 +354,42 @@ impl<'p> Node<'p> {
         self.shape().fences_outside().then(|| self.header.fences[0].load(Relaxed))
     }
 
+    /// Where a target is.
+    #[inline(always)]
+    pub fn side<M: Medium>(&self, pool: &'p Pool<M>, target: &Target) -> Result<Side> {
+        if let Target::At(key) = target {
+            if let Some(head) = self.clearly_inside(key) {
+                return Ok(Side::Inside(head));
+            }
+        }
+        Ok(self.fences(pool)?.side(target))
+    }
+
+    /// The head of a key, if short fences and the heads of key and fences show that it is within: the common case, without
+    /// a copy or a loop.
+    #[inline(always)]
+    fn clearly_inside(&self, key: &[u8]) -> Option<u64> {
+        let shape = self.shape();
+        let (prefix, low_bytes) = (usize::from(shape.prefix), usize::from(shape.low));
+        if shape.fences_outside() || shape.fence_bytes() > FENCE_BYTES_INLINE || prefix > 8 || key.len() < prefix {
+            return None;
+        }
+        let [first, second, third] = &self.header.fences;
+        let bytes = |word: &AtomicU64| u64::from_be_bytes(word.load(Relaxed).to_ne_bytes());
+        let words = [bytes(first), bytes(second), bytes(third), 0];
+        let eight_bytes = |from: usize, count: usize| {
+            let (word, bits) = (from / 8, from % 8 * 8);
+            let next = if bits == 0 { 0 } else { words[word + 1] >> (64 - bits) };
+            cut(words[word] << bits | next, count)
+        };
+        if cut(head_of(key) ^ words[0], prefix) != 0 {
+            return None;
+        }
+        let head = head_of(&key[prefix..]);
+        let (low, high) = (eight_bytes(prefix, low_bytes), eight_bytes(prefix + low_bytes, usize::from(shape.high)));
+        (head > low && (shape.high_is_infinite() || head < high)).then_some(head)
+    }
+
     /// The node's fences.
     #[inline]
     pub fn fences<M: Medium>(&self, pool: &'p Pool<M>) -> Result<Fences<'p>> {
@@ -395,7 +400,7 @@ impl<'p> Node<'p> {
         if shape.fence_bytes() > FENCE_BYTES_INLINE {
             return Err(damaged(pool, self.offset, "the fences of a node are too long for it"));
         }
-        let mut inline = [0; FENCE_BYTES_INLINE + 8];
+        let mut inline = [0; FENCE_BYTES_INLINE];
         for (word, bytes) in self.header.fences.iter().zip(inline.chunks_exact_mut(8)) {
             bytes.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
         }
@@ -415,13 +420,13 @@ impl<'p> Node<'p> {
         // SAFETY: a block that belongs to this node, was written before the node was published, is not changed after, and
         // is freed with it.
         let outside = unsafe { pool.bytes(block, length)? };
-        Ok(Fences { shape, inline: [0; FENCE_BYTES_INLINE + 8], outside })
+        Ok(Fences { shape, inline: [0; FENCE_BYTES_INLINE], outside })
     }
 
     /// Searches without a lock for the last entry that is not behind the target, given the target's head in this node.
     /// `order` compares an entry with an equal head, given its pointer, with the target. The result has the entry's
     /// pointer and whether it is equal to the target; `None`: all entries are behind the target, or there are none.
-    #[inline]
+    #[inline(always)]
     pub fn search(&self, head: u64, mut order: impl FnMut(u64) -> Result<Ordering>) -> Result<Option<(u64, bool)>> {
         loop {
             let counter = self.header.counter.load(Acquire);
@@ -437,7 +442,7 @@ impl<'p> Node<'p> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn search_rightwards(
         &self,
         head: u64,
@@ -510,7 +515,7 @@ impl<'p> Node<'p> {
     /// How many slots are in use and have a head of which `is` holds (which are the first ones), more or less: nothing is
     /// ordered or re-read. First every eighth slot is looked at and then eight in a row, without branches, so that the
     /// loads go out together.
-    #[inline]
+    #[inline(always)]
     fn count(&self, is: impl Fn(u64) -> bool) -> usize {
         let counts = |slot: &Slot| {
             pause();

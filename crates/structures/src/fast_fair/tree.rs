@@ -156,7 +156,11 @@ impl<M: Medium> Tree<M> {
         let session = Session::new(pool.open_count(), random);
         let structure = Mutex::new(Structure { number: 0, unfinished: true, stock: Vec::new() });
         let tree = Tree { pool, blocks, node_bytes, intents, session, structure };
-        tree.settle(&mut tree.structure(), &epoch::pin())?;
+        match tree.settle(&mut tree.structure(), &epoch::pin()) {
+            // A full pool can be read, and what needs no new node can be changed. The rest waits until there is room.
+            Ok(()) | Err(Error::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
         Ok(tree)
     }
 
@@ -260,7 +264,7 @@ impl<M: Medium> Tree<M> {
 
     /// The node of a level that covers the target, and the target's head in it. It was not replaced yet when it was
     /// looked at; a writer has to look again under its lock.
-    #[inline]
+    #[inline(always)]
     pub(super) fn descend(&self, target: Target, level: u8) -> Result<(Node<'_>, u64)> {
         for _ in 0..RESTARTS_MAX {
             let root = self.root()?;
@@ -275,7 +279,7 @@ impl<M: Medium> Tree<M> {
     }
 
     /// Descends from a node that is not to the right of the target. `None`: it has to be tried again from the root.
-    #[inline]
+    #[inline(always)]
     pub(super) fn descend_from<'t>(
         &'t self,
         mut node: Node<'t>,
@@ -289,7 +293,7 @@ impl<M: Medium> Tree<M> {
                 node = self.node(forward, at_level)?;
                 continue;
             }
-            match node.fences(&self.pool)?.side(target) {
+            match node.side(&self.pool, target)? {
                 Side::Inside(head) if at_level == level => return Ok(Some((node, head))),
                 Side::Inside(head) => {
                     let Some(child) = self.child(&node, target, head)? else { return Ok(None) };
@@ -304,7 +308,7 @@ impl<M: Medium> Tree<M> {
     }
 
     /// A node that will be searched: its lines are asked for all at once, before the first is looked at.
-    #[inline]
+    #[inline(always)]
     pub(super) fn node_ahead(&self, offset: u64, level: u8) -> Result<Node<'_>> {
         let node = Node::at(&self.pool, offset, self.node_bytes)?;
         node.prefetch();
@@ -315,7 +319,7 @@ impl<M: Medium> Tree<M> {
     }
 
     /// The child of an inner node to go on with: the last one whose separator is not behind the target.
-    #[inline]
+    #[inline(always)]
     pub(super) fn child(&self, node: &Node<'_>, target: &Target, head: u64) -> Result<Option<u64>> {
         let level = node.level() - 1;
         let found = node.search(head, |pointer| {
@@ -353,7 +357,7 @@ impl<M: Medium> Tree<M> {
             let (node, _) = known.map_or_else(|| self.descend(target, level), Ok)?;
             let locked = self.lock(node)?;
             if node.forward() == 0 {
-                if let Side::Inside(head) = node.fences(&self.pool)?.side(&target) {
+                if let Side::Inside(head) = node.side(&self.pool, &target)? {
                     return Ok((locked, head));
                 }
             }
