@@ -1,0 +1,96 @@
+//! The order of keys: by bytes, or by a [`Comparator`] of the user's own.
+//!
+//! Everything sorted in a store (the MemTable's skiplist, the B+-tree, table files) is sorted in one order, which is
+//! settled when the store is made; the MANIFEST has its name. [`KeyOrder`] is what those structures hold. By bytes is what
+//! nearly everybody wants, and the fast way: a node of the tree then compares 8-byte heads of keys as numbers. Under a
+//! comparator there are no heads, no prefixes and no shortened separators: whole keys are compared, each time.
+#![forbid(unsafe_code)]
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// An order of keys other than by bytes.
+///
+/// A store is only as right as its comparator. If it is not a total order the store answers with entries missing or out
+/// of order, but never with undefined behaviour, a panic of its own or a loop without end.
+pub trait Comparator: Send + Sync + 'static {
+    /// The name that the MANIFEST records and every opening checks. Change it whenever the order changes. Names
+    /// that begin with `bytewise` are taken.
+    fn name(&self) -> &str;
+
+    /// Compares two keys: total, transitive, the same for ever. Only the same bytes may compare equal.
+    fn compare(&self, left: &[u8], right: &[u8]) -> Ordering;
+}
+
+/// The name of the order by bytes.
+pub const BYTEWISE_NAME: &str = "bytewise";
+
+/// The order of a store's keys.
+#[derive(Clone, Default)]
+pub enum KeyOrder {
+    /// By bytes, a key before the keys that it is a prefix of: Rust's order of `[u8]`.
+    #[default]
+    Bytewise,
+    /// As a comparator says.
+    Custom(Arc<dyn Comparator>),
+}
+
+impl KeyOrder {
+    /// The name that the MANIFEST records.
+    pub fn name(&self) -> &str {
+        match self {
+            KeyOrder::Bytewise => BYTEWISE_NAME,
+            KeyOrder::Custom(comparator) => comparator.name(),
+        }
+    }
+
+    /// Compares two keys.
+    #[inline]
+    pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+        match self {
+            KeyOrder::Bytewise => left.cmp(right),
+            KeyOrder::Custom(comparator) => comparator.compare(left, right),
+        }
+    }
+
+    /// Whether keys are ordered by their bytes, so that heads, prefixes and shortened separators mean something.
+    #[inline]
+    pub fn is_bytewise(&self) -> bool {
+        matches!(self, KeyOrder::Bytewise)
+    }
+}
+
+impl fmt::Debug for KeyOrder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "KeyOrder({:?})", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Backwards;
+
+    impl Comparator for Backwards {
+        fn name(&self) -> &str {
+            "backwards"
+        }
+
+        fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+            right.cmp(left)
+        }
+    }
+
+    #[test]
+    fn a_comparator_orders_and_is_named() {
+        let backwards = KeyOrder::Custom(Arc::new(Backwards));
+        assert_eq!(backwards.compare(b"a", b"b"), Ordering::Greater);
+        assert_eq!((backwards.name(), backwards.is_bytewise()), ("backwards", false));
+        let bytewise = KeyOrder::default();
+        assert_eq!(bytewise.compare(b"a", b"ab"), Ordering::Less);
+        assert_eq!((bytewise.name(), bytewise.is_bytewise()), (BYTEWISE_NAME, true));
+        assert_eq!(format!("{backwards:?}"), "KeyOrder(\"backwards\")");
+    }
+}
