@@ -48,17 +48,21 @@ enum Operation {
     Delete(Vec<u8>),
 }
 
-fn batch() -> impl Strategy<Value = Vec<Operation>> {
+/// Operations, and whether they come to nothing: then their batch is void.
+type Batch = (Vec<Operation>, bool);
+
+fn batch() -> impl Strategy<Value = Batch> {
     let operation = prop_oneof![
         3 => (hostile_key(), 0_u16..300).prop_map(|(key, length)| Operation::Put(key, length)),
         1 => hostile_key().prop_map(Operation::Delete),
     ];
     // Sorted batches take another way through the list than unsorted ones.
-    (proptest::collection::vec(operation, 1..12), any::<bool>()).prop_map(|(mut operations, sorted)| {
+    let void = proptest::bool::weighted(0.1);
+    (proptest::collection::vec(operation, 1..12), any::<bool>(), void).prop_map(|(mut operations, sorted, void)| {
         if sorted {
             operations.sort_by(|one, other| key_of(one).cmp(key_of(other)));
         }
-        operations
+        (operations, void)
     })
 }
 
@@ -68,7 +72,7 @@ fn key_of(operation: &Operation) -> &[u8] {
     }
 }
 
-fn payload_of(batch: &[Operation], salt: u64) -> Payload {
+fn payload_of((batch, void): &Batch, salt: u64) -> Payload {
     let mut payload = Payload::new();
     for (at, operation) in batch.iter().enumerate() {
         match operation {
@@ -78,7 +82,7 @@ fn payload_of(batch: &[Operation], salt: u64) -> Payload {
             Operation::Delete(key) => payload.delete(key).unwrap(),
         }
     }
-    payload
+    if *void { payload.void() } else { payload }
 }
 
 /// Compares everything a MemTable can be asked with the model.
@@ -165,7 +169,13 @@ fn any_batches_read_like_a_sorted_map_before_and_after_a_replay() {
         prop_assert_eq!(memtable.used_bytes(), memtable.capacity_bytes());
         prop_assert!(memtable.try_reserve(0).is_none());
         prop_assert_eq!((memtable.first_sequence(), memtable.last_sequence()), (Some(1), Some(next - 1)));
-        probes.extend(batches.iter().flatten().map(|operation| key_of(operation).to_vec()).step_by(7));
+        probes.extend(
+            batches
+                .iter()
+                .flat_map(|(operations, _)| operations)
+                .map(|operation| key_of(operation).to_vec())
+                .step_by(7),
+        );
         compare(&memtable, &model, &probes, next - 1)?;
 
         let recovered = replay(arena(image(&memtable)), 3, UUID, ExpectedSequence::Exactly(1), None).unwrap();
@@ -204,6 +214,32 @@ fn the_later_entry_of_a_batch_wins_and_an_older_reader_does_not_see_it() {
     assert_eq!(memtable.get(b"key", 10).unwrap().value, b"first");
     assert!(memtable.get(b"key", 9).is_none());
     assert_eq!(memtable.newest_entries().map(|entry| entry.sequence).collect::<Vec<_>>(), [12]);
+}
+
+/// A conditional write that came to nothing takes its number, and is not there.
+#[test]
+fn a_void_entry_takes_its_number_and_is_never_seen() {
+    let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID));
+    let mut payload = Payload::new();
+    payload.put(b"key", b"value").unwrap();
+    let void = payload.clone().void();
+    for (payload, sequence) in [(&void, 1), (&payload, 2), (&void, 3)] {
+        let place = memtable.try_reserve(payload.len_bytes()).unwrap();
+        memtable.fill(place, payload, sequence, sequence - 1);
+    }
+    let recovered = replay(arena(image(&memtable)), 1, UUID, ExpectedSequence::Exactly(1), Some(3)).unwrap();
+    for memtable in [memtable, Arc::new(recovered.memtable)] {
+        assert_eq!((memtable.first_sequence(), memtable.last_sequence()), (Some(1), Some(3)));
+        assert_eq!(memtable.entries(), 1);
+        assert!(memtable.get(b"key", 1).is_none());
+        assert_eq!(memtable.get(b"key", 3).unwrap().sequence, 2);
+        assert_eq!(memtable.newest_entries().map(|entry| entry.sequence).collect::<Vec<_>>(), [2]);
+        let mut cursor = memtable.cursor();
+        cursor.seek_last();
+        assert_eq!(cursor.sequence(), 2);
+        cursor.prev();
+        assert!(!cursor.valid());
+    }
 }
 
 #[test]

@@ -566,7 +566,8 @@ fn right_checksums_over_wrong_content_are_corruption() {
     // What is wrong, the second record, and where in it the error is.
     let cases: Vec<(&str, Vec<u8>, usize)> = vec![
         ("nothing", claim(&good, &keep), usize::MAX),
-        ("unknown kind", claim(&entry(3, b"k", 1, b"v"), &keep), 32),
+        ("a void entry", claim(&entry(3, b"k", 1, b"v"), &keep), usize::MAX),
+        ("unknown kind", claim(&entry(4, b"k", 1, b"v"), &keep), 32),
         ("kind 0", claim(&entry(0, b"k", 1, b"v"), &keep), 32),
         ("a delete with a value", claim(&entry(2, b"k", 1, b"v"), &keep), 32),
         ("a value longer than the payload", claim(&entry(1, b"k", 2, b"v"), &keep), 32),

@@ -186,7 +186,7 @@ impl<M: Medium> MemTable<M> {
         Some(Reservation { identity: self.identity, offset, payload_bytes })
     }
 
-    /// Copies the record in, links its entries, writes its cache lines back and fences: when it returns, the record is
+    /// Copies the record in, links its entries (all but the [void](Payload::void) ones), writes its cache lines back and fences: when it returns, the record is
     /// as durable as the medium makes a flushed and fenced store, and can be found at its sequence numbers,
     /// `first_sequence` and those that follow. Of two entries with the same key in one payload the later one is newer.
     ///
@@ -221,19 +221,21 @@ impl<M: Medium> MemTable<M> {
         };
         let stored = stored.expect("a reservation is inside the arena");
 
-        let mut splice = Splice::new();
+        let (mut splice, mut linked) = (Splice::new(), 0);
         for (entry, sequence) in payload.iter().zip(first_sequence..) {
             let key_offset = entry.key.as_ptr() as usize - payload.as_bytes().as_ptr() as usize;
             // SAFETY: `stored` is an equal copy of the payload, so what is inside the one is inside the other; it is
             // never written again, and the arena's memory stays where it is as long as the MemTable owns the arena.
-            unsafe { self.link(&mut splice, &entry, stored[key_offset..].as_ptr(), sequence) };
+            linked += unsafe { self.link(&mut splice, &entry, stored[key_offset..].as_ptr(), sequence) };
         }
-        self.count_linked(&header);
+        self.count_linked(&header, linked);
 
         self.arena.flush(at.offset, RECORD_HEADER_BYTES + at.payload_bytes);
         self.arena.fence();
     }
 
+    /// Links an entry, unless it is void; returns how many that makes.
+    ///
     /// # Safety
     /// The key's bytes are at `stored_key`, the value's right behind, unchanged as long as `self` lives. The splice is
     /// new or was used with this MemTable only.
@@ -243,16 +245,18 @@ impl<M: Medium> MemTable<M> {
         entry: &PayloadEntry<'_>,
         stored_key: *const u8,
         sequence: u64,
-    ) {
+    ) -> u64 {
+        let Some(kind) = entry.kind else { return 0 };
         let value_length = entry.value.len() as u32;
-        let entry = NewEntry { key: entry.key, stored_key, value_length, kind: entry.kind, sequence };
+        let entry = NewEntry { key: entry.key, stored_key, value_length, kind, sequence };
         // SAFETY: the caller's promise.
         unsafe { self.list.insert(splice, &entry) };
+        1
     }
 
-    /// Adds a record whose entries are linked to the figures.
-    pub(super) fn count_linked(&self, header: &RecordHeader) {
-        self.entries.fetch_add(u64::from(header.entry_count), Ordering::Relaxed);
+    /// Adds a record, `linked` of whose entries are in the list, to the figures.
+    pub(super) fn count_linked(&self, header: &RecordHeader, linked: u64) {
+        self.entries.fetch_add(linked, Ordering::Relaxed);
         // Looking first saves a write to a cache line that all writers share.
         if self.first_sequence.load(Ordering::Relaxed) > header.first_sequence {
             self.first_sequence.fetch_min(header.first_sequence, Ordering::Relaxed);
@@ -300,7 +304,7 @@ impl<M: Medium> MemTable<M> {
         self.store_uuid
     }
 
-    /// Number of entries, every version and delete counted.
+    /// Number of entries, every version and delete counted; void ones are not.
     pub fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
@@ -320,12 +324,12 @@ impl<M: Medium> MemTable<M> {
         self.capacity_bytes
     }
 
-    /// Lowest sequence number of an entry that is filled.
+    /// Lowest sequence number of an entry that is filled, be it void.
     pub fn first_sequence(&self) -> Option<u64> {
         Some(self.first_sequence.load(Ordering::Relaxed)).filter(|&sequence| sequence != u64::MAX)
     }
 
-    /// Highest sequence number of an entry that is filled. While others fill, lower ones may still be missing.
+    /// Highest sequence number of an entry that is filled, be it void. While others fill, lower ones may still be missing.
     pub fn last_sequence(&self) -> Option<u64> {
         Some(self.last_sequence.load(Ordering::Relaxed)).filter(|&sequence| sequence != 0)
     }

@@ -26,11 +26,15 @@
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 1 | kind: 1 put, 2 delete (anything else is no entry) |
+//! | 0 | 1 | kind: 1 put, 2 delete, 3 void (anything else is no entry) |
 //! | 1 | 2 | key length, K |
 //! | 3 | 4 | value length, V (0 for a delete) |
 //! | 7 | K | key |
 //! | 7 + K | V | value |
+//!
+//! A **void** entry fills the place of a conditional write that came to nothing: that place was reserved before it could be
+//! decided, so what fills it is exactly as long as the put would have been. It has a sequence number, and nobody ever
+//! sees it. What its key and value are means nothing.
 
 use std::fmt;
 
@@ -74,13 +78,17 @@ const _: () = {
     assert!(MAXIMUM_KEY_BYTES == u16::MAX as usize);
     assert!(MAXIMUM_VALUE_BYTES as u64 <= MAXIMUM_BATCH_BYTES && MAXIMUM_BATCH_BYTES <= u32::MAX as u64);
     assert!(EntryKind::Put as u8 == 1 && EntryKind::Delete as u8 == 2);
+    assert!(VOID > EntryKind::Delete as u8);
 };
+
+/// The kind of an entry that nobody sees.
+const VOID: u8 = 3;
 
 /// One entry of a [`Payload`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PayloadEntry<'a> {
-    /// Put or delete.
-    pub kind: EntryKind,
+    /// Put or delete; `None` for a void entry, which takes a sequence number and nothing else.
+    pub kind: Option<EntryKind>,
     /// The whole key.
     pub key: &'a [u8],
     /// The value; empty for a delete.
@@ -156,6 +164,20 @@ impl Payload {
         self.crc = crc32c::crc32c_append(self.crc, &self.bytes[start..]);
         self.count += 1;
         Ok(())
+    }
+
+    /// Its void twin: as many entries, each as long as it was, so that it fits the place reserved for the original and
+    /// takes the same sequence numbers. None of them will be seen. Cannot fail.
+    pub fn void(mut self) -> Payload {
+        let mut start = 0;
+        while start < self.bytes.len() {
+            let Ok((entry, _)) = split_entry(&self.bytes[start..]) else { break };
+            let entry_bytes = ENTRY_HEADER_BYTES + entry.key.len() + entry.value.len();
+            self.bytes[start] = VOID;
+            start += entry_bytes;
+        }
+        self.crc = crc32c::crc32c(&self.bytes);
+        self
     }
 
     /// Empties it and keeps its memory.
@@ -236,15 +258,16 @@ pub(super) fn split_entry(bytes: &[u8]) -> Result<(PayloadEntry<'_>, &[u8]), &'s
     let (key_length, rest) = rest.split_first_chunk().ok_or(CUT)?;
     let (value_length, rest) = rest.split_first_chunk().ok_or(CUT)?;
     let kind = match kind {
-        1 => EntryKind::Put,
-        2 => EntryKind::Delete,
+        1 => Some(EntryKind::Put),
+        2 => Some(EntryKind::Delete),
+        &VOID => None,
         _ => return Err("unknown kind of entry"),
     };
     let value_length = u32::from_le_bytes(*value_length) as usize;
     if value_length > MAXIMUM_VALUE_BYTES {
         return Err("the value's length is beyond the limit");
     }
-    if kind == EntryKind::Delete && value_length != 0 {
+    if kind == Some(EntryKind::Delete) && value_length != 0 {
         return Err("a delete with a value");
     }
     let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*key_length))).ok_or(CUT)?;

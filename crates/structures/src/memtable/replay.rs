@@ -277,20 +277,20 @@ impl<M: Medium> Reading<'_, M> {
             self.entries_skipped += u64::from(header.entry_count);
             return Ok(());
         }
-        let mut splice = Splice::new();
+        let (mut splice, mut linked) = (Splice::new(), 0);
         let mut rest = payload;
         for sequence in header.first_sequence..=header.last_sequence() {
             let at = self.offset + RECORD_HEADER_BYTES as usize + (payload.len() - rest.len());
             let (entry, following) = split_entry(rest).map_err(|fault| self.corruption(at, fault))?;
             // SAFETY: key and value lie one behind the other in the arena, which the MemTable owns and nobody writes.
-            unsafe { self.memtable.link(&mut splice, &entry, entry.key.as_ptr(), sequence) };
+            linked += unsafe { self.memtable.link(&mut splice, &entry, entry.key.as_ptr(), sequence) };
             rest = following;
         }
         if !rest.is_empty() {
             let at = self.offset + RECORD_HEADER_BYTES as usize + (payload.len() - rest.len());
             return Err(self.corruption(at, format!("more in a record than its {} entries", header.entry_count)));
         }
-        self.memtable.count_linked(header);
+        self.memtable.count_linked(header, linked);
         self.expected = ExpectedSequence::Exactly(header.last_sequence() + 1);
         Ok(())
     }

@@ -74,10 +74,12 @@ pub fn image<M: Medium>(memtable: &MemTable<M>) -> Vec<u8> {
 /// Versions of keys in the MemTable's order.
 pub type Model = BTreeMap<(Vec<u8>, Reverse<u64>), (EntryKind, Vec<u8>)>;
 
-/// Adds a batch to a model.
+/// Adds a batch to a model, void entries left out.
 pub fn apply(model: &mut Model, payload: &Payload, first_sequence: u64) {
     for (entry, sequence) in payload.iter().zip(first_sequence..) {
-        model.insert((entry.key.to_vec(), Reverse(sequence)), (entry.kind, entry.value.to_vec()));
+        if let Some(kind) = entry.kind {
+            model.insert((entry.key.to_vec(), Reverse(sequence)), (kind, entry.value.to_vec()));
+        }
     }
 }
 

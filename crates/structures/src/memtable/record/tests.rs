@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn entries(payload: &Payload) -> Vec<(EntryKind, Vec<u8>, Vec<u8>)> {
+fn entries(payload: &Payload) -> Vec<(Option<EntryKind>, Vec<u8>, Vec<u8>)> {
     payload.iter().map(|entry| (entry.kind, entry.key.to_vec(), entry.value.to_vec())).collect()
 }
 
@@ -16,10 +16,10 @@ fn a_payload_gives_back_what_was_appended() {
     payload.delete(b"key").unwrap();
     payload.put(b"key", &[7; 100_000]).unwrap();
     let expected = vec![
-        (EntryKind::Put, vec![], vec![]),
-        (EntryKind::Put, long_key, b"value".to_vec()),
-        (EntryKind::Delete, b"key".to_vec(), vec![]),
-        (EntryKind::Put, b"key".to_vec(), vec![7; 100_000]),
+        (Some(EntryKind::Put), vec![], vec![]),
+        (Some(EntryKind::Put), long_key, b"value".to_vec()),
+        (Some(EntryKind::Delete), b"key".to_vec(), vec![]),
+        (Some(EntryKind::Put), b"key".to_vec(), vec![7; 100_000]),
     ];
     assert_eq!(entries(&payload), expected);
     assert_eq!(payload.count(), 4);
@@ -29,6 +29,24 @@ fn a_payload_gives_back_what_was_appended() {
     assert_eq!(adopted, payload);
     payload.clear();
     assert_eq!(payload, Payload::new());
+}
+
+#[test]
+fn the_void_twin_has_the_same_lengths_and_its_own_crc() {
+    let mut payload = Payload::new();
+    payload.put(b"key", b"value").unwrap();
+    payload.put(b"", &[3; 300]).unwrap();
+    payload.delete(b"gone").unwrap();
+    let void = payload.clone().void();
+    assert_eq!((void.len_bytes(), void.count()), (payload.len_bytes(), payload.count()));
+    assert_eq!(void.crc(), crc32c::crc32c(void.as_bytes()));
+    assert_ne!(void.crc(), payload.crc());
+    for (was, is) in payload.iter().zip(&void) {
+        assert_eq!((is.kind, is.key, is.value), (None, was.key, was.value));
+    }
+    assert_eq!(Payload::from_bytes(void.as_bytes().to_vec()).unwrap(), void);
+    assert_eq!(void.clone().void(), void);
+    assert_eq!(Payload::new().void(), Payload::new());
 }
 
 #[test]
@@ -64,14 +82,21 @@ fn adopted_bytes_are_entries_or_refused() {
     let (mut adopted, mut refused) = (0, 0);
     for _ in 0..200_000 {
         // Mostly what kinds and short lengths look like.
-        let bytes: Vec<u8> = (0..below(40)).map(|_| [0, 0, 0, 0, 1, 2, below(256) as u8][below(7) as usize]).collect();
+        let bytes: Vec<u8> =
+            (0..below(40)).map(|_| [0, 0, 0, 0, 1, 2, 3, below(256) as u8][below(8) as usize]).collect();
         match Payload::from_bytes(bytes.clone()) {
             Ok(payload) => {
                 let mut again = Payload::new();
                 for entry in &payload {
                     match entry.kind {
-                        EntryKind::Put => again.put(entry.key, entry.value).unwrap(),
-                        EntryKind::Delete => again.delete(entry.key).unwrap(),
+                        Some(EntryKind::Delete) => again.delete(entry.key).unwrap(),
+                        Some(EntryKind::Put) => again.put(entry.key, entry.value).unwrap(),
+                        None => {
+                            let mut void = Payload::new();
+                            void.put(entry.key, entry.value).unwrap();
+                            let both = [again.as_bytes(), void.void().as_bytes()].concat();
+                            again = Payload::from_bytes(both).unwrap();
+                        }
                     }
                 }
                 assert_eq!(again.as_bytes(), &bytes[..]);
