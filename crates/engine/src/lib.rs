@@ -28,6 +28,15 @@ use std::sync::Arc;
 /// The version of everything this build writes to a directory or a pool.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// What a conditional write depends on: see [`Engine::write_if`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Condition<'a> {
+    /// This key has no value.
+    Absent(&'a [u8]),
+    /// This key has a value.
+    Present(&'a [u8]),
+}
+
 /// One ordered map from byte strings to byte strings, durable as its medium promises.
 ///
 /// All methods may be called from any number of threads at once.
@@ -35,6 +44,9 @@ pub trait Engine: Send + Sync {
     /// Applies a batch: wholly or not at all, whatever happens. When it returns, every later read sees it and no kill
     /// of the process takes it back; with `sync`, no power cut does either.
     fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()>;
+    /// Applies a batch, as [`Engine::write`] does, if the condition holds just before: no other write takes effect in
+    /// between. Says whether it was applied. With `sync`, what the answer rests on outlives a power cut either way.
+    fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool>;
     /// The newest value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
     /// Whether `key` has a value; reads no table file.

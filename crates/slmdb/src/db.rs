@@ -5,7 +5,7 @@ use std::ops::RangeBounds;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_engine::{Engine, Result, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
+use slmdb_engine::{Condition, Engine, Result, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
 
 use crate::{Cursor, Options, Range};
 
@@ -50,12 +50,49 @@ impl Db {
     /// [`crate::Error::ReadOnly`]. After an error nothing was written, but for one case: a write that waited for its
     /// sync ([`Options::sync`]) which then failed may be there or not, and the store takes no more writes.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write_single(|batch| batch.put(key, value))
+        self.write_single(|batch| batch.put(key, value), |engine, batch, sync| engine.write(batch, sync))
+    }
+
+    /// Sets the value of `key` if it has none. True: it was set, and of any number of callers who insert one key at once
+    /// exactly one gets this answer. False: the key had a value, and nothing has changed. No other write takes effect
+    /// between the look and the put.
+    ///
+    /// Reads no table file. Durability and errors as with [`Db::put`]; with [`Options::sync`] an answer of false is durable,
+    /// too: the value that was in the way survives a power cut. A call whose key has a value already writes nothing; one
+    /// that finds its key free and is beaten to it leaves an empty place of its own size in the MemTable, until the next
+    /// flush.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// assert!(db.insert_if_absent("lock", "mine")?);
+    /// assert!(!db.insert_if_absent("lock", "yours")?);
+    /// assert_eq!(db.get("lock")?.as_deref(), Some(b"mine".as_slice()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        self.write_single(
+            |batch| batch.put(key, value),
+            |engine, batch, sync| engine.write_if(Condition::Absent(key), batch, sync),
+        )
+    }
+
+    /// Sets the value of `key` if it has one already. True: it was set. False: the key had no value, and has none now.
+    /// Everything else as with [`Db::insert_if_absent`].
+    pub fn update_if_present(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
+        let key = key.as_ref();
+        self.write_single(
+            |batch| batch.put(key, value),
+            |engine, batch, sync| engine.write_if(Condition::Present(key), batch, sync),
+        )
     }
 
     /// Removes `key` and its value; it is no error if there is none. Durability and errors as with [`Db::put`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_single(|batch| batch.delete(key))
+        self.write_single(|batch| batch.delete(key), |engine, batch, sync| engine.write(batch, sync))
     }
 
     /// Applies a batch: readers see all of it or nothing, and so does recovery after any crash. Of several changes to one
@@ -146,11 +183,16 @@ impl Db {
         Range::new(self.inner.engine.clone(), bounds)
     }
 
-    fn write_single(&self, fill: impl FnOnce(&mut WriteBatch) -> Result<()>) -> Result<()> {
+    /// Encodes a batch of one change in this thread's own, and hands it over.
+    fn write_single<T>(
+        &self,
+        encode: impl FnOnce(&mut WriteBatch) -> Result<()>,
+        write: impl FnOnce(&dyn Engine, &WriteBatch, bool) -> Result<T>,
+    ) -> Result<T> {
         SINGLE.with_borrow_mut(|batch| {
             batch.clear();
-            fill(batch)?;
-            let written = self.inner.engine.write(batch, self.inner.sync);
+            encode(batch)?;
+            let written = write(&*self.inner.engine, batch, self.inner.sync);
             if batch.byte_len() > KEPT_BATCH_BYTES {
                 *batch = WriteBatch::new();
             }

@@ -11,11 +11,13 @@
 //! | 3.3 selective compaction | not yet |
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `job` |
 //! | 4 get | `read` |
+//! | 4 insert if absent, update if present | `conditional` |
 //! | 5 recovery | `open`, `recovery` |
 //!
-//! Reading order: `store` (what there is), `write`, `flush`, `read`, `cursor`, `recovery`.
+//! Reading order: `store` (what there is), `write`, `conditional`, `flush`, `read`, `cursor`, `recovery`.
 
 mod arenas;
+mod conditional;
 mod cursor;
 mod flush;
 mod group_sync;

@@ -16,7 +16,7 @@ use super::names::{self, FileKind};
 use super::recovery::{Fast, recover};
 use super::store::Store;
 use super::{COMPARATOR_NAME, ENGINE_NAME, locked};
-use crate::{Engine, EngineCursor, Medium, Options, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
+use crate::{Condition, Engine, EngineCursor, Medium, Options, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
 
 /// See [`super::open`].
 pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
@@ -246,6 +246,10 @@ struct Slm<M: slmdb_pmem::Medium + Clone>(Arc<Store<M>>);
 impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
     fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
         self.0.write(batch, sync)
+    }
+
+    fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool> {
+        self.0.write_if(condition, batch, sync)
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {

@@ -10,12 +10,14 @@
 //! Until step 4 nothing on the slow tier changes and what changes in the pool may be done again, so a crash in recovery is
 //! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
 
+use std::iter::Peekable;
 use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{ExtentKind, Medium, Pool};
+use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, Tree};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, Payload, replay};
 
@@ -278,40 +280,70 @@ fn discard_all_but<M: Medium + Clone>(parts: &Parts<M>, state: &StoreState) -> R
     leftovers.into_iter().try_for_each(|generation| parts.arenas.discard(generation))
 }
 
-/// Writes what recovered MemTables hold into a new one, entry by entry in the order of their sequence numbers.
+/// Writes what recovered MemTables hold into a new one, in the order of the sequence numbers. A number without an entry
+/// belonged to a conditional write that came to nothing: it stays void, for the log must have no gap.
 fn copy_into<M: Medium + Clone>(active: &MemTable<M>, recovered: &[Immutable<M>]) -> Result<()> {
-    for immutable in recovered {
-        let mut cursor = immutable.memtable.cursor();
-        let mut sequences = Vec::new();
-        cursor.seek_first();
-        while cursor.valid() {
-            sequences.push((cursor.sequence(), cursor.key().to_vec()));
-            cursor.next();
-        }
-        sequences.sort_unstable();
-        let mut payload = Payload::default();
-        let mut first_sequence = None;
-        for (position, (sequence, key)) in sequences.iter().enumerate() {
-            let found = immutable.memtable.get(key, *sequence).filter(|found| found.sequence == *sequence);
-            let Some(found) = found else { continue };
-            match found.kind {
-                slmdb_structures::EntryKind::Put => payload.put(key, found.value)?,
-                slmdb_structures::EntryKind::Delete => payload.delete(key)?,
-            }
-            let first = *first_sequence.get_or_insert(*sequence);
-            assert_eq!(first + u64::from(payload.count()) - 1, *sequence, "a replayed log has no gaps");
-            if payload.len_bytes() >= COPY_PAYLOAD_BYTES || position + 1 == sequences.len() {
-                let reservation = active.try_reserve(payload.len_bytes()).ok_or_else(|| {
-                    Error::invalid("a new arena has no room for a quarter of what it is made for; raise memtable_bytes")
-                })?;
-                // Nothing of the copy counts before all of it is durable, so each record may vouch for those before it.
-                active.fill(reservation, &payload, first, first - 1);
-                payload.clear();
-                first_sequence = None;
-            }
+    for Immutable { memtable, last_sequence } in recovered {
+        let Some(mut first_sequence) = memtable.first_sequence() else { continue };
+        let mut keys = keys_by_sequence(memtable).into_iter().peekable();
+        while first_sequence <= *last_sequence {
+            let payload = match keys.peek() {
+                Some(&(sequence, _)) if sequence == first_sequence => next_entries(memtable, &mut keys)?,
+                next => void_places(next.map_or(last_sequence + 1, |next| next.0) - first_sequence)?,
+            };
+            let reservation = active.try_reserve(payload.len_bytes()).ok_or_else(|| {
+                Error::invalid("a new arena has no room for a quarter of what it is made for; raise memtable_bytes")
+            })?;
+            // Nothing of the copy counts before all of it is durable, so each record may vouch for those before it.
+            active.fill(reservation, &payload, first_sequence, first_sequence - 1);
+            first_sequence += u64::from(payload.count());
         }
     }
     Ok(())
+}
+
+fn keys_by_sequence<M: Medium>(memtable: &Arc<MemTable<M>>) -> Vec<(u64, Vec<u8>)> {
+    let mut keys = Vec::new();
+    let mut cursor = memtable.cursor();
+    cursor.seek_first();
+    while cursor.valid() {
+        keys.push((cursor.sequence(), cursor.key().to_vec()));
+        cursor.next();
+    }
+    keys.sort_unstable();
+    keys
+}
+
+/// The next entries whose numbers follow on one another, as many as one record shall copy.
+fn next_entries<M: Medium>(
+    memtable: &MemTable<M>,
+    keys: &mut Peekable<impl Iterator<Item = (u64, Vec<u8>)>>,
+) -> Result<Payload> {
+    let mut payload = Payload::default();
+    let mut following = keys.peek().map(|next| next.0);
+    while let Some((sequence, key)) = keys.next_if(|next| Some(next.0) == following) {
+        let found = memtable.get(&key, sequence).filter(|found| found.sequence == sequence);
+        let found = found.expect("what the list has is found in it");
+        match found.kind {
+            EntryKind::Put => payload.put(&key, found.value)?,
+            EntryKind::Delete => payload.delete(&key)?,
+        }
+        if payload.len_bytes() >= COPY_PAYLOAD_BYTES {
+            break;
+        }
+        following = Some(sequence + 1);
+    }
+    Ok(payload)
+}
+
+/// Void entries for `count` sequence numbers, or for as many as one record shall copy. They are shorter than those they
+/// stand for.
+fn void_places(count: u64) -> Result<Payload> {
+    let mut payload = Payload::default();
+    while u64::from(payload.count()) < count && payload.len_bytes() < COPY_PAYLOAD_BYTES {
+        payload.put(&[], &[])?;
+    }
+    Ok(payload.void())
 }
 
 /// Removes what belongs to nobody: outputs of dropped jobs, retired arenas, an unfinished MANIFEST.

@@ -14,11 +14,21 @@ use std::sync::{Arc, MutexGuard};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Edit};
 use slmdb_pmem::Medium;
-use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable};
+use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, Payload, Reservation};
 
 use super::locked;
+use super::publication::Ticket;
 use super::store::{Immutable, Store, Traffic, View};
 use crate::WriteBatch;
+
+/// Where a write goes, and when its turn comes. See [`Store::place`].
+pub(super) struct Place<M: Medium> {
+    pub(super) memtable: Arc<MemTable<M>>,
+    pub(super) reservation: Reservation,
+    pub(super) ticket: Ticket,
+    pub(super) first_sequence: u64,
+    pub(super) last_sequence: u64,
+}
 
 impl<M: Medium + Clone> Store<M> {
     /// See [`crate::Engine::write`].
@@ -28,8 +38,19 @@ impl<M: Medium + Clone> Store<M> {
             return if sync { self.sync() } else { Ok(()) };
         }
         let payload = batch.payload();
-        let space_bytes = MemTable::<M>::space_for(payload.len_bytes());
+        let place = self.place(payload)?;
+        place.memtable.fill(place.reservation, payload, place.first_sequence, self.known_safe_sequence());
+        self.publish(place.ticket, place.last_sequence);
+        self.count_filled(payload);
+        self.count_put(batch);
+        if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
+    }
 
+    /// Reserves what a payload needs: room in the active MemTable's arena, sequence numbers, a turn to be published. From
+    /// here to [`Store::publish`] nothing may fail: a place that stays empty would end the log, and hold up all later
+    /// writes.
+    pub(super) fn place(&self, payload: &Payload) -> Result<Place<M>> {
+        let space_bytes = MemTable::<M>::space_for(payload.len_bytes());
         let mut traffic = locked(&self.traffic);
         let setbacks = traffic.setbacks;
         let (memtable, reservation) = loop {
@@ -41,7 +62,7 @@ impl<M: Medium + Clone> Store<M> {
             traffic = self.rotate(traffic, space_bytes, setbacks)?;
         };
         let first_sequence = traffic.next_sequence;
-        let last_sequence = first_sequence + batch.len() as u64 - 1;
+        let last_sequence = first_sequence + u64::from(payload.count()) - 1;
         traffic.next_sequence = last_sequence + 1;
         let ticket = self.publication.begin(last_sequence);
         if traffic.spare.is_none()
@@ -50,23 +71,31 @@ impl<M: Medium + Clone> Store<M> {
         {
             self.want_spare(&mut traffic, 0);
         }
-        drop(traffic);
+        Ok(Place { memtable, reservation, ticket, first_sequence, last_sequence })
+    }
 
-        // From here to `complete` nothing may fail: a place that stays empty would end the log.
-        memtable.fill(reservation, payload, first_sequence, self.known_safe_sequence());
+    /// Publishes a place that has been filled, and returns once readers see it, and all before it.
+    pub(super) fn publish(&self, ticket: Ticket, last_sequence: u64) {
         self.publication.complete(ticket);
         self.publication.wait_for(last_sequence);
+    }
 
+    /// Counts what a batch that was applied has put.
+    pub(super) fn count_put(&self, batch: &WriteBatch) {
         self.counted.user_bytes_put.fetch_add(batch.user_bytes(), Ordering::Relaxed);
+    }
+
+    /// Counts what a place that was filled has written.
+    pub(super) fn count_filled(&self, payload: &Payload) {
         if !M::PERSISTENT {
+            let space_bytes = MemTable::<M>::space_for(payload.len_bytes());
             self.counted.file_bytes_written.fetch_add(space_bytes, Ordering::Relaxed);
         }
-        if sync { self.sync_through(last_sequence) } else { Ok(()) }
     }
 
     /// What is certain to be found again after the worst that the medium promises to survive. Every record carries it: a
     /// later one thereby vouches for the earlier ones.
-    fn known_safe_sequence(&self) -> u64 {
+    pub(super) fn known_safe_sequence(&self) -> u64 {
         if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
     }
 
@@ -151,7 +180,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Returns once everything up to `sequence` would outlive a power cut.
-    fn sync_through(&self, sequence: u64) -> Result<()> {
+    pub(super) fn sync_through(&self, sequence: u64) -> Result<()> {
         if M::PERSISTENT {
             return Ok(());
         }
