@@ -19,7 +19,8 @@ const AFTER_HELP: &str = "\
 Keys and values are bytes. Written on the command line, in tsv files and in plain output, \\t \\n \\r \\\\ and \\xHH
 stand for tab, line feed, carriage return, backslash and the byte HH.
 
-Exit codes: 0 done; 1 the answer is no (get: no such key; verify: damage); 2 wrong usage; 3 anything else.
+Exit codes: 0 done; 1 the answer is no (get: no such key; insert, update: not applied;
+verify: damage); 2 wrong usage; 3 anything else.
 
 Examples:
   slmdb demo
@@ -96,7 +97,7 @@ impl StoreArguments {
         match options.clone().create_if_missing(missing == Missing::Create).open(&self.db) {
             Err(Error::Invalid { .. }) if missing == Missing::Refuse && self.is_empty() => {
                 Err(Failure::invalid(format!(
-                    "there is no store in {}; correct --db, or make a store with put, import or shell",
+                    "there is no store in {}; correct --db, or make a store with put, insert, import or shell",
                     self.db.display()
                 )))
             }

@@ -20,7 +20,7 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 pub enum Exit {
     /// Done: 0.
     Done,
-    /// The answer is no: `get` of a missing key, `verify` that found damage. 1.
+    /// The answer is no: `get` of a missing key, a conditional write that did not apply, `verify` that found damage. 1.
     No,
     /// The shell's end: the highest code of its answers.
     Answered(u8),

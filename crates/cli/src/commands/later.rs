@@ -15,10 +15,6 @@ pub struct Arguments {
 /// A verb of a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Later {
-    /// `insert K V`
-    Insert,
-    /// `update K V`
-    Update,
     /// `repair`
     Repair,
     /// `checkpoint DIR`
@@ -37,8 +33,6 @@ impl Later {
     /// The verb of that name, if it is one of these. `snapshot` and `release` are verbs of the shell.
     pub fn by_name(name: &[u8]) -> Option<Later> {
         Some(match name {
-            b"insert" => Later::Insert,
-            b"update" => Later::Update,
             b"repair" => Later::Repair,
             b"checkpoint" => Later::Checkpoint,
             b"compact" => Later::Compact,
@@ -52,10 +46,6 @@ impl Later {
     /// What is answered.
     pub fn failure(self) -> Failure {
         let (name, instead) = match self {
-            Later::Insert | Later::Update => {
-                let name = if self == Later::Insert { "insert" } else { "update" };
-                (name, "get and put do it where nobody else writes")
-            }
             Later::Repair => ("repair", "`slmdb export` saves what can still be read; import it into a new store"),
             Later::Checkpoint => ("checkpoint", "copy the directory of a closed store, or use `slmdb export`"),
             Later::Compact => ("compact", "`slmdb export` into a new store drops what has been overwritten"),

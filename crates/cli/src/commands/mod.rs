@@ -5,11 +5,13 @@ mod demo;
 mod export;
 mod get;
 mod import;
+mod insert;
 mod later;
 mod put;
 mod scan;
 mod shell;
 mod stats;
+mod update;
 mod verify;
 
 pub use export::{ExportOptions, export};
@@ -30,6 +32,10 @@ pub enum Command {
     Get(get::Arguments),
     /// Delete a key
     Del(del::Arguments),
+    /// Store a value under a key that has none
+    Insert(insert::Arguments),
+    /// Store a value under a key that has one
+    Update(update::Arguments),
     /// Print the keys of a range and their values, in order
     Scan(scan::Arguments),
     /// Read records from a file or a pipe into the store
@@ -45,12 +51,6 @@ pub enum Command {
     /// Show on this machine, in under a minute, what the store does
     Demo(demo::Arguments),
 
-    /// Store a value only if the key has none (not in this version yet)
-    #[command(hide = true)]
-    Insert(later::Arguments),
-    /// Store a value only if the key has one (not in this version yet)
-    #[command(hide = true)]
-    Update(later::Arguments),
     /// Rebuild a lost or damaged fast tier (not in this version yet)
     #[command(hide = true)]
     Repair(later::Arguments),
@@ -79,6 +79,8 @@ impl Command {
             Command::Put(arguments) => put::run(&arguments),
             Command::Get(arguments) => get::run(&arguments),
             Command::Del(arguments) => del::run(&arguments),
+            Command::Insert(arguments) => insert::run(&arguments),
+            Command::Update(arguments) => update::run(&arguments),
             Command::Scan(arguments) => scan::run(&arguments),
             Command::Import(arguments) => import::run(&arguments),
             Command::Export(arguments) => export::run(&arguments),
@@ -86,8 +88,6 @@ impl Command {
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Shell(arguments) => shell::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
-            Command::Insert(_) => Err(Later::Insert.failure()),
-            Command::Update(_) => Err(Later::Update.failure()),
             Command::Repair(_) => Err(Later::Repair.failure()),
             Command::Checkpoint(_) => Err(Later::Checkpoint.failure()),
             Command::Compact(_) => Err(Later::Compact.failure()),

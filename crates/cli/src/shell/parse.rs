@@ -1,6 +1,6 @@
 //! From a line to a request.
 //!
-//! The verbs that programs use most, `put get del`, take their words as they are: a key that looks like an option is a
+//! The verbs that programs use most, `put get del insert update`, take their words as they are: a key that looks like an option is a
 //! key. The others have options and go through the very parser of the command line.
 
 use std::ffi::OsString;
@@ -14,9 +14,9 @@ use crate::commands::{ExportOptions, ImportOptions, Later, ScanOptions, StatsOpt
 use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
-pub const VERBS: [&str; 15] = [
-    "put", "get", "del", "scan", "import", "export", "stats", "verify", "flush", "sync", "begin", "commit", "abort",
-    "help", "exit",
+pub const VERBS: [&str; 17] = [
+    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "flush", "sync", "begin",
+    "commit", "abort", "help", "exit",
 ];
 
 /// What a line asks for.
@@ -28,6 +28,10 @@ pub enum Request {
     Get(Vec<u8>),
     /// `del K`
     Del(Vec<u8>),
+    /// `insert K V`
+    Insert(Vec<u8>, Vec<u8>),
+    /// `update K V`
+    Update(Vec<u8>, Vec<u8>),
     /// A verb with options.
     Options(Verb),
     /// `flush`
@@ -92,6 +96,14 @@ pub fn parse(line: &[u8]) -> Result<Option<Request>> {
         b"del" => {
             let [key] = exactly("del K", &words)?;
             Request::Del(bytes(key)?)
+        }
+        b"insert" => {
+            let [key, value] = exactly("insert K V", &words)?;
+            Request::Insert(bytes(key)?, bytes(value)?)
+        }
+        b"update" => {
+            let [key, value] = exactly("update K V", &words)?;
+            Request::Update(bytes(key)?, bytes(value)?)
         }
         b"scan" | b"stats" | b"verify" => with_options(verb, words.iter().map(|word| Ok(word.to_vec())))?,
         // Their words are file names and names of fields, which nobody else unescapes.
@@ -166,6 +178,8 @@ mod tests {
         assert!(matches!(parse(b"put --sync -h").unwrap(), Some(Request::Put(k, v)) if k == b"--sync" && v == b"-h"));
         assert!(matches!(parse(b"get --raw").unwrap(), Some(Request::Get(k)) if k == b"--raw"));
         assert!(matches!(parse(b"del --help").unwrap(), Some(Request::Del(k)) if k == b"--help"));
+        assert!(matches!(parse(b"insert -a -b").unwrap(), Some(Request::Insert(k, v)) if k == b"-a" && v == b"-b"));
+        assert!(matches!(parse(b"update -a \"\"").unwrap(), Some(Request::Update(k, v)) if k == b"-a" && v.is_empty()));
         assert!(parsed("scan --from -a --to -- --limit 3").starts_with("Options(Scan"));
     }
 
@@ -178,6 +192,8 @@ mod tests {
             "get a --raw",
             "get \\q",
             "del",
+            "insert a",
+            "update a b c",
             "scan --sideways",
             "scan --limit x",
             "scan --from \\q",
@@ -191,7 +207,7 @@ mod tests {
             let answer = parsed(line);
             assert!(answer.starts_with("usage: ") && !answer.contains('\n'), "{line}: {answer}");
         }
-        for line in ["insert a b", "update a b", "snapshot", "release 1", "repair", "compact", "checkpoint x"] {
+        for line in ["snapshot", "release 1", "repair", "compact", "checkpoint x"] {
             let answer = parsed(line);
             assert!(answer.starts_with("unsupported: "), "{line}: {answer}");
         }

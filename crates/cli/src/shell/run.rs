@@ -20,6 +20,7 @@ const DATA: &str = "= ";
 /// How a request ended that did not fail.
 enum Verdict {
     Done,
+    /// No such key; or a conditional write that did not apply: what it depends on was not found to be so.
     NotFound,
     /// `verify` found so many things.
     Damaged(u64),
@@ -105,7 +106,7 @@ impl Session {
     }
 
     fn carry_out(&mut self, request: Request) -> Result<Verdict> {
-        let Some(db) = &self.db else { return Err(Failure::usage("the store is closed; start the shell again")) };
+        let Some(db) = &self.db else { return Err(closed()) };
         match request {
             Request::Put(key, value) => match &mut self.batch {
                 Some(batch) => batch.put(key, value)?,
@@ -122,6 +123,8 @@ impl Session {
                 line.push(b'\n');
                 self.output.write(&line)?;
             }
+            Request::Insert(key, value) => return self.conditional(|db| db.insert_if_absent(key, value)),
+            Request::Update(key, value) => return self.conditional(|db| db.update_if_present(key, value)),
             Request::Options(verb) => return self.carry_out_options(verb),
             Request::Flush => db.flush()?,
             Request::Sync => db.sync()?,
@@ -149,8 +152,18 @@ impl Session {
         Ok(Verdict::Done)
     }
 
+    fn conditional(&self, write: impl FnOnce(&Db) -> slmdb::Result<bool>) -> Result<Verdict> {
+        let Some(db) = &self.db else { return Err(closed()) };
+        if self.batch.is_some() {
+            return Err(Failure::usage(
+                "`insert` and `update` are answered at once, so not in a batch; `commit` it first",
+            ));
+        }
+        Ok(if write(db)? { Verdict::Done } else { Verdict::NotFound })
+    }
+
     fn carry_out_options(&mut self, verb: Verb) -> Result<Verdict> {
-        let Some(db) = &self.db else { return Err(Failure::usage("the store is closed; start the shell again")) };
+        let Some(db) = &self.db else { return Err(closed()) };
         match verb {
             Verb::Scan(options) => options.write(db, &mut self.output, DATA.as_bytes())?,
             Verb::Import(options) => {
@@ -187,6 +200,10 @@ impl Session {
         self.close()?;
         Ok(self.highest_code)
     }
+}
+
+fn closed() -> Failure {
+    Failure::usage("the store is closed; start the shell again")
 }
 
 fn no_batch() -> Failure {

@@ -91,3 +91,25 @@ fn a_key_that_is_too_long_is_refused_and_changes_nothing() {
     place.run("put", &[&"x".repeat(65_535), "v"]).printed("");
     place.run("scan", &["--limit", "1"]).printed("k\tv\n");
 }
+
+#[test]
+fn conditional_writes_tell_by_their_exit_code() {
+    let place = Place::new();
+    let silent = |verb: &str, arguments: &[&str], code: i32| {
+        let ran = place.run(verb, arguments);
+        ran.expect(code);
+        assert_eq!((ran.out().as_str(), ran.stderr.as_str()), ("", ""), "{verb} {arguments:?}");
+    };
+    silent("insert", &["k", "first"], 0);
+    silent("insert", &["--sync", "k", "second"], 1);
+    silent("update", &["absent", "v"], 1);
+    place.run("get", &["k"]).printed("first\n");
+    silent("update", &["k", "--third"], 0);
+    silent("insert", &["--", "--db", "\\x00"], 0);
+    assert_eq!(place.exported(), "--db\t\\x00\nk\t--third\n");
+    silent("del", &["k"], 0);
+    silent("update", &["k", "v"], 1);
+    silent("insert", &["k", "again"], 0);
+    place.run("insert", &["\\q", "v"]).failed(2, "usage");
+    place.run("get", &["k"]).printed("again\n");
+}

@@ -10,9 +10,15 @@ fn a_missing_store_is_an_error_and_stays_missing() {
     let place = Place::new();
     let empty = place.path("empty");
     std::fs::create_dir(&empty).unwrap();
-    for (verb, arguments) in
-        [("get", &["k"][..]), ("scan", &[]), ("export", &[]), ("stats", &[]), ("verify", &[]), ("del", &["k"])]
-    {
+    for (verb, arguments) in [
+        ("get", &["k"][..]),
+        ("scan", &[]),
+        ("export", &[]),
+        ("stats", &[]),
+        ("verify", &[]),
+        ("del", &["k"]),
+        ("update", &["k", "v"]),
+    ] {
         let ran = place.run(verb, arguments);
         ran.failed(3, "invalid");
         assert!(ran.stderr.contains("no store"), "{}", ran.stderr);
