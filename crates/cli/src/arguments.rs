@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
-use slmdb::{Db, Error, Options};
+use slmdb::{Compression, Db, Error, Options};
 
 use crate::commands::Command;
 use crate::failure::{Failure, Result};
@@ -67,6 +67,32 @@ pub struct WriteArguments {
     /// Size of a MemTable, like 64MiB: when it is full it becomes a table file [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Opening the store")]
     pub memtable: Option<u64>,
+
+    /// How blocks of table files are compressed from now on: zstd is smaller and slower than lz4, and only in builds that
+    /// have it [default: lz4]
+    #[arg(long, value_enum, value_name = "HOW", help_heading = "Opening the store")]
+    pub compression: Option<HowCompressed>,
+}
+
+/// What `--compression` can say.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HowCompressed {
+    /// Not at all
+    None,
+    /// LZ4
+    Lz4,
+    /// zstd; needs the feature `zstd` of the build
+    Zstd,
+}
+
+impl From<HowCompressed> for Compression {
+    fn from(how: HowCompressed) -> Compression {
+        match how {
+            HowCompressed::None => Compression::None,
+            HowCompressed::Lz4 => Compression::Lz4,
+            HowCompressed::Zstd => Compression::Zstd,
+        }
+    }
 }
 
 /// What becomes of a store that is not there.
@@ -89,6 +115,9 @@ impl StoreArguments {
         let mut options = self.options()?.sync(write.sync);
         if let Some(bytes) = write.memtable {
             options = options.memtable_bytes(bytes);
+        }
+        if let Some(how) = write.compression {
+            options = options.compression(how.into());
         }
         self.open(&options, missing)
     }
@@ -181,6 +210,7 @@ mod tests {
             &["slmdb", "put", "--db", "d", "k", "\\x1"],
             &["slmdb", "put", "--db", "d", "--pm", "emulated:", "k", "v"],
             &["slmdb", "put", "--db", "d", "--memory-budget", "much", "k", "v"],
+            &["slmdb", "put", "--db", "d", "--compression", "best", "k", "v"],
             &["slmdb", "import", "--db", "d", "--format", "xml", "-"],
         ] {
             let line = line(arguments);

@@ -88,6 +88,7 @@ impl Default for Options {
 impl Options {
     /// Checks what can be checked before anything is touched.
     pub(crate) fn check(&self) -> Result<()> {
+        self.compression.check()?;
         let complaint = if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
             "memtable_bytes must be from 4096 bytes to 1 GiB"
         } else if self.immutable_memtables_max == 0 {

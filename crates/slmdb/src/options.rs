@@ -104,7 +104,9 @@ impl Options {
         self
     }
 
-    /// Compression of blocks. Default: LZ4; blocks that it does not shrink by an eighth are stored as they are.
+    /// Compression of blocks. Default: LZ4; blocks that it does not shrink by an eighth are stored as they are. It is of
+    /// what this opening writes: a store may hold files of every kind. [`Compression::Zstd`] needs the feature `zstd`, to
+    /// read it again, too; without it opening gives [`crate::Error::Unsupported`].
     pub fn compression(mut self, compression: Compression) -> Options {
         self.engine.compression = compression;
         self

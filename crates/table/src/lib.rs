@@ -45,7 +45,7 @@
 //! # Ok::<(), slmdb_env::Error>(())
 //! ```
 //!
-//! To read this crate: `part`, [`Block`] and `block_builder`, `key_section`, `properties` and `footer`, then
+//! To read this crate: `part` and `compression`, [`Block`] and `block_builder`, `key_section`, `properties` and `footer`, then
 //! [`TableBuilder`] and [`TableReader`].
 #![forbid(unsafe_code)]
 
@@ -53,6 +53,7 @@ mod block;
 mod block_builder;
 mod builder;
 mod codec;
+mod compression;
 mod cursor;
 mod entry;
 mod footer;
@@ -71,13 +72,13 @@ mod writer;
 
 pub use block::Block;
 pub use builder::{FinishedTable, TableBuilder};
+pub use compression::Compression;
 pub use cursor::{BlockCursor, BlockEntries};
 pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
 pub use footer::FORMAT_VERSION;
 pub use key_section::{KeyEntries, KeySection};
 pub use options::{
-    Compression, LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, SMALLEST_BLOCK_BYTES,
-    TableOptions,
+    LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, SMALLEST_BLOCK_BYTES, TableOptions,
 };
 pub use part::COMPRESSED_PART_MAXIMUM_BYTES;
 pub use properties::Properties;

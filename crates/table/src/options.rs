@@ -2,6 +2,8 @@
 
 use slmdb_env::{Error, Result};
 
+use crate::compression::Compression;
+
 /// The longest key, in bytes.
 pub const MAXIMUM_KEY_BYTES: usize = 65_535;
 /// The longest value, in bytes: 256 MiB.
@@ -12,19 +14,6 @@ pub const MAXIMUM_FILE_BYTES: u64 = u32::MAX as u64;
 pub const SMALLEST_BLOCK_BYTES: usize = 64;
 /// The largest [`TableOptions::block_bytes`]: 1 MiB.
 pub const LARGEST_BLOCK_BYTES: usize = 1 << 20;
-
-/// How the parts of a table file are stored. Each part for itself: one that compression would not make at least an
-/// eighth smaller is stored as it is, and so is one longer than
-/// [`COMPRESSED_PART_MAXIMUM_BYTES`](crate::COMPRESSED_PART_MAXIMUM_BYTES).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Compression {
-    /// As they are.
-    None,
-    /// LZ4's block format: less to write, read and keep on the disk for a little of the processor.
-    #[default]
-    Lz4,
-}
 
 /// How a [`TableBuilder`](crate::TableBuilder) builds. Readers need none of this: a file says how to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +37,10 @@ impl Default for TableOptions {
 }
 
 impl TableOptions {
-    /// [`Error::Invalid`] for options outside their limits, else the restart interval.
+    /// [`Error::Invalid`] for options outside their limits, [`Error::Unsupported`] for a compression that is not built in,
+    /// else the restart interval.
     pub(crate) fn check(&self) -> Result<u16> {
+        self.compression.check()?;
         if !(SMALLEST_BLOCK_BYTES..=LARGEST_BLOCK_BYTES).contains(&self.block_bytes) {
             let what =
                 format!("blocks of {} bytes: not {SMALLEST_BLOCK_BYTES} to {LARGEST_BLOCK_BYTES}", self.block_bytes);

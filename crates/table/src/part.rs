@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! offset from the end   bytes
-//!                  -9   1      compression: 0 none, 1 LZ4 (block format), 2 kept for zstd
+//!                  -9   1      compression: 0 none, 1 LZ4 (block format), 2 zstd (one frame)
 //!                  -8   4      length before compression, little endian
 //!                  -4   4      CRC-32C
 //! ```
@@ -22,8 +22,8 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, File, Result};
 
+use crate::compression::{self, Compression};
 use crate::key_section::CHUNK_BYTES_AT_MOST;
-use crate::options::Compression;
 
 /// The longest part that is compressed, in bytes before compression: 16 MiB.
 pub const COMPRESSED_PART_MAXIMUM_BYTES: usize = 16 << 20;
@@ -34,6 +34,15 @@ pub(crate) const TRAILER_BYTES: usize = 9;
 const STORED_RAW: u8 = 0;
 const STORED_LZ4: u8 = 1;
 const STORED_ZSTD: u8 = 2;
+
+/// What the trailer says of a part that was compressed.
+fn stored_by(compression: Compression) -> u8 {
+    match compression {
+        Compression::None => STORED_RAW,
+        Compression::Lz4 => STORED_LZ4,
+        Compression::Zstd => STORED_ZSTD,
+    }
+}
 
 const _: () = assert!(TRAILER_BYTES == size_of::<u8>() + size_of::<u32>() + size_of::<u32>());
 const _: () = assert!(CHUNK_BYTES_AT_MOST <= COMPRESSED_PART_MAXIMUM_BYTES);
@@ -97,17 +106,13 @@ pub(crate) fn seal(
 ) {
     let content_bytes = buffer.len() - start;
     let mut stored_as = STORED_RAW;
-    if compression == Compression::Lz4 && content_bytes <= COMPRESSED_PART_MAXIMUM_BYTES {
-        let room = lz4_flex::block::get_maximum_output_size(content_bytes);
-        if scratch.len() < room {
-            scratch.resize(room, 0);
-        }
-        // Can't fail: there is room. If it did, the part would be stored as it is.
-        let compressed_bytes = lz4_flex::block::compress_into(&buffer[start..], scratch).unwrap_or(usize::MAX);
+    if content_bytes <= COMPRESSED_PART_MAXIMUM_BYTES {
+        // What could not be compressed is stored as it is.
+        let compressed_bytes = compression::compress(compression, &buffer[start..], scratch).unwrap_or(usize::MAX);
         if compressed_bytes <= content_bytes - content_bytes.div_ceil(8) {
             buffer.truncate(start);
             buffer.extend_from_slice(&scratch[..compressed_bytes]);
-            stored_as = STORED_LZ4;
+            stored_as = stored_by(compression);
         }
     }
     buffer.push(stored_as);
@@ -148,6 +153,10 @@ pub(crate) fn open(
         Stored::Lent(bytes) => bytes,
     };
     let corrupt = |what: &str| Error::corruption(path, offset.into(), format!("{}: {what}", kind.name()));
+    let unsupported = |what: String| Error::Unsupported {
+        what: format!("{} at {offset}: {what}", kind.name()),
+        file: Some(path.to_path_buf()),
+    };
     let too_short = || corrupt("too short for its trailer");
     let (covered, checksum) = bytes.split_last_chunk::<4>().ok_or_else(too_short)?;
     let (body, content_bytes) = covered.split_last_chunk::<4>().ok_or_else(too_short)?;
@@ -156,33 +165,34 @@ pub(crate) fn open(
         return Err(corrupt("its checksum does not match"));
     }
     let content_bytes = u32::from_le_bytes(*content_bytes) as usize;
-    match stored_as {
-        STORED_RAW => {
-            if content_bytes != body.len() {
-                return Err(corrupt("not as long as its trailer says"));
-            }
-            let bytes = match stored {
-                Stored::Own(bytes) => bytes,
-                Stored::Lent(bytes) => Arc::from(bytes),
-            };
-            Ok(Content { bytes, length: content_bytes })
+    let compression = match stored_as {
+        STORED_RAW => Compression::None,
+        STORED_LZ4 => Compression::Lz4,
+        STORED_ZSTD => Compression::Zstd,
+        other => return Err(unsupported(format!("compression type {other} is not known"))),
+    };
+    if compression == Compression::None {
+        if content_bytes != body.len() {
+            return Err(corrupt("not as long as its trailer says"));
         }
-        STORED_LZ4 => {
-            if content_bytes > kind.unpacked_bytes_at_most() || body.len() >= content_bytes {
-                return Err(corrupt("no such compressed part is ever written"));
-            }
-            let mut content = zeroed(content_bytes);
-            let into = Arc::get_mut(&mut content).unwrap_or_default();
-            match lz4_flex::block::decompress_into(body, into) {
-                Ok(length) if length == content_bytes => Ok(Content { bytes: content, length }),
-                _ => Err(corrupt("its compressed bytes are wrong")),
-            }
-        }
-        other => {
-            let name = if other == STORED_ZSTD { " (zstd)" } else { "" };
-            let what = format!("{} at {offset}: compression type {other}{name} is not built in", kind.name());
-            Err(Error::Unsupported { what, file: Some(path.to_path_buf()) })
-        }
+        let bytes = match stored {
+            Stored::Own(bytes) => bytes,
+            Stored::Lent(bytes) => Arc::from(bytes),
+        };
+        return Ok(Content { bytes, length: content_bytes });
+    }
+    if compression.check().is_err() {
+        return Err(unsupported(format!("compression type {stored_as}, {}", compression::without_feature())));
+    }
+    if content_bytes > kind.unpacked_bytes_at_most() || body.len() >= content_bytes {
+        return Err(corrupt("no such compressed part is ever written"));
+    }
+    let mut content = zeroed(content_bytes);
+    let into = Arc::get_mut(&mut content).unwrap_or_default();
+    if compression::decompress(compression, body, into) {
+        Ok(Content { bytes: content, length: content_bytes })
+    } else {
+        Err(corrupt("its compressed bytes are wrong"))
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, File, Result};
 
+use crate::compression::Compression;
 use crate::entry::Place;
-use crate::options::Compression;
 use crate::part::{self, Identity, PartKind};
 
 /// How much is collected before it is written: long enough to make the call's cost vanish, short enough to stay in the

@@ -11,8 +11,6 @@ use slmdb_table::{Compression, FORMAT_VERSION, TableOptions};
 use support::watched::WatchedEnv;
 use support::{Entry, PATH, build, open, read_all};
 
-const COMPRESSIONS: [Compression; 2] = [Compression::None, Compression::Lz4];
-
 /// What the fixtures of version 1 hold. Never to be changed.
 fn entries_of_version_1() -> Vec<Entry> {
     let mut entries = vec![
@@ -45,7 +43,7 @@ fn file_of_present_version(compression: Compression) -> Vec<u8> {
 
 #[test]
 fn files_of_version_1_are_read() {
-    for compression in COMPRESSIONS {
+    for &compression in Compression::BUILT_IN {
         let env = MemoryEnv::new();
         env.set_content(PATH, &std::fs::read(fixture(1, compression)).unwrap());
         assert_eq!(read_all(&env).unwrap(), entries_of_version_1());
@@ -53,7 +51,7 @@ fn files_of_version_1_are_read() {
     }
 }
 
-/// With LZ4 the bytes are the compressor's affair; without, any difference is a change of the format.
+/// Compressed, the bytes are the compressor's affair; without, any difference is a change of the format.
 #[test]
 fn the_present_version_writes_what_it_always_wrote() {
     assert_eq!(FORMAT_VERSION, 1, "a new version needs fixtures of its own, and keeps the old");
@@ -61,15 +59,42 @@ fn the_present_version_writes_what_it_always_wrote() {
     assert_eq!(file, std::fs::read(fixture(1, Compression::None)).unwrap());
 }
 
-/// Writes the fixtures of a new format version, once: `SLMDB_WRITE_FIXTURES=1 cargo test -p slmdb-table --test format`.
+/// A build without zstd reads what is not compressed with it, and says of the rest what it lacks.
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn without_zstd_its_files_are_unsupported_and_not_damaged() {
+    use slmdb_env::Error;
+    let names_the_feature = |error: &Error| match error {
+        Error::Unsupported { what, file: Some(file) } => {
+            file.as_os_str() == PATH && what.contains(" at ") && what.contains("feature `zstd`")
+        }
+        _ => false,
+    };
+    let env = MemoryEnv::new();
+    env.set_content(PATH, &std::fs::read(fixture(1, Compression::Zstd)).unwrap());
+    let error = read_all(&env).unwrap_err();
+    assert!(names_the_feature(&error), "{error}");
+    let findings = match open(&env) {
+        Ok(table) => table.verify(&mut |_| {}),
+        Err(error) => vec![error],
+    };
+    assert!(!findings.is_empty() && findings.iter().all(names_the_feature), "{findings:?}");
+    let refused = build(&MemoryEnv::new(), &[], options_of_version_1(Compression::Zstd)).unwrap_err();
+    assert!(matches!(&refused, Error::Unsupported { what, .. } if what.contains("feature `zstd`")), "{refused}");
+}
+
+/// Writes the fixtures of a new format version, or a new compression, once: `SLMDB_WRITE_FIXTURES=1 cargo test -p slmdb-table --test format`.
 #[test]
 fn fixtures_are_written_on_request() {
     if std::env::var_os("SLMDB_WRITE_FIXTURES").is_none() {
         return;
     }
-    for compression in COMPRESSIONS {
+    for &compression in Compression::BUILT_IN {
         let path = fixture(FORMAT_VERSION, compression);
-        assert!(!path.exists(), "{}: fixtures are never changed", path.display());
+        if path.exists() {
+            println!("{}: fixtures are never changed", path.display());
+            continue;
+        }
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, file_of_present_version(compression)).unwrap();
     }

@@ -141,7 +141,7 @@ fn values() -> impl Strategy<Value = Option<Bytes>> {
 
 fn options() -> impl Strategy<Value = TableOptions> {
     let block_bytes = prop_oneof![Just(64usize), Just(4096), 64..20_000usize, Just(1 << 20)];
-    let compression = prop_oneof![Just(Compression::None), Just(Compression::Lz4)];
+    let compression = proptest::sample::select(Compression::BUILT_IN);
     (block_bytes, 1..40usize, compression).prop_map(|(block_bytes, restart_interval, compression)| TableOptions {
         block_bytes,
         restart_interval,
@@ -169,7 +169,7 @@ proptest! {
 
 #[test]
 fn the_small_table_comes_back() {
-    for compression in [Compression::None, Compression::Lz4] {
+    for &compression in Compression::BUILT_IN {
         check(&small_entries(), small_options(compression));
     }
 }
@@ -194,7 +194,7 @@ fn keys_of_the_full_length_come_back() {
     }
     let sorted: BTreeMap<_, _> = entries.into_iter().map(|entry| (entry.key.clone(), entry)).collect();
     let entries: Vec<_> = sorted.into_values().collect();
-    for compression in [Compression::None, Compression::Lz4] {
+    for &compression in Compression::BUILT_IN {
         check(&entries, TableOptions { compression, ..TableOptions::default() });
         check(&entries, TableOptions { compression, block_bytes: 1 << 20, restart_interval: 1000 });
     }
@@ -216,7 +216,7 @@ fn many_keys_come_back() {
     let count = budgeted(40_000);
     let entries: Vec<_> =
         (0..count).map(|number| Entry::put(format!("user{number:016}"), u64::from(number) * 3, [0x55; 20])).collect();
-    for compression in [Compression::None, Compression::Lz4] {
+    for &compression in Compression::BUILT_IN {
         check(&entries, TableOptions { compression, ..TableOptions::default() });
     }
 }

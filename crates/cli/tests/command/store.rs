@@ -164,3 +164,41 @@ fn stats_in_both_forms() {
     let text = place.run("stats", &[]).expect(0).out();
     assert!(text.lines().any(|line| line.trim_start().starts_with("index keys") && line.ends_with(" 2")), "{text}");
 }
+
+#[test]
+fn compression_is_of_each_opening() {
+    let place = Place::new();
+    let built_in = slmdb::Compression::BUILT_IN.len();
+    let all = ["none", "lz4", "zstd"];
+    let mut table_bytes = Vec::new();
+    for how in &all[..built_in] {
+        let other = Place::new();
+        for place in [&place, &other] {
+            // An import ends with a flush or leaves a MemTable; the shell's `flush` is certain.
+            let commands = format!("put {how} {}\nflush\n", "0123456789".repeat(300));
+            assert_eq!(
+                place.run_with_input("shell", &["--compression", how], commands.as_bytes()).expect(0).out(),
+                "ok\nok\n"
+            );
+        }
+        let stats: serde_json::Value = serde_json::from_str(&other.run("stats", &["--json"]).expect(0).out()).unwrap();
+        table_bytes.push(stats["table_bytes"].as_u64().unwrap());
+        other.run("verify", &[]).expect(0);
+    }
+    assert!(table_bytes.iter().skip(1).all(|&bytes| bytes < table_bytes[0] / 2), "{table_bytes:?}");
+    for how in &all[..built_in] {
+        place.run("get", &[how]).printed(&format!("{}\n", "0123456789".repeat(300)));
+    }
+    place.run("verify", &[]).expect(0);
+    for how in &all[built_in..] {
+        let missing = Place::new();
+        for place in [&place, &missing] {
+            let ran = place.run("put", &["--compression", how, "k", "v"]);
+            ran.failed(3, "unsupported");
+            assert!(ran.stderr.contains("feature `zstd`"), "{}", ran.stderr);
+        }
+        assert!(!missing.path("db").exists());
+        place.run("get", &["k"]).expect(1);
+    }
+    place.run("put", &["--compression", "lzma", "k", "v"]).failed(2, "usage");
+}

@@ -57,7 +57,7 @@ proptest! {
 
     #[test]
     fn content_comes_back(content in vec(prop_oneof![Just(0u8), any::<u8>()], 0..2000)) {
-        for compression in [Compression::None, Compression::Lz4] {
+        for &compression in Compression::BUILT_IN {
             let part = sealed(&content, compression);
             prop_assert!(part.len() <= content.len() + TRAILER_BYTES);
             prop_assert_eq!(&opened(&part).unwrap(), &content);
@@ -67,22 +67,26 @@ proptest! {
     /// The decompressor must not panic, whatever it gets.
     #[test]
     fn wrong_compressed_bytes_are_corrupt(body in vec(prop_oneof![Just(0xffu8), 0..32u8, any::<u8>()], 0..300), content_bytes in 0..5000u32) {
-        if let Ok(content) = opened(&forged(&body, STORED_LZ4, content_bytes, PartKind::Block)) {
-            prop_assert_eq!(content.len(), content_bytes as usize);
+        for stored_as in COMPRESSED {
+            if let Ok(content) = opened(&forged(&body, stored_as, content_bytes, PartKind::Block)) {
+                prop_assert_eq!(content.len(), content_bytes as usize);
+            }
         }
     }
 
     #[test]
     fn edited_compressed_bytes_are_corrupt_or_content(edits in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6)) {
         let content: Vec<u8> = (0..3000u32).flat_map(|number| (number / 7).to_le_bytes()).collect();
-        let mut body = sealed(&content, Compression::Lz4);
-        body.truncate(body.len() - TRAILER_BYTES);
-        for (at, byte) in edits {
-            let at = at.index(body.len());
-            body[at] = byte;
-        }
-        if let Ok(other) = opened(&forged(&body, STORED_LZ4, content.len() as u32, PartKind::Block)) {
-            prop_assert_eq!(other.len(), content.len());
+        for &compression in &Compression::BUILT_IN[1..] {
+            let mut body = sealed(&content, compression);
+            body.truncate(body.len() - TRAILER_BYTES);
+            for (at, byte) in &edits {
+                let at = at.index(body.len());
+                body[at] = *byte;
+            }
+            if let Ok(other) = opened(&forged(&body, stored_by(compression), content.len() as u32, PartKind::Block)) {
+                prop_assert_eq!(other.len(), content.len());
+            }
         }
     }
 }
@@ -95,32 +99,37 @@ fn what_does_not_shrink_by_an_eighth_is_stored_as_it_is() {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         *byte = (state >> 56) as u8;
     }
-    let stored_as = |content: &[u8]| {
-        let part = sealed(content, Compression::Lz4);
-        assert_eq!(opened(&part).unwrap(), content);
-        part[part.len() - TRAILER_BYTES]
-    };
-    assert_eq!(stored_as(&noise), STORED_RAW);
-    noise[..300].fill(0);
-    assert_eq!(stored_as(&noise), STORED_RAW, "saves about 7 %");
-    noise[..800].fill(0);
-    assert_eq!(stored_as(&noise), STORED_LZ4, "saves about 20 %");
-    assert_eq!(stored_as(&[]), STORED_RAW);
+    for &compression in &Compression::BUILT_IN[1..] {
+        let stored_as = |content: &[u8]| {
+            let part = sealed(content, compression);
+            assert_eq!(opened(&part).unwrap(), content);
+            part[part.len() - TRAILER_BYTES]
+        };
+        let mut content = noise.clone();
+        assert_eq!(stored_as(&content), STORED_RAW);
+        content[..300].fill(0);
+        assert_eq!(stored_as(&content), STORED_RAW, "saves about 7 %");
+        content[..800].fill(0);
+        assert_eq!(stored_as(&content), stored_by(compression), "saves about 20 %");
+        assert_eq!(stored_as(&[]), STORED_RAW);
+    }
 }
 
 #[test]
 fn very_long_parts_are_not_compressed() {
-    let mut content = vec![0; COMPRESSED_PART_MAXIMUM_BYTES];
-    assert!(sealed(&content, Compression::Lz4).len() < content.len() / 200);
-    content.push(0);
-    assert_eq!(sealed(&content, Compression::Lz4).len(), content.len() + TRAILER_BYTES);
+    for &compression in &Compression::BUILT_IN[1..] {
+        let mut content = vec![0; COMPRESSED_PART_MAXIMUM_BYTES];
+        assert!(sealed(&content, compression).len() < content.len() / 200);
+        content.push(0);
+        assert_eq!(sealed(&content, compression).len(), content.len() + TRAILER_BYTES);
+    }
 }
 
 #[test]
 fn every_bit_counts() {
-    for compression in [Compression::None, Compression::Lz4] {
+    for &compression in Compression::BUILT_IN {
         let part = sealed(&[5; 100], compression);
-        assert_eq!(part.len() < 100, compression == Compression::Lz4);
+        assert_eq!(part.len() < 100, compression != Compression::None);
         for bit in 0..part.len() * 8 {
             let mut part = part.clone();
             part[bit / 8] ^= 1 << (bit % 8);
@@ -147,7 +156,7 @@ fn a_part_in_anothers_place_is_corrupt() {
 
 #[test]
 fn unknown_compression_is_not_damage() {
-    for stored_as in [STORED_ZSTD, 3, 255] {
+    for stored_as in [3, 255] {
         match opened(&forged(b"body", stored_as, 100, PartKind::Block)) {
             Err(Error::Unsupported { what, file: Some(_) }) => {
                 assert!(what.contains(&format!("block at {OFFSET}: compression type {stored_as}")), "{what}");
@@ -156,6 +165,46 @@ fn unknown_compression_is_not_damage() {
         }
     }
 }
+
+/// What zstd once made of 1,000 times the byte 7.
+const COMPRESSED_SEVENS: [u8; 19] = [40, 181, 47, 253, 96, 232, 2, 77, 0, 0, 16, 7, 7, 1, 0, 227, 43, 128, 5];
+
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn without_zstd_such_a_part_is_not_damage() {
+    match opened(&forged(&COMPRESSED_SEVENS, STORED_ZSTD, 1000, PartKind::Block)) {
+        Err(Error::Unsupported { what, file: Some(file) }) => {
+            assert_eq!(file, Path::new("7.table"));
+            assert!(what.starts_with(&format!("block at {OFFSET}: ")) && what.contains("feature `zstd`"), "{what}");
+        }
+        other => panic!("{other:?}"),
+    }
+    // Whatever its checksum does not cover is damage here, too.
+    let mut damaged = forged(&COMPRESSED_SEVENS, STORED_ZSTD, 1000, PartKind::Block);
+    damaged[3] ^= 1;
+    assert_corrupt(opened(&damaged));
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn zstd_unpacks_what_it_is_given_and_no_more() {
+    assert_eq!(opened(&forged(&COMPRESSED_SEVENS, STORED_ZSTD, 1000, PartKind::Block)).unwrap(), [7; 1000]);
+    for content_bytes in [COMPRESSED_SEVENS.len() as u32 + 1, 999, 1001, u32::MAX] {
+        assert_corrupt(opened(&forged(&COMPRESSED_SEVENS, STORED_ZSTD, content_bytes, PartKind::Block)));
+    }
+    // Frames that declare 1 GiB of content, and the largest window that there is: nothing is set aside for them.
+    for bomb in
+        [&[0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 0, 0x40, 3, 0, 0, 7][..], &[0x28, 0xb5, 0x2f, 0xfd, 0, 0xff, 3, 0, 0, 7]]
+    {
+        assert_corrupt(opened(&forged(bomb, STORED_ZSTD, 1000, PartKind::Block)));
+    }
+    for cut in 0..COMPRESSED_SEVENS.len() {
+        assert_corrupt(opened(&forged(&COMPRESSED_SEVENS[..cut], STORED_ZSTD, 1000, PartKind::Block)));
+    }
+}
+
+/// How a part can say that it is compressed.
+const COMPRESSED: [u8; 2] = [STORED_LZ4, STORED_ZSTD];
 
 #[test]
 fn lengths_that_are_never_written_are_corrupt() {

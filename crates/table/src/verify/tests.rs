@@ -8,10 +8,10 @@ use slmdb_env::{Env, OpenMode};
 
 use super::*;
 use crate::block_builder::{BlockBuilder, NewEntry};
+use crate::compression::Compression;
 use crate::entry::EntryKind;
 use crate::footer::{FOOTER_BYTES, Footer};
 use crate::key_section::KeySectionBuilder;
-use crate::options::Compression;
 use crate::part::{Identity, PartKind};
 use crate::writer::PartWriter;
 
