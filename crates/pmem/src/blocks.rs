@@ -16,13 +16,19 @@
 //! fence. The one who links or frees a block names it in a durable record of his own first, and sets the bits after, so
 //! that recovery can put them right without a search (section 4 of the design: nothing leaks). A freed block goes back
 //! on the list, by [`Blocks::recycle`], only when no reader can be there any more.
+//!
+//! New extents are of a comfortable size as long as they leave the pool's reserve alone
+//! ([`Pool::set_reserve`](crate::Pool::set_reserve)). What has to come out of the reserve comes in the smallest pieces
+//! that hold a block, so that none of it lies idle here while a key segment needs it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slmdb_env::{Error, Result};
 
 use crate::layout::UNIT_BYTES;
 use crate::medium::{CACHE_LINE_BYTES, Medium};
+use crate::pool::allocate::Claim;
 use crate::pool::{Extent, ExtentKind, Pool};
 
 /// The smallest block.
@@ -49,6 +55,8 @@ const _: () = {
 pub struct Blocks<M: Medium> {
     pool: Arc<Pool<M>>,
     classes: [Mutex<Class>; CLASSES],
+    /// How many blocks of each class are marked used.
+    used: [AtomicU64; CLASSES],
 }
 
 /// Blocks of one size.
@@ -113,7 +121,8 @@ impl<M: Medium> Blocks<M> {
     /// Reads the bitmaps of all extents of kind `Blocks` and lists what is free. [`Error::Corruption`] for an extent that
     /// claims an impossible block size, or more blocks than it has.
     pub fn open(pool: Arc<Pool<M>>) -> Result<Self> {
-        let blocks = Blocks { pool, classes: std::array::from_fn(|_| Mutex::default()) };
+        let classes = std::array::from_fn(|_| Mutex::default());
+        let blocks = Blocks { pool, classes, used: std::array::from_fn(|_| AtomicU64::new(0)) };
         // From the back, so that the lists end with the lowest offsets, which are then taken first.
         for extent in blocks.pool.extents().iter().rev().filter(|extent| extent.kind == ExtentKind::Blocks) {
             let layout = blocks.layout(extent)?;
@@ -123,6 +132,8 @@ impl<M: Medium> Blocks<M> {
                 let (word, bit) = layout.bit(index);
                 if blocks.pool.load(word)? & bit == 0 {
                     class.free.push(layout.block(index));
+                } else {
+                    blocks.used[class_of(layout.block_bytes)].fetch_add(1, Ordering::Relaxed);
                 }
             }
             blocks.check_bits_beyond(&layout)?;
@@ -142,7 +153,7 @@ impl<M: Medium> Blocks<M> {
         if size_bytes > BLOCK_BYTES_MAX {
             return Err(Error::invalid(format!("a block of {size_bytes} bytes; the largest has {BLOCK_BYTES_MAX}")));
         }
-        let block_bytes = size_bytes.max(BLOCK_BYTES_MIN).next_power_of_two();
+        let block_bytes = rounded(size_bytes);
         let mut class = self.class(block_bytes);
         if class.free.is_empty() {
             self.add_extent(&mut class, block_bytes)?;
@@ -202,20 +213,43 @@ impl<M: Medium> Blocks<M> {
         Ok(layout.block_bytes)
     }
 
+    /// How many blocks of a size are marked used. No walk.
+    pub fn used_count(&self, block_bytes: u32) -> u64 {
+        self.used[class_of(block_bytes)].load(Ordering::Relaxed)
+    }
+
+    /// How many blocks of a size can be had without a new extent.
+    pub fn free_count(&self, block_bytes: u32) -> u64 {
+        self.class(block_bytes).free.len() as u64
+    }
+
+    /// What so many more blocks of a size take of the pool if they have to come out of its reserve, in pieces of
+    /// `piece_bytes` ([`Pool::set_reserve`](crate::Pool::set_reserve)).
+    pub fn extent_bytes_max(block_bytes: u32, count: u64, piece_bytes: u64) -> u64 {
+        let block_bytes = rounded(block_bytes);
+        let piece_bytes = piece_bytes.max(UNIT_BYTES).next_multiple_of(UNIT_BYTES);
+        let extent_bytes = smallest_extent_bytes(block_bytes, 1).max(piece_bytes);
+        let extent = Extent { offset: 0, length_bytes: extent_bytes, kind: ExtentKind::Blocks, owner: block_bytes };
+        let blocks = Layout::of(&extent).map_or(1, |layout| layout.count.max(1));
+        count.div_ceil(blocks).saturating_mul(extent_bytes.next_multiple_of(piece_bytes))
+    }
+
     fn add_extent(&self, class: &mut Class, block_bytes: u32) -> Result<()> {
-        let size = u64::from(block_bytes);
-        // The bitmap fits into what the alignment of the first block takes.
-        let least = (EXTENT_BLOCKS_MIN * size + size.min(ALIGNMENT_BYTES_MAX)).next_multiple_of(UNIT_BYTES);
-        let wanted = least.max((class.extent_bytes / 4).min(EXTENT_BYTES_MAX).next_multiple_of(UNIT_BYTES));
-        let allocate = |length_bytes| {
+        let comfortable = smallest_extent_bytes(block_bytes, EXTENT_BLOCKS_MIN);
+        let wanted = comfortable.max((class.extent_bytes / 4).min(EXTENT_BYTES_MAX).next_multiple_of(UNIT_BYTES));
+        let allocate = |length_bytes, claim| {
             let extent = Extent { offset: 0, length_bytes, kind: ExtentKind::Blocks, owner: block_bytes };
             let bitmap_bytes = Layout::of(&extent).map_or(0, |layout| layout.bitmap_bytes);
-            self.pool.allocate_extent_zeroed(extent.kind, length_bytes, block_bytes, bitmap_bytes)
+            self.pool.allocate_claimed(extent.kind, length_bytes, block_bytes, bitmap_bytes, claim)
         };
-        let extent = match allocate(wanted) {
-            Err(Error::Full { .. }) if wanted > least => allocate(least)?,
-            other => other?,
-        };
+        let mut extent = allocate(wanted, Claim::Ordinary);
+        let least = smallest_extent_bytes(block_bytes, 1);
+        for length_bytes in [least.max(self.pool.reserve_piece_bytes()), least] {
+            if matches!(extent, Err(Error::Full { .. })) {
+                extent = allocate(length_bytes, Claim::Privileged);
+            }
+        }
+        let extent = extent?;
         let layout = self.layout(&extent)?;
         class.extent_bytes += extent.length_bytes;
         class.free.extend((0..layout.count).rev().map(|index| layout.block(index)));
@@ -223,7 +257,8 @@ impl<M: Medium> Blocks<M> {
     }
 
     fn change_bit(&self, block: u64, change: impl Fn(u64, u64) -> u64) -> Result<()> {
-        let (word, bit) = self.bit(block)?;
+        let (layout, index) = self.locate(block)?;
+        let (word, bit) = layout.bit(index);
         let mut current = self.pool.load(word)?;
         loop {
             let new = change(current, bit);
@@ -232,7 +267,15 @@ impl<M: Medium> Blocks<M> {
                 break;
             }
             match self.pool.compare_exchange(word, current, new)? {
-                Ok(_) => break,
+                Ok(_) => {
+                    let used = &self.used[class_of(layout.block_bytes)];
+                    if new & bit != 0 {
+                        used.fetch_add(1, Ordering::Relaxed)
+                    } else {
+                        used.fetch_sub(1, Ordering::Relaxed)
+                    };
+                    break;
+                }
                 Err(found) => current = found,
             }
         }
@@ -276,7 +319,23 @@ impl<M: Medium> Blocks<M> {
     }
 
     fn class(&self, block_bytes: u32) -> MutexGuard<'_, Class> {
-        let class = (block_bytes.ilog2() - BLOCK_BYTES_MIN.ilog2()) as usize;
-        self.classes[class].lock().unwrap_or_else(PoisonError::into_inner)
+        self.classes[class_of(block_bytes)].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The size of the block that so many bytes get.
+fn rounded(size_bytes: u32) -> u32 {
+    size_bytes.clamp(BLOCK_BYTES_MIN, BLOCK_BYTES_MAX).next_power_of_two()
+}
+
+/// The number of the class of blocks for so many bytes.
+fn class_of(size_bytes: u32) -> usize {
+    (rounded(size_bytes).ilog2() - BLOCK_BYTES_MIN.ilog2()) as usize
+}
+
+/// The smallest extent for so many large blocks, or for more small ones: the bitmap fits into what the alignment of the
+/// first block takes.
+fn smallest_extent_bytes(block_bytes: u32, count: u64) -> u64 {
+    let size = u64::from(block_bytes);
+    (count * size + size.min(ALIGNMENT_BYTES_MAX)).next_multiple_of(UNIT_BYTES)
 }

@@ -230,6 +230,16 @@ impl Geometry {
         ((region + 1) * self.region).min(length)
     }
 
+    /// How many units the header and the maps of a pool of this length take.
+    pub fn own(self, length: u64) -> u64 {
+        1 + self.regions(length) * self.map()
+    }
+
+    /// How many units of a pool of this length extents may have.
+    pub fn usable(self, length: u64) -> u64 {
+        length.min(self.regions(length) * self.region) - self.own(length)
+    }
+
     /// Where the entry of a unit is, in bytes.
     #[inline]
     pub fn entry_offset(self, unit: u64) -> u64 {
@@ -275,6 +285,9 @@ mod tests {
         assert_eq!(geometry.regions(16_384), 1);
         assert_eq!(geometry.regions(16_387), 1);
         assert_eq!(geometry.regions(16_388), 2);
+        assert_eq!(geometry.usable(16_384), 16_379);
+        assert_eq!(geometry.usable(16_387), 16_379);
+        assert_eq!(geometry.usable(16_389), 16_380);
         assert_eq!(geometry.entry_offset(3), UNIT_BYTES + 3 * ENTRY_BYTES);
         assert_eq!(geometry.entry_offset(16_384 + 3), 16_384 * UNIT_BYTES + 3 * ENTRY_BYTES);
         assert_eq!(Geometry::for_maximum(0).region, REGION_UNITS_MIN);

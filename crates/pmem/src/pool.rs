@@ -19,6 +19,7 @@
 //! was not is in the state its last stores left it in, in crash order; it opens at once and its words are checked as
 //! they are followed.
 
+pub(crate) mod allocate;
 mod extents;
 mod header;
 mod lifecycle;
@@ -63,7 +64,7 @@ pub enum ExtentKind {
     Map = 2,
     /// Memory of a MemTable.
     Arena = 3,
-    /// The key records of one table file.
+    /// Key records of one table file: all of them, or a part.
     KeySegment = 4,
     /// Fixed-size blocks; see [`Blocks`](crate::Blocks).
     Blocks = 5,

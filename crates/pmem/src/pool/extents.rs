@@ -1,9 +1,8 @@
-//! Extents: allocating, freeing, growing, and reading the map.
+//! Extents: reading the map, and growing.
 //!
-//! An extent exists when the word of its first unit's map entry says so. Storing that word is the one step of
-//! allocating, storing 0 the one step of freeing: after a crash an extent is there whole or not at all, and the words of
-//! units within an extent are 0. Everything else (what is free, what a unit belongs to) is in DRAM and follows from the
-//! map.
+//! An extent exists when the word of its first unit's map entry says so: after a crash it is there whole or not at all,
+//! and the words of units within an extent are 0. Everything else (what is free, what a unit belongs to) is in DRAM and
+//! follows from the map. Who gets which extent is [`allocate`](super::allocate)'s matter.
 //!
 //! Growing takes real space from the file system first, then maps it at its place, then writes the maps of regions that
 //! begin in it, and last stores the length word. A crash before that leaves a file that is longer than the pool, which
@@ -32,63 +31,6 @@ pub(super) struct Walk {
 }
 
 impl<M: Medium> Pool<M> {
-    /// Takes an extent of at least `length_bytes`, rounded up to whole units. Durable on return; what it contains is not
-    /// defined. The pool grows if need be; [`Error::Full`] if it can't, and then nothing has changed.
-    pub fn allocate_extent(&self, kind: ExtentKind, length_bytes: u64, owner: u32) -> Result<Extent> {
-        self.allocate_extent_zeroed(kind, length_bytes, owner, 0)
-    }
-
-    /// As [`Pool::allocate_extent`], but the first `zeroed_bytes` are zero, and durably so before the extent exists: for
-    /// extents that begin with a bitmap or the like.
-    pub fn allocate_extent_zeroed(
-        &self,
-        kind: ExtentKind,
-        length_bytes: u64,
-        owner: u32,
-        zeroed_bytes: u64,
-    ) -> Result<Extent> {
-        if kind.is_internal() || length_bytes == 0 || zeroed_bytes > length_bytes {
-            return Err(Error::invalid(format!(
-                "an extent of kind {kind:?} and {length_bytes} bytes can't be allocated"
-            )));
-        }
-        let units = length_bytes.div_ceil(UNIT_BYTES);
-        let mut space = self.changeable_space()?;
-        let start = match space.take(units) {
-            Some(start) => start,
-            None => {
-                self.grow(&mut space, units)?;
-                space.take(units).ok_or_else(|| self.full(units))?
-            }
-        };
-        let extent = Extent { offset: start * UNIT_BYTES, length_bytes: units * UNIT_BYTES, kind, owner };
-        if zeroed_bytes > 0 {
-            // SAFETY: the units were free until now and nobody knows of them yet.
-            unsafe { self.medium.zero(self.address(extent.offset), zeroed_bytes as usize) };
-            self.persist(extent.offset, zeroed_bytes);
-        }
-        self.units.set(start, units, kind, self.geometry);
-        self.store_entry(start, Entry { kind, units, owner }.word());
-        self.used_bytes.fetch_add(extent.length_bytes, Ordering::Relaxed);
-        Ok(extent)
-    }
-
-    /// Gives an extent back. Durable on return. The caller sees to it that nobody can still be reading there.
-    /// [`Error::Corruption`] if no extent begins at `offset` that could be freed.
-    pub fn free_extent(&self, offset: u64) -> Result<()> {
-        let mut space = self.changeable_space()?;
-        let extent = match self.extent_at(offset) {
-            Some(extent) if extent.offset == offset && !extent.kind.is_internal() => extent,
-            _ => return Err(self.corruption(offset, "an extent is to be freed where none begins")),
-        };
-        let (start, units) = (offset / UNIT_BYTES, extent.length_bytes / UNIT_BYTES);
-        self.units.clear(start, units);
-        self.store_entry(start, 0);
-        space.give(start, units);
-        self.used_bytes.fetch_sub(extent.length_bytes, Ordering::Relaxed);
-        Ok(())
-    }
-
     /// All extents in order of offset, the pool's own included.
     pub fn extents(&self) -> Vec<Extent> {
         let _space = self.space();
@@ -133,6 +75,12 @@ impl<M: Medium> Pool<M> {
             if (start..start + units).any(|unit| self.entry(unit).load(Ordering::Acquire) != 0) {
                 faults.push(self.corruption(start * UNIT_BYTES, "an extent of the map where space is free"));
             }
+        }
+        let length = self.length_bytes() / UNIT_BYTES;
+        let free = (self.geometry.usable(length) + self.geometry.own(length)).saturating_sub(used / UNIT_BYTES);
+        if faults.is_empty() && (free != space.free_units() || free != space.runs().map(|(_, units)| units).sum()) {
+            let what = format!("{free} units are free, {} were counted", space.free_units());
+            faults.push(self.corruption(0, what));
         }
         if faults.is_empty() && used != self.used_bytes() {
             faults.push(self.corruption(0, format!("{used} bytes are in extents, {} were counted", self.used_bytes())));
@@ -248,7 +196,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Makes room for one more extent of so many units behind what is there.
-    fn grow(&self, space: &mut Space, units: u64) -> Result<()> {
+    pub(super) fn grow_for_run(&self, space: &mut Space, units: u64) -> Result<()> {
         let geometry = self.geometry;
         let old = self.length_bytes() / UNIT_BYTES;
         let region = geometry.regions(old) - 1;
@@ -262,6 +210,28 @@ impl<M: Medium> Pool<M> {
             }
             least
         };
+        self.grow_to(space, least, units)
+    }
+
+    /// Makes so many units more free, wherever they come to lie.
+    pub(super) fn grow_by(&self, space: &mut Space, units: u64) -> Result<()> {
+        let old = self.length_bytes() / UNIT_BYTES;
+        if units > self.maximum_bytes / UNIT_BYTES {
+            return Err(self.full(units));
+        }
+        let wanted = self.geometry.usable(old) + units;
+        let mut least = old + units;
+        while self.geometry.usable(least) < wanted {
+            least += wanted - self.geometry.usable(least);
+        }
+        self.grow_to(space, least, units)
+    }
+
+    /// Grows to a length of at least `least` units, because `units` are needed.
+    fn grow_to(&self, space: &mut Space, least: u64, units: u64) -> Result<()> {
+        let geometry = self.geometry;
+        let old = self.length_bytes() / UNIT_BYTES;
+        let region = geometry.regions(old) - 1;
         let maximum = self.maximum_bytes / UNIT_BYTES;
         if least > maximum {
             return Err(self.full(units));
@@ -337,7 +307,7 @@ impl<M: Medium> Pool<M> {
         self.fence();
     }
 
-    fn store_entry(&self, unit: u64, word: u64) {
+    pub(super) fn store_entry(&self, unit: u64, word: u64) {
         self.medium.store(self.entry(unit), word);
         self.persist(self.geometry.entry_offset(unit), 8);
     }
@@ -358,7 +328,7 @@ impl<M: Medium> Pool<M> {
         self.space.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changeable_space(&self) -> Result<MutexGuard<'_, Space>> {
+    pub(super) fn changeable_space(&self) -> Result<MutexGuard<'_, Space>> {
         let space = self.space();
         if space.sealed {
             return Err(Error::ReadOnly { cause: "the pool was sealed by a clean close".into() });
@@ -367,7 +337,7 @@ impl<M: Medium> Pool<M> {
     }
 
     #[cold]
-    fn full(&self, units: u64) -> Error {
+    pub(super) fn full(&self, units: u64) -> Error {
         let (wanted, used, maximum) = (units.saturating_mul(UNIT_BYTES), self.used_bytes(), self.maximum_bytes);
         let what = format!("an extent of {wanted} bytes; {used} of at most {maximum} are used");
         Error::Full { path: self.path.clone(), what }

@@ -13,11 +13,27 @@ use crate::pool::ExtentKind;
 
 /// The free units, as runs: start → length. Neighbouring runs are merged. No run crosses into another region, because
 /// every region begins with its map.
-#[derive(Debug, Default)]
+///
+/// Part of what is free is held in reserve (see [`Pool::set_reserve`](super::Pool::set_reserve)). The reserve is counted
+/// in *pieces*, runs of so many units: a run of seven units counts as six if a piece has two.
+#[derive(Debug)]
 pub(super) struct Space {
     runs: BTreeMap<u64, u64>,
+    /// All of them together.
+    free_units: u64,
+    /// The part of them that makes up whole pieces.
+    counted_units: u64,
+    piece_units: u64,
+    reserve_units: u64,
     /// Set once the pool was sealed: nothing may change any more.
     pub sealed: bool,
+}
+
+impl Default for Space {
+    fn default() -> Space {
+        let runs = BTreeMap::new();
+        Space { runs, free_units: 0, counted_units: 0, piece_units: 1, reserve_units: 0, sealed: false }
+    }
 }
 
 impl Space {
@@ -30,30 +46,84 @@ impl Space {
         if let Some((&before, &length)) = self.runs.range(..start).next_back() {
             assert!(before + length <= start, "units {start}.. are free already");
             if before + length == start {
-                self.runs.remove(&before);
+                self.remove(before);
                 start = before;
             }
         }
         if let Some((&after, &length)) = self.runs.range(start..).next() {
             assert!(end <= after, "units ..{end} are free already");
             if after == end {
-                self.runs.remove(&after);
+                self.remove(after);
                 end = after + length;
             }
         }
-        self.runs.insert(start, end - start);
+        self.insert(start, end - start);
     }
 
-    /// Takes a run of so many units from the shortest run that is long enough, so that the gaps that arenas leave are not
-    /// nibbled at and the next arena finds them whole.
-    pub fn take(&mut self, units: u64) -> Option<u64> {
-        let long_enough = self.runs().filter(|&(_, length)| length >= units);
-        let (start, length) = long_enough.min_by_key(|&(start, length)| (length, start))?;
-        self.runs.remove(&start);
+    /// The shortest run that is long enough, as start and length: so the gaps that arenas leave are not nibbled at, and
+    /// the next arena finds them whole.
+    pub fn shortest(&self, units: u64) -> Option<(u64, u64)> {
+        self.runs().filter(|&(_, length)| length >= units).min_by_key(|&(start, length)| (length, start))
+    }
+
+    /// The longest run, as start and length.
+    pub fn longest(&self) -> Option<(u64, u64)> {
+        self.runs().max_by_key(|&(start, length)| (length, std::cmp::Reverse(start)))
+    }
+
+    /// Takes units from the front of a run. Gives their start.
+    pub fn cut(&mut self, run: (u64, u64), units: u64) -> u64 {
+        let (start, length) = run;
+        self.remove(start);
         if length > units {
-            self.runs.insert(start + units, length - units);
+            self.insert(start + units, length - units);
         }
-        Some(start)
+        start
+    }
+
+    fn insert(&mut self, start: u64, length: u64) {
+        self.runs.insert(start, length);
+        self.free_units += length;
+        self.counted_units += self.in_pieces(length);
+    }
+
+    fn remove(&mut self, start: u64) {
+        if let Some(length) = self.runs.remove(&start) {
+            self.free_units -= length;
+            self.counted_units -= self.in_pieces(length);
+        }
+    }
+
+    /// How many of so many units in a row make up whole pieces.
+    fn in_pieces(&self, units: u64) -> u64 {
+        units - units % self.piece_units
+    }
+
+    /// How many units are free.
+    pub fn free_units(&self) -> u64 {
+        self.free_units
+    }
+
+    /// The reserve and its pieces, in units.
+    pub fn reserve(&self) -> (u64, u64) {
+        (self.reserve_units, self.piece_units)
+    }
+
+    /// Changes the reserve and its pieces.
+    pub fn set_reserve(&mut self, (reserve_units, piece_units): (u64, u64)) {
+        (self.reserve_units, self.piece_units) = (reserve_units, piece_units);
+        self.counted_units = self.runs.values().map(|&length| self.in_pieces(length)).sum();
+    }
+
+    /// How many units the reserve lacks.
+    pub fn missing_units(&self) -> u64 {
+        self.reserve_units.saturating_sub(self.counted_units)
+    }
+
+    /// How many it would lack if so many were taken from this run.
+    pub fn missing_units_without(&self, run: (u64, u64), units: u64) -> u64 {
+        let loss = self.in_pieces(run.1) - self.in_pieces(run.1 - units);
+        (self.reserve_units + loss).saturating_sub(self.counted_units)
     }
 
     /// The first unit of the run that ends at `end`; `end` itself if there is none.
@@ -136,21 +206,51 @@ impl UnitTable {
 mod tests {
     use super::*;
 
+    /// Takes units from the shortest run that is long enough.
+    fn take(space: &mut Space, units: u64) -> Option<u64> {
+        let run = space.shortest(units)?;
+        Some(space.cut(run, units))
+    }
+
     #[test]
     fn runs_are_split_and_merged() {
         let mut space = Space::default();
         space.give(10, 10);
-        assert_eq!(space.take(4), Some(10));
-        assert_eq!(space.take(4), Some(14));
-        assert_eq!(space.take(4), None);
+        assert_eq!(take(&mut space, 4), Some(10));
+        assert_eq!(take(&mut space, 4), Some(14));
+        assert_eq!(take(&mut space, 4), None);
         space.give(10, 4);
         assert_eq!(space.runs().collect::<Vec<_>>(), [(10, 4), (18, 2)]);
+        assert_eq!(space.longest(), Some((10, 4)));
         space.give(14, 4);
         assert_eq!(space.runs().collect::<Vec<_>>(), [(10, 10)]);
         assert_eq!((space.run_ending_at(20), space.run_ending_at(30)), (10, 30));
         space.give(100, 3);
-        assert_eq!(space.take(2), Some(100), "the shortest that will do");
-        assert_eq!(space.take(2), Some(10));
+        assert_eq!(take(&mut space, 2), Some(100), "the shortest that will do");
+        assert_eq!(take(&mut space, 2), Some(10));
+        assert_eq!(space.free_units(), 9);
+    }
+
+    #[test]
+    fn the_reserve_counts_whole_pieces() {
+        let mut space = Space::default();
+        space.give(10, 7);
+        space.give(20, 1);
+        space.give(30, 2);
+        assert_eq!((space.free_units(), space.missing_units()), (10, 0));
+        space.set_reserve((9, 1));
+        assert_eq!(space.missing_units_without((20, 1), 1), 0);
+        assert_eq!(space.missing_units_without((30, 2), 2), 1);
+        space.set_reserve((9, 2));
+        assert_eq!(space.missing_units(), 1, "6 of 7, none of 1, 2 of 2");
+        space.set_reserve((8, 2));
+        assert_eq!(space.missing_units_without((10, 7), 1), 0);
+        assert_eq!(space.missing_units_without((10, 7), 2), 2);
+        space.give(21, 1);
+        assert_eq!(space.missing_units_without((10, 7), 2), 0);
+        space.cut((10, 7), 5);
+        space.set_reserve((6, 3));
+        assert_eq!(space.missing_units(), 6, "no three in a row are left");
     }
 
     #[test]
