@@ -328,7 +328,7 @@ fn the_note_of_the_replaced_file_is_durable_before_the_swing() {
     while replay.to_next_crash() {
         for image in replay.images(8, 3) {
             let crashed = Store::open_image(Dram, image);
-            let segment = Segment::open(&crashed.pool, &crashed.pool.extent_at(second.offset).unwrap()).unwrap();
+            let segment = Segment::of_file(&crashed.pool, 2).unwrap();
             for (index, record) in segment.records(&crashed.pool, &guard).enumerate() {
                 let now = crashed.get(&keys[index]);
                 if now != Some(first[index]) {

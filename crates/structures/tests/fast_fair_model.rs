@@ -472,11 +472,10 @@ fn segments_hold_what_was_written_and_their_notes_change_nothing_else() {
         block_length: index as u32,
     });
     let segment = write_segment(&store.pool, 77, entries).unwrap();
-    assert_eq!((segment.file, segment.count), (77, keys.len() as u64));
+    assert_eq!((segment.file(), segment.count(), segment.parts().len()), (77, keys.len() as u64, 1));
     let guard = epoch::pin();
     for round in 0..2 {
-        let extent = store.pool.extent_at(segment.offset).unwrap();
-        assert_eq!(Segment::open(&store.pool, &extent).unwrap(), segment);
+        assert_eq!(Segment::of_file(&store.pool, 77).unwrap(), segment);
         let mut count = 0;
         for (index, record) in segment.records(&store.pool, &guard).enumerate() {
             let record = record.unwrap();
@@ -490,10 +489,11 @@ fn segments_hold_what_was_written_and_their_notes_change_nothing_else() {
         assert_eq!(count, keys.len());
     }
     let empty = write_segment(&store.pool, 78, std::iter::empty()).unwrap();
-    assert_eq!(Segment::open(&store.pool, &store.pool.extent_at(empty.offset).unwrap()).unwrap().count, 0);
+    assert_eq!(Segment::of_file(&store.pool, 78).unwrap().count(), 0);
     assert_eq!(empty.records(&store.pool, &guard).count(), 0);
-    store.pool.free_extent(empty.offset).unwrap();
+    empty.free(&store.pool).unwrap();
     assert!(empty.records(&store.pool, &guard).all(|record| record.is_err()));
+    assert_eq!(Segment::of_file(&store.pool, 78).unwrap_err().kind(), ErrorKind::Corruption);
     // The record of a delete is nothing for the tree to point to.
     let delete = segment.records(&store.pool, &guard).next().unwrap().unwrap();
     assert_eq!(store.tree.insert_or_replace(delete.key(), delete.offset()).unwrap_err().kind(), ErrorKind::Corruption);

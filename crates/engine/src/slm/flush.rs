@@ -20,6 +20,7 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment};
 use slmdb_structures::memtable::MemTable;
 use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
@@ -28,9 +29,6 @@ use super::job::{Job, Phase, Slot};
 use super::snapshots::{Location, Snapshots};
 use super::store::{Immutable, Store, View};
 use super::{locked, names};
-
-/// How many records are swung under one epoch guard: nodes that were replaced are used again only between guards.
-const RECORDS_UNDER_ONE_GUARD: usize = 256;
 
 /// A MemTable with its table file and key segment, ready to be indexed.
 pub(crate) struct Built<M: Medium> {
@@ -212,7 +210,7 @@ pub(crate) fn swing<M: Medium>(
         segment.records(pool, &guard).map(|record| record.map(|record| record.offset())).collect::<Result<_>>()?
     };
     let mut live_changes = BTreeMap::new();
-    for part in offsets.chunks(RECORDS_UNDER_ONE_GUARD) {
+    for part in offsets.chunks(ENTRIES_UNDER_ONE_GUARD) {
         let guard = crossbeam_epoch::pin();
         let records: Vec<KeyRecord<'_>> =
             part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;

@@ -124,11 +124,7 @@ fn finish_jobs<M: Medium + Clone>(
         let committed = state.files.contains_key(&job.file);
         if !committed && job.phase == Phase::Indexing {
             let damaged = |what: String| Error::corruption(pool.path(), 0, what);
-            let extents = pool.extents();
-            let extent = extents.into_iter().find(|e| e.kind == ExtentKind::KeySegment && e.owner == job.file);
-            let extent =
-                extent.ok_or_else(|| damaged(format!("the key segment of table file {} is missing", job.file)))?;
-            let segment = Segment::open(pool, &extent)?;
+            let segment = Segment::of_file(pool, job.file)?;
             let reader = tables.reader(job.file)?;
             let live_changes = swing(tree, pool, &segment, None)?;
             let record = file_record(reader.properties(), reader.length_bytes());

@@ -5,17 +5,19 @@
 //! - every entry of every table file against the index: the index points to it, or to something newer, or the key was
 //!   deleted by something newer;
 //! - the number of keys in the index against the live counts of the MANIFEST;
+//! - key segments: all parts, and their checksums;
 //! - the directory and the pool's extents against the MANIFEST.
 //!
 //! Flushes wait meanwhile; reads and writes don't.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
-use slmdb_pmem::{ExtentKind, Medium};
+use slmdb_pmem::{Extent, ExtentKind, Medium};
+use slmdb_structures::fast_fair::Segment;
 use slmdb_table::{EntryKind, KeySection, Place};
 
 use super::flush::location;
@@ -203,22 +205,35 @@ impl<M: Medium + Clone> Store<M> {
                 }
             }
         }
-        let mut with_segment = BTreeSet::new();
+        let mut segments: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
         for extent in self.pool.extents() {
-            if extent.kind == ExtentKind::KeySegment && !with_segment.insert(extent.owner) {
-                let what = format!("a second key segment of table file {}", extent.owner);
-                report.findings.push(Error::corruption(self.pool.path(), extent.offset, what));
+            if extent.kind == ExtentKind::KeySegment {
+                segments.entry(extent.owner).or_default().push(extent);
             }
-            let owned = files.contains_key(&extent.owner) || under_way(extent.owner);
-            if extent.kind == ExtentKind::KeySegment && !owned {
-                let what = format!("a key segment of table file {}, which the MANIFEST does not know", extent.owner);
-                report.findings.push(Error::corruption(self.pool.path(), extent.offset, what));
+        }
+        for (number, parts) in &segments {
+            if !files.contains_key(number) && !under_way(*number) {
+                let what = format!("a key segment of table file {number}, which the MANIFEST does not know");
+                report.findings.push(Error::corruption(self.pool.path(), parts[0].offset, what));
             }
         }
         for (number, file) in files {
-            if file.entries > 0 && !with_segment.contains(number) {
-                let what = format!("the key segment of table file {number} is missing");
-                report.findings.push(Error::corruption(self.pool.path(), 0, what));
+            let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
+            match Segment::open(&self.pool, parts) {
+                Ok(segment) if segment.count() != file.entries => {
+                    let what = format!(
+                        "the key segment of table file {number} has {} records for {} entries",
+                        segment.count(),
+                        file.entries
+                    );
+                    report.findings.push(Error::corruption(self.pool.path(), segment.parts()[0].offset, what));
+                }
+                Ok(_) => {}
+                Err(_) if parts.is_empty() => {
+                    let what = format!("the key segment of table file {number} is missing");
+                    report.findings.push(Error::corruption(self.pool.path(), 0, what));
+                }
+                Err(error) => report.findings.push(error),
             }
         }
         Ok(())

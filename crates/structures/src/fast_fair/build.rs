@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(cuts(29, 28, Fill::Brim), [28, 29]);
         assert_eq!(cuts(100, 28, Fill::Even), [20, 40, 60, 80, 100]);
         assert_eq!(cuts(84, 28, Fill::Brim), [28, 56, 84]);
-        for slots in [12, 28, 252] {
+        for slots in [256, 512, 1024, 2048, 4096].map(slots_of) {
             for entries in 0..8 * comfortable(slots) {
                 for fill in [Fill::Even, Fill::Brim] {
                     let cuts = cuts(entries, slots, fill);
@@ -113,6 +113,10 @@ mod tests {
                         starts.zip(&cuts).all(|(start, end)| end - start <= slots && (end > start || entries == 0))
                     );
                 }
+                let cuts = cuts(entries, slots, Fill::Even);
+                let starts = std::iter::once(&0).chain(&cuts);
+                let least = starts.zip(&cuts).map(|(start, end)| end - start).min();
+                assert!(cuts.len() == 1 || least >= Some(slots / 2), "half full at least: `need` counts on it");
             }
         }
     }

@@ -29,6 +29,7 @@ use crossbeam_epoch::Guard;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 
+use super::segment::SegmentEntry;
 use crate::EntryKind;
 
 /// The longest key.
@@ -49,6 +50,18 @@ const _: () = assert!(KEY_OFFSET <= SMALLEST_RECORD_BYTES && WORDS as u64 * 8 ==
 /// What the record of a key of so many bytes takes in its segment.
 pub const fn key_record_bytes(key_bytes: usize) -> u64 {
     (KEY_OFFSET + key_bytes as u64).next_multiple_of(8)
+}
+
+/// Appends the record of an entry of a table file, as it is before it replaces anything.
+pub(super) fn encode_key_record(entry: &SegmentEntry<'_>, file: u32, buffer: &mut Vec<u8>) {
+    let start = buffer.len();
+    buffer.extend_from_slice(&(entry.sequence << 8 | entry.kind as u64).to_le_bytes());
+    buffer.extend_from_slice(&u64::from(file).to_le_bytes());
+    buffer.extend_from_slice(&entry.block_offset.to_le_bytes());
+    buffer.extend_from_slice(&entry.block_length.to_le_bytes());
+    buffer.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
+    buffer.extend_from_slice(entry.key);
+    buffer.resize(start + key_record_bytes(entry.key.len()) as usize, 0);
 }
 
 /// A key record, where it lies in the pool. Valid as long as the guard: a segment is freed only when no guard is left

@@ -8,12 +8,13 @@
 //!
 //! Read it in this order:
 //!
-//! * [`key_record`]: what a leaf points to; [`segment`]: where key records lie;
+//! * [`key_record`]: what a leaf points to; [`segment`] and `part`: where key records lie;
 //! * `node`: a node's layout, fences and heads (how byte strings of any length fit a tree of 8-byte words), and reading it
 //!   without a lock; `change`: locking and changing it;
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
-//! * [`iterate`]: reading in order; [`verify`]: checking all of it.
+//! * [`iterate`]: reading in order; [`verify`]: checking all of it;
+//! * [`need`]: how much of the pool it may come to need.
 //!
 //! # What differs from the paper
 //!
@@ -45,7 +46,9 @@ mod intent;
 pub mod iterate;
 pub mod key_record;
 mod merge;
+pub mod need;
 mod node;
+mod part;
 mod replace;
 mod reserve;
 pub mod segment;
@@ -58,6 +61,7 @@ mod tests;
 
 pub use iterate::{Direction, LeafRead, Range};
 pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, key_record_bytes, set_replaced_file};
-pub use segment::{Records, Segment, SegmentEntry, write_segment};
+pub use need::{KeyLengths, piece_bytes, segment_bytes_max};
+pub use segment::{Part, Records, Segment, SegmentEntry, write_segment};
 pub use tree::{LARGEST_NODE_BYTES, SMALLEST_NODE_BYTES, Tree};
 pub use update::{Applied, Decision};

@@ -73,7 +73,12 @@ impl<M: Medium> Tree<M> {
             let shape = Shape::new(plan.level, low, high);
             self.set_heads(&mut plan, shape.prefix.into(), start..end, guard)?;
             let node = reserve.node()?;
-            let fences = if shape.fences_outside() { reserve.fences(shape.fence_bytes())? } else { 0 };
+            let fences = if shape.fences_outside() {
+                let longest_bytes = low.len().max(high.map_or(0, <[u8]>::len));
+                reserve.fences(self.fence_block_bytes(shape.fence_bytes(), longest_bytes))?
+            } else {
+                0
+            };
             parts.push((shape, low, high, start..end));
             news.push(NewBlocks { node, fences });
             start = end;

@@ -8,8 +8,8 @@
 //! of the leaf stands all the same, and its last steps wait until there is room, see [`replace`](super::replace).)
 
 use crossbeam_epoch::Guard;
-use slmdb_env::{Error, Result};
-use slmdb_pmem::{Blocks, Medium};
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
 
 use super::build::{Fill, cuts};
 use super::node::{Entry, FENCE_BYTES_INLINE, Fences, HOLE, Target};
@@ -17,11 +17,11 @@ use super::tree::{Structure, Tree};
 
 /// Blocks taken from the pool and not used yet. What is left when it is dropped goes back.
 pub(super) struct Reserve<'t, M: Medium> {
-    blocks: &'t Blocks<M>,
-    node_bytes: u32,
+    tree: &'t Tree<M>,
     nodes: Vec<u64>,
     fences: Vec<u64>,
-    fence_bytes: usize,
+    /// Bytes of a block of `fences`.
+    fence_block_bytes: u32,
     /// For inner nodes above.
     above: Vec<u64>,
     /// Handed out, but not committed yet.
@@ -31,42 +31,52 @@ pub(super) struct Reserve<'t, M: Medium> {
 impl<'t, M: Medium> Reserve<'t, M> {
     /// With no blocks yet.
     pub fn empty(tree: &'t Tree<M>) -> Reserve<'t, M> {
-        let (blocks, node_bytes) = (&*tree.blocks, tree.node_bytes);
         let (nodes, fences, above, out) = Default::default();
-        Reserve { blocks, node_bytes, nodes, fences, fence_bytes: 0, above, out }
+        Reserve { tree, nodes, fences, fence_block_bytes: 0, above, out }
     }
 
     /// Takes blocks for so many nodes, and for so many above them.
     fn add_nodes(&mut self, count: usize, above: usize) -> Result<()> {
         for _ in 0..count {
-            self.nodes.push(self.blocks.take(self.node_bytes)?);
+            self.nodes.push(self.take_node()?);
         }
         for _ in 0..above {
-            self.above.push(self.blocks.take(self.node_bytes)?);
+            self.above.push(self.take_node()?);
         }
         Ok(())
     }
 
-    /// Takes blocks for fences of so many bytes.
-    fn add_fences(&mut self, count: usize, bytes: usize) -> Result<()> {
-        self.fence_bytes = bytes;
+    /// Takes blocks for fences.
+    fn add_fences(&mut self, count: usize, block_bytes: u32) -> Result<()> {
+        self.fence_block_bytes = block_bytes;
         for _ in 0..count {
-            self.fences.push(take(self.blocks, bytes)?);
+            self.fences.push(self.tree.blocks.take(self.fence_block_bytes)?);
         }
         Ok(())
+    }
+
+    fn take_node(&self) -> Result<u64> {
+        self.tree.blocks.take(self.tree.node_bytes)
     }
 
     /// A block for a node: one that was reserved, or else a new one.
     pub fn node(&mut self) -> Result<u64> {
-        let block = self.nodes.pop().map_or_else(|| self.blocks.take(self.node_bytes), Ok)?;
+        let block = self.nodes.pop().map_or_else(|| self.take_node(), Ok)?;
         self.out.push(block);
         Ok(block)
     }
 
-    /// A block for fences of so many bytes.
-    pub fn fences(&mut self, bytes: usize) -> Result<u64> {
-        let ready = if bytes <= self.fence_bytes { self.fences.pop() } else { None };
-        let block = ready.map_or_else(|| take(self.blocks, bytes), Ok)?;
+    /// A block for fences: of the size they need. What was reserved is of the size they might have needed, and is for when
+    /// there is no other.
+    pub fn fences(&mut self, block_bytes: u32) -> Result<u64> {
+        let taken = if block_bytes == self.fence_block_bytes { None } else { Some(self.tree.blocks.take(block_bytes)) };
+        let block = match taken {
+            Some(Ok(block)) => block,
+            _ if block_bytes > self.fence_block_bytes || self.fences.is_empty() => {
+                self.tree.blocks.take(block_bytes)?
+            }
+            _ => self.fences.remove(0),
+        };
         self.out.push(block);
         Ok(block)
     }
@@ -81,14 +91,9 @@ impl<'t, M: Medium> Reserve<'t, M> {
 impl<M: Medium> Drop for Reserve<'_, M> {
     fn drop(&mut self) {
         for block in self.nodes.iter().chain(&self.fences).chain(&self.above).chain(&self.out) {
-            self.blocks.recycle(*block);
+            self.tree.blocks.recycle(*block);
         }
     }
-}
-
-fn take<M: Medium>(blocks: &Blocks<M>, bytes: usize) -> Result<u64> {
-    // Two fences of the longest keys there are fit a block.
-    blocks.take(u32::try_from(bytes).map_err(|_| Error::invalid("a fence is too long"))?)
 }
 
 impl<M: Medium> Tree<M> {
@@ -105,9 +110,9 @@ impl<M: Medium> Tree<M> {
         let count = cuts(entries.len() + inserts, self.slots(), Fill::Even).len();
         let mut reserve = Reserve::empty(self);
         reserve.add_nodes(count, self.nodes_above(fences.low(), count)?)?;
-        let bytes = self.fence_bytes_max(fences, entries, keys, guard)?;
+        let (bytes, longest_bytes) = self.fence_bytes_max(fences, entries, keys, guard)?;
         if bytes > FENCE_BYTES_INLINE {
-            reserve.add_fences(count, bytes)?;
+            reserve.add_fences(count, self.fence_block_bytes(bytes, longest_bytes))?;
         }
         Ok(reserve)
     }
@@ -125,7 +130,8 @@ impl<M: Medium> Tree<M> {
         structure.stock.drain(..).for_each(|block| self.blocks.recycle(block));
     }
 
-    /// The longest fences that a node between any of these entries and keys can have. A boundary parts two keys: if their
+    /// The longest fences that a node between any of these entries and keys can have: bytes of both as they are stored, and of
+    /// the longer one. A boundary parts two keys: if their
     /// heads differ it ends within them at the latest; else it is at most a byte longer than the shorter of them.
     fn fence_bytes_max(
         &self,
@@ -133,7 +139,7 @@ impl<M: Medium> Tree<M> {
         entries: &[Entry],
         keys: &[(&[u8], u64)],
         guard: &Guard,
-    ) -> Result<usize> {
+    ) -> Result<(usize, usize)> {
         let prefix = usize::from(fences.shape.prefix);
         let mut boundary = prefix + 8;
         for pair in entries.windows(2).filter(|pair| pair[0].head == pair[1].head) {
@@ -146,8 +152,9 @@ impl<M: Medium> Tree<M> {
             }
             previous = Some(head);
         }
-        let high = fences.high().map_or(0, |high| high.len());
-        Ok(fences.low().len().max(boundary) + high.max(boundary) - prefix)
+        let low = fences.low().len().max(boundary);
+        let high = fences.high().map_or(0, |high| high.len()).max(boundary);
+        Ok((low + high - prefix, low.max(high)))
     }
 
     /// How many inner nodes have to be built when the leaf that begins at `low` becomes so many leaves.

@@ -1,41 +1,41 @@
-//! The key segment: all key records of one table file, contiguous in the pool.
+//! The key segment: all key records of one table file.
 //!
-//! A segment is one extent of kind `KeySegment` whose owner is the number of the table file. It is written before the
-//! tree points into it, in key order like the file, and freed whole when the file is retired and no reader can be left.
-//! So the many small records need no allocator, and nothing is lost to fragments (section 7 of the design).
+//! A segment is written before the tree points into it, in key order like the file, and freed whole when the file is
+//! retired and no reader can be left. So the many small records need no allocator, and nothing is lost to fragments
+//! (section 7 of the design).
+//!
+//! It lies in one extent of kind `KeySegment`, whose owner is the number of the table file, where the pool has a free run
+//! that is long enough. Else it has several *parts*, as few as can be, in the longest runs there are; no record spans two.
+//! So a segment needs free units and does not care where they are, which is what the pool's reserve promises it.
 //!
 //! ```text
 //!  0  u64  magic "slmdbKEY"
 //!  8  u32  number of the table file
-//! 12  u32  0
-//! 16  u64  number of records
-//! 24  u64  length of all records in bytes
-//! 32  u32  crc32c of the records, with the words for the replaced file taken as 0
-//! 36  u32  crc32c of bytes 0..36
-//! 40  ...  zeros
+//! 12  u32  number of the part, from 0
+//! 16  u64  number of records in this part
+//! 24  u64  their length in bytes
+//! 32  u32  1 for the last part, 0 for the others
+//! 36  u32  length of the longest key of this part
+//! 40  u64  length of all its keys that are longer than 32 bytes (see [`need`](super::need))
+//! 48  u32  crc32c of the records, with the words for the replaced file taken as 0
+//! 52  u32  crc32c of bytes 0..52
+//! 56  u64  0
 //! 64  ...  the records (see [`key_record`](super::key_record)), each at a multiple of 8
 //! ```
 //!
 //! Deletes have records too. The tree does not point to them, but they carry the number of the file whose entry the
 //! delete took out of the tree, and recovery walks all records of a segment to find out how far its job has come.
-//! [`Segment::open`] verifies every constant byte before that; the header is written after the records, though nothing
-//! but the checksums is relied on.
+//! [`Segment::open`] verifies every constant byte before that, and that no part is missing; headers are written after
+//! their records, though nothing but the checksums is relied on.
 
 use crossbeam_epoch::Guard;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 
-use super::key_record::{
-    KEY_LENGTH_OFFSET, KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, damaged,
-    key_record_bytes,
-};
+use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, damaged, key_record_bytes};
+use super::need::KeyLengths;
+use super::part::{Header, PartWriter};
 use crate::EntryKind;
-
-const MAGIC: u64 = u64::from_le_bytes(*b"slmdbKEY");
-const RECORDS_CRC_OFFSET: usize = 32;
-const HEADER_CRC_OFFSET: usize = 36;
-/// Records are gathered to about this many bytes before they are copied to the pool.
-const COPY_BYTES: usize = 64 * 1024;
 
 /// One entry of a table file, for [`write_segment`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,149 +53,158 @@ pub struct SegmentEntry<'k> {
 }
 
 /// A segment that is whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// Where its extent begins. [`Pool::free_extent`] takes this, deferred until no reader can be there.
+    file: u32,
+    parts: Vec<Part>,
+    keys: KeyLengths,
+}
+
+/// A part of a segment: one extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Where its extent begins.
     pub offset: u64,
-    /// The number of the table file.
-    pub file: u32,
     /// How many records it has.
     pub count: u64,
     /// How many bytes they take.
     pub length_bytes: u64,
 }
 
-/// Writes the segment of a table file: one extent, all records, durable on return. The entries are walked twice, once to
-/// find out how much space they take. [`Error::Full`] if the pool has no room; then nothing is left behind.
+/// Writes the segment of a table file; all of it is durable on return. The entries are walked twice, once to find out how
+/// much space they take. [`Error::Full`] if the pool has no room; then nothing is left behind.
 pub fn write_segment<'k, M: Medium>(
     pool: &Pool<M>,
     file: u32,
     entries: impl Iterator<Item = SegmentEntry<'k>> + Clone,
 ) -> Result<Segment> {
-    let (mut count, mut length_bytes) = (0_u64, 0_u64);
+    let mut rest_bytes = 0;
     for entry in entries.clone() {
         if entry.key.len() > MAXIMUM_KEY_BYTES || entry.sequence >> 56 != 0 {
             return Err(Error::invalid("a key or a sequence number is too large for a key record"));
         }
-        count += 1;
-        length_bytes += key_record_bytes(entry.key.len());
+        rest_bytes += key_record_bytes(entry.key.len());
     }
-    let extent = pool.allocate_extent(ExtentKind::KeySegment, SEGMENT_HEADER_BYTES + length_bytes, file)?;
-    fill(pool, &extent, entries, count, length_bytes).inspect_err(|_| {
-        // The first error tells more than one of giving the extent back.
-        let _ = pool.free_extent(extent.offset);
-    })
-}
-
-fn fill<'k, M: Medium>(
-    pool: &Pool<M>,
-    extent: &Extent,
-    entries: impl Iterator<Item = SegmentEntry<'k>>,
-    count: u64,
-    length_bytes: u64,
-) -> Result<Segment> {
-    let file = extent.owner;
-    let mut offset = extent.offset + SEGMENT_HEADER_BYTES;
-    let end = offset + length_bytes;
-    let mut crc = 0;
-    let mut buffer = Vec::with_capacity(COPY_BYTES + SMALLEST_RECORD_BYTES as usize);
-    let mut copy_out = |buffer: &mut Vec<u8>| -> Result<()> {
-        if buffer.len() as u64 > end - offset {
-            return Err(Error::invalid("the entries of a segment changed while it was written"));
-        }
-        crc = crc32c::crc32c_append(crc, buffer);
-        // SAFETY: within the extent that was just allocated, and nobody else knows of it.
-        unsafe { pool.write(offset, buffer)? };
-        pool.flush(offset, buffer.len() as u64);
-        offset += buffer.len() as u64;
-        buffer.clear();
-        Ok(())
-    };
-    for entry in entries {
-        let start = buffer.len();
-        buffer.extend_from_slice(&(entry.sequence << 8 | entry.kind as u64).to_le_bytes());
-        buffer.extend_from_slice(&u64::from(file).to_le_bytes());
-        buffer.extend_from_slice(&entry.block_offset.to_le_bytes());
-        buffer.extend_from_slice(&entry.block_length.to_le_bytes());
-        buffer.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
-        buffer.extend_from_slice(entry.key);
-        buffer.resize(start + key_record_bytes(entry.key.len()) as usize, 0);
-        if buffer.len() >= COPY_BYTES {
-            copy_out(&mut buffer)?;
-        }
-    }
-    copy_out(&mut buffer)?;
-    let mut header = [0; SEGMENT_HEADER_BYTES as usize];
-    header[..8].copy_from_slice(&MAGIC.to_le_bytes());
-    header[8..12].copy_from_slice(&file.to_le_bytes());
-    header[16..24].copy_from_slice(&count.to_le_bytes());
-    header[24..32].copy_from_slice(&length_bytes.to_le_bytes());
-    header[RECORDS_CRC_OFFSET..HEADER_CRC_OFFSET].copy_from_slice(&crc.to_le_bytes());
-    let header_crc = crc32c::crc32c(&header[..HEADER_CRC_OFFSET]);
-    header[HEADER_CRC_OFFSET..HEADER_CRC_OFFSET + 4].copy_from_slice(&header_crc.to_le_bytes());
-    // SAFETY: the head of the extent that was just allocated.
-    unsafe { pool.write(extent.offset, &header)? };
-    pool.persist(extent.offset, SEGMENT_HEADER_BYTES);
-    Ok(Segment { offset: extent.offset, file, count, length_bytes })
+    let mut segment = Segment { file, parts: Vec::new(), keys: KeyLengths::default() };
+    let written = segment.write(pool, entries, rest_bytes);
+    // The first error tells more than one of giving the extents back.
+    written.inspect_err(|_| drop(segment.free(pool))).map(|()| segment)
 }
 
 impl Segment {
-    /// Verifies the segment in an extent: header, checksum of all records, and that they are laid out as they should be.
-    /// Withstands any bytes. [`Error::Corruption`] also for a segment whose writing a crash cut short.
-    pub fn open<M: Medium>(pool: &Pool<M>, extent: &Extent) -> Result<Segment> {
-        if extent.kind != ExtentKind::KeySegment {
-            return Err(damaged(pool, extent.offset, "a key segment is expected in an extent of another kind"));
-        }
-        let head = SEGMENT_HEADER_BYTES;
-        // SAFETY: headers and the constant parts of records never change once written, and whoever opens a segment
-        // sees to it that it is not freed meanwhile.
-        let header = unsafe { pool.bytes(extent.offset, head)? };
-        let word = |at: usize| header[at..at + 8].iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
-        let (file, count, length_bytes) = (word(8) as u32, word(16), word(24));
-        let (records_crc, header_crc) = (word(RECORDS_CRC_OFFSET) as u32, (word(RECORDS_CRC_OFFSET) >> 32) as u32);
-        if word(0) != MAGIC || header_crc != crc32c::crc32c(&header[..HEADER_CRC_OFFSET]) {
-            return Err(damaged(pool, extent.offset, "the header of a key segment is damaged or was never written"));
-        }
-        if file != extent.owner || length_bytes > extent.length_bytes - head || length_bytes % 8 != 0 {
-            return Err(damaged(pool, extent.offset, "a key segment is not the one of its extent"));
-        }
-        let segment = Segment { offset: extent.offset, file, count, length_bytes };
-        let (crc, found) = segment.checksum(pool)?;
-        if crc != records_crc || found != count {
-            return Err(damaged(pool, extent.offset, "the checksum of a key segment is wrong"));
+    /// Verifies the segment that lies in these extents, which are all of its file: headers, that no part is missing or there
+    /// twice, checksums of all records, and that they are laid out as they should be. Withstands any bytes.
+    /// [`Error::Corruption`] also for a segment whose writing a crash cut short.
+    pub fn open<M: Medium>(pool: &Pool<M>, extents: &[Extent]) -> Result<Segment> {
+        let mut parts =
+            extents.iter().map(|extent| Ok((Header::read(pool, extent)?, extent))).collect::<Result<Vec<_>>>()?;
+        parts.sort_by_key(|(header, _)| header.number);
+        let Some((last, _)) = parts.last() else {
+            return Err(damaged(pool, 0, "a key segment is missing"));
+        };
+        let mut segment = Segment { file: last.file, parts: Vec::new(), keys: KeyLengths::default() };
+        for (number, (header, extent)) in parts.iter().enumerate() {
+            if header.file != segment.file || header.last != (number + 1 == parts.len()) {
+                return Err(damaged(pool, extent.offset, "the last part of a key segment is missing, or not its own"));
+            }
+            if header.number as usize != number {
+                return Err(damaged(pool, extent.offset, "a part of a key segment is missing, or there twice"));
+            }
+            header.check_records(pool, extent)?;
+            let Header { count, length_bytes, keys, .. } = *header;
+            segment.parts.push(Part { offset: extent.offset, count, length_bytes });
+            segment.keys.add_all(keys);
         }
         Ok(segment)
     }
 
-    /// The checksum over all records as they are, and their number. Every step is checked.
-    fn checksum<M: Medium>(&self, pool: &Pool<M>) -> Result<(u32, u64)> {
-        let (mut offset, end) =
-            (self.offset + SEGMENT_HEADER_BYTES, self.offset + SEGMENT_HEADER_BYTES + self.length_bytes);
-        let (mut crc, mut count) = (0, 0);
-        while offset < end {
-            if end - offset < SMALLEST_RECORD_BYTES {
-                return Err(damaged(pool, offset, "a key segment ends within a record"));
-            }
-            let key_bytes = u64::from_le(pool.load(offset + KEY_LENGTH_OFFSET)?) & 0xffff;
-            let length = key_record_bytes(key_bytes as usize);
-            if length > end - offset {
-                return Err(damaged(pool, offset, "a key segment ends within a record"));
-            }
-            // SAFETY: as in `open`; the twelfth to the sixteenth byte, which may change, are left out.
-            let (before, after) = unsafe { (pool.bytes(offset, 12)?, pool.bytes(offset + 16, length - 16)?) };
-            crc = crc32c::crc32c_append(crc, before);
-            crc = crc32c::crc32c_append(crc, &[0; 4]);
-            crc = crc32c::crc32c_append(crc, after);
-            offset += length;
-            count += 1;
+    /// Finds the segment of a table file among the pool's extents and verifies it as [`Segment::open`] does.
+    pub fn of_file<M: Medium>(pool: &Pool<M>, file: u32) -> Result<Segment> {
+        let is_part = |extent: &Extent| extent.kind == ExtentKind::KeySegment && extent.owner == file;
+        let extents: Vec<Extent> = pool.extents().into_iter().filter(is_part).collect();
+        if extents.is_empty() {
+            return Err(damaged(pool, 0, &format!("the key segment of table file {file} is missing")));
         }
-        Ok((crc, count))
+        Segment::open(pool, &extents)
     }
 
     /// All records in key order. Whatever the bytes are, it ends: after an error, or at the segment's end.
     pub fn records<'g, M: Medium>(&self, pool: &'g Pool<M>, _guard: &'g Guard) -> Records<'g, M> {
-        let offset = self.offset + SEGMENT_HEADER_BYTES;
-        Records { pool, extent: pool.extent_at(self.offset), offset, end: offset.saturating_add(self.length_bytes) }
+        Records { pool, parts: self.parts.clone().into_iter(), extent: None, offset: 0, end: 0 }
+    }
+
+    fn write<'k, M: Medium>(
+        &mut self,
+        pool: &Pool<M>,
+        entries: impl Iterator<Item = SegmentEntry<'k>>,
+        mut rest_bytes: u64,
+    ) -> Result<()> {
+        let mut writer = self.next_part(pool, rest_bytes, 0)?;
+        for entry in entries {
+            let length = key_record_bytes(entry.key.len());
+            if writer.room_bytes() < length {
+                self.end_part(writer, false)?;
+                writer = self.next_part(pool, rest_bytes, length)?;
+            }
+            writer.add(&entry)?;
+            let changed = || Error::invalid("the entries of a segment changed while it was written");
+            rest_bytes = rest_bytes.checked_sub(length).ok_or_else(changed)?;
+        }
+        self.end_part(writer, true)?;
+        pool.fence();
+        Ok(())
+    }
+
+    /// Begins a part: for all that is left if there is such a run, for one record at least. It is the segment's from now
+    /// on.
+    fn next_part<'p, M: Medium>(
+        &mut self,
+        pool: &'p Pool<M>,
+        rest_bytes: u64,
+        least_bytes: u64,
+    ) -> Result<PartWriter<'p, M>> {
+        let [wanted, least] = [rest_bytes, least_bytes].map(|bytes| SEGMENT_HEADER_BYTES + bytes);
+        let extent = pool.allocate_part(ExtentKind::KeySegment, wanted, least, self.file)?;
+        self.parts.push(Part { offset: extent.offset, count: 0, length_bytes: 0 });
+        Ok(PartWriter::new(pool, extent))
+    }
+
+    fn end_part<M: Medium>(&mut self, writer: PartWriter<'_, M>, last: bool) -> Result<()> {
+        let number = (self.parts.len() - 1) as u32;
+        let (part, keys) = writer.end(number, last)?;
+        self.parts[number as usize] = part;
+        self.keys.add_all(keys);
+        Ok(())
+    }
+
+    /// The number of the table file.
+    pub fn file(&self) -> u32 {
+        self.file
+    }
+
+    /// How many records it has.
+    pub fn count(&self) -> u64 {
+        self.parts.iter().map(|part| part.count).sum()
+    }
+
+    /// How many bytes the records take.
+    pub fn length_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.length_bytes).sum()
+    }
+
+    /// Its parts, in order.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// How long its keys are.
+    pub fn key_lengths(&self) -> KeyLengths {
+        self.keys
+    }
+
+    /// Gives all parts back to the pool. The caller sees to it that no reader can be there.
+    pub fn free<M: Medium>(&self, pool: &Pool<M>) -> Result<()> {
+        self.parts.iter().try_for_each(|part| pool.free_extent(part.offset))
     }
 }
 
@@ -203,6 +212,8 @@ impl Segment {
 #[derive(Debug)]
 pub struct Records<'g, M: Medium> {
     pool: &'g Pool<M>,
+    parts: std::vec::IntoIter<Part>,
+    /// Of the current part.
     extent: Option<Extent>,
     offset: u64,
     end: u64,
@@ -212,8 +223,11 @@ impl<'g, M: Medium> Iterator for Records<'g, M> {
     type Item = Result<KeyRecord<'g>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.offset >= self.end {
-            return None;
+        while self.offset >= self.end {
+            let part = self.parts.next()?;
+            self.extent = self.pool.extent_at(part.offset);
+            self.offset = part.offset + SEGMENT_HEADER_BYTES;
+            self.end = self.offset.saturating_add(part.length_bytes);
         }
         let record = match &self.extent {
             Some(extent) if extent.kind == ExtentKind::KeySegment => KeyRecord::within(self.pool, extent, self.offset),
@@ -221,7 +235,7 @@ impl<'g, M: Medium> Iterator for Records<'g, M> {
         };
         match &record {
             Ok(record) => self.offset += key_record_bytes(record.key().len()),
-            Err(_) => self.offset = self.end,
+            Err(_) => (self.offset, self.parts) = (self.end, Vec::new().into_iter()),
         }
         Some(record)
     }

@@ -1,0 +1,168 @@
+//! A part of a key segment: its header, writing it, and checking it. The bytes are in [`segment`](super::segment).
+
+use slmdb_env::{Error, Result};
+use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
+
+use super::key_record::{
+    KEY_LENGTH_OFFSET, SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, damaged, encode_key_record, key_record_bytes,
+};
+use super::need::KeyLengths;
+use super::segment::{Part, SegmentEntry};
+
+const MAGIC: u64 = u64::from_le_bytes(*b"slmdbKEY");
+const HEADER_CRC_OFFSET: usize = 52;
+/// Records are gathered to about this many bytes before they are copied to the pool.
+const COPY_BYTES: usize = 64 * 1024;
+
+const _: () = assert!(HEADER_CRC_OFFSET + 4 <= SEGMENT_HEADER_BYTES as usize);
+
+/// What the header of a part says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    pub file: u32,
+    pub number: u32,
+    pub last: bool,
+    pub count: u64,
+    pub length_bytes: u64,
+    pub keys: KeyLengths,
+    records_crc: u32,
+}
+
+impl Header {
+    fn bytes(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
+        let mut bytes = [0; SEGMENT_HEADER_BYTES as usize];
+        bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.file.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.number.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.count.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.length_bytes.to_le_bytes());
+        bytes[32..36].copy_from_slice(&u32::from(self.last).to_le_bytes());
+        bytes[36..40].copy_from_slice(&self.keys.longest_bytes.to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.keys.long_bytes.to_le_bytes());
+        bytes[48..52].copy_from_slice(&self.records_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..HEADER_CRC_OFFSET]);
+        bytes[HEADER_CRC_OFFSET..HEADER_CRC_OFFSET + 4].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The header of the part in an extent. [`Error::Corruption`] if there is none, or if it is that of another extent.
+    pub fn read<M: Medium>(pool: &Pool<M>, extent: &Extent) -> Result<Header> {
+        if extent.kind != ExtentKind::KeySegment || extent.length_bytes < SEGMENT_HEADER_BYTES {
+            return Err(damaged(pool, extent.offset, "a key segment is expected in an extent of another kind"));
+        }
+        let mut words = [0; SEGMENT_HEADER_BYTES as usize / 8];
+        for (offset, word) in (extent.offset..).step_by(8).zip(&mut words) {
+            *word = pool.load(offset)?;
+        }
+        let low = |index: usize| words[index] as u32;
+        let high = |index: usize| (words[index] >> 32) as u32;
+        let header = Header {
+            file: low(1),
+            number: high(1),
+            last: low(4) == 1,
+            count: words[2],
+            length_bytes: words[3],
+            keys: KeyLengths { longest_bytes: high(4), long_bytes: words[5] },
+            records_crc: low(6),
+        };
+        let is = words.iter().flat_map(|word| word.to_ne_bytes());
+        if !is.eq(header.bytes()) {
+            return Err(damaged(pool, extent.offset, "the header of a key segment is damaged or was never written"));
+        }
+        let fits = header.length_bytes <= extent.length_bytes - SEGMENT_HEADER_BYTES && header.length_bytes % 8 == 0;
+        if header.file != extent.owner || !fits {
+            return Err(damaged(pool, extent.offset, "a key segment is not the one of its extent"));
+        }
+        Ok(header)
+    }
+
+    /// Verifies the records behind it. Every step is checked.
+    pub fn check_records<M: Medium>(&self, pool: &Pool<M>, extent: &Extent) -> Result<()> {
+        let mut offset = extent.offset + SEGMENT_HEADER_BYTES;
+        let end = offset + self.length_bytes;
+        let (mut crc, mut count) = (0, 0);
+        while offset < end {
+            if end - offset < SMALLEST_RECORD_BYTES {
+                return Err(damaged(pool, offset, "a key segment ends within a record"));
+            }
+            let key_bytes = u64::from_le(pool.load(offset + KEY_LENGTH_OFFSET)?) & 0xffff;
+            let length = key_record_bytes(key_bytes as usize);
+            if length > end - offset {
+                return Err(damaged(pool, offset, "a key segment ends within a record"));
+            }
+            // SAFETY: the constant parts of records never change once written, and whoever opens a segment sees to it
+            // that it is not freed meanwhile; the twelfth to the sixteenth byte, which may change, are left out.
+            let (before, after) = unsafe { (pool.bytes(offset, 12)?, pool.bytes(offset + 16, length - 16)?) };
+            crc = crc32c::crc32c_append(crc, before);
+            crc = crc32c::crc32c_append(crc, &[0; 4]);
+            crc = crc32c::crc32c_append(crc, after);
+            offset += length;
+            count += 1;
+        }
+        if crc != self.records_crc || count != self.count {
+            return Err(damaged(pool, extent.offset, "the checksum of a key segment is wrong"));
+        }
+        Ok(())
+    }
+}
+
+/// Writes the records of a part. They are flushed, not fenced.
+pub(super) struct PartWriter<'p, M: Medium> {
+    pool: &'p Pool<M>,
+    extent: Extent,
+    /// Where `buffer` goes.
+    offset: u64,
+    buffer: Vec<u8>,
+    count: u64,
+    keys: KeyLengths,
+    crc: u32,
+}
+
+impl<'p, M: Medium> PartWriter<'p, M> {
+    /// For an extent that was just allocated.
+    pub fn new(pool: &'p Pool<M>, extent: Extent) -> Self {
+        let buffer = Vec::with_capacity(COPY_BYTES + SMALLEST_RECORD_BYTES as usize);
+        let offset = extent.offset + SEGMENT_HEADER_BYTES;
+        PartWriter { pool, extent, offset, buffer, count: 0, keys: KeyLengths::default(), crc: 0 }
+    }
+
+    /// How much longer it can become.
+    pub fn room_bytes(&self) -> u64 {
+        self.extent.end() - self.offset - self.buffer.len() as u64
+    }
+
+    /// Adds a record, for which there is room.
+    pub fn add(&mut self, entry: &SegmentEntry<'_>) -> Result<()> {
+        encode_key_record(entry, self.extent.owner, &mut self.buffer);
+        self.count += 1;
+        self.keys.add(entry.key.len());
+        if self.buffer.len() >= COPY_BYTES { self.copy_out() } else { Ok(()) }
+    }
+
+    fn copy_out(&mut self) -> Result<()> {
+        let length = self.buffer.len() as u64;
+        if length > self.extent.end() - self.offset {
+            return Err(Error::invalid("the entries of a segment changed while it was written"));
+        }
+        self.crc = crc32c::crc32c_append(self.crc, &self.buffer);
+        // SAFETY: within the extent that was just allocated, and nobody else knows of it.
+        unsafe { self.pool.write(self.offset, &self.buffer)? };
+        self.pool.flush(self.offset, length);
+        self.offset += length;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Writes the header.
+    pub fn end(mut self, number: u32, last: bool) -> Result<(Part, KeyLengths)> {
+        self.copy_out()?;
+        let Extent { offset, owner: file, .. } = self.extent;
+        let length_bytes = self.offset - offset - SEGMENT_HEADER_BYTES;
+        let (count, keys, records_crc) = (self.count, self.keys, self.crc);
+        let header = Header { file, number, last, count, length_bytes, keys, records_crc };
+        // SAFETY: as above.
+        unsafe { self.pool.write(offset, &header.bytes())? };
+        self.pool.flush(offset, SEGMENT_HEADER_BYTES);
+        Ok((Part { offset, count, length_bytes }, keys))
+    }
+}

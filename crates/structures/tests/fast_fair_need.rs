@@ -1,0 +1,167 @@
+//! What the tree may come to need of the pool is never more than it says. In a binary of its own: nodes that were replaced
+//! are used again when no thread of the process can be reading them, so other tests would stand in the way of this one.
+#![allow(clippy::unwrap_used)]
+
+mod fast_fair_support;
+
+use crossbeam_epoch as epoch;
+use fast_fair_support::{Random, Store, budget};
+use slmdb_pmem::{Dram, Extent, ExtentKind, UNIT_BYTES};
+use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
+use slmdb_structures::fast_fair::{Decision, KeyLengths};
+
+const POOL_BYTES: u64 = 1 << 30;
+
+/// What one flush does: keys in order, each put or removed.
+type Batch = Vec<(Vec<u8>, bool)>;
+
+struct Load {
+    store: Store<Dram>,
+    file: u32,
+    /// Take all of the pool but for what is to be there.
+    arenas: Vec<Extent>,
+    keys: KeyLengths,
+}
+
+impl Load {
+    fn new(node_bytes: u32) -> Load {
+        let store = Store::create_in(Dram, node_bytes, POOL_BYTES);
+        Load { store, file: 0, arenas: Vec::new(), keys: KeyLengths::default() }
+    }
+
+    /// Lets the tree have what it says it needs for this batch, in the smallest pieces, and no unit more. Gives how much of
+    /// it was used.
+    fn flush(&mut self, mut batch: Batch) -> (u64, u64) {
+        batch.sort();
+        batch.dedup_by(|left, right| left.0 == right.0);
+        let pool = &self.store.pool;
+        for arena in self.arenas.drain(..) {
+            pool.free_extent(arena.offset).unwrap();
+        }
+        self.file += 1;
+        let keys: Vec<&[u8]> = batch.iter().map(|(key, _)| &key[..]).collect();
+        keys.iter().for_each(|key| self.keys.add(key.len()));
+        let records = self.store.records(self.file, &keys);
+        let piece_bytes = self.store.tree.piece_bytes(self.keys);
+        let bound = self.store.tree.node_bytes_max(batch.len() as u64, self.keys).unwrap();
+        assert_eq!(bound % piece_bytes, 0);
+        assert!(bound < POOL_BYTES / 20 * 9, "{bound} bytes for {} entries", batch.len());
+        pool.set_reserve(0, 0).unwrap();
+        while let Ok(arena) = pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 0) {
+            self.arenas.push(arena);
+        }
+        // Pieces, with a unit between them that is not free.
+        self.arenas.sort_by_key(|arena| arena.offset);
+        let (piece_units, mut left, mut row) = ((piece_bytes / UNIT_BYTES) as usize, bound / UNIT_BYTES, 0);
+        let mut previous = None;
+        self.arenas.retain(|arena| {
+            row = if previous == Some(arena.offset) { row + 1 } else { 0 };
+            previous = Some(arena.end());
+            let free = left > 0 && row % (piece_units + 1) < piece_units;
+            if free {
+                pool.free_extent(arena.offset).unwrap();
+                left -= 1;
+            }
+            !free
+        });
+        assert_eq!((left, pool.free_bytes()), (0, bound));
+        self.swing(&batch, &records);
+        (bound - pool.free_bytes(), bound)
+    }
+
+    /// As a flush of the engine does it.
+    fn swing(&self, batch: &Batch, records: &[u64]) {
+        let mut done = 0;
+        for part in batch.chunks(ENTRIES_UNDER_ONE_GUARD) {
+            let guard = epoch::pin();
+            let decide =
+                |index: usize| if part[index].1 { Decision::Put(records[done + index]) } else { Decision::Remove };
+            let keys = part.iter().map(|(key, _)| &key[..]);
+            self.store.tree.update_sorted(keys, |index, _| Ok(decide(index))).unwrap();
+            guard.flush();
+            done += part.len();
+        }
+    }
+
+    fn verify(&self) {
+        let faults = self.store.tree.verify();
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+}
+
+fn number(value: u64, bytes: usize) -> Vec<u8> {
+    let digits = value.to_be_bytes();
+    [vec![b'p'; bytes - 8], digits.to_vec()].concat()
+}
+
+fn puts(keys: impl Iterator<Item = Vec<u8>>) -> Batch {
+    keys.map(|key| (key, true)).collect()
+}
+
+/// Loads that make as many nodes as can be, one after the other into the same tree.
+fn adversarial(node_bytes: u32, scale: u64, key_bytes: usize) -> Vec<(u64, u64)> {
+    let slots = u64::from(node_bytes - 64) / 16;
+    let mut random = Random::new(u64::from(node_bytes));
+    let mut load = Load::new(node_bytes);
+    let mut needs = Vec::new();
+    let step = 1 << 32;
+    // Ascending: full leaves.
+    needs.push(load.flush(puts((0..scale).map(|index| number(index * step, key_bytes)))));
+    // One key for each full leaf: all of them split.
+    needs.push(load.flush(puts((0..scale / slots).map(|index| number(index * slots * step + 1, key_bytes)))));
+    // Random ones.
+    needs.push(load.flush(puts((0..scale).map(|_| number(random.next() % (scale * step), key_bytes)))));
+    // Behind each other in one place, then all that is there but every tenth is removed, and put again.
+    needs.push(load.flush(puts((0..scale).map(|index| number(step / 2 - index, key_bytes)))));
+    needs.push(load.flush(
+        (0..scale).filter(|index| index % 10 != 0).map(|index| (number(index * step, key_bytes), false)).collect(),
+    ));
+    needs.push(load.flush((0..scale).map(|index| (number(index * step, key_bytes), index % 3 != 0)).collect()));
+    load.verify();
+    // Small flushes, of which each begins with a tree where something waits to be used again.
+    for _ in 0..20 {
+        let around = random.next() % (scale * step);
+        needs.push(load.flush(puts((0..300).map(|index| number(around + index * 3, key_bytes)))));
+        needs.push(load.flush(
+            (0..300).map(|_| (number(random.next() % (scale * step), key_bytes), random.below(2) == 0)).collect(),
+        ));
+    }
+    load.verify();
+    needs
+}
+
+/// Keys with long beginnings in common, of all lengths: their fences are as long as they are.
+fn long_keys(node_bytes: u32, longest: usize, flushes: usize) -> Vec<(u64, u64)> {
+    let mut random = Random::new(longest as u64);
+    let mut load = Load::new(node_bytes);
+    let mut needs = Vec::new();
+    for flush in 0..flushes {
+        let batch = (0..1 + 2_000_000 / (longest + 200))
+            .map(|_| {
+                let length =
+                    [longest - 4, longest / 2, longest / 3, 8, 40][random.below(if flush % 4 == 3 { 5 } else { 3 })];
+                let mut key = vec![b'a' + random.below(2) as u8; length.min(longest - 4)];
+                key.extend_from_slice(&(random.next() as u32).to_be_bytes());
+                (key, flush % 3 != 2 || random.below(4) == 0)
+            })
+            .collect();
+        needs.push(load.flush(batch));
+    }
+    load.verify();
+    needs
+}
+
+#[test]
+fn a_flush_never_needs_more_than_the_tree_says() {
+    for (node_bytes, key_bytes) in [(256, 8), (512, 8), (512, 20), (512, 60), (4096, 20)] {
+        let needs = adversarial(node_bytes, 20_000 * budget() as u64, key_bytes);
+        println!("nodes of {node_bytes}, keys of {key_bytes}: used, said {:?}", &needs[..6]);
+        // Not so much that it says nothing.
+        let (used, said) = needs[..6].iter().fold((0, 0), |sum, need| (sum.0 + need.0, sum.1 + need.1));
+        assert!(said < 100 * used, "{said} bytes said, {used} used");
+    }
+    for (node_bytes, longest) in [(256, 40), (512, 300), (512, 2000), (1024, 17_000), (512, 35_000), (256, 65_535)] {
+        let needs = long_keys(node_bytes, longest, 6 * budget());
+        println!("nodes of {node_bytes}, keys up to {longest}: used, said {needs:?}");
+    }
+}
