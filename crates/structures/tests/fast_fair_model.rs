@@ -372,7 +372,7 @@ fn what_a_full_pool_has_stopped_is_finished_later() {
     let mut stopped = 0;
     for taken in 50..90 {
         let mut store = Store::create_in(Dram, 256, 640 << 10);
-        let taken: Vec<u64> = (0..taken).map(|_| store.blocks.take(256).unwrap()).collect();
+        let taken: Vec<u64> = (0..taken).map(|_| store.blocks.take(512).unwrap()).collect();
         let keys: Vec<Vec<u8>> = (0..1000).map(|number| [vec![b'x'; 200], mixed(number).to_vec()].concat()).collect();
         let records = store.records(1, &keys);
         let spare = store.pool.allocate_extent(ExtentKind::Arena, 64 << 10, 0).unwrap();
