@@ -243,7 +243,7 @@ fn a_damaged_segment_is_refused_whatever_is_wrong() {
                 }
             }
             // Walking it none the less ends, with errors or without.
-            assert!(segment.records(&store.pool, &guard).count() <= segment.length_bytes() as usize / 32);
+            assert!(segment.records(&store.pool, &guard).count() <= segment.length_bytes() as usize / 24);
         }
         store.pool.store(word, whole).unwrap();
     }

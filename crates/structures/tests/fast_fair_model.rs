@@ -314,7 +314,7 @@ fn keys_that_are_too_long_are_refused() {
 #[test]
 fn a_full_pool_refuses_what_needs_room_and_nothing_else() {
     let store = Store::create_in(Dram, 256, 512 << 10);
-    let keys: Vec<Vec<u8>> = (0..4000_u32).map(|number| mixed(number).to_vec()).collect();
+    let keys: Vec<Vec<u8>> = (0..6000_u32).map(|number| mixed(number).to_vec()).collect();
     let records = store.records(1, &keys);
     let mut model = BTreeMap::new();
     let mut full = None;
@@ -464,12 +464,14 @@ fn segments_hold_what_was_written_and_their_notes_change_nothing_else() {
     let mut keys = hostile_keys(&mut random, 3000);
     keys.sort();
     let kind = |index: usize| if index % 5 == 0 { EntryKind::Delete } else { EntryKind::Put };
+    // Those that stand in the record's words, and those that stand behind it.
+    let block_length = |index: usize| [index as u32, (1 << 22) - 2, (1 << 22) - 1, 1 << 22, u32::MAX][index % 5];
     let entries = keys.iter().enumerate().map(|(index, key)| SegmentEntry {
         key,
         sequence: (1 << 55) + index as u64,
         kind: kind(index),
         block_offset: u32::MAX - index as u32,
-        block_length: index as u32,
+        block_length: block_length(index),
     });
     let segment = write_segment(&store.pool, 77, entries).unwrap();
     assert_eq!((segment.file(), segment.count(), segment.parts().len()), (77, keys.len() as u64, 1));
@@ -481,7 +483,7 @@ fn segments_hold_what_was_written_and_their_notes_change_nothing_else() {
             let record = record.unwrap();
             assert_eq!(record.key(), keys[index]);
             assert_eq!((record.sequence(), record.kind()), ((1 << 55) + index as u64, kind(index)));
-            assert_eq!((record.block_offset(), record.block_length()), (u32::MAX - index as u32, index as u32));
+            assert_eq!((record.block_offset(), record.block_length()), (u32::MAX - index as u32, block_length(index)));
             assert_eq!((record.file(), record.replaced_file()), (77, if round == 0 { 0 } else { index as u32 + 1 }));
             set_replaced_file(&store.pool, record.offset(), index as u32 + 1).unwrap();
             count += 1;

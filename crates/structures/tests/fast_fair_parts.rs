@@ -12,7 +12,7 @@ use slmdb_pmem::simulated::Choice;
 use slmdb_pmem::{Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
-    KeyLengths, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_record_bytes, need, segment_bytes_max, write_segment,
+    KeyLengths, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_record_bytes_max, need, segment_bytes_max, write_segment,
 };
 
 fn entries<K: AsRef<[u8]>>(keys: &[K]) -> impl Iterator<Item = SegmentEntry<'_>> + Clone {
@@ -63,7 +63,7 @@ fn assert_holds<M: Medium>(pool: &Pool<M>, segment: &Segment, keys: &[impl AsRef
 #[test]
 fn a_segment_lies_in_whatever_units_are_free() {
     let keys: Vec<String> = (0..20_000).map(|number| format!("key {number:016}")).collect();
-    let bytes = keys.len() as u64 * key_record_bytes(20);
+    let bytes = keys.len() as u64 * 40;
     let pool = fragmented(Dram, 1, bytes.div_ceil(UNIT_BYTES - 128));
     let segment = write_segment(&pool, 9, entries(&keys)).unwrap();
     assert_eq!(segment.parts().len() as u64, bytes.div_ceil(UNIT_BYTES - 64 - 32));
@@ -109,7 +109,7 @@ fn the_longest_runs_are_taken_first() {
     let lengths = [2, 1, 5, 1, 3, 1, 25];
     let arenas = lengths.map(|units| pool.allocate_extent(ExtentKind::Arena, units * UNIT_BYTES, 0).unwrap());
     [0, 2, 4].iter().for_each(|&index: &usize| pool.free_extent(arenas[index].offset).unwrap());
-    let keys: Vec<String> = (0..10_000).map(|number| format!("{number:020}")).collect();
+    let keys: Vec<String> = (0..12_000).map(|number| format!("{number:020}")).collect();
     let segment = write_segment(&pool, 1, entries(&keys)).unwrap();
     let offsets: Vec<u64> = segment.parts().iter().map(|part| part.offset).collect();
     assert_eq!(offsets, [arenas[2].offset, arenas[4].offset]);
@@ -134,7 +134,7 @@ fn what_is_reserved_for_a_segment_is_enough() {
                 vec![b'x'; length.min(longest)]
             })
             .collect();
-        let bytes = keys.iter().map(|key| key_record_bytes(key.len())).sum();
+        let bytes = keys.iter().map(|key| key_record_bytes_max(key.len())).sum();
         let piece = need::piece_bytes(longest as u32);
         let reserve = segment_bytes_max(bytes, longest as u32, piece);
         let pool = fragmented(Dram, piece / UNIT_BYTES, reserve / piece);

@@ -8,20 +8,21 @@
 //! recovery needs to put the live counts of files right (the paper's compaction log, section 3.4: key and old file).
 //!
 //! ```text
-//!  0  u64  sequence number << 8 | kind (1 put, 2 delete)
-//!  8  u32  number of the table file            } one word: the
+//!  0  u64  sequence number << 8 | upper 6 bits of the block's length << 2 | kind (1 put, 2 delete)
+//!  8  u32  offset of the block in the file } one word: the
 //! 12  u32  number of the replaced file, 0 none } second half changes
-//! 16  u32  offset of the block in the file
-//! 20  u32  length of the block
-//! 24  u16  length of the key
-//! 26  ...  the key, then zeros up to a multiple of 8
+//! 16  u16  length of the key
+//! 18  u16  lower 16 bits of the block's length
+//! 20  ...  the key, then zeros up to a multiple of 8
+//!     u64  the block's length, if the 22 bits for it are all ones: it has 4 MiB or more
 //! ```
 //!
-//! All little endian, each record at a multiple of 8: 48 bytes for a key of 20.
+//! All little endian, each record at a multiple of 8: 40 bytes for a key of 20. Which table file it is follows from the
+//! segment: it is the owner of the extent.
 //!
 //! An offset found in a leaf may be anything in a pool that a crash or a fault has left behind, so [`KeyRecord::at`]
-//! checks that it lies in a segment, that the record lies in it whole, and that the file number in the record is that of
-//! the segment. Whether it is *the* key is for the caller to compare.
+//! checks that it lies in a segment and that the record lies in it whole. Whether it is *the* key is for the caller to
+//! compare, and whether the block has that key under that sequence number, for whoever reads it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,33 +36,62 @@ use crate::EntryKind;
 /// The longest key.
 pub const MAXIMUM_KEY_BYTES: usize = 65_535;
 
-/// Where the word is whose low 16 bits are the length of the key.
-pub(super) const KEY_LENGTH_OFFSET: u64 = 24;
 /// Where the key begins in its record.
-pub(super) const KEY_OFFSET: u64 = 26;
+pub(super) const KEY_OFFSET: u64 = 20;
 /// The shortest record, the one of the empty key.
-pub(super) const SMALLEST_RECORD_BYTES: u64 = 32;
+pub(super) const SMALLEST_RECORD_BYTES: u64 = 24;
 /// Bytes of a segment before its first record.
 pub(super) const SEGMENT_HEADER_BYTES: u64 = 64;
 
-const WORDS: usize = 4;
+const WORDS: usize = 3;
+/// Bits of the first word that have the upper bits of the block's length.
+const LENGTH_SHIFT: u32 = 2;
+/// This and more does not fit into 22 bits, and stands behind the key.
+const LONG_BLOCK_BYTES: u32 = (1 << 22) - 1;
 const _: () = assert!(KEY_OFFSET <= SMALLEST_RECORD_BYTES && WORDS as u64 * 8 == SMALLEST_RECORD_BYTES);
+const _: () = assert!(LONG_BLOCK_BYTES >> 16 << LENGTH_SHIFT <= 0xff && EntryKind::Delete as u64 >> LENGTH_SHIFT == 0);
 
-/// What the record of a key of so many bytes takes in its segment.
-pub const fn key_record_bytes(key_bytes: usize) -> u64 {
-    (KEY_OFFSET + key_bytes as u64).next_multiple_of(8)
+/// What the record of a key of so many bytes takes in its segment at most: 8 bytes less if its block is shorter than 4 MiB.
+pub const fn key_record_bytes_max(key_bytes: usize) -> u64 {
+    exact_bytes(key_bytes, LONG_BLOCK_BYTES)
+}
+
+/// What the record of an entry takes in its segment.
+pub(super) fn key_record_bytes(entry: &SegmentEntry<'_>) -> u64 {
+    exact_bytes(entry.key.len(), entry.block_length)
+}
+
+const fn exact_bytes(key_bytes: usize, block_length: u32) -> u64 {
+    let behind = if block_length >= LONG_BLOCK_BYTES { 8 } else { 0 };
+    (KEY_OFFSET + key_bytes as u64).next_multiple_of(8) + behind
+}
+
+/// The 22 bits that the first and the third word of a record have for the block's length.
+#[inline]
+fn length_bits(first: u64, third: u64) -> u32 {
+    ((first & 0xff) as u32 >> LENGTH_SHIFT) << 16 | (third >> 16 & 0xffff) as u32
+}
+
+/// How long the record is whose first and third words these are, whatever they are.
+pub(super) fn bytes_by_words(first: u64, third: u64) -> u64 {
+    exact_bytes((third & 0xffff) as usize, length_bits(first, third))
 }
 
 /// Appends the record of an entry of a table file, as it is before it replaces anything.
-pub(super) fn encode_key_record(entry: &SegmentEntry<'_>, file: u32, buffer: &mut Vec<u8>) {
-    let start = buffer.len();
-    buffer.extend_from_slice(&(entry.sequence << 8 | entry.kind as u64).to_le_bytes());
-    buffer.extend_from_slice(&u64::from(file).to_le_bytes());
-    buffer.extend_from_slice(&entry.block_offset.to_le_bytes());
-    buffer.extend_from_slice(&entry.block_length.to_le_bytes());
+pub(super) fn encode_key_record(entry: &SegmentEntry<'_>, buffer: &mut Vec<u8>) {
+    let end = buffer.len() + key_record_bytes(entry) as usize;
+    let bits = entry.block_length.min(LONG_BLOCK_BYTES);
+    let first = entry.sequence << 8 | u64::from(bits >> 16 << LENGTH_SHIFT) | entry.kind as u64;
+    buffer.extend_from_slice(&first.to_le_bytes());
+    buffer.extend_from_slice(&u64::from(entry.block_offset).to_le_bytes());
     buffer.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
+    buffer.extend_from_slice(&(bits as u16).to_le_bytes());
     buffer.extend_from_slice(entry.key);
-    buffer.resize(start + key_record_bytes(entry.key.len()) as usize, 0);
+    if bits == LONG_BLOCK_BYTES {
+        buffer.resize(end - 8, 0);
+        buffer.extend_from_slice(&u64::from(entry.block_length).to_le_bytes());
+    }
+    buffer.resize(end, 0);
 }
 
 /// A key record, where it lies in the pool. Valid as long as the guard: a segment is freed only when no guard is left
@@ -69,6 +99,8 @@ pub(super) fn encode_key_record(entry: &SegmentEntry<'_>, file: u32, buffer: &mu
 #[derive(Clone, Copy)]
 pub struct KeyRecord<'g> {
     offset: u64,
+    file: u32,
+    block_length: u32,
     words: &'g [AtomicU64; WORDS],
     key: &'g [u8],
 }
@@ -91,24 +123,29 @@ impl<'g> KeyRecord<'g> {
             return Err(damaged(pool, offset, "no key record can be here"));
         }
         let pointer = pool.pointer(offset, SMALLEST_RECORD_BYTES)?;
-        // SAFETY: four mapped words within the extent, aligned because the mapping and the offset are. The extent is a
+        // SAFETY: three mapped words within the extent, aligned because the mapping and the offset are. The extent is a
         // key segment: written before anything points to it and then changed by atomic stores only, and not freed while
         // a guard from that time is held.
         let words: &'g [AtomicU64; WORDS] = unsafe { &*pointer.cast() };
-        let key_bytes = u64::from_le(words[3].load(Ordering::Relaxed)) & 0xffff;
+        let [first, third] = [0, 2].map(|index: usize| u64::from_le(words[index].load(Ordering::Relaxed)));
+        let key_bytes = third & 0xffff;
         if key_bytes > end - offset - KEY_OFFSET {
             return Err(damaged(pool, offset, "the key of a record does not fit into its segment"));
         }
         // SAFETY: within the extent, as just checked; the bytes of a key never change once the segment is published.
         let key = unsafe { pool.bytes(offset + KEY_OFFSET, key_bytes)? };
-        let record = KeyRecord { offset, words, key };
-        if !matches!(record.word(0) & 0xff, 1 | 2) {
+        if !matches!(first & 3, 1 | 2) {
             return Err(damaged(pool, offset, "a key record is of no known kind"));
         }
-        if record.file() != extent.owner {
-            return Err(damaged(pool, offset, "a key record names another file than its segment"));
+        let mut block_length = length_bits(first, third);
+        if block_length == LONG_BLOCK_BYTES {
+            let place = offset + bytes_by_words(first, third) - 8;
+            if place > end - 8 {
+                return Err(damaged(pool, offset, "a key record does not fit into its segment"));
+            }
+            block_length = u64::from_le(pool.load(place)?) as u32;
         }
-        Ok(record)
+        Ok(KeyRecord { offset, file: extent.owner, block_length, words, key })
     }
 
     #[inline]
@@ -137,13 +174,13 @@ impl<'g> KeyRecord<'g> {
     /// Whether the entry is a put or a delete. The tree points to puts only.
     #[inline]
     pub fn kind(&self) -> EntryKind {
-        if self.word(0) & 0xff == EntryKind::Delete as u64 { EntryKind::Delete } else { EntryKind::Put }
+        if self.word(0) & 3 == EntryKind::Delete as u64 { EntryKind::Delete } else { EntryKind::Put }
     }
 
     /// The number of the table file that has the value.
     #[inline]
     pub fn file(&self) -> u32 {
-        self.word(1) as u32
+        self.file
     }
 
     /// The number of the file whose entry this one replaced in the tree; 0 if it replaced none, or was never put there.
@@ -155,13 +192,19 @@ impl<'g> KeyRecord<'g> {
     /// Where in the file the block with the value begins.
     #[inline]
     pub fn block_offset(&self) -> u32 {
-        self.word(2) as u32
+        self.word(1) as u32
     }
 
     /// How long that block is, in bytes.
     #[inline]
     pub fn block_length(&self) -> u32 {
-        (self.word(2) >> 32) as u32
+        self.block_length
+    }
+
+    /// How many bytes the record takes.
+    #[inline]
+    pub(super) fn length_bytes(&self) -> u64 {
+        bytes_by_words(self.word(0), self.word(2))
     }
 }
 

@@ -35,7 +35,7 @@ use slmdb_pmem::{Blocks, ExtentKind, Medium, Pool, UNIT_BYTES};
 
 use super::build::slots_of;
 use super::intent::{INTENTS_BYTES, NEW_NODES_MAX};
-use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, key_record_bytes};
+use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, key_record_bytes_max};
 use super::node::FENCE_BYTES_INLINE;
 use super::part::Header;
 use super::tree::Tree;
@@ -87,14 +87,14 @@ impl KeyLengths {
 /// fences, fit into so many bytes in a row.
 pub fn piece_bytes(longest_key_bytes: u32) -> u64 {
     Blocks::<slmdb_pmem::Dram>::extent_bytes_max(2 * longest_key_bytes.min(MAXIMUM_KEY_BYTES as u32), 1, UNIT_BYTES)
-        .max(SEGMENT_HEADER_BYTES + key_record_bytes(longest_key_bytes as usize))
+        .max(SEGMENT_HEADER_BYTES + key_record_bytes_max(longest_key_bytes as usize))
         .next_multiple_of(UNIT_BYTES)
 }
 
-/// What a key segment takes of the pool at most, if its records take `record_bytes` ([`key_record_bytes`] for each) and
+/// What a key segment takes of the pool at most, if its records take `record_bytes` ([`key_record_bytes_max`] for each) and
 /// it lies in pieces of `piece_bytes`: at the end of each, there is less room left than the longest record needs.
 pub fn segment_bytes_max(record_bytes: u64, longest_key_bytes: u32, piece_bytes: u64) -> u64 {
-    let longest = key_record_bytes(longest_key_bytes as usize);
+    let longest = key_record_bytes_max(longest_key_bytes as usize);
     let in_a_piece = piece_bytes.saturating_sub(SEGMENT_HEADER_BYTES + longest - 8).max(8);
     record_bytes.div_ceil(in_a_piece).max(1).saturating_mul(piece_bytes)
 }

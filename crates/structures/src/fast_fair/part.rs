@@ -3,9 +3,7 @@
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 
-use super::key_record::{
-    KEY_LENGTH_OFFSET, SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, damaged, encode_key_record, key_record_bytes,
-};
+use super::key_record::{SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, bytes_by_words, damaged, encode_key_record};
 use super::need::KeyLengths;
 use super::segment::{Part, SegmentEntry};
 
@@ -85,8 +83,7 @@ impl Header {
             if end - offset < SMALLEST_RECORD_BYTES {
                 return Err(damaged(pool, offset, "a key segment ends within a record"));
             }
-            let key_bytes = u64::from_le(pool.load(offset + KEY_LENGTH_OFFSET)?) & 0xffff;
-            let length = key_record_bytes(key_bytes as usize);
+            let length = bytes_by_words(u64::from_le(pool.load(offset)?), u64::from_le(pool.load(offset + 16)?));
             if length > end - offset {
                 return Err(damaged(pool, offset, "a key segment ends within a record"));
             }
@@ -133,7 +130,7 @@ impl<'p, M: Medium> PartWriter<'p, M> {
 
     /// Adds a record, for which there is room.
     pub fn add(&mut self, entry: &SegmentEntry<'_>) -> Result<()> {
-        encode_key_record(entry, self.extent.owner, &mut self.buffer);
+        encode_key_record(entry, &mut self.buffer);
         self.count += 1;
         self.keys.add(entry.key.len());
         if self.buffer.len() >= COPY_BYTES { self.copy_out() } else { Ok(()) }

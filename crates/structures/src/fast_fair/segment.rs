@@ -83,7 +83,7 @@ pub fn write_segment<'k, M: Medium>(
         if entry.key.len() > MAXIMUM_KEY_BYTES || entry.sequence >> 56 != 0 {
             return Err(Error::invalid("a key or a sequence number is too large for a key record"));
         }
-        rest_bytes += key_record_bytes(entry.key.len());
+        rest_bytes += key_record_bytes(&entry);
     }
     let mut segment = Segment { file, parts: Vec::new(), keys: KeyLengths::default() };
     let written = segment.write(pool, entries, rest_bytes);
@@ -141,7 +141,7 @@ impl Segment {
     ) -> Result<()> {
         let mut writer = self.next_part(pool, rest_bytes, 0)?;
         for entry in entries {
-            let length = key_record_bytes(entry.key.len());
+            let length = key_record_bytes(&entry);
             if writer.room_bytes() < length {
                 self.end_part(writer, false)?;
                 writer = self.next_part(pool, rest_bytes, length)?;
@@ -234,7 +234,7 @@ impl<'g, M: Medium> Iterator for Records<'g, M> {
             _ => Err(damaged(self.pool, self.offset, "there is no key segment here")),
         };
         match &record {
-            Ok(record) => self.offset += key_record_bytes(record.key().len()),
+            Ok(record) => self.offset += record.length_bytes(),
             Err(_) => (self.offset, self.parts) = (self.end, Vec::new().into_iter()),
         }
         Some(record)
