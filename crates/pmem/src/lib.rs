@@ -1,7 +1,7 @@
 //! The fast tier: media, the pool with its extents and blocks, and the arenas of MemTables. No keys in here.
 //!
 //! Read it in this order, which is also the way a store takes: [`medium`] (what a store, a flush and a fence are),
-//! `layout` (the format), `mapping` (address space), [`pool`] (words, bytes and extents behind 64-bit offsets),
+//! [`persistent`] (those that are real), `layout` (the format), `mapping` (address space), [`pool`] (words, bytes and extents behind 64-bit offsets),
 //! [`blocks`] (fixed-size blocks within extents, for tree nodes), [`arena`] (memory for one MemTable), and [`simulated`],
 //! the medium that remembers everything and shows what a crash could have left.
 //!
@@ -11,17 +11,17 @@
 
 pub mod arena;
 pub mod blocks;
-pub mod emulated;
 mod layout;
 mod mapping;
 pub mod medium;
+pub mod persistent;
 pub mod pool;
 pub mod simulated;
 
 pub use arena::Arena;
 pub use blocks::Blocks;
-pub use emulated::Emulated;
 pub use layout::{ROOT_BYTES, UNIT_BYTES};
 pub use medium::{Dram, FlushCounters, Medium};
+pub use persistent::{Delayed, Emulated, Imitation, LatencyModel, Persistent};
 pub use pool::{Extent, ExtentKind, Pool, PoolOptions};
 pub use simulated::Simulated;

@@ -9,6 +9,7 @@ use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::ptr::NonNull;
 
+use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 use slmdb_env::{Error, Result};
 
@@ -37,6 +38,9 @@ unsafe impl Sync for Mapping {}
 pub(crate) enum Sharing {
     /// Stores reach the file.
     Shared,
+    /// Stores reach persistent memory with no file system in between (`MAP_SYNC`): what is written back and fenced is
+    /// durable, and so is all that the file system needs to find it again. [`Error::Unsupported`] where that can't be had.
+    Direct,
     /// Stores stay in this process; the descriptor needs no write permission.
     Private,
 }
@@ -113,19 +117,35 @@ impl Mapping {
             return Ok(());
         }
         let flags = match sharing {
-            Sharing::Shared => MapFlags::SHARED | MapFlags::FIXED,
-            Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED,
+            Sharing::Shared => MapFlags::SHARED,
+            // A kernel that does not know MAP_SYNC ignores it in a mapping that is merely shared.
+            Sharing::Direct => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
+            Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
         };
         // SAFETY: as in `memory`.
-        unsafe { mmap(address, length, ProtFlags::READ | ProtFlags::WRITE, flags, file, from_bytes) }
-            .map_err(|errno| Error::io("map", path, errno.into()))?;
-        Ok(())
+        let mapped = unsafe {
+            mmap(address, length, ProtFlags::READ | ProtFlags::WRITE, flags | MapFlags::FIXED, file, from_bytes)
+        };
+        match mapped {
+            Ok(_) => Ok(()),
+            Err(Errno::OPNOTSUPP | Errno::INVAL) if sharing == Sharing::Direct => Err(not_direct(path)),
+            Err(errno) => Err(Error::io("map", path, errno.into())),
+        }
     }
 
     fn range(&self, from_bytes: u64, to_bytes: u64) -> (*mut c_void, usize) {
         assert!(from_bytes <= to_bytes && to_bytes <= self.length_bytes as u64, "mapped outside the reserved range");
         (self.base().wrapping_add(from_bytes as usize).cast(), (to_bytes - from_bytes) as usize)
     }
+}
+
+fn not_direct(path: &Path) -> Error {
+    let what = format!(
+        "it can't be mapped with MAP_SYNC, so it is not on persistent memory (a file system mounted with `-o dax`); \
+         emulated:{} imitates that",
+        path.display()
+    );
+    Error::Unsupported { what, file: Some(path.to_path_buf()) }
 }
 
 impl Drop for Mapping {

@@ -19,16 +19,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bytes that travel together between cache and medium.
 pub const CACHE_LINE_BYTES: u64 = 64;
 
-/// What a medium was made to do. All three count since the medium was made.
+/// What a medium was made to do, since it was made. Three counts of bytes lie in these numbers, each at least as large as
+/// the one before: what was asked for, what was flushed (64 for each line), and what the medium had to write.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlushCounters {
     /// Fences that ordered at least one flush: the times somebody waited for the medium.
     pub persists: u64,
-    /// Cache lines written back.
+    /// Cache lines written back; where that needs no instruction (persistent caches), those that it would take.
     pub lines_flushed: u64,
-    /// Bytes that the medium itself wrote. Today 64 for each line written back; modules that write in larger units
-    /// (256 bytes on Optane) write more than this says.
+    /// Bytes that the medium itself wrote, in whole write units (256 bytes on Optane, 64 over CXL). A unit counts once
+    /// while consecutive flushes of one thread stay in it, until its fence; what else a module may gather is not known.
     pub media_bytes: u64,
+    /// Bytes that flushes were asked for, before they were rounded to lines.
+    pub bytes_asked: u64,
 }
 
 /// Every store, flush and fence to the fast tier. See the module's essay for what a store promises.
@@ -36,6 +39,12 @@ pub trait Medium: Send + Sync + 'static {
     /// Whether flushes and fences do anything. `false`: what is stored is gone with the process, or the file system
     /// looks after it.
     const PERSISTENT: bool;
+
+    /// Whether what was flushed and fenced survives a power cut: it is persistent memory, and a pool's file on it has to be
+    /// mapped so that the file system can't lose it either.
+    fn survives_power_cut(&self) -> bool {
+        false
+    }
 
     /// Stores a word (Release).
     fn store(&self, word: &AtomicU64, value: u64) {
@@ -63,6 +72,17 @@ pub trait Medium: Send + Sync + 'static {
     unsafe fn zero(&self, to: *mut u8, length_bytes: usize) {
         // SAFETY: the caller's promise, word for word.
         unsafe { std::ptr::write_bytes(to, 0, length_bytes) }
+    }
+
+    /// Copies bytes in and begins to write them back: as [`Medium::copy`] and then [`Medium::flush`], in whatever way is the
+    /// fastest for so many bytes. Like any copy it happens before what this thread stores later.
+    ///
+    /// # Safety
+    /// As for [`Medium::copy`].
+    unsafe fn copy_durably(&self, to: *mut u8, from: &[u8]) {
+        // SAFETY: the caller's promise, word for word.
+        unsafe { self.copy(to, from) };
+        self.flush(to, from.len());
     }
 
     /// Begins to write back every cache line that `start..start + length_bytes` touches. The memory is not

@@ -46,10 +46,12 @@ mod replay;
 pub use history::History;
 pub use replay::{Choice, Replay};
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
+use crate::persistent::{MEDIA_UNIT_BYTES, Unfenced};
 use history::Event;
 
 /// Records every store, flush and fence. See the module's essay. Clones share one record.
@@ -64,8 +66,8 @@ struct Recorder {
     memory: Option<(usize, usize)>,
     history: History,
     counters: FlushCounters,
-    /// Threads that flushed since their last fence.
-    flushed: Vec<u32>,
+    /// What each thread has flushed since its last fence.
+    unfenced: HashMap<u32, Unfenced>,
 }
 
 impl Simulated {
@@ -142,14 +144,12 @@ impl Medium for Simulated {
             return;
         }
         let mut recorder = self.recorder();
-        let first = start.addr() as u64 / CACHE_LINE_BYTES;
-        let last = (start.addr() + length_bytes - 1) as u64 / CACHE_LINE_BYTES;
-        recorder.counters.lines_flushed += last - first + 1;
-        recorder.counters.media_bytes += (last - first + 1) * CACHE_LINE_BYTES;
         let thread = this_thread();
-        if !recorder.flushed.contains(&thread) {
-            recorder.flushed.push(thread);
-        }
+        let unfenced = recorder.unfenced.entry(thread).or_insert(Unfenced::NOTHING);
+        let flushed = unfenced.add(start.addr(), length_bytes, MEDIA_UNIT_BYTES.trailing_zeros());
+        recorder.counters.lines_flushed += flushed.lines;
+        recorder.counters.media_bytes += flushed.media_units * MEDIA_UNIT_BYTES;
+        recorder.counters.bytes_asked += length_bytes as u64;
         if let Some(offset) = recorder.offset(start.addr(), length_bytes) {
             let lines = offset / CACHE_LINE_BYTES..(offset + length_bytes as u64).div_ceil(CACHE_LINE_BYTES);
             recorder.history.push(Event::Flush { thread, lines });
@@ -159,9 +159,7 @@ impl Medium for Simulated {
     fn fence(&self) {
         let mut recorder = self.recorder();
         let thread = this_thread();
-        let before = recorder.flushed.len();
-        recorder.flushed.retain(|&flushed| flushed != thread);
-        recorder.counters.persists += (before - recorder.flushed.len()) as u64;
+        recorder.counters.persists += u64::from(recorder.unfenced.remove(&thread).is_some());
         recorder.history.push(Event::Fence { thread });
     }
 

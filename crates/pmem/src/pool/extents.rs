@@ -13,10 +13,10 @@ use std::sync::{MutexGuard, PoisonError};
 
 use slmdb_env::{Error, Result};
 
+use super::lifecycle::sharing;
 use super::space::Space;
 use super::{Backing, Extent, ExtentKind, Pool};
 use crate::layout::{Entry, LENGTH_OFFSET, UNIT_BYTES, checked_word};
-use crate::mapping::Sharing;
 use crate::medium::Medium;
 
 /// A damaged map may hold very many faults; the first few tell the story.
@@ -267,8 +267,12 @@ impl<M: Medium> Pool<M> {
         match &self.backing {
             Backing::File(file) => {
                 file.allocate(from, to - from)?;
+                if self.medium.survives_power_cut() {
+                    // So that the file is never shorter than its length word says.
+                    file.sync_data()?;
+                }
                 let descriptor = file.descriptor().ok_or_else(|| self.no_descriptor())?;
-                self.mapping.file(descriptor, from, to, Sharing::Shared, &self.path)
+                self.mapping.file(descriptor, from, to, sharing(&self.medium), &self.path)
             }
             Backing::Copy(file) => {
                 file.allocate(from, to - from)?;

@@ -7,7 +7,7 @@
 //! extent. Then it marks the pool open: state word *turning*, boot id, state word *open*, all in one cache line and so
 //! durable in that order; a pool found turning is as clean as one found clean. What a crash left open is opened too, but
 //! only under the same boot of the machine: a file whose last pages were not yet written when the power went is a
-//! mixture of moments.
+//! mixture of moments. (Not so on a medium that survives power cuts: there the stores themselves are what is left.)
 //!
 //! **Closing** is the reverse, and `seal` does it.
 
@@ -48,18 +48,24 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Makes a pool in a new file. A file that is there is replaced if it is an unfinished creation or a pool with the
-    /// same uuid; any other is left alone, with [`Error::Invalid`]. [`Error::Full`] if the file system can't hold it.
+    /// same uuid; any other is left alone, with [`Error::Invalid`]. [`Error::Full`] if the file system can't hold it,
+    /// [`Error::Unsupported`] if the medium survives power cuts and the file can't be mapped so that it does.
     ///
     /// The name becomes durable only when the caller syncs the directory.
     pub fn create(env: &dyn Env, path: &Path, medium: M, options: &PoolOptions) -> Result<Pool<M>> {
         refuse_foreign_file(env, path, options)?;
         let file = env.open_file(path, OpenMode::CreateOrTruncate)?;
-        let backing = if file.descriptor().is_some() { Backing::File(file) } else { Backing::Copy(file) };
+        let backing = match file.descriptor() {
+            Some(_) => Backing::File(file),
+            None if medium.survives_power_cut() => return Err(no_direct_file(path)),
+            None => Backing::Copy(file),
+        };
         Pool::format(medium, backing, path.to_path_buf(), options, env.boot_id())
     }
 
     /// Opens a pool. [`Error::Corruption`] for damage, [`Error::Unsupported`] for another format version,
-    /// [`Error::Invalid`] for another store's pool.
+    /// [`Error::Invalid`] for another store's pool. On a medium that survives power cuts a file that can't be mapped
+    /// accordingly is [`Error::Unsupported`]; read-only it may lie anywhere.
     ///
     /// With `read_only` the file is opened for reading and mapped privately: it may be written like any other pool, and
     /// nothing of that reaches the file.
@@ -73,7 +79,7 @@ impl<M: Medium> Pool<M> {
             let what = format!("{} is the pool of another store", path.display());
             return Err(Error::invalid(what));
         }
-        if header.state == State::Open && header.boot_id != env.boot_id() {
+        if is_mixture(&header, env.boot_id(), medium.survives_power_cut()) {
             let what = "the machine restarted while this pool was open, so it is a mixture of old and new pages; \
                         `slmdb repair` rebuilds it from the table files";
             return Err(Error::corruption(path, BOOT_ID_OFFSET, what));
@@ -86,9 +92,10 @@ impl<M: Medium> Pool<M> {
                 Backing::ReadOnly
             }
             (Some(descriptor), false) => {
-                mapping.file(descriptor, 0, length, Sharing::Shared, path)?;
+                mapping.file(descriptor, 0, length, sharing(&medium), path)?;
                 Backing::File(file)
             }
+            (None, false) if medium.survives_power_cut() => return Err(no_direct_file(path)),
             (None, _) => {
                 mapping.memory(0, length, path)?;
                 // SAFETY: mapped just now, and still known to nobody else.
@@ -276,6 +283,35 @@ impl<M: Medium> Pool<M> {
     }
 }
 
+/// Whether a pool may hold pages of different moments: it was open when the machine went down, and its medium does not
+/// survive that.
+fn is_mixture(header: &Header, boot_id: [u8; 16], survives_power_cut: bool) -> bool {
+    header.state == State::Open && header.boot_id != boot_id && !survives_power_cut
+}
+
+/// How a pool on this medium is mapped.
+pub(super) fn sharing<M: Medium>(medium: &M) -> Sharing {
+    if medium.survives_power_cut() { Sharing::Direct } else { Sharing::Shared }
+}
+
+fn no_direct_file(path: &Path) -> Error {
+    Error::Unsupported {
+        what: "persistent memory in an environment without real files".into(),
+        file: Some(path.into()),
+    }
+}
+
+/// Whether a new file at `path`, where nothing is yet, could be mapped as persistent memory: [`Error::Unsupported`] that
+/// names the imitation if not. A file is made there for a moment.
+pub fn check_direct(env: &dyn Env, path: &Path) -> Result<()> {
+    let file = env.open_file(path, OpenMode::CreateNew)?;
+    // While it has no name it can't be left behind.
+    env.remove_file(path)?;
+    file.allocate(0, UNIT_BYTES)?;
+    let descriptor = file.descriptor().ok_or_else(|| no_direct_file(path))?;
+    Mapping::reserve(UNIT_BYTES, path)?.file(descriptor, 0, UNIT_BYTES, Sharing::Direct, path)
+}
+
 /// A limit in bytes, rounded down to whole units, and to what can be mapped at all.
 fn whole_units(limit_bytes: u64) -> u64 {
     (limit_bytes / UNIT_BYTES).min(POOL_UNITS_MAX) * UNIT_BYTES
@@ -296,4 +332,26 @@ fn refuse_foreign_file(env: &dyn Env, path: &Path, options: &PoolOptions) -> Res
         return Ok(());
     }
     Err(Error::invalid(format!("{} is there and is not a pool of this store; it is left alone", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_open_in_another_boot_and_may_have_lost_pages_is_a_mixture() {
+        let header = |state, boot| Header {
+            uuid: [1; 16],
+            geometry: Geometry::for_maximum(0),
+            length_units: 2,
+            state,
+            open_count: 1,
+            boot_id: [boot; 16],
+        };
+        assert!(is_mixture(&header(State::Open, 1), [2; 16], false));
+        assert!(!is_mixture(&header(State::Open, 1), [2; 16], true), "persistent memory has lost nothing");
+        assert!(!is_mixture(&header(State::Open, 1), [1; 16], false), "the process was killed, not the machine");
+        assert!(!is_mixture(&header(State::Clean, 0), [2; 16], false));
+        assert!(!is_mixture(&header(State::Turning, 1), [2; 16], false), "as clean as one found clean");
+    }
 }
