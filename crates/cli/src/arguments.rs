@@ -46,11 +46,21 @@ pub struct StoreArguments {
 
     /// Where the fast tier is: a pool file, made together with the store [default: plain memory]
     ///
-    /// emulated:PATH[,latency=NS][,model=line|persist][,bandwidth=MB/s] maps any file and treats it as persistent
-    /// memory; PATH alone is real persistent memory (DAX; neither that nor an added latency is in this version).
-    /// Only a new store, or one whose pool has been moved, needs it: a store remembers its pool.
-    #[arg(long, value_name = "emulated:PATH", verbatim_doc_comment, value_parser = FastTier::parser(), help_heading = "Opening the store")]
+    /// PATH is on persistent memory: a file system mounted for direct access (-o dax).
+    /// emulated:PATH[,latency=NS][,model=line|persist][,bandwidth=MB/s][,unit=BYTES] maps any file and treats it as
+    /// persistent memory; the rest imitates slower memory, for this opening alone: NS nanoseconds for each 64-byte
+    /// line written back (model=line, the default) or for each fence (model=persist); a bandwidth; the write unit
+    /// that bytes are counted in (default 256).
+    /// Only a new store, or one whose pool has been moved, needs it: a store remembers its pool. The new place of a
+    /// pool is remembered by verbs that write; others must be told it every time.
+    #[arg(long, value_name = "[emulated:]PATH", verbatim_doc_comment, value_parser = FastTier::parser(), help_heading = "Opening the store")]
     pub pm: Option<FastTier>,
+
+    /// This machine saves its caches to persistent memory when the power goes (eADR): fences suffice
+    ///
+    /// For a fast tier on persistent memory alone. Nothing can check it: where it is not so, a power cut loses writes.
+    #[arg(long, verbatim_doc_comment, help_heading = "Opening the store")]
+    pub eadr: bool,
 
     /// Memory for cached blocks, like 256MiB or 1G [default: 256MiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Opening the store")]
@@ -107,12 +117,12 @@ pub enum Missing {
 impl StoreArguments {
     /// Opens the store for reading alone: no byte of it changes.
     pub fn open_for_reading(&self) -> Result<Db> {
-        self.open(&self.options()?.read_only(true), Missing::Refuse)
+        self.open(&self.options().read_only(true), Missing::Refuse)
     }
 
     /// Opens the store for writing. Close it at the end: the last errors show there.
     pub fn open_for_writing(&self, write: &WriteArguments, missing: Missing) -> Result<Db> {
-        let mut options = self.options()?.sync(write.sync);
+        let mut options = self.options().sync(write.sync);
         if let Some(bytes) = write.memtable {
             options = options.memtable_bytes(bytes);
         }
@@ -140,15 +150,15 @@ impl StoreArguments {
             .map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |mut entries| entries.next().is_none())
     }
 
-    fn options(&self) -> Result<Options> {
-        let mut options = Options::default();
+    fn options(&self) -> Options {
+        let mut options = Options::default().caches_are_persistent(self.eadr);
         if let Some(tier) = &self.pm {
-            options = options.medium(tier.medium()?);
+            options = tier.apply(options);
         }
         if let Some(bytes) = self.memory_budget {
             options = options.memory_budget_bytes(bytes);
         }
-        Ok(options)
+        options
     }
 }
 
@@ -209,6 +219,7 @@ mod tests {
             &["slmdb", "put", "--db", "d", "\\q", "v"],
             &["slmdb", "put", "--db", "d", "k", "\\x1"],
             &["slmdb", "put", "--db", "d", "--pm", "emulated:", "k", "v"],
+            &["slmdb", "put", "--db", "d", "--pm", "emulated:p,latency=much", "k", "v"],
             &["slmdb", "put", "--db", "d", "--memory-budget", "much", "k", "v"],
             &["slmdb", "put", "--db", "d", "--compression", "best", "k", "v"],
             &["slmdb", "import", "--db", "d", "--format", "xml", "-"],

@@ -1,43 +1,30 @@
 //! `--pm`: where the fast tier is.
 //!
 //! `PATH` alone means persistent memory that maps with `MAP_SYNC` (DAX); `emulated:PATH[,latency=NS][,model=line|persist]
-//! [,bandwidth=MB/s]` means any file, mapped, that is to behave like it. PATH is the pool file itself. This version has
-//! no DAX and imitates no latency: it reads both, so that it can say so instead of calling them misspelt.
+//! [,bandwidth=MB/s][,unit=BYTES]` means any file, mapped, that is to behave like it. PATH is the pool file itself. It is
+//! remembered by the store; what is imitated holds for one opening.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use slmdb::Medium;
-
-use crate::failure::{Failure, Result};
+use slmdb::{Imitation, LatencyModel, Medium, Options};
 
 /// What `--pm` said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FastTier {
     /// A path on persistent memory.
     Dax(PathBuf),
-    /// A file that imitates it.
-    Emulated(Emulated),
-}
-
-/// `emulated:…`, taken apart.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Emulated {
-    path: PathBuf,
-    latency_ns: u64,
-    model: Model,
-    bandwidth_megabytes_per_second: Option<u64>,
-}
-
-/// What the added latency is counted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Model {
-    /// Each 64-byte line written back.
-    Line,
-    /// Each fence that orders something.
-    Persist,
+    /// A file that imitates it, and how.
+    Emulated {
+        /// The pool file.
+        path: PathBuf,
+        /// The time it takes.
+        imitation: Imitation,
+        /// Its write unit, if it is not the usual one.
+        unit_bytes: Option<u64>,
+    },
 }
 
 impl FastTier {
@@ -46,28 +33,15 @@ impl FastTier {
         OsStringValueParser::new().try_map(parse)
     }
 
-    /// The medium it stands for, as far as this version has it.
-    pub fn medium(&self) -> Result<Medium> {
-        let emulated = match self {
-            FastTier::Emulated(emulated) => emulated,
-            FastTier::Dax(path) => {
-                let path = path.display();
-                return Err(Failure::unsupported(format!(
-                    "persistent memory mapped with MAP_SYNC is not in this version yet [{path}]; imitate it with \
-                     --pm emulated:{path}, or leave --pm out for a store that needs none"
-                )));
+    /// The options that it stands for, added to others.
+    pub fn apply(&self, options: Options) -> Options {
+        match self {
+            FastTier::Dax(path) => options.medium(Medium::Dax { path: path.clone() }),
+            FastTier::Emulated { path, imitation, unit_bytes } => {
+                let options = options.medium(Medium::Emulated { path: path.clone() }).imitation(*imitation);
+                unit_bytes.map_or(options.clone(), |bytes| options.media_unit_bytes(bytes))
             }
-        };
-        if emulated.latency_ns != 0
-            || emulated.model != Model::Line
-            || emulated.bandwidth_megabytes_per_second.is_some()
-        {
-            return Err(Failure::unsupported(format!(
-                "this version imitates no latency and no bandwidth yet; give --pm emulated:{} alone",
-                emulated.path.display()
-            )));
         }
-        Ok(Medium::Emulated { path: emulated.path.clone() })
     }
 }
 
@@ -75,7 +49,7 @@ fn parse(argument: OsString) -> Result<FastTier, String> {
     let bytes = argument.as_bytes();
     let Some(emulated) = bytes.strip_prefix(b"emulated:") else {
         if bytes.is_empty() {
-            return Err("a path is missing; give emulated:PATH".to_string());
+            return Err("a path is missing; give PATH or emulated:PATH".to_string());
         }
         return Ok(FastTier::Dax(PathBuf::from(argument)));
     };
@@ -85,33 +59,37 @@ fn parse(argument: OsString) -> Result<FastTier, String> {
         return Err("a path is missing after `emulated:`".to_string());
     }
     let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-    let (mut latency, mut model, mut bandwidth) = (None, None, None);
+    let (mut latency, mut model, mut bandwidth, mut unit) = (None, None, None, None);
     for part in parts {
         let part = OsStr::from_bytes(part).to_string_lossy();
         let given_twice = match part.split_once('=') {
             Some(("latency", value)) => latency.replace(number("latency", "nanoseconds", value)?).is_some(),
             Some(("bandwidth", value)) => {
-                let bandwidth_now = number("bandwidth", "megabytes a second", value)?;
-                if bandwidth_now == 0 {
-                    return Err("`bandwidth` must be at least 1".to_string());
-                }
-                bandwidth.replace(bandwidth_now).is_some()
+                bandwidth.replace(number("bandwidth", "megabytes a second", value)?).is_some()
             }
-            Some(("model", "line")) => model.replace(Model::Line).is_some(),
-            Some(("model", "persist")) => model.replace(Model::Persist).is_some(),
+            Some(("unit", value)) => unit.replace(number("unit", "bytes", value)?).is_some(),
+            Some(("model", "line")) => model.replace(LatencyModel::Line).is_some(),
+            Some(("model", "persist")) => model.replace(LatencyModel::Persist).is_some(),
             Some(("model", other)) => return Err(format!("`model` is `line` or `persist`, not `{other}`")),
-            _ => return Err(format!("`{part}` is none of latency=NS, model=line|persist, bandwidth=MB/s")),
+            _ => {
+                let known = "latency=NS, model=line|persist, bandwidth=MB/s, unit=BYTES";
+                return Err(format!("`{part}` is none of {known}"));
+            }
         };
         if given_twice {
             return Err(format!("`{part}` says a second time what was said before"));
         }
     }
-    Ok(FastTier::Emulated(Emulated {
-        path,
+    let imitation = Imitation {
         latency_ns: latency.unwrap_or(0),
-        model: model.unwrap_or(Model::Line),
+        model: model.unwrap_or_default(),
         bandwidth_megabytes_per_second: bandwidth,
-    }))
+    };
+    imitation.check().map_err(|error| error.to_string())?;
+    if unit.is_some_and(|bytes| !bytes.is_power_of_two() || !(64..=4096).contains(&bytes)) {
+        return Err("`unit` is a power of two from 64 to 4096 bytes".to_string());
+    }
+    Ok(FastTier::Emulated { path, imitation, unit_bytes: unit })
 }
 
 fn number(name: &str, unit: &str, value: &str) -> Result<u64, String> {
@@ -130,27 +108,24 @@ mod tests {
     }
 
     #[test]
-    fn a_path_alone_is_dax_and_says_what_to_do_instead() {
-        let tier = parsed("/mnt/pmem/pool").unwrap();
-        assert_eq!(tier, FastTier::Dax(PathBuf::from("/mnt/pmem/pool")));
-        let line = tier.medium().unwrap_err().line();
-        assert!(line.starts_with("unsupported: ") && line.contains("emulated:/mnt/pmem/pool"), "{line}");
+    fn a_path_alone_is_dax() {
+        assert_eq!(parsed("/mnt/pmem/pool"), Ok(FastTier::Dax(PathBuf::from("/mnt/pmem/pool"))));
     }
 
     #[test]
-    fn emulated_with_the_defaults_spelt_out_is_emulated() {
+    fn what_is_imitated_is_read_in_any_order() {
+        let emulated =
+            |imitation, unit_bytes| Ok(FastTier::Emulated { path: PathBuf::from("/x/pool"), imitation, unit_bytes });
         for text in ["emulated:/x/pool", "emulated:/x/pool,latency=0", "emulated:/x/pool,model=line,latency=0"] {
-            let medium = parsed(text).unwrap().medium().unwrap();
-            assert_eq!(medium, Medium::Emulated { path: PathBuf::from("/x/pool") });
+            assert_eq!(parsed(text), emulated(Imitation::default(), None));
         }
-    }
-
-    #[test]
-    fn latency_that_can_not_be_imitated_is_refused_by_its_kind() {
-        for text in ["emulated:p,latency=500", "emulated:p,model=persist", "emulated:p,bandwidth=2000"] {
-            let failure = parsed(text).unwrap().medium().unwrap_err();
-            assert_eq!(failure.code(), 3);
-            assert!(failure.line().starts_with("unsupported: "), "{}", failure.line());
+        let imitation =
+            Imitation { latency_ns: 500, model: LatencyModel::Persist, bandwidth_megabytes_per_second: Some(2000) };
+        for text in [
+            "emulated:/x/pool,latency=500,model=persist,bandwidth=2000,unit=64",
+            "emulated:/x/pool,unit=64,bandwidth=2000,model=persist,latency=500",
+        ] {
+            assert_eq!(parsed(text), emulated(imitation, Some(64)));
         }
     }
 
@@ -166,6 +141,10 @@ mod tests {
             "emulated:p,latency=-1",
             "emulated:p,latency=+1",
             "emulated:p,latency=99999999999999999999",
+            "emulated:p,latency=1000001",
+            "emulated:p,unit=0",
+            "emulated:p,unit=100",
+            "emulated:p,unit=8192",
             "emulated:p,model=both",
             "emulated:p,bandwidth=0",
             "emulated:p,speed=1",

@@ -1,10 +1,13 @@
 //! [`Options`]: what an engine is opened with. (What each means to a user, and when to change it, is told where users
 //! set it: `slmdb::Options`.)
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, OsEnv, Result};
+use slmdb_manifest::MediumKind;
+use slmdb_pmem::Imitation;
+use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
 use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES};
 
 /// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
@@ -23,6 +26,31 @@ pub enum Medium {
         /// The pool file itself; made together with the store.
         path: PathBuf,
     },
+    /// Persistent memory: a file on a file system mounted for direct access (`-o dax`), mapped with `MAP_SYNC`. A returned
+    /// put survives a kill of the process and a power cut, with no log and no sync.
+    Dax {
+        /// The pool file itself; made together with the store.
+        path: PathBuf,
+    },
+}
+
+impl Medium {
+    /// Its kind, as the MANIFEST has it.
+    pub(crate) fn kind(&self) -> MediumKind {
+        match self {
+            Medium::Dram => MediumKind::Dram,
+            Medium::Emulated { .. } => MediumKind::Emulated,
+            Medium::Dax { .. } => MediumKind::Dax,
+        }
+    }
+
+    /// The pool file, if there is one.
+    pub(crate) fn pool_path(&self) -> Option<&Path> {
+        match self {
+            Medium::Dram => None,
+            Medium::Emulated { path } | Medium::Dax { path } => Some(path),
+        }
+    }
 }
 
 /// How to open a store.
@@ -36,6 +64,12 @@ pub struct Options {
     pub read_only: bool,
     /// The fast tier; `None`: an existing store's own, `Dram` for a new one.
     pub medium: Option<Medium>,
+    /// Latency and bandwidth to imitate, on [`Medium::Emulated`].
+    pub imitation: Imitation,
+    /// The fast tier's write unit, in bytes: what is written to it is counted in these.
+    pub media_unit_bytes: u64,
+    /// On [`Medium::Dax`]: the machine's caches survive a power cut, so that stores need no write-back.
+    pub caches_are_persistent: bool,
     /// Size of a MemTable's arena, in bytes.
     pub memtable_bytes: u64,
     /// How many Immutable MemTables may queue before writers wait.
@@ -69,6 +103,9 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             medium: None,
+            imitation: Imitation::default(),
+            media_unit_bytes: MEDIA_UNIT_BYTES,
+            caches_are_persistent: false,
             memtable_bytes: 64 << 20,
             immutable_memtables_max: 2,
             memory_budget_bytes: 256 << 20,
@@ -89,6 +126,7 @@ impl Options {
     /// Checks what can be checked before anything is touched.
     pub(crate) fn check(&self) -> Result<()> {
         self.compression.check()?;
+        self.imitation.check()?;
         let complaint = if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
             "memtable_bytes must be from 4096 bytes to 1 GiB"
         } else if self.immutable_memtables_max == 0 {
@@ -99,6 +137,8 @@ impl Options {
             "restart_interval must be from 1 to 65535"
         } else if !self.node_bytes.is_power_of_two() || !(256..=4096).contains(&self.node_bytes) {
             "node_bytes must be a power of two from 256 to 4096"
+        } else if !self.media_unit_bytes.is_power_of_two() || !(64..=4096).contains(&self.media_unit_bytes) {
+            "media_unit_bytes must be a power of two from 64 to 4096"
         } else if self.open_tables_max == 0 {
             "open_tables_max must be at least 1"
         } else {

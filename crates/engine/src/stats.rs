@@ -8,7 +8,7 @@ use slmdb_manifest::Counters;
 pub struct Stats {
     /// Version of the formats on disk.
     pub format_version: u32,
-    /// The fast tier: `dram` or `emulated`.
+    /// The fast tier: `dram`, `emulated` or `dax`.
     pub medium: &'static str,
     /// Keys in the index: those with a value in a table file.
     pub index_keys: u64,

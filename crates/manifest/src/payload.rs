@@ -16,7 +16,7 @@
 //! | 7 | S e | flushed through | u64 |
 //! | 8 | S E | job (last job; job, or 0) | u64 |
 //! | 9 | s e | closed at sequence number | u64; absent: not closed |
-//! | 10 | S e | lifetime counters | 10 × u64, in the order of [`Counters`] |
+//! | 10 | S e | lifetime counters | 11 × u64, in the order of [`Counters`] |
 //! | 11 | S e | candidates | n × u32 |
 //! | 16 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
 //! | 17 | e | files removed | n × u32 |

@@ -108,6 +108,8 @@ pub struct Counters {
     pub lines_flushed: u64,
     /// Bytes the fast tier's medium had to write, in its own write units.
     pub media_bytes: u64,
+    /// Bytes that were to be made durable in the fast tier, before they were rounded to cache lines and write units.
+    pub fast_tier_bytes_asked: u64,
     /// Flushes of MemTables.
     pub flushes: u64,
     /// Compactions.
@@ -121,7 +123,7 @@ pub struct Counters {
 }
 
 /// How many counters [`Counters`] has.
-pub(crate) const LIFETIME_COUNTERS: usize = 10;
+pub(crate) const LIFETIME_COUNTERS: usize = 11;
 
 impl Counters {
     /// The sum of two, field by field.
@@ -132,6 +134,7 @@ impl Counters {
             persists: self.persists.saturating_add(other.persists),
             lines_flushed: self.lines_flushed.saturating_add(other.lines_flushed),
             media_bytes: self.media_bytes.saturating_add(other.media_bytes),
+            fast_tier_bytes_asked: self.fast_tier_bytes_asked.saturating_add(other.fast_tier_bytes_asked),
             flushes: self.flushes.saturating_add(other.flushes),
             compactions: self.compactions.saturating_add(other.compactions),
             compaction_bytes_read: self.compaction_bytes_read.saturating_add(other.compaction_bytes_read),
@@ -148,6 +151,7 @@ impl Counters {
             ("persists", self.persists),
             ("lines_flushed", self.lines_flushed),
             ("media_bytes", self.media_bytes),
+            ("fast_tier_bytes_asked", self.fast_tier_bytes_asked),
             ("flushes", self.flushes),
             ("compactions", self.compactions),
             ("compaction_bytes_read", self.compaction_bytes_read),
@@ -163,6 +167,7 @@ impl Counters {
             persists,
             lines_flushed,
             media_bytes,
+            fast_tier_bytes_asked,
             flushes,
             compactions,
             compaction_bytes_read,
@@ -175,6 +180,7 @@ impl Counters {
             persists,
             lines_flushed,
             media_bytes,
+            fast_tier_bytes_asked,
             flushes,
             compactions,
             compaction_bytes_read,

@@ -83,6 +83,7 @@ lifetime
   persists 0
   lines_flushed 0
   media_bytes 0
+  fast_tier_bytes_asked 0
   flushes 0
   compactions 1
   compaction_bytes_read 0

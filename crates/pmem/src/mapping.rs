@@ -141,8 +141,8 @@ impl Mapping {
 
 fn not_direct(path: &Path) -> Error {
     let what = format!(
-        "it can't be mapped with MAP_SYNC, so it is not on persistent memory (a file system mounted with `-o dax`); \
-         emulated:{} imitates that",
+        "it can't be mapped with MAP_SYNC, so it is not on persistent memory (a file system mounted with `-o dax`); a \
+         new store can imitate that with emulated:{}",
         path.display()
     );
     Error::Unsupported { what, file: Some(path.to_path_buf()) }

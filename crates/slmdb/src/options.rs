@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{Compression, Medium, Result};
+use slmdb_engine::{Compression, Imitation, Medium, Result};
 use slmdb_env::Env;
 
 use crate::Db;
@@ -56,14 +56,37 @@ impl Options {
     }
 
     /// The fast tier. Default: an existing store's own; for a new one [`Medium::Dram`]. A store keeps the medium it was
-    /// made with; naming another is an error, but a pool that was moved is accepted at its new path.
+    /// made with; naming another is an error, but a pool that was moved is accepted at its new path, which an opening for
+    /// writing remembers.
     pub fn medium(mut self, medium: Medium) -> Options {
         self.engine.medium = Some(medium);
         self
     }
 
+    /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`] alone, and for
+    /// this opening. Default: none, which costs nothing. For measurements: `docs/media.md` tells what the models mean.
+    pub fn imitation(mut self, imitation: Imitation) -> Options {
+        self.engine.imitation = imitation;
+        self
+    }
+
+    /// The fast tier's write unit, in bytes: a power of two from 64 to 4096. Default: 256, that of Optane modules; 64 suits
+    /// memory over CXL. Bytes written to the medium are counted in these, and an imitated bandwidth is spent on them.
+    pub fn media_unit_bytes(mut self, bytes: u64) -> Options {
+        self.engine.media_unit_bytes = bytes;
+        self
+    }
+
+    /// Whether the machine itself saves its processor caches to the persistent memory when the power goes (eADR, CXL with
+    /// global persistent flush), so that a fence alone makes a store durable; on [`Medium::Dax`] alone, and for this
+    /// opening. Default: false. Nothing can check this: on a machine that does not, `true` loses writes in a power cut.
+    pub fn caches_are_persistent(mut self, yes: bool) -> Options {
+        self.engine.caches_are_persistent = yes;
+        self
+    }
+
     /// Whether every write also waits until it would outlive a power cut (on [`Medium::Dram`]: one `fdatasync`, shared by
-    /// all who wait). Default: false, so that a power cut may take back the newest writes, a suffix, never a hole; a
+    /// all who wait; on [`Medium::Dax`] it does without). Default: false, so that a power cut may take back the newest writes, a suffix, never a hole; a
     /// kill takes back nothing either way.
     pub fn sync(mut self, yes: bool) -> Options {
         self.sync = yes;

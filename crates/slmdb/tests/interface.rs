@@ -167,6 +167,30 @@ fn a_store_keeps_its_medium() {
 }
 
 #[test]
+fn a_pool_of_another_boot_is_refused_and_names_repair() {
+    let env = slmdb_env::memory::MemoryEnv::new();
+    let open = |env: &slmdb_env::memory::MemoryEnv, read_only| {
+        let options = Options::default().memtable_bytes(64 << 10).pool_initial_bytes(1 << 20).read_only(read_only);
+        options.medium(Medium::Emulated { path: "/pool".into() }).env(std::sync::Arc::new(env.clone())).open("/db")
+    };
+    let db = open(&env, false).unwrap();
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    // Killed, then rebooted: whatever the pool's file holds, it was open.
+    let rebooted = env.crash();
+    rebooted.set_content("/pool", &env.content("/pool").unwrap());
+    for read_only in [false, true] {
+        let error = open(&rebooted, read_only).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains("slmdb repair"), "{error}");
+    }
+    // Closed before, it is no matter.
+    db.close().unwrap();
+    let rebooted = env.crash();
+    assert!(open(&rebooted, false).unwrap().contains_key("k").unwrap());
+}
+
+#[test]
 fn stores_that_should_or_should_not_be_there() {
     let home = Home::new(On::Dram);
     for options in [home.options().create_if_missing(false), home.options().read_only(true)] {
@@ -260,6 +284,7 @@ fn the_numbers_of_stats_fit_what_was_done() {
         assert_eq!(stats.live_bytes, stats.table_bytes);
         assert!(stats.fast_tier_index_bytes_per_key > 30.0, "{}", stats.fast_tier_index_bytes_per_key);
         assert_eq!(stats.since_open.persists > 3000, on == On::Emulated);
+        assert_eq!(stats.since_open.fast_tier_bytes_asked > 300_000, on == On::Emulated);
         assert!(stats.since_open.file_bytes_written >= stats.table_bytes);
         db.close().unwrap();
         let db = home.open();

@@ -12,9 +12,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use slmdb::ErrorKind;
+use slmdb::{ErrorKind, Medium, Options};
 use tempfile::TempDir;
 
+use super::media;
 use crate::failure::{Failure, Result};
 use crate::units;
 
@@ -28,12 +29,13 @@ const SHARED_MEMORY: &str = "/dev/shm";
 pub struct Ground {
     stores: Option<TempDir>,
     pool: Option<TempDir>,
+    direct: Option<TempDir>,
     sweeper: Option<Child>,
 }
 
 impl Ground {
     /// Directories with room for what is needed: for stores inside `parent`, or the system's place for temporary files;
-    /// for pools in shared memory if it has the room, else beside the stores.
+    /// for pools in shared memory if it has the room, else beside the stores, and on persistent memory if there is any.
     pub fn prepare(parent: Option<&Path>, stores_need_bytes: u64, pools_need_bytes: u64) -> Result<Ground> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_path_buf);
         if !parent.is_dir() {
@@ -56,7 +58,8 @@ impl Ground {
             return Err(Failure::Told(ErrorKind::Full, text));
         }
         let stores = directory_in(&parent)?;
-        let mut ground = Ground { stores: Some(stores), pool, sweeper: None };
+        let direct = media::direct_mounts().into_iter().find_map(|mount| directory_on(&mount.place, pools_need_bytes));
+        let mut ground = Ground { stores: Some(stores), pool, direct, sweeper: None };
         ground.sweeper = Some(ground.start_sweeper()?);
         Ok(ground)
     }
@@ -71,19 +74,22 @@ impl Ground {
         self.pool.as_ref().map_or(self.stores(), TempDir::path)
     }
 
+    /// Where pools on persistent memory are made.
+    pub fn direct_pools(&self) -> Option<&Path> {
+        self.direct.as_ref().map(TempDir::path)
+    }
+
     fn start_sweeper(&self) -> Result<Child> {
         let mut command = Command::new(own_program()?);
         command.arg("demo-sweeper").arg(self.stores());
-        if let Some(pool) = &self.pool {
-            command.arg(pool.path());
-        }
+        command.args([&self.pool, &self.direct].into_iter().flatten().map(TempDir::path));
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         command.spawn().map_err(|error| Failure::io("start", command.get_program(), error))
     }
 
     /// Removes everything, and says if something could not be.
     pub fn clear(mut self) -> Result<()> {
-        for directory in [self.stores.take(), self.pool.take()].into_iter().flatten() {
+        for directory in [self.stores.take(), self.pool.take(), self.direct.take()].into_iter().flatten() {
             let path = directory.path().to_path_buf();
             directory.close().map_err(|error| Failure::io("remove", path, error))?;
         }
@@ -95,6 +101,7 @@ impl Drop for Ground {
     fn drop(&mut self) {
         self.stores = None;
         self.pool = None;
+        self.direct = None;
         if let Some(mut sweeper) = self.sweeper.take() {
             // Waiting closes the sweeper's standard input first.
             let _ = sweeper.wait();
@@ -109,6 +116,19 @@ pub fn own_program() -> Result<PathBuf> {
 
 fn directory_in(parent: &Path) -> Result<TempDir> {
     tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent).map_err(|error| Failure::io("create", parent, error))
+}
+
+/// A directory on persistent memory, if it is that: a store on it opens.
+fn directory_on(mount: &Path, needed_bytes: u64) -> Option<TempDir> {
+    if !free_bytes(mount).is_ok_and(|free_bytes| free_bytes >= needed_bytes) {
+        return None;
+    }
+    let directory = directory_in(mount).ok()?;
+    let (store, pool) = (directory.path().join("probe"), directory.path().join("probe.pool"));
+    let opened = Options::default().medium(Medium::Dax { path: pool.clone() }).open(&store);
+    opened.and_then(|db| db.close()).ok()?;
+    fs::remove_dir_all(store).and_then(|()| fs::remove_file(pool)).ok()?;
+    Some(directory)
 }
 
 /// Bytes that can still be written into the file system that holds `path`.

@@ -1,4 +1,4 @@
-//! The media: which there are on this machine, and a store on each that this version can use.
+//! The media: which there are on this machine, and a store on each.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,27 +11,28 @@ use super::ground::Ground;
 /// A place for one store.
 pub struct Stage {
     directory: PathBuf,
-    pool: Option<PathBuf>,
+    medium: Medium,
 }
 
 /// A medium the demo runs on.
 pub struct DemoMedium<'g> {
     ground: &'g Ground,
-    /// `dram` or `emulated`.
+    /// `dram`, `emulated` or `dax`.
     pub name: &'static str,
     /// What it is, and what it promises.
     pub description: String,
-    emulated: bool,
+    /// Where its pools are made, and the medium that such a pool is on.
+    pool: Option<(&'g Path, fn(PathBuf) -> Medium)>,
 }
 
-/// The media of this version.
-pub fn media(ground: &Ground) -> [DemoMedium<'_>; 2] {
+/// The media of this machine.
+pub fn media(ground: &Ground) -> Vec<DemoMedium<'_>> {
     let dram = DemoMedium {
         ground,
         name: "dram",
         description: "plain memory, needs nothing\n  promise: a put survives a kill; with --sync, a power cut, too"
             .to_string(),
-        emulated: false,
+        pool: None,
     };
     let emulated = DemoMedium {
         ground,
@@ -40,9 +41,18 @@ pub fn media(ground: &Ground) -> [DemoMedium<'_>; 2] {
             "persistent memory, imitated by a file in {}\n  promise: a put survives a kill; nothing is claimed about power cuts",
             ground.pools().display()
         ),
-        emulated: true,
+        pool: Some((ground.pools(), |path| Medium::Emulated { path })),
     };
-    [dram, emulated]
+    let dax = ground.direct_pools().map(|pools| DemoMedium {
+        ground,
+        name: "dax",
+        description: format!(
+            "persistent memory, in {}\n  promise: a put survives a kill and a power cut",
+            pools.display()
+        ),
+        pool: Some((pools, |path| Medium::Dax { path })),
+    });
+    [dram, emulated].into_iter().chain(dax).collect()
 }
 
 impl DemoMedium<'_> {
@@ -51,7 +61,10 @@ impl DemoMedium<'_> {
         let name = format!("{}-{purpose}", self.name);
         Stage {
             directory: self.ground.stores().join(&name),
-            pool: self.emulated.then(|| self.ground.pools().join(format!("{name}.pool"))),
+            medium: match self.pool {
+                None => Medium::Dram,
+                Some((pools, medium)) => medium(pools.join(format!("{name}.pool"))),
+            },
         }
     }
 }
@@ -64,48 +77,57 @@ impl Stage {
 
     /// Options to make it with; afterwards it knows its medium.
     pub fn options(&self) -> Options {
-        match &self.pool {
-            Some(pool) => Options::default().medium(Medium::Emulated { path: pool.clone() }),
-            None => Options::default(),
-        }
+        Options::default().medium(self.medium.clone())
     }
 
     /// The same on a command line.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut arguments = vec![OsString::from("--db"), self.directory.clone().into_os_string()];
-        if let Some(pool) = &self.pool {
-            let mut tier = OsString::from("emulated:");
-            tier.push(pool);
-            arguments.extend([OsString::from("--pm"), tier]);
-        }
+        let tier = match &self.medium {
+            Medium::Emulated { path } => {
+                let mut tier = OsString::from("emulated:");
+                tier.push(path);
+                Some(tier)
+            }
+            Medium::Dax { path } => Some(path.clone().into_os_string()),
+            _ => None,
+        };
+        arguments.extend(tier.into_iter().flat_map(|tier| [OsString::from("--pm"), tier]));
         arguments
     }
 
     /// Gives the space back. What can't be removed now goes with the ground.
     pub fn remove(self) {
         let _ = fs::remove_dir_all(&self.directory);
-        if let Some(pool) = &self.pool {
-            let _ = fs::remove_file(pool);
+        if let Medium::Emulated { path } | Medium::Dax { path } = &self.medium {
+            let _ = fs::remove_file(path);
         }
     }
 }
 
+/// A file system mounted for direct access.
+pub struct DirectMount {
+    /// Where.
+    pub place: PathBuf,
+    description: String,
+}
+
+/// The file systems that are mounted for direct access.
+pub fn direct_mounts() -> Vec<DirectMount> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let direct = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        let (device, place, kind, options) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+        let direct = options.split(',').any(|option| option == "dax" || option == "dax=always");
+        let description = format!("{place} ({kind} on {device}, dax)");
+        (direct && (kind == "ext4" || kind == "xfs")).then(|| DirectMount { place: place.into(), description })
+    });
+    direct.collect()
+}
+
 /// Persistent memory that the system shows: file systems mounted for direct access, and devices.
 pub fn persistent_memory() -> Vec<String> {
-    let mut found = Vec::new();
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    for line in mounts.lines() {
-        let mut fields = line.split(' ');
-        let (Some(device), Some(place), Some(kind), Some(options)) =
-            (fields.next(), fields.next(), fields.next(), fields.next())
-        else {
-            continue;
-        };
-        let direct = options.split(',').any(|option| option == "dax" || option == "dax=always");
-        if direct && (kind == "ext4" || kind == "xfs") {
-            found.push(format!("{place} ({kind} on {device}, dax)"));
-        }
-    }
+    let mut found: Vec<String> = direct_mounts().into_iter().map(|mount| mount.description).collect();
     for entry in fs::read_dir("/dev").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let digit_follows = |prefix: &str| {

@@ -48,7 +48,7 @@ pub fn run(keys: u64, parent: Option<&Path>) -> Result<()> {
         "working in {place} ({} free), which is removed at the end",
         bytes(free_bytes(ground.stores())?)
     ))?;
-    persistent_memory(&mut report)?;
+    persistent_memory(&mut report, &ground)?;
 
     for medium in media::media(&ground) {
         report.say(&format!("\nmedium {}: {}", medium.name, medium.description))?;
@@ -67,14 +67,17 @@ pub fn run(keys: u64, parent: Option<&Path>) -> Result<()> {
     ))
 }
 
-fn persistent_memory(report: &mut Report) -> Result<()> {
+fn persistent_memory(report: &mut Report, ground: &Ground) -> Result<()> {
     let found = media::persistent_memory();
     if found.is_empty() {
-        report.say("persistent memory: none found on this machine")?;
-    } else {
-        report.say(&format!("persistent memory: {}", found.join(", ")))?;
+        return report
+            .say("persistent memory: none found on this machine (`--pm emulated:PATH` imitates it with any file)");
     }
-    report.say("  (this version uses none yet: `--pm PATH` will; `--pm emulated:PATH` imitates it with any file)")
+    report.say(&format!("persistent memory: {}", found.join(", ")))?;
+    if ground.direct_pools().is_none() {
+        report.say("  (none that this demo could use: mounted with -o dax, with room, and ours to write to)")?;
+    }
+    Ok(())
 }
 
 /// What the demo says when the store did not do what it must.

@@ -133,18 +133,133 @@ fn the_fast_tier_is_named_once() {
 fn a_fast_tier_that_can_not_be_had_is_refused() {
     let place = Place::new();
     let pool = place.path("pool").to_str().unwrap().to_string();
-    let ran = place.run("put", &["--pm", &pool, "k", "v"]);
+    // Temporary directories are not on persistent memory, and if they were, shared memory is not.
+    let shared = format!("/dev/shm/slmdb-test-{}", std::process::id());
+    let no_dax = if Path::new("/dev/shm").is_dir() { &shared } else { &pool };
+    let ran = place.run("put", &["--pm", no_dax, "k", "v"]);
     ran.failed(3, "unsupported");
-    assert!(ran.stderr.contains(&format!("emulated:{pool}")), "{}", ran.stderr);
-    for options in ["latency=500", "model=persist", "bandwidth=2000"] {
-        place.run("put", &["--pm", &format!("emulated:{pool},{options}"), "k", "v"]).failed(3, "unsupported");
+    assert!(ran.stderr.contains(&format!("emulated:{no_dax}")), "{}", ran.stderr);
+    assert!(!place.path("db").exists() && !Path::new(no_dax).exists(), "nothing was made");
+    std::fs::write(&pool, "somebody's").unwrap();
+    for tier in [&pool, &format!("emulated:{pool}")] {
+        place.run("put", &["--pm", tier, "k", "v"]).failed(3, "invalid");
+        assert!(!place.path("db").exists());
     }
-    assert!(!place.path("db").exists() && !place.path("pool").exists());
+    assert_eq!(std::fs::read(&pool).unwrap(), b"somebody's");
+    std::fs::remove_file(&pool).unwrap();
+
     place.run("put", &["k", "v"]).expect(0);
-    place.run("get", &["--pm", &format!("emulated:{pool}"), "k"]).failed(3, "invalid");
-    place.run("put", &["--pm", &format!("emulated:{pool}"), "k", "w"]).failed(3, "invalid");
+    for tier in [&pool, &format!("emulated:{pool}")] {
+        place.run("get", &["--pm", tier, "k"]).failed(3, "invalid");
+        place.run("put", &["--pm", tier, "k", "w"]).failed(3, "invalid");
+    }
     assert!(!place.path("pool").exists());
+    // What is imitated and what caches survive fits no store in plain memory.
+    place.run("put", &["--eadr", "k", "w"]).failed(3, "invalid");
     place.run("get", &["k"]).printed("v\n");
+}
+
+#[test]
+fn a_pool_that_is_not_the_stores_own_is_refused() {
+    let place = Place::new();
+    let pool = place.path("pool");
+    let tier = format!("emulated:{}", pool.display());
+    place.run("put", &["--pm", &tier, "k", "v"]).printed("");
+
+    // Dax named for an Emulated store.
+    let ran = place.run("put", &["--pm", pool.to_str().unwrap(), "k", "w"]);
+    ran.failed(3, "invalid");
+    assert!(ran.stderr.contains("Emulated"), "{}", ran.stderr);
+    place.run("put", &["--eadr", "k", "w"]).failed(3, "invalid");
+
+    // Another store's pool; a file that is no pool; nothing at all.
+    let other = Place::new();
+    let foreign = format!("emulated:{}", other.path("pool").display());
+    other.run("put", &["--pm", &foreign, "k", "other"]).printed("");
+    let no_pool = format!("emulated:{}", place.file("text", [b'x'; 4096]));
+    let missing = format!("emulated:{}", place.path("missing").display());
+    for (tier, kind) in [(&foreign, "invalid"), (&no_pool, "corruption"), (&missing, "invalid")] {
+        for (verb, words) in [("get", &["k"][..]), ("put", &["k", "w"])] {
+            let ran = place.run(verb, &[&["--pm", tier][..], words].concat());
+            ran.failed(3, kind);
+            assert!(ran.stderr.contains("slmdb repair"), "{tier}: {}", ran.stderr);
+        }
+    }
+    assert!(!place.path("missing").exists(), "a missing pool must never be made anew");
+    other.run("get", &["k"]).printed("other\n");
+    place.run("get", &["k"]).printed("v\n");
+}
+
+#[test]
+fn a_moved_pool_is_remembered_by_verbs_that_write() {
+    let place = Place::new();
+    let (pool, moved) = (place.path("pool"), place.path("moved"));
+    let (tier, new_tier) = (format!("emulated:{}", pool.display()), format!("emulated:{}", moved.display()));
+    place.run("put", &["--pm", &tier, "k", "v"]).printed("");
+    std::fs::rename(&pool, &moved).unwrap();
+    place.run("get", &["--pm", &new_tier, "k"]).printed("v\n");
+    // Reading changes no byte of a store, so nothing was remembered.
+    place.run("get", &["k"]).failed(3, "invalid");
+    place.run("put", &["--pm", &new_tier, "k2", "v2"]).printed("");
+    place.run("scan", &[]).printed("k\tv\nk2\tv2\n");
+}
+
+#[test]
+fn a_pool_that_was_open_when_the_machine_went_down_is_refused() {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::fs::FileExt;
+
+    let place = Place::new();
+    let pool = place.path("pool");
+    let tier = format!("emulated:{}", pool.display());
+    let mut shell = crate::command(&["shell", "--db", &place.db, "--pm", &tier]).spawn().unwrap();
+    let mut answers = BufReader::new(shell.stdout.take().unwrap());
+    shell.stdin.as_mut().unwrap().write_all(b"put k v\n").unwrap();
+    let mut answer = String::new();
+    answers.read_line(&mut answer).unwrap();
+    assert_eq!(answer, "ok\n");
+    shell.kill().unwrap();
+    shell.wait().unwrap();
+    // Under the same boot that was a killed process, and nothing is lost.
+    place.run("get", &["k"]).printed("v\n");
+    // As if it had been another boot: its id is at byte 80 of the pool (docs/pool.md).
+    let file = std::fs::File::options().write(true).open(&pool).unwrap();
+    file.write_all_at(&[0x5a; 16], 80).unwrap();
+    for (verb, words) in [("get", &["k"][..]), ("put", &["k", "w"])] {
+        let ran = place.run(verb, words);
+        ran.failed(3, "corruption");
+        assert!(ran.stderr.contains("restarted") && ran.stderr.contains("slmdb repair"), "{}", ran.stderr);
+    }
+}
+
+#[test]
+fn imitated_latency_is_taken_and_counted() {
+    let place = Place::new();
+    let pool = format!("emulated:{}", place.path("pool").display());
+    let puts: String = (0..200).map(|number| format!("put key{number} {}\n", "v".repeat(200))).collect();
+    let script = format!("{puts}stats --json\n");
+    let since_open = |options: &str| {
+        let start = std::time::Instant::now();
+        let ran = place.run_with_input("shell", &["--pm", &format!("{pool}{options}")], script.as_bytes());
+        ran.expect(0);
+        let out = ran.out();
+        let json = out.lines().find_map(|line| line.strip_prefix("= {")).map(|line| format!("{{{line}")).unwrap();
+        let stats: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(stats["medium"], "emulated");
+        let number = |name: &str| stats["since_open"][name].as_u64().unwrap();
+        let counted = ["persists", "lines_flushed", "media_bytes", "fast_tier_bytes_asked"].map(number);
+        (start.elapsed(), counted)
+    };
+    let (_, [persists, lines, media_bytes, bytes_asked]) = since_open("");
+    assert!(persists >= 200 && bytes_asked >= 200 * 200);
+    assert!(lines * 64 >= bytes_asked && media_bytes >= lines * 64 && media_bytes % 256 == 0);
+
+    let (took, [persists, lines, media_bytes, _]) = since_open(",latency=20000,unit=64");
+    assert!(took.as_nanos() as f64 >= (lines * 20_000) as f64 * 0.95, "{took:?} for {lines} lines");
+    assert!(persists >= 200 && media_bytes <= lines * 64);
+    let (took, [persists, ..]) = since_open(",latency=50000,model=persist,bandwidth=1000");
+    assert!(took.as_nanos() as f64 >= (persists * 50_000) as f64 * 0.95, "{took:?} for {persists} persists");
+    place.run("verify", &[]).expect(0);
 }
 
 #[test]

@@ -19,6 +19,7 @@
 mod arenas;
 mod conditional;
 mod cursor;
+mod fast_tier;
 mod flush;
 mod group_sync;
 mod index_source;

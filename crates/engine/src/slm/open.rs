@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
-use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, MediumRecord, StoreState};
-use slmdb_pmem::{Blocks, Dram, Emulated, Pool, PoolOptions};
-use slmdb_structures::fast_fair::Tree;
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, StoreState};
+use slmdb_pmem::Persistent;
 
+use super::fast_tier;
 use super::names::{self, FileKind};
-use super::recovery::{Fast, recover};
+use super::recovery::recover;
 use super::store::Store;
 use super::{COMPARATOR_NAME, ENGINE_NAME, locked};
-use crate::{Condition, Engine, EngineCursor, Medium, Options, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
+use crate::{Condition, Engine, EngineCursor, Options, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
 
 /// See [`super::open`].
 pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
@@ -31,18 +31,25 @@ pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine
     }
     let mut state = Manifest::read(&**env, &directory)?.state;
     check_names(&state, &directory)?;
-    bind_medium(options, &mut state)?;
+    fast_tier::bind(options, &mut state)?;
+    let unit_bytes = options.media_unit_bytes;
     match state.medium.kind {
         MediumKind::Dram => {
-            let pool = Arc::new(Pool::anonymous(Dram, &pool_options(options, state.uuid))?);
-            let fast = made(pool, options)?;
+            let fast = fast_tier::in_memory(options, &state)?;
             Ok(start(recover(options, &directory, state, fast, lock)?))
         }
-        MediumKind::Emulated => {
-            let fast = emulated(options, &state)?;
+        MediumKind::Emulated if !options.imitation.is_nothing() => {
+            let medium = Persistent::imitating(&options.imitation).with_unit(unit_bytes)?;
+            let fast = fast_tier::in_pool(medium, options, &state)?;
             Ok(start(recover(options, &directory, state, fast, lock)?))
         }
-        _ => Err(Error::Unsupported { what: "this version does not open stores on DAX".into(), file: Some(directory) }),
+        // One type for both, so that one engine is compiled for both.
+        kind @ (MediumKind::Emulated | MediumKind::Dax) => {
+            let dax = kind == MediumKind::Dax;
+            let medium = if dax { Persistent::dax(options.caches_are_persistent)? } else { Persistent::new() };
+            let fast = fast_tier::in_pool(medium.with_unit(unit_bytes)?, options, &state)?;
+            Ok(start(recover(options, &directory, state, fast, lock)?))
+        }
     }
 }
 
@@ -58,6 +65,7 @@ fn take_lock(options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>
         return env.lock(&directory.join(names::LOCK), LockMode::Shared).map(Some);
     }
     if !has_manifest {
+        fast_tier::check_new(options)?;
         make_directory(&**env, directory)?;
     }
     env.lock(&directory.join(names::LOCK), LockMode::Exclusive).map(Some)
@@ -96,24 +104,7 @@ fn create_manifest(options: &Options, directory: &Path) -> Result<()> {
     check_no_remains(&**env, directory)?;
     let mut uuid = [0; 16];
     env.random_bytes(&mut uuid);
-    let medium = match options.medium.as_ref().unwrap_or(&Medium::Dram) {
-        Medium::Dram => {
-            MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: env.boot_id() }
-        }
-        Medium::Emulated { path } => {
-            let path = env.absolute(path)?;
-            if env.exists(&path)? {
-                let what = format!("{} exists already; the pool of a new store is made by it", path.display());
-                return Err(Error::invalid(what));
-            }
-            MediumRecord {
-                kind: MediumKind::Emulated,
-                pool_path: Some(path),
-                pool_uuid: Some(uuid),
-                boot_id: env.boot_id(),
-            }
-        }
-    };
+    let medium = fast_tier::new_record(options, uuid)?;
     let state = StoreState::new(uuid, ENGINE_NAME, COMPARATOR_NAME, medium);
     Manifest::create(&**env, directory, &state)?;
     Ok(())
@@ -128,81 +119,6 @@ fn check_names(state: &StoreState, directory: &Path) -> Result<()> {
         return Ok(());
     };
     Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
-}
-
-/// Reconciles the medium that the options name, if any, with the store's own.
-fn bind_medium(options: &Options, state: &mut StoreState) -> Result<()> {
-    match (&options.medium, state.medium.kind) {
-        (None, _) | (Some(Medium::Dram), MediumKind::Dram) => Ok(()),
-        (Some(Medium::Emulated { path }), MediumKind::Emulated) => {
-            // Whether the pool there is this store's is checked when it is opened.
-            state.medium.pool_path = Some(options.env.absolute(path)?);
-            Ok(())
-        }
-        (Some(asked), kind) => Err(Error::invalid(format!(
-            "the store's fast tier is {kind:?}, not {}: a store keeps the medium it was made with",
-            match asked {
-                Medium::Dram => "Dram",
-                Medium::Emulated { .. } => "Emulated",
-            }
-        ))),
-    }
-}
-
-fn pool_options(options: &Options, uuid: [u8; 16]) -> PoolOptions {
-    PoolOptions {
-        initial_bytes: options.pool_initial_bytes,
-        growth_bytes: options.pool_growth_bytes,
-        maximum_bytes: options.pool_maximum_bytes,
-        uuid,
-    }
-}
-
-/// A new pool with an empty index.
-fn made<M: slmdb_pmem::Medium + Clone>(pool: Arc<Pool<M>>, options: &Options) -> Result<Fast<M>> {
-    let blocks = Arc::new(Blocks::open(pool.clone())?);
-    let tree = Tree::create(pool.clone(), blocks, options.node_bytes)?;
-    Ok(Fast { pool, tree })
-}
-
-/// The pool of an `Emulated` store: opened, or made if the store is virgin.
-fn emulated(options: &Options, state: &StoreState) -> Result<Fast<Emulated>> {
-    let env = &*options.env;
-    let (Some(path), Some(uuid)) = (&state.medium.pool_path, state.medium.pool_uuid) else {
-        return Err(Error::corruption(MANIFEST_NAME, 0, "the MANIFEST names no pool for a store that needs one"));
-    };
-    let pool_options = pool_options(options, uuid);
-    if is_virgin(state) {
-        if options.read_only {
-            return Err(Error::invalid(
-                "the store's creation was cut short: open it for writing once, which finishes it",
-            ));
-        }
-        // Replaces what an earlier attempt left there, and nothing else.
-        return made(Arc::new(Pool::create(env, path, Emulated::default(), &pool_options)?), options);
-    }
-    if !env.exists(path)? {
-        return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
-    }
-    let pool =
-        Pool::open(env, path, Emulated::default(), &pool_options, options.read_only).map_err(|error| match error {
-            Error::Invalid { what } => wants_another_pool(what),
-            other => other,
-        });
-    let pool = Arc::new(pool?);
-    let blocks = Arc::new(Blocks::open(pool.clone())?);
-    let tree = Tree::open(pool.clone(), blocks)?;
-    Ok(Fast { pool, tree })
-}
-
-fn wants_another_pool(what: String) -> Error {
-    Error::invalid(format!(
-        "{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files (not in this version yet)"
-    ))
-}
-
-fn is_virgin(state: &StoreState) -> bool {
-    state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
 }
 
 /// Starts the background threads of a store that takes writes.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use slmdb_env::{Env, Error, Lock, Result};
-use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
+use slmdb_manifest::{Counters, Edit, Manifest, MediumKind, StoreState};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium, Pool};
 use slmdb_structures::fast_fair::Tree;
 use slmdb_structures::memtable::MemTable;
@@ -323,13 +323,14 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Counters since the store was opened.
     fn since_open(&self) -> Counters {
-        let FlushCounters { persists, lines_flushed, media_bytes, .. } = self.pool.medium().counters();
+        let FlushCounters { persists, lines_flushed, media_bytes, bytes_asked } = self.pool.medium().counters();
         Counters {
             user_bytes_put: self.counted.user_bytes_put.load(Ordering::Relaxed),
             file_bytes_written: self.counted.file_bytes_written.load(Ordering::Relaxed),
             persists,
             lines_flushed,
             media_bytes,
+            fast_tier_bytes_asked: bytes_asked,
             flushes: self.counted.flushes.load(Ordering::Relaxed),
             delay_us: self.counted.delay_ns.load(Ordering::Relaxed) / 1000,
             ..Counters::default()
@@ -344,15 +345,20 @@ impl<M: Medium + Clone> Store<M> {
     /// See [`crate::Engine::stats`].
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view.load_full();
-        let (index_keys, table_bytes, live_bytes, table_files) = {
+        let (medium, index_keys, table_bytes, live_bytes, table_files) = {
             let catalog = locked(&self.catalog);
+            let medium = match catalog.state().medium.kind {
+                MediumKind::Dram => "dram",
+                MediumKind::Emulated => "emulated",
+                MediumKind::Dax => "dax",
+            };
             let files = &catalog.state().files;
             let live: u64 = files.values().map(|file| file.live).sum();
             let bytes: u64 = files.values().map(|file| file.length_bytes).sum();
             let share = |file: &slmdb_manifest::FileRecord| {
                 (u128::from(file.length_bytes) * u128::from(file.live) / u128::from(file.entries.max(1))) as u64
             };
-            (live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
+            (medium, live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
         };
         let extents = self.pool.extents();
         let taken_by =
@@ -365,7 +371,7 @@ impl<M: Medium + Clone> Store<M> {
         let since_open = self.since_open();
         Stats {
             format_version: FORMAT_VERSION,
-            medium: if M::PERSISTENT { "emulated" } else { "dram" },
+            medium,
             index_keys,
             memtable_entries: view.memtables.iter().map(|m| m.entries()).sum(),
             memtable_bytes,

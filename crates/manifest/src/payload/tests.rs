@@ -46,7 +46,8 @@ fn any_medium() -> impl Strategy<Value = MediumRecord> {
 fn any_state() -> impl Strategy<Value = StoreState> {
     let texts = (any::<[u8; 16]>(), any::<String>(), any::<String>(), any_medium());
     let maps = (btree_map(any::<u32>(), any_file(), 0..8), btree_map(any::<u64>(), any_arena(), 0..8));
-    let numbers = (any::<u32>(), any::<[u64; 3]>(), any::<Option<u64>>(), any::<[u64; 10]>(), any::<Vec<u32>>());
+    let numbers =
+        (any::<u32>(), any::<[u64; 3]>(), any::<Option<u64>>(), any::<[u64; LIFETIME_COUNTERS]>(), any::<Vec<u32>>());
     (texts, maps, numbers).prop_map(|(texts, (files, arenas), numbers)| StoreState {
         uuid: texts.0,
         engine: texts.1,
@@ -68,7 +69,7 @@ fn any_edit() -> impl Strategy<Value = Edit> {
     let files = (vec((any::<u32>(), any_file()), 0..6), any::<Vec<u32>>(), any::<Vec<(u32, i64)>>());
     let arenas = (vec((any::<u64>(), any_arena()), 0..6), any::<Vec<u64>>());
     let numbers = any::<(u64, Option<u32>, Option<u64>, Option<u64>, Option<u64>)>();
-    let others = (any::<Option<[u64; 10]>>(), any::<Option<Vec<u32>>>(), option::of(any_medium()));
+    let others = (any::<Option<[u64; LIFETIME_COUNTERS]>>(), any::<Option<Vec<u32>>>(), option::of(any_medium()));
     (files, arenas, numbers, others).prop_map(|(files, arenas, numbers, others)| Edit {
         job: numbers.0,
         files_added: files.0,

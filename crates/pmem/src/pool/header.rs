@@ -51,7 +51,7 @@ impl Header {
             return corruption(0, "the creation of this pool was never finished".into());
         }
         if front[..8] != MAGIC.to_le_bytes() {
-            return corruption(0, "this is no slmdb pool".into());
+            return corruption(0, "this is no slmdb pool; `slmdb repair` makes one from the table files".into());
         }
         if front.len() < HEADER_FRONT_BYTES {
             return corruption(front.len() as u64, "the pool ends within its header".into());

@@ -1,0 +1,234 @@
+//! Binding the fast tier: which medium a store has, where its pool is, and whether what lies there is its own.
+//!
+//! A store keeps the medium it was made with. The MANIFEST says which that is, and the pool's path and identity, so that
+//! later openings need not name them; whoever names them must name the same, but a pool may have been moved. What is
+//! imitated (latency, bandwidth, the write unit) and what the machine's caches survive is of the opening, not of the
+//! store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Env, Error, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
+use slmdb_pmem::pool::check_direct;
+use slmdb_pmem::{Blocks, Dram, Medium as PoolMedium, Pool, PoolOptions};
+use slmdb_structures::fast_fair::Tree;
+
+use super::recovery::Fast;
+use crate::{Medium, Options};
+
+/// Checks, before anything is made, that the options describe a fast tier that a new store can have.
+pub(super) fn check_new(options: &Options) -> Result<()> {
+    let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
+    check_opening(options, medium.kind())?;
+    let Some(path) = medium.pool_path() else { return Ok(()) };
+    let path = options.env.absolute(path)?;
+    check_free(&*options.env, &path)?;
+    match medium.kind() {
+        MediumKind::Dax => check_direct(&*options.env, &path),
+        _ => Ok(()),
+    }
+}
+
+/// The fast tier of a new store, as its MANIFEST is to have it.
+pub(super) fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumRecord> {
+    let env = &*options.env;
+    let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
+    let pool_path = medium.pool_path().map(|path| env.absolute(path)).transpose()?;
+    if let Some(path) = &pool_path {
+        check_free(env, path)?;
+    }
+    let pool_uuid = pool_path.is_some().then_some(uuid);
+    Ok(MediumRecord { kind: medium.kind(), pool_path, pool_uuid, boot_id: env.boot_id() })
+}
+
+/// Reconciles the medium that the options name, if any, with the store's own.
+pub(super) fn bind(options: &Options, state: &mut StoreState) -> Result<()> {
+    let kind = state.medium.kind;
+    if let Some(asked) = &options.medium {
+        if asked.kind() != kind {
+            return Err(Error::invalid(format!(
+                "the store's fast tier is {kind:?}, not {:?}: a store keeps the medium it was made with; open it without \
+                 naming one",
+                asked.kind()
+            )));
+        }
+        if let Some(path) = asked.pool_path() {
+            // Whether the pool there is this store's is checked when it is opened.
+            state.medium.pool_path = Some(options.env.absolute(path)?);
+        }
+    }
+    check_opening(options, kind)
+}
+
+/// Whether what is asked for this opening makes sense on such a medium.
+fn check_opening(options: &Options, kind: MediumKind) -> Result<()> {
+    if !options.imitation.is_nothing() && kind != MediumKind::Emulated {
+        let what = format!("latency and bandwidth are imitated on an Emulated fast tier only; this one is {kind:?}");
+        return Err(Error::invalid(what));
+    }
+    if options.caches_are_persistent && kind != MediumKind::Dax {
+        let what = format!("persistent caches (eADR) matter to a fast tier on Dax only; this one is {kind:?}");
+        return Err(Error::invalid(what));
+    }
+    Ok(())
+}
+
+fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
+    if !env.exists(path)? {
+        return Ok(());
+    }
+    let what = format!(
+        "{} exists already; the pool of a new store is made by it, in a file that is not there",
+        path.display()
+    );
+    Err(Error::invalid(what))
+}
+
+/// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
+pub(super) fn in_memory(options: &Options, state: &StoreState) -> Result<Fast<Dram>> {
+    with_index(Pool::anonymous(Dram, &pool_options(options, state.uuid))?, options)
+}
+
+/// The pool of a store that has one: opened, or made if the store is virgin.
+pub(super) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+    let env = &*options.env;
+    let (Some(path), Some(uuid)) = (&state.medium.pool_path, state.medium.pool_uuid) else {
+        return Err(Error::corruption(MANIFEST_NAME, 0, "the MANIFEST names no pool for a store that needs one"));
+    };
+    let pool_options = pool_options(options, uuid);
+    if is_virgin(state) {
+        if options.read_only {
+            return Err(Error::invalid(
+                "the store's creation was cut short: open it for writing once, which finishes it",
+            ));
+        }
+        // Replaces what an earlier attempt left there, and nothing else.
+        let pool = Pool::create(env, path, medium, &pool_options)?;
+        if let Some(directory) = path.parent() {
+            env.sync_directory(directory)?;
+        }
+        return with_index(pool, options);
+    }
+    if !env.exists(path)? {
+        return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
+    }
+    let pool = Pool::open(env, path, medium, &pool_options, options.read_only).map_err(|error| match error {
+        Error::Invalid { what } => wants_another_pool(what),
+        other => other,
+    });
+    let pool = Arc::new(pool?);
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::open(pool.clone(), blocks)?;
+    Ok(Fast { pool, tree })
+}
+
+/// A new pool with an empty index.
+fn with_index<M: PoolMedium + Clone>(pool: Pool<M>, options: &Options) -> Result<Fast<M>> {
+    let pool = Arc::new(pool);
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::create(pool.clone(), blocks, options.node_bytes)?;
+    Ok(Fast { pool, tree })
+}
+
+fn pool_options(options: &Options, uuid: [u8; 16]) -> PoolOptions {
+    PoolOptions {
+        initial_bytes: options.pool_initial_bytes,
+        growth_bytes: options.pool_growth_bytes,
+        maximum_bytes: options.pool_maximum_bytes,
+        uuid,
+    }
+}
+
+fn wants_another_pool(what: String) -> Error {
+    Error::invalid(format!(
+        "{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files (not in this version yet)"
+    ))
+}
+
+/// Nothing was ever written to the store: its creation may not have come as far as the pool.
+fn is_virgin(state: &StoreState) -> bool {
+    state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use slmdb_env::ErrorKind;
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_pmem::Imitation;
+
+    use super::*;
+
+    const KINDS: [MediumKind; 3] = [MediumKind::Dram, MediumKind::Emulated, MediumKind::Dax];
+
+    fn state(kind: MediumKind) -> StoreState {
+        let pool_path = (kind != MediumKind::Dram).then(|| PathBuf::from("/old"));
+        let pool_uuid = pool_path.is_some().then_some([1; 16]);
+        StoreState::new([1; 16], "slm", "bytewise", MediumRecord { kind, pool_path, pool_uuid, boot_id: [0; 16] })
+    }
+
+    fn options(medium: Option<Medium>) -> Options {
+        Options { medium, env: Arc::new(MemoryEnv::new()), ..Options::default() }
+    }
+
+    fn medium(kind: MediumKind, path: &str) -> Medium {
+        match kind {
+            MediumKind::Dram => Medium::Dram,
+            MediumKind::Emulated => Medium::Emulated { path: path.into() },
+            MediumKind::Dax => Medium::Dax { path: path.into() },
+        }
+    }
+
+    #[test]
+    fn a_store_keeps_its_medium_and_may_move_its_pool() {
+        for kind in KINDS {
+            let mut found = state(kind);
+            bind(&options(None), &mut found).unwrap();
+            assert_eq!(found, state(kind));
+            for asked in KINDS {
+                let mut found = state(kind);
+                let bound = bind(&options(Some(medium(asked, "/new"))), &mut found);
+                if asked == kind {
+                    bound.unwrap();
+                    let path = (kind != MediumKind::Dram).then(|| PathBuf::from("/new"));
+                    assert_eq!(found.medium.pool_path, path);
+                } else {
+                    let error = bound.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Invalid);
+                    let text = error.to_string();
+                    assert!(text.contains(&format!("{kind:?}, not {asked:?}")), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_imitated_fits_emulated_and_what_caches_survive_fits_dax() {
+        let imitation = Imitation { latency_ns: 1, ..Imitation::default() };
+        for kind in KINDS {
+            let imitating = bind(&Options { imitation, ..options(None) }, &mut state(kind));
+            assert_eq!(imitating.is_ok(), kind == MediumKind::Emulated);
+            let fences_only = bind(&Options { caches_are_persistent: true, ..options(None) }, &mut state(kind));
+            assert_eq!(fences_only.is_ok(), kind == MediumKind::Dax);
+            let new = check_new(&Options { imitation, ..options(Some(medium(kind, "/new"))) });
+            assert_eq!(new.is_ok(), kind == MediumKind::Emulated);
+        }
+    }
+
+    #[test]
+    fn a_new_store_takes_nobodys_file() {
+        let env = MemoryEnv::new();
+        env.set_content("/taken", b"");
+        for kind in [MediumKind::Emulated, MediumKind::Dax] {
+            let options = Options { env: Arc::new(env.clone()), ..options(Some(medium(kind, "/taken"))) };
+            assert_eq!(check_new(&options).unwrap_err().kind(), ErrorKind::Invalid);
+            assert_eq!(new_record(&options, [2; 16]).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+        let options = Options { env: Arc::new(env), ..options(Some(medium(MediumKind::Emulated, "/free"))) };
+        check_new(&options).unwrap();
+        let record = new_record(&options, [2; 16]).unwrap();
+        assert_eq!((record.pool_path, record.pool_uuid), (Some(PathBuf::from("/free")), Some([2; 16])));
+    }
+}
