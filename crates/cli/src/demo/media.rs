@@ -21,8 +21,13 @@ pub struct DemoMedium<'g> {
     pub name: &'static str,
     /// What it is, and what it promises.
     pub description: String,
-    /// Where its pools are made, and the medium that such a pool is on.
-    pool: Option<(&'g Path, fn(PathBuf) -> Medium)>,
+    pools: Option<Pools<'g>>,
+}
+
+/// Where a medium's pools are made, and the medium of such a pool.
+struct Pools<'g> {
+    place: &'g Path,
+    medium: fn(PathBuf) -> Medium,
 }
 
 /// The media of this machine.
@@ -32,7 +37,7 @@ pub fn media(ground: &Ground) -> Vec<DemoMedium<'_>> {
         name: "dram",
         description: "plain memory, needs nothing\n  promise: a put survives a kill; with --sync, a power cut, too"
             .to_string(),
-        pool: None,
+        pools: None,
     };
     let emulated = DemoMedium {
         ground,
@@ -41,16 +46,16 @@ pub fn media(ground: &Ground) -> Vec<DemoMedium<'_>> {
             "persistent memory, imitated by a file in {}\n  promise: a put survives a kill; nothing is claimed about power cuts",
             ground.pools().display()
         ),
-        pool: Some((ground.pools(), |path| Medium::Emulated { path })),
+        pools: Some(Pools { place: ground.pools(), medium: |path| Medium::Emulated { path } }),
     };
-    let dax = ground.direct_pools().map(|pools| DemoMedium {
+    let dax = ground.direct_pools().map(|place| DemoMedium {
         ground,
         name: "dax",
         description: format!(
             "persistent memory, in {}\n  promise: a put survives a kill and a power cut",
-            pools.display()
+            place.display()
         ),
-        pool: Some((pools, |path| Medium::Dax { path })),
+        pools: Some(Pools { place, medium: |path| Medium::Dax { path } }),
     });
     [dram, emulated].into_iter().chain(dax).collect()
 }
@@ -61,9 +66,9 @@ impl DemoMedium<'_> {
         let name = format!("{}-{purpose}", self.name);
         Stage {
             directory: self.ground.stores().join(&name),
-            medium: match self.pool {
+            medium: match &self.pools {
                 None => Medium::Dram,
-                Some((pools, medium)) => medium(pools.join(format!("{name}.pool"))),
+                Some(pools) => (pools.medium)(pools.place.join(format!("{name}.pool"))),
             },
         }
     }
