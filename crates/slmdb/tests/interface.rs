@@ -283,8 +283,8 @@ fn the_numbers_of_stats_fit_what_was_done() {
         assert_eq!((stats.memtable_entries, stats.index_keys, stats.table_files), (0, 3000, 1));
         assert_eq!(stats.live_bytes, stats.table_bytes);
         assert!(stats.fast_tier_index_bytes_per_key > 30.0, "{}", stats.fast_tier_index_bytes_per_key);
-        assert_eq!(stats.since_open.persists > 3000, on == On::Emulated);
-        assert_eq!(stats.since_open.fast_tier_bytes_asked > 300_000, on == On::Emulated);
+        assert_eq!(stats.since_open.persists > 3000, on != On::Dram);
+        assert_eq!(stats.since_open.fast_tier_bytes_asked > 300_000, on != On::Dram);
         assert!(stats.since_open.file_bytes_written >= stats.table_bytes);
         db.close().unwrap();
         let db = home.open();

@@ -15,13 +15,46 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub enum On {
     Dram,
     Emulated,
+    Dax,
 }
 
-pub const MEDIA: [On; 2] = [On::Dram, On::Emulated];
+/// Those that there are here: [`On::Dax`] where `SLMDB_TEST_DAX` names a directory on a DAX file system, as
+/// `scripts/dax-machine test` does.
+pub struct Media;
+
+pub const MEDIA: Media = Media;
+
+impl IntoIterator for Media {
+    type Item = On;
+    type IntoIter = std::vec::IntoIter<On>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        let mut media = vec![On::Dram, On::Emulated];
+        media.extend(dax_directory().map(|_| On::Dax));
+        media.into_iter()
+    }
+}
+
+/// Where pools are on real persistent memory.
+pub fn dax_directory() -> Option<PathBuf> {
+    std::env::var_os("SLMDB_TEST_DAX").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+impl On {
+    /// The medium with a pool; `Dram` has none.
+    pub fn medium(self, pool: Option<PathBuf>) -> Medium {
+        match (self, pool) {
+            (On::Dram, None) => Medium::Dram,
+            (On::Emulated, Some(path)) => Medium::Emulated { path },
+            (On::Dax, Some(path)) => Medium::Dax { path },
+            (on, pool) => panic!("{on:?} with the pool {pool:?}"),
+        }
+    }
+}
 
 /// A directory for a store and one for its pool; both go when this is dropped, after failures too.
 pub struct Home {
-    on: On,
+    pub on: On,
     directory: TempDir,
     pool: Option<TempDir>,
 }
@@ -38,18 +71,22 @@ impl Home {
         let free_bytes = slmdb_env::Env::available_bytes(&env, &std::env::temp_dir()).unwrap();
         assert!(free_bytes >= SPACE_BYTES, "{} needs {SPACE_BYTES} bytes free", std::env::temp_dir().display());
         let directory = tempfile::Builder::new().prefix("slmdb-test-").tempdir().unwrap();
-        let pool = (on == On::Emulated).then(|| {
-            let shm = Path::new("/dev/shm");
-            let builder = || {
-                let mut builder = tempfile::Builder::new();
-                builder.prefix("slmdb-test-");
-                builder
-            };
-            let roomy =
-                slmdb_env::Env::available_bytes(&env, shm).is_ok_and(|free_bytes| free_bytes >= POOL_SPACE_BYTES);
-            if roomy { builder().tempdir_in(shm).or_else(|_| builder().tempdir()) } else { builder().tempdir() }
-                .unwrap()
-        });
+        let builder = || {
+            let mut builder = tempfile::Builder::new();
+            builder.prefix("slmdb-test-");
+            builder
+        };
+        let pool = match on {
+            On::Dram => None,
+            On::Emulated => {
+                let shm = Path::new("/dev/shm");
+                let roomy =
+                    slmdb_env::Env::available_bytes(&env, shm).is_ok_and(|free_bytes| free_bytes >= POOL_SPACE_BYTES);
+                let shared = roomy.then(|| builder().tempdir_in(shm).ok()).flatten();
+                Some(shared.unwrap_or_else(|| builder().tempdir().unwrap()))
+            }
+            On::Dax => Some(builder().tempdir_in(dax_directory().unwrap()).unwrap()),
+        };
         Home { on, directory, pool }
     }
 
@@ -74,10 +111,7 @@ impl Home {
 
     /// The same options on this home's medium.
     pub fn on(&self, options: Options) -> Options {
-        match self.pool() {
-            None => options.medium(Medium::Dram),
-            Some(path) => options.medium(Medium::Emulated { path }),
-        }
+        options.medium(self.on.medium(self.pool()))
     }
 
     pub fn open(&self) -> Db {
