@@ -4,7 +4,14 @@
 //! settled when the store is made; the MANIFEST has its name. [`KeyOrder`] is what those structures hold. By bytes is what
 //! nearly everybody wants, and the fast way: a node of the tree then compares 8-byte heads of keys as numbers. Under a
 //! comparator there are no heads, no prefixes and no shortened separators: whole keys are compared, each time.
+//!
+//! A comparator is the user's code, so nothing may rest on its being right. [`Passage`] is what walks in key order end by
+//! when it is not.
 #![forbid(unsafe_code)]
+
+mod passage;
+
+pub use passage::Passage;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -12,19 +19,23 @@ use std::sync::Arc;
 
 /// An order of keys other than by bytes.
 ///
-/// A store is only as right as its comparator. If it is not a total order the store answers with entries missing or out
-/// of order, but never with undefined behaviour, a panic of its own or a loop without end.
+/// A store is only as right as its comparator. If it is not a total order the store answers with errors, or with entries
+/// missing or out of order, but never with undefined behaviour, a panic of its own or a loop without end.
 pub trait Comparator: Send + Sync + 'static {
-    /// The name that the MANIFEST records and every opening checks. Change it whenever the order changes. Names
-    /// that begin with `bytewise` are taken.
+    /// The name that the MANIFEST records and every opening checks: 1 to 255 bytes. Change it whenever the order changes.
+    /// Names that begin with `bytewise` are taken.
     fn name(&self) -> &str;
 
-    /// Compares two keys: total, transitive, the same for ever. Only the same bytes may compare equal.
+    /// Compares two keys: total, transitive, the same for ever. Keys of different bytes are different keys, also where this
+    /// calls them equal: they are then ordered by their bytes.
     fn compare(&self, left: &[u8], right: &[u8]) -> Ordering;
 }
 
 /// The name of the order by bytes.
 pub const BYTEWISE_NAME: &str = "bytewise";
+
+/// The longest name of a comparator.
+pub const MAXIMUM_NAME_BYTES: usize = 255;
 
 /// The order of a store's keys.
 #[derive(Clone, Default)]
@@ -50,7 +61,20 @@ impl KeyOrder {
     pub fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
         match self {
             KeyOrder::Bytewise => left.cmp(right),
-            KeyOrder::Custom(comparator) => comparator.compare(left, right),
+            KeyOrder::Custom(comparator) => comparator.compare(left, right).then_with(|| left.cmp(right)),
+        }
+    }
+
+    /// What is wrong with the name of a comparator; `None`: nothing.
+    pub fn fault_of_name(&self) -> Option<&'static str> {
+        match self.name() {
+            _ if self.is_bytewise() => None,
+            "" => Some("a comparator without a name"),
+            name if name.len() > MAXIMUM_NAME_BYTES => Some("a comparator whose name is longer than 255 bytes"),
+            name if name.starts_with(BYTEWISE_NAME) => {
+                Some("a comparator whose name begins with \"bytewise\", which is taken")
+            }
+            _ => None,
         }
     }
 
@@ -92,5 +116,33 @@ mod tests {
         assert_eq!(bytewise.compare(b"a", b"ab"), Ordering::Less);
         assert_eq!((bytewise.name(), bytewise.is_bytewise()), (BYTEWISE_NAME, true));
         assert_eq!(format!("{backwards:?}"), "KeyOrder(\"backwards\")");
+    }
+
+    struct Named(String);
+
+    impl Comparator for Named {
+        fn name(&self) -> &str {
+            &self.0
+        }
+
+        fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+            left.to_ascii_lowercase().cmp(&right.to_ascii_lowercase())
+        }
+    }
+
+    #[test]
+    fn different_bytes_are_different_keys_whatever_the_comparator_says() {
+        let order = KeyOrder::Custom(Arc::new(Named("letters".into())));
+        assert_eq!(order.compare(b"a", b"B"), Ordering::Less);
+        assert_eq!(order.compare(b"a", b"A"), Ordering::Greater);
+        assert_eq!(order.compare(b"A", b"A"), Ordering::Equal);
+    }
+
+    #[test]
+    fn names_that_would_be_mistaken_are_found_out() {
+        let faulty = |name: &str| KeyOrder::Custom(Arc::new(Named(name.into()))).fault_of_name().is_some();
+        assert!(faulty("") && faulty("bytewise") && faulty("bytewise-2") && faulty(&"x".repeat(256)));
+        assert!(!faulty("x") && !faulty(&"x".repeat(255)));
+        assert_eq!(KeyOrder::Bytewise.fault_of_name(), None);
     }
 }
