@@ -31,6 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
+use slmdb_order::KeyOrder;
 
 use crate::codec::{get_length, get_range, get_u16, get_u32, get_varint};
 use crate::cursor::{BlockCursor, BlockEntries};
@@ -64,6 +65,7 @@ struct Inner {
     /// Where the block was read, for errors.
     path: Arc<Path>,
     offset: u32,
+    order: KeyOrder,
 }
 
 /// An entry as it lies in its block; the ranges are of the block's bytes.
@@ -84,7 +86,7 @@ pub(crate) fn tag_of(key: &[u8]) -> u8 {
 
 impl Inner {
     /// Takes the tail apart; `None` if there is none that fits.
-    fn parse(content: Content, path: Arc<Path>, offset: u32) -> Option<Inner> {
+    fn parse(content: Content, path: Arc<Path>, offset: u32, order: KeyOrder) -> Option<Inner> {
         let bytes = content.as_slice();
         let tags_end = bytes.len().checked_sub(TAIL_BYTES)?;
         let mut at = tags_end;
@@ -98,7 +100,7 @@ impl Inner {
             return None;
         }
         let bytes = content.bytes;
-        let inner = Inner { bytes, entries, offset_bytes, restart_interval, offsets_at, tags_at, path, offset };
+        let inner = Inner { bytes, entries, offset_bytes, restart_interval, offsets_at, tags_at, path, offset, order };
         (inner.start(0) == Some(0)).then_some(inner)
     }
 
@@ -188,9 +190,9 @@ impl Iterator for Tagged<'_> {
 }
 
 impl Block {
-    /// Takes the content of a part that was read at `offset` of the file at `path`.
-    pub(crate) fn new(content: Content, path: Arc<Path>, offset: u32) -> Result<Block> {
-        match Inner::parse(content, path.clone(), offset) {
+    /// Takes the content of a part that was read at `offset` of the file at `path`, whose keys are in this order.
+    pub(crate) fn new(content: Content, path: Arc<Path>, offset: u32, order: KeyOrder) -> Result<Block> {
+        match Inner::parse(content, path.clone(), offset, order) {
             Some(inner) => Ok(Block { inner: Arc::new(inner) }),
             None => Err(Error::corruption(path, offset.into(), "block: its end is not that of a block")),
         }
@@ -264,8 +266,14 @@ impl Block {
         Ok(&self.inner.bytes[restart.suffix])
     }
 
-    /// How the key in a slot compares to `key`.
-    pub(crate) fn compare(&self, slot: usize, key: &[u8]) -> Result<Ordering> {
+    /// The order of its keys.
+    #[inline]
+    pub(crate) fn order(&self) -> &KeyOrder {
+        &self.inner.order
+    }
+
+    /// How the key in a slot compares to `key` by bytes.
+    pub(crate) fn compare_bytes(&self, slot: usize, key: &[u8]) -> Result<Ordering> {
         let entry = self.raw_entry(slot)?;
         let suffix = &self.inner.bytes[entry.suffix];
         let head = self.head(slot, entry.shared)?;

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, OpenMode, Result};
+use slmdb_order::KeyOrder;
 
 use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
 use crate::entry::EntryKind;
@@ -39,6 +40,7 @@ pub struct TableBuilder {
     keys: KeySectionBuilder,
     properties: Properties,
     last_key: Vec<u8>,
+    order: KeyOrder,
     failure: Option<Error>,
 }
 
@@ -55,7 +57,7 @@ pub struct FinishedTable {
 }
 
 impl TableBuilder {
-    /// Makes the file, which must not exist. (Never written over: a checkpoint may share it.)
+    /// Makes the file, which must not exist. (Never written over: a checkpoint may share it.) Its keys are ordered by bytes.
     ///
     /// [`Error::Invalid`] for options outside their limits.
     pub fn new(
@@ -64,6 +66,18 @@ impl TableBuilder {
         number: u32,
         store_uuid: [u8; 16],
         options: TableOptions,
+    ) -> Result<TableBuilder> {
+        TableBuilder::new_in_order(env, path, number, store_uuid, options, KeyOrder::Bytewise)
+    }
+
+    /// As [`new`](TableBuilder::new), for a store with this order of keys.
+    pub fn new_in_order(
+        env: &dyn Env,
+        path: &Path,
+        number: u32,
+        store_uuid: [u8; 16],
+        options: TableOptions,
+        order: KeyOrder,
     ) -> Result<TableBuilder> {
         let restart_interval = options.check()?;
         let file = env.open_file(path, OpenMode::CreateNew)?;
@@ -76,11 +90,12 @@ impl TableBuilder {
             keys: KeySectionBuilder::default(),
             properties: Properties::new(number, env.unix_time_ns()),
             last_key: Vec::new(),
+            order,
             failure: None,
         })
     }
 
-    /// Appends an entry. Keys must ascend strictly; a delete has no value.
+    /// Appends an entry. Keys must ascend strictly in the table's order; a delete has no value.
     ///
     /// [`Error::Invalid`], and nothing appended, if that is not so, if key or value is longer than the format takes, or
     /// if the file could pass [`MAXIMUM_FILE_BYTES`]: then end this table and put the entry into the next.
@@ -132,7 +147,8 @@ impl TableBuilder {
         self.writer.buffer().extend_from_slice(&footer.encode());
         let length_bytes = self.writer.finish()?;
         let chunks = chunks.into_iter().map(|(chunk, _)| chunk).collect();
-        let keys = KeySection::new(self.path, chunks, self.properties.entries, self.properties.data_bytes);
+        let (entries, data_bytes) = (self.properties.entries, self.properties.data_bytes);
+        let keys = KeySection::new(self.path, chunks, entries, data_bytes, self.order);
         Ok(FinishedTable { properties: self.properties, keys, length_bytes })
     }
 
@@ -157,7 +173,7 @@ impl TableBuilder {
         if kind == EntryKind::Delete && !value.is_empty() {
             return invalid("a delete with a value".to_string());
         }
-        if self.properties.entries > 0 && key <= self.last_key.as_slice() {
+        if self.properties.entries > 0 && self.order.compare(key, &self.last_key).is_le() {
             return invalid("a key that is not larger than the one before".to_string());
         }
         // The key is also in the key section and, while it is the largest or as the smallest, in the properties.

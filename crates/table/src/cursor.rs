@@ -130,7 +130,7 @@ impl BlockCursor {
         let (mut low, mut high) = (0, self.block.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.block.compare(middle, key)? {
+            match self.compare(middle, key)? {
                 Ordering::Less => low = middle + 1,
                 Ordering::Equal => return Ok(middle),
                 Ordering::Greater => high = middle,
@@ -139,12 +139,24 @@ impl BlockCursor {
         Ok(low)
     }
 
+    /// How the key in a slot compares to `key`. The cursor is nowhere afterwards.
+    #[inline]
+    fn compare(&mut self, slot: usize, key: &[u8]) -> Result<Ordering> {
+        if self.block.order().is_bytewise() {
+            return self.block.compare_bytes(slot, key);
+        }
+        // A comparator wants the key in one piece.
+        self.move_to(slot)?;
+        self.valid = false;
+        Ok(self.block.order().compare(&self.key, key))
+    }
+
     /// Moves to a slot whose key must compare like this to the current one.
     #[inline]
     fn step_to(&mut self, slot: usize, expected: Ordering) -> Result<()> {
         std::mem::swap(&mut self.key, &mut self.previous_key);
         self.move_to(slot)?;
-        if self.key.cmp(&self.previous_key) != expected {
+        if self.block.order().compare(&self.key, &self.previous_key) != expected {
             self.valid = false;
             return Err(self.block.corrupt("its keys do not ascend"));
         }

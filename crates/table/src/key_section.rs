@@ -24,6 +24,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
+use slmdb_order::KeyOrder;
 
 use crate::codec::{get_length, get_range, get_u32, get_u64, get_varint, put_varint, unzigzag, varint_bytes, zigzag};
 use crate::entry::{EntryKind, KeyEntry, Place};
@@ -66,11 +67,18 @@ pub struct KeySection {
     entries: u64,
     /// Where the blocks end.
     data_bytes: u64,
+    order: KeyOrder,
 }
 
 impl KeySection {
-    pub(crate) fn new(path: Arc<Path>, chunks: Vec<Chunk>, entries: u64, data_bytes: u64) -> KeySection {
-        KeySection { path, chunks: chunks.into(), entries, data_bytes }
+    pub(crate) fn new(
+        path: Arc<Path>,
+        chunks: Vec<Chunk>,
+        entries: u64,
+        data_bytes: u64,
+        order: KeyOrder,
+    ) -> KeySection {
+        KeySection { path, chunks: chunks.into(), entries, data_bytes, order }
     }
 
     /// How many entries it has.
@@ -148,7 +156,7 @@ impl<'a> KeyEntries<'a> {
                 self.chunk = None;
                 continue;
             };
-            if self.previous_key.is_some_and(|previous| previous >= entry.key) {
+            if self.previous_key.is_some_and(|previous| self.section.order.compare(previous, entry.key).is_ge()) {
                 return Err(chunk.corrupt("its keys do not ascend"));
             }
             self.previous_key = Some(entry.key);

@@ -22,6 +22,7 @@
 use std::path::Path;
 
 use slmdb_env::{Error, Result};
+use slmdb_order::KeyOrder;
 
 use crate::codec::{get_range, get_u16, get_u32, get_u64};
 use crate::entry::EntryKind;
@@ -129,10 +130,16 @@ impl Properties {
 
     /// Undoes [`encode`](Properties::encode), for content that was read at `offset`; also checks that the numbers do not
     /// contradict each other.
-    pub(crate) fn decode(content: &[u8], number: u32, path: &Path, offset: u64) -> Result<(Properties, Vec<u32>)> {
+    pub(crate) fn decode(
+        content: &[u8],
+        number: u32,
+        path: &Path,
+        offset: u64,
+        order: &KeyOrder,
+    ) -> Result<(Properties, Vec<u32>)> {
         let (properties, chunk_lengths) = Properties::decode_fields(content, number)
             .ok_or_else(|| Error::corruption(path, offset, "properties: not as long as their lengths say"))?;
-        match properties.contradiction() {
+        match properties.contradiction(order) {
             Some(what) => Err(Error::corruption(path, offset, format!("properties: {what}"))),
             None => Ok((properties, chunk_lengths)),
         }
@@ -175,11 +182,11 @@ impl Properties {
     }
 
     /// What can't be, if anything.
-    fn contradiction(&self) -> Option<&'static str> {
+    fn contradiction(&self, order: &KeyOrder) -> Option<&'static str> {
         let keys_ascend = if self.entries == 1 {
             self.smallest_key == self.largest_key
         } else {
-            self.smallest_key < self.largest_key
+            order.compare(&self.smallest_key, &self.largest_key).is_lt()
         };
         if self.entries == 0 || self.blocks == 0 || self.blocks > self.entries {
             Some("no such numbers of entries and blocks")

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
+use slmdb_order::KeyOrder;
 
 use crate::block::Block;
 use crate::entry::Place;
@@ -36,18 +37,37 @@ pub struct TableReader {
 }
 
 impl TableReader {
-    /// Opens table file `number` of the store, and tells the system that it will be read at random.
+    /// Opens table file `number` of the store, whose keys are ordered by bytes, and tells the system that it will be read
+    /// at random.
     ///
     /// [`Error::Corruption`] if it is not that file, or not as it was written as far as footer, properties and length
     /// can tell; [`Error::Unsupported`] if it is of another format version.
     pub fn open(env: &dyn Env, path: &Path, number: u32, store_uuid: [u8; 16]) -> Result<TableReader> {
+        TableReader::open_in_order(env, path, number, store_uuid, KeyOrder::Bytewise)
+    }
+
+    /// As [`open`](TableReader::open), for a store with this order of keys. The file does not name its order: under
+    /// another one than it was built in its keys are [`Error::Corruption`] to whoever goes through them.
+    pub fn open_in_order(
+        env: &dyn Env,
+        path: &Path,
+        number: u32,
+        store_uuid: [u8; 16],
+        order: KeyOrder,
+    ) -> Result<TableReader> {
         let file = env.open_file(path, OpenMode::Read)?;
         file.advise_random();
-        TableReader::load(file, Arc::from(path), number, store_uuid)
+        TableReader::load(file, Arc::from(path), number, store_uuid, order)
     }
 
     /// Reads and checks what an open file's reader knows of it.
-    pub(crate) fn load(file: Arc<dyn File>, path: Arc<Path>, number: u32, store_uuid: [u8; 16]) -> Result<TableReader> {
+    pub(crate) fn load(
+        file: Arc<dyn File>,
+        path: Arc<Path>,
+        number: u32,
+        store_uuid: [u8; 16],
+        order: KeyOrder,
+    ) -> Result<TableReader> {
         let file_bytes = file.length_bytes()?;
         let Some(footer_offset) = file_bytes.checked_sub(FOOTER_BYTES as u64) else {
             return Err(Error::corruption(path, 0, format!("{file_bytes} bytes are too short for a table file")));
@@ -55,11 +75,12 @@ impl TableReader {
         let mut footer = [0; FOOTER_BYTES];
         file.read_exact_at(&mut footer, footer_offset)?;
         let footer = Footer::decode(&footer, &path, file_bytes, number, store_uuid)?;
-        let source =
-            Source { file, path, identity: Identity::new(store_uuid, number), data_bytes: footer.key_section_offset };
+        let (identity, data_bytes) = (Identity::new(store_uuid, number), footer.key_section_offset);
+        let source = Source { file, path, identity, data_bytes, order };
         let content = source.part(PartKind::Properties, footer.properties_offset, footer.properties_bytes)?;
         let offset = footer.properties_offset;
-        let (properties, chunk_lengths) = Properties::decode(content.as_slice(), number, &source.path, offset)?;
+        let (properties, chunk_lengths) =
+            Properties::decode(content.as_slice(), number, &source.path, offset, &source.order)?;
         let chunk_bytes: u64 = chunk_lengths.iter().copied().map(u64::from).sum();
         if properties.data_bytes != footer.key_section_offset || chunk_bytes != footer.key_section_bytes {
             let what = "properties: the parts are not where the footer says";
@@ -117,7 +138,8 @@ impl TableReader {
             chunks.push(chunk);
         }
         let path = self.source.path.clone();
-        Ok(KeySection::new(path, chunks, self.properties.entries, self.properties.data_bytes))
+        let (entries, data_bytes) = (self.properties.entries, self.properties.data_bytes);
+        Ok(KeySection::new(path, chunks, entries, data_bytes, self.source.order.clone()))
     }
 
     /// Reads the whole file and checks all of it: each block and its entries' order, that the key section says the same
@@ -152,6 +174,7 @@ pub(crate) struct Source {
     identity: Identity,
     /// Where the blocks end.
     data_bytes: u64,
+    pub(crate) order: KeyOrder,
 }
 
 impl Source {
@@ -167,13 +190,13 @@ impl Source {
         self.check(place)?;
         let length = place.length as usize;
         let content = part::read(&*self.file, self.identity, PartKind::Block, &self.path, place.offset, length)?;
-        Block::new(content, self.path.clone(), place.offset)
+        Block::new(content, self.path.clone(), place.offset, self.order.clone())
     }
 
     /// Takes a block from bytes that were read with others.
     pub(crate) fn block_of(&self, bytes: &[u8], place: Place) -> Result<Block> {
         let content = part::open(Stored::Lent(bytes), self.identity, PartKind::Block, &self.path, place.offset)?;
-        Block::new(content, self.path.clone(), place.offset)
+        Block::new(content, self.path.clone(), place.offset, self.order.clone())
     }
 
     /// Refuses a place where no block can be.

@@ -69,7 +69,8 @@ impl Verifier<'_> {
         let table = self.table;
         let (source, footer) = (&table.source, &table.footer);
         self.done_bytes += footer.file_bytes - footer.properties_offset;
-        match TableReader::load(Arc::clone(&source.file), source.path.clone(), footer.number, footer.store_uuid) {
+        let (file, path, order) = (Arc::clone(&source.file), source.path.clone(), source.order.clone());
+        match TableReader::load(file, path, footer.number, footer.store_uuid, order) {
             Err(error) => self.findings.push(error),
             Ok(now) => {
                 let same = now.footer == *footer && now.properties == table.properties;
@@ -115,7 +116,7 @@ impl Verifier<'_> {
         self.seamless = true;
         let mut block: Option<OpenBlock> = None;
         while let Some(entry) = entries.advance()? {
-            if self.sums.entries > 0 && self.last_key.as_slice() >= entry.key {
+            if self.sums.entries > 0 && self.table.source.order.compare(&self.last_key, entry.key).is_ge() {
                 return Err(entries.corrupt("its keys do not ascend"));
             }
             self.last_key.clear();

@@ -30,7 +30,7 @@ fn content_of(model: &Model, restart_interval: u16) -> Vec<u8> {
 
 fn block_of(content: &[u8]) -> Result<Block> {
     let content = Content { bytes: content.into(), length: content.len() };
-    Block::new(content, Path::new("7.table").into(), 4711)
+    Block::new(content, Path::new("7.table").into(), 4711, slmdb_order::KeyOrder::Bytewise)
 }
 
 fn assert_at(cursor: &BlockCursor, expected: Option<(&Vec<u8>, &Version)>) {

@@ -60,7 +60,13 @@ fn section(chunks: &[Vec<u8>], entries: usize, data_bytes: u64) -> KeySection {
         offset += content.len() as u64;
         chunk
     });
-    KeySection::new(Path::new("7.table").into(), chunks.collect(), entries as u64, data_bytes)
+    KeySection::new(
+        Path::new("7.table").into(),
+        chunks.collect(),
+        entries as u64,
+        data_bytes,
+        slmdb_order::KeyOrder::Bytewise,
+    )
 }
 
 fn read(section: &KeySection) -> Result<Vec<Owned>> {
