@@ -1,6 +1,7 @@
 //! [`WriteBatch`]: several changes that take effect together.
 
 use slmdb_env::Result;
+use slmdb_structures::fast_fair::{KeyLengths, key_record_bytes_max};
 use slmdb_structures::memtable::Payload;
 
 /// Puts and deletes that are applied together, in order, or not at all.
@@ -10,7 +11,87 @@ use slmdb_structures::memtable::Payload;
 #[derive(Debug, Default, Clone)]
 pub struct WriteBatch {
     payload: Payload,
-    user_bytes: u64,
+    totals: Totals,
+}
+
+/// What entries add up to: what has to be known to say how much space they will take once they are flushed.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Puts and deletes.
+    pub(crate) entries: u64,
+    /// Puts alone.
+    pub(crate) puts: u64,
+    /// The keys, in bytes.
+    pub(crate) key_bytes: u64,
+    /// The long ones among them.
+    pub(crate) long_keys: KeyLengths,
+    /// The values, in bytes.
+    pub(crate) value_bytes: u64,
+    /// The key records, in bytes.
+    pub(crate) key_record_bytes: u64,
+}
+
+impl Totals {
+    /// With one entry more; `value_bytes` is `None` for a delete.
+    pub(crate) fn add(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
+        self.entries += 1;
+        self.puts += u64::from(value_bytes.is_some());
+        self.key_bytes += key_bytes as u64;
+        self.long_keys.add(key_bytes);
+        self.value_bytes += value_bytes.unwrap_or(0) as u64;
+        self.key_record_bytes += key_record_bytes_max(key_bytes);
+    }
+
+    /// Both together.
+    #[inline]
+    pub(crate) fn plus(&self, other: &Totals) -> Totals {
+        let mut long_keys = self.long_keys;
+        long_keys.add_all(other.long_keys);
+        Totals {
+            long_keys,
+            entries: self.entries + other.entries,
+            puts: self.puts + other.puts,
+            key_bytes: self.key_bytes + other.key_bytes,
+            value_bytes: self.value_bytes + other.value_bytes,
+            key_record_bytes: self.key_record_bytes + other.key_record_bytes,
+        }
+    }
+
+    /// As if each entry came so many times.
+    pub(crate) fn times(&self, count: u64) -> Totals {
+        let KeyLengths { longest_bytes, long_bytes } = self.long_keys;
+        Totals {
+            entries: self.entries * count,
+            puts: self.puts * count,
+            key_bytes: self.key_bytes * count,
+            long_keys: KeyLengths { longest_bytes, long_bytes: long_bytes * count },
+            value_bytes: self.value_bytes * count,
+            key_record_bytes: self.key_record_bytes * count,
+        }
+    }
+
+    /// Whether the key records and nodes for this are enough for the other, too.
+    #[inline]
+    pub(crate) fn covers_in_index(&self, other: &Totals) -> bool {
+        self.entries >= other.entries
+            && self.key_record_bytes >= other.key_record_bytes
+            && self.long_keys.longest_bytes >= other.long_keys.longest_bytes
+            && self.long_keys.long_bytes >= other.long_keys.long_bytes
+    }
+
+    /// Without what is part of it. (Which key was the longest is not known any more: it stays.)
+    pub(crate) fn minus(&self, part: &Totals) -> Totals {
+        let longest_bytes = if self.entries <= part.entries { 0 } else { self.long_keys.longest_bytes };
+        let long_bytes = self.long_keys.long_bytes.saturating_sub(part.long_keys.long_bytes);
+        Totals {
+            long_keys: KeyLengths { longest_bytes, long_bytes },
+            entries: self.entries.saturating_sub(part.entries),
+            puts: self.puts.saturating_sub(part.puts),
+            key_bytes: self.key_bytes.saturating_sub(part.key_bytes),
+            value_bytes: self.value_bytes.saturating_sub(part.value_bytes),
+            key_record_bytes: self.key_record_bytes.saturating_sub(part.key_record_bytes),
+        }
+    }
 }
 
 impl WriteBatch {
@@ -24,7 +105,7 @@ impl WriteBatch {
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.payload.put(key, value)?;
-        self.user_bytes += (key.len() + value.len()) as u64;
+        self.totals.add(key.len(), Some(value.len()));
         Ok(())
     }
 
@@ -32,14 +113,14 @@ impl WriteBatch {
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         self.payload.delete(key)?;
-        self.user_bytes += key.len() as u64;
+        self.totals.add(key.len(), None);
         Ok(())
     }
 
     /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.payload.clear();
-        self.user_bytes = 0;
+        self.totals = Totals::default();
     }
 
     /// Number of puts and deletes.
@@ -59,7 +140,12 @@ impl WriteBatch {
 
     /// Keys and values in it, in bytes.
     pub(crate) fn user_bytes(&self) -> u64 {
-        self.user_bytes
+        self.totals.key_bytes + self.totals.value_bytes
+    }
+
+    /// What its entries add up to.
+    pub(crate) fn totals(&self) -> &Totals {
+        &self.totals
     }
 
     /// The encoded form.

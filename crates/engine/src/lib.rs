@@ -20,7 +20,7 @@ pub use slmdb_manifest::Counters;
 pub use slmdb_pmem::{Imitation, LatencyModel};
 pub use slmdb_structures::memtable::{MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
-pub use stats::Stats;
+pub use stats::{Stats, Waits};
 pub use verify_report::{VerifyProgress, VerifyReport};
 
 use std::path::Path;

@@ -44,8 +44,28 @@ pub struct Stats {
     pub replaced_records_kept: u64,
     /// Iterators and cursors that are open.
     pub open_cursors: u64,
+    /// How long writers have waited since this opening, and for what.
+    pub waits: Waits,
+    /// What a flush waits for now: a disk or pool that is full. `None`: nothing.
+    pub flush_waits_for: Option<String>,
     /// Since this opening.
     pub since_open: Counters,
     /// Since the store was made, as of the last MANIFEST record plus this opening.
     pub lifetime: Counters,
+}
+
+/// How long writers have waited, in microseconds, and for what.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waits {
+    /// They were slowed, so that flushes keep up.
+    pub pace_us: u64,
+    /// For the oldest of as many Immutable MemTables as there may be to be flushed.
+    pub flush_us: u64,
+    /// For a new MemTable to be made.
+    pub memtable_us: u64,
+    /// For space to be set aside for what they write.
+    pub space_us: u64,
+    /// The longest single wait.
+    pub longest_us: u64,
 }

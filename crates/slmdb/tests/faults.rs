@@ -168,11 +168,31 @@ fn an_arena_that_found_no_space_is_not_left_behind() {
     let env = MemoryEnv::new();
     env.set_capacity(2 << 10);
     for _ in 0..3 {
-        let error = options(&env).open(STORE).unwrap_err();
+        // There is room for a MANIFEST and for no arena: it opens, and takes no writes.
+        let db = options(&env).open(STORE).unwrap();
+        let error = db.put("k", "v").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        assert_eq!(db.get("k").unwrap(), None);
         let listed = slmdb_env::Env::list_directory(&env, std::path::Path::new(STORE)).unwrap();
         assert!(!listed.iter().any(|entry| entry.name.ends_with(".arena")), "{listed:?}");
     }
     env.set_capacity(1 << 20);
-    options(&env).open(STORE).unwrap().put("k", "v").unwrap();
+    let db = options(&env).open(STORE).unwrap();
+    db.put("k", "v").unwrap();
+    assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
+fn a_store_opened_on_a_full_disk_takes_writes_as_soon_as_there_is_space() {
+    let env = MemoryEnv::new();
+    env.set_capacity(2 << 10);
+    let db = options(&env).open(STORE).unwrap();
+    assert_eq!(db.put("k", "v").unwrap_err().kind(), ErrorKind::Full);
+    assert_eq!(db.delete("k").unwrap_err().kind(), ErrorKind::Full);
+    db.flush().unwrap();
+    env.set_capacity(1 << 20);
+    db.put("k", "v").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    assert_eq!(options(&env).open(STORE).unwrap().get("k").unwrap().as_deref(), Some(&b"v"[..]));
 }

@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::{Env, Error, OpenMode, Result};
+use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_order::KeyOrder;
 
 use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
@@ -79,8 +79,24 @@ impl TableBuilder {
         options: TableOptions,
         order: KeyOrder,
     ) -> Result<TableBuilder> {
-        let restart_interval = options.check()?;
+        options.check()?;
         let file = env.open_file(path, OpenMode::CreateNew)?;
+        TableBuilder::in_file(file, env, path, number, store_uuid, options, order)
+    }
+
+    /// As [`TableBuilder::new`], in a file that is there already, under the name `path`, with space set aside in it:
+    /// whatever it holds is written over from the front, and [`finish`](TableBuilder::finish) cuts it to what was
+    /// written. No other name may share it.
+    pub fn in_file(
+        file: Arc<dyn File>,
+        env: &dyn Env,
+        path: &Path,
+        number: u32,
+        store_uuid: [u8; 16],
+        options: TableOptions,
+        order: KeyOrder,
+    ) -> Result<TableBuilder> {
+        let restart_interval = options.check()?;
         Ok(TableBuilder {
             path: Arc::from(path),
             store_uuid,

@@ -33,7 +33,7 @@ use crate::part::{Content, TRAILER_BYTES};
 use crate::properties::Properties;
 
 /// A chunk is ended rather than made longer than this, unless one run alone is.
-const CHUNK_BYTES: usize = 64 << 10;
+pub(crate) const CHUNK_BYTES: usize = 64 << 10;
 /// A block is ended rather than have a run longer than this, unless one entry alone is. Keys with long common heads make
 /// short blocks but long runs.
 pub(crate) const RUN_BYTES: usize = CHUNK_BYTES - CHUNK_HEADER_BYTES - RUN_HEAD_BYTES_AT_MOST;
@@ -41,11 +41,11 @@ pub(crate) const RUN_BYTES: usize = CHUNK_BYTES - CHUNK_HEADER_BYTES - RUN_HEAD_
 /// No chunk is longer than this: a run of one entry is the longest.
 pub(crate) const CHUNK_BYTES_AT_MOST: usize = 2 * CHUNK_BYTES;
 
-const CHUNK_HEADER_BYTES: usize = 24;
+pub(crate) const CHUNK_HEADER_BYTES: usize = 24;
 /// The most that an entry takes in a run on top of its key: a length and a difference.
-const ENTRY_HEAD_BYTES_AT_MOST: usize = 3 + 10;
+pub(crate) const ENTRY_HEAD_BYTES_AT_MOST: usize = 3 + 10;
 /// The most that a run takes on top of its entries.
-const RUN_HEAD_BYTES_AT_MOST: usize = 5 + 5;
+pub(crate) const RUN_HEAD_BYTES_AT_MOST: usize = 5 + 5;
 const _: () = assert!(
     CHUNK_HEADER_BYTES + RUN_HEAD_BYTES_AT_MOST + MAXIMUM_KEY_BYTES + ENTRY_HEAD_BYTES_AT_MOST <= CHUNK_BYTES_AT_MOST
 );

@@ -68,6 +68,7 @@ mod slice;
 #[allow(dead_code)]
 mod testing;
 mod verify;
+mod worst_case;
 mod writer;
 
 pub use block::Block;
@@ -85,3 +86,4 @@ pub use properties::Properties;
 pub use reader::TableReader;
 pub use sequential::SequentialReader;
 pub use slice::Slice;
+pub use worst_case::WorstCase;

@@ -77,9 +77,13 @@ impl PartWriter {
         Ok(Place { offset, length })
     }
 
-    /// Writes everything that is left, makes it durable and returns the file's length in bytes.
+    /// Writes everything that is left, cuts off what was set aside behind it, makes it durable and returns the file's
+    /// length in bytes.
     pub(crate) fn finish(mut self) -> Result<u64> {
         self.write_out()?;
+        if self.file.length_bytes()? > self.written_bytes {
+            self.file.set_length(self.written_bytes)?;
+        }
         self.file.sync_data()?;
         Ok(self.written_bytes)
     }

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use slmdb_env::memory::MemoryEnv;
-use slmdb_env::{Env, Error, OsEnv};
+use slmdb_env::{Env, Error, OpenMode, OsEnv};
+use slmdb_order::KeyOrder;
 use slmdb_table::{
     Compression, EntryKind, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Place, TableBuilder,
-    TableOptions, TableReader,
+    TableOptions, TableReader, WorstCase,
 };
 use support::testing::{budgeted, config};
 use support::watched::WatchedEnv;
@@ -31,6 +32,7 @@ fn check(entries: &[Entry], options: TableOptions) {
     assert_eq!(builder.entries(), entries.len() as u64);
     let finished = builder.finish().unwrap();
     assert!(estimated_bytes >= finished.length_bytes);
+    check_worst_case(entries, &options, finished.length_bytes);
     if options.compression == Compression::None {
         assert!(estimated_bytes < finished.length_bytes + 200, "too high by far");
     }
@@ -50,6 +52,20 @@ fn check(entries: &[Entry], options: TableOptions) {
     assert!(findings.is_empty(), "{findings:?}");
     assert!(told.is_sorted());
     assert_eq!(told.last(), Some(&finished.length_bytes));
+}
+
+fn check_worst_case(entries: &[Entry], options: &TableOptions, length_bytes: u64) {
+    let worst_case = WorstCase {
+        entries: entries.len() as u64,
+        key_bytes: entries.iter().map(|entry| entry.key.len() as u64).sum(),
+        longest_key_bytes: entries.iter().map(|entry| entry.key.len() as u64).max().unwrap(),
+        value_bytes: entries.iter().map(|entry| entry.value.len() as u64).sum(),
+    };
+    let at_most = worst_case.file_bytes(options);
+    assert!(at_most >= length_bytes, "{length_bytes} bytes, said to be at most {at_most}: {worst_case:?}");
+    // Worth something, too: no entry takes 100 bytes more than its key, twice, and its value.
+    let with_room = worst_case.value_bytes + 2 * worst_case.key_bytes + 100 * worst_case.entries;
+    assert!(at_most <= with_room + 2 * worst_case.longest_key_bytes + 1000, "too high by far: {worst_case:?}");
 }
 
 fn check_properties(properties: &slmdb_table::Properties, entries: &[Entry]) {
@@ -330,4 +346,21 @@ fn readers_are_shared_between_threads() {
             });
         }
     });
+}
+
+#[test]
+fn a_table_in_a_file_with_space_set_aside_is_cut_to_its_length() {
+    let env = MemoryEnv::new();
+    env.set_content("/aside", &[0xab; 100_000]);
+    let file = env.open_file("/aside".as_ref(), OpenMode::ReadWrite).unwrap();
+    env.rename("/aside".as_ref(), PATH.as_ref()).unwrap();
+    let options = TableOptions::default();
+    let mut builder =
+        TableBuilder::in_file(file, &env, PATH.as_ref(), NUMBER, UUID, options, KeyOrder::Bytewise).unwrap();
+    for entry in &small_entries() {
+        builder.add(&entry.key, entry.sequence, entry.kind, &entry.value).unwrap();
+    }
+    let finished = builder.finish().unwrap();
+    assert_eq!(env.content(PATH).unwrap().len() as u64, finished.length_bytes);
+    assert_eq!(read_all(&env).unwrap(), small_entries());
 }

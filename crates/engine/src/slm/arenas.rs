@@ -5,21 +5,22 @@
 //! appended to with writes because it measured faster: 33 ns against 578 ns for a 1 KiB record into recycled space, and
 //! 97 µs against 158 µs with a sync behind each; `docs/durability.md`.)
 //!
-//! A retired arena may still be read by cursors. It is given back when its MemTable has no other owner left: an extent
-//! is freed, a file is kept to be recycled under the next generation's name. A recycled arena is full of old records;
-//! every checksum covers the generation, so they can't come back.
+//! A retired arena may still be read by cursors. When its MemTable has no other owner left it is kept to be recycled, as
+//! the next generation's; a few are, the others are given back. A recycled arena is full of old records; every checksum
+//! covers the generation, so they can't come back.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use slmdb_env::{Env, Error, OpenMode, Result};
-use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool};
+use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::MemTable;
 
 use super::{locked, names};
 
-/// How many files of retired arenas are kept for recycling.
-const RECYCLED_FILES_MAX: usize = 2;
+/// How many retired arenas are kept for recycling. In a full pool, or on a full disk, they are what writes (deletes, then)
+/// go on in.
+const RECYCLED_MAX: usize = 2;
 
 /// Longer than any arena there can be: MemTables and single records are limited to about half of it.
 const LARGEST_ARENA_BYTES: u64 = 2 << 30;
@@ -39,11 +40,21 @@ enum Home<M: Medium> {
     Directory { env: Arc<dyn Env>, directory: PathBuf, medium: M },
 }
 
+impl<M: Medium> Home<M> {
+    /// How long an arena becomes that is to have so many bytes.
+    fn length_bytes(&self, wanted_bytes: u64) -> u64 {
+        match self {
+            Home::Pool(_) => wanted_bytes.next_multiple_of(UNIT_BYTES),
+            Home::Directory { .. } => wanted_bytes,
+        }
+    }
+}
+
 struct Retired<M: Medium> {
     /// Retired MemTables that somebody may still read.
     memtables: Vec<Arc<MemTable<M>>>,
-    /// Files that nobody reads any more: generation in the name, length.
-    files: Vec<(u64, u64)>,
+    /// Arenas that nobody reads any more: their last generation, length.
+    arenas: Vec<(u64, u64)>,
 }
 
 impl<M: Medium + Clone> Arenas<M> {
@@ -54,27 +65,33 @@ impl<M: Medium + Clone> Arenas<M> {
         } else {
             Home::Directory { env, directory: directory.to_path_buf(), medium: pool.medium().clone() }
         };
-        Arenas { home, usual_bytes, retired: Mutex::new(Retired { memtables: Vec::new(), files: Vec::new() }) }
+        let usual_bytes = home.length_bytes(usual_bytes);
+        Arenas { home, usual_bytes, retired: Mutex::new(Retired { memtables: Vec::new(), arenas: Vec::new() }) }
     }
 
     /// An arena for `generation`, recycled where one is at hand. Its name or extent is durable on return; that it
     /// belongs to the store is for the MANIFEST to say.
     pub(crate) fn make(&self, generation: u64, length_bytes: u64) -> Result<Arena<M>> {
         self.reclaim()?;
+        let recycled = {
+            let length_bytes = self.home.length_bytes(length_bytes);
+            let mut retired = locked(&self.retired);
+            let fitting = retired.arenas.iter().position(|&(_, length)| length == length_bytes);
+            fitting.map(|index| retired.arenas.swap_remove(index).0)
+        };
         match &self.home {
             Home::Pool(pool) => {
-                let extent = pool.allocate_extent(ExtentKind::Arena, length_bytes, owner(generation)?)?;
+                let owner = owner(generation)?;
+                let extent = match recycled.and_then(|old| self.extent(pool, old)) {
+                    Some(extent) => pool.set_extent_owner(extent.offset, owner)?,
+                    None => pool.allocate_extent(ExtentKind::Arena, length_bytes, owner)?,
+                };
                 Ok(Arena::in_pool(pool.clone(), extent))
             }
             Home::Directory { env, directory, medium } => {
                 let path = names::arena(directory, generation);
-                let recycled = {
-                    let mut retired = locked(&self.retired);
-                    let fitting = retired.files.iter().position(|&(_, length)| length == length_bytes);
-                    fitting.map(|index| retired.files.swap_remove(index))
-                };
                 let arena = match recycled {
-                    Some((old, _)) => {
+                    Some(old) => {
                         env.rename(&names::arena(directory, old), &path)?;
                         Arena::reuse_file(&**env, &path, medium.clone(), length_bytes)?
                     }
@@ -175,22 +192,22 @@ impl<M: Medium + Clone> Arenas<M> {
             let memtable = retired.memtables.swap_remove(index);
             let (generation, length) = (memtable.generation(), memtable.capacity_bytes());
             drop(memtable);
-            if M::PERSISTENT || length != self.usual_bytes || retired.files.len() >= RECYCLED_FILES_MAX {
+            if length != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
                 self.discard(generation)?;
             } else {
-                retired.files.push((generation, length));
+                retired.arenas.push((generation, length));
             }
         }
         Ok(())
     }
 
-    /// At a clean close on `Dram`: files kept for recycling go, and `active` is cut to what is used, so that a small
+    /// At a clean close: arenas kept for recycling go, and on `Dram` `active` is cut to what is used, so that a small
     /// store is a small directory. REQUIRES: nothing is written to it any more.
-    pub(crate) fn tidy(&self, active: &MemTable<M>) -> Result<()> {
-        let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
-        for (generation, _) in std::mem::take(&mut locked(&self.retired).files) {
-            env.remove_file(&names::arena(directory, generation))?;
+    pub(crate) fn tidy(&self, active: Option<&MemTable<M>>) -> Result<()> {
+        for (generation, _) in std::mem::take(&mut locked(&self.retired).arenas) {
+            self.discard(generation)?;
         }
+        let (Home::Directory { env, directory, .. }, Some(active)) = (&self.home, active) else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, active.generation()), OpenMode::ReadWrite)?;
         file.set_length(active.used_bytes())?;
         file.sync_data()

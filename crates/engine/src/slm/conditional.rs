@@ -27,8 +27,9 @@ impl<M: Medium + Clone> Store<M> {
         if !held || batch.is_empty() {
             return self.answer(held, self.publication.published(), sync);
         }
+        self.pace(batch.user_bytes());
         let payload = batch.payload();
-        let Place { memtable, reservation, ticket, first_sequence, last_sequence } = self.place(payload)?;
+        let Place { memtable, reservation, ticket, first_sequence, last_sequence } = self.place(batch)?;
         self.publication.wait_for(first_sequence - 1);
         // An error has to wait until the place is filled.
         let holds = self.holds(condition);

@@ -18,11 +18,11 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment};
-use slmdb_structures::memtable::MemTable;
 use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
 
 use super::job::{Job, Phase, Slot};
@@ -33,6 +33,8 @@ use super::{locked, names};
 /// A MemTable with its table file and key segment, ready to be indexed.
 pub(crate) struct Built<M: Medium> {
     immutable: Immutable<M>,
+    /// When its flush began, on the clock of the environment.
+    began_ns: u64,
     /// `None`: there was nothing in it.
     file: Option<BuiltFile>,
 }
@@ -49,13 +51,14 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn run_file_thread(&self, finished: SyncSender<Built<M>>) {
         while let Some(immutable) = self.next_immutable() {
             self.publication.wait_for(immutable.last_sequence);
+            let began_ns = self.env.monotonic_ns();
             let file = match self.when_there_is_space(|| self.build(&immutable)) {
                 Ok(file) => file,
                 // Everything is in the arenas, and stays there for the next opening.
                 Err(Error::Full { .. }) if self.gives_up() => return,
                 Err(error) => return self.fail(error),
             };
-            if finished.send(Built { immutable, file }).is_err() {
+            if finished.send(Built { immutable, began_ns, file }).is_err() {
                 return;
             }
         }
@@ -94,7 +97,7 @@ impl<M: Medium + Clone> Store<M> {
             order: immutable.last_sequence,
         };
         let slot = if M::PERSISTENT { Some(self.jobs.record(&self.pool, &job)?) } else { None };
-        let built = self.build_file(memtable, number).and_then(|finished| {
+        let built = self.build_file(immutable, number).and_then(|finished| {
             let segment = segment_of(&self.pool, number, &finished.keys)?;
             Ok((finished, segment))
         });
@@ -119,7 +122,7 @@ impl<M: Medium + Clone> Store<M> {
         Ok(Some(BuiltFile { number, record: file_record(&finished.properties, finished.length_bytes), segment, slot }))
     }
 
-    fn build_file(&self, memtable: &MemTable<M>, number: u32) -> Result<FinishedTable> {
+    fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<FinishedTable> {
         if number == u32::MAX {
             return Err(Error::Unsupported {
                 what: "a store has numbers for 4 billion table files".into(),
@@ -127,8 +130,15 @@ impl<M: Medium + Clone> Store<M> {
             });
         }
         let path = names::table(&self.directory, number);
-        let mut builder = TableBuilder::new(&*self.env, &path, number, self.uuid, table_options(&self.options))?;
-        for entry in memtable.newest_entries() {
+        let options = table_options(&self.options);
+        let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.env, &path))?;
+        let mut builder = match space {
+            Some(file) => {
+                TableBuilder::in_file(file, &*self.env, &path, number, self.uuid, options, KeyOrder::Bytewise)?
+            }
+            None => TableBuilder::new(&*self.env, &path, number, self.uuid, options)?,
+        };
+        for entry in immutable.memtable.newest_entries() {
             builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;
         }
         let finished = builder.finish()?;
@@ -156,10 +166,10 @@ impl<M: Medium + Clone> Store<M> {
 
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
         let agreement = locked(&self.indexing);
-        let Built { immutable: Immutable { memtable, last_sequence }, file } = built;
+        let Built { immutable, began_ns, file } = built;
         let mut edit = Edit {
-            arenas_removed: vec![memtable.generation()],
-            flushed_through: Some(last_sequence),
+            arenas_removed: vec![immutable.memtable.generation()],
+            flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         };
         let mut slot = None;
@@ -177,22 +187,37 @@ impl<M: Medium + Clone> Store<M> {
             self.jobs.clear(&self.pool, slot)?;
         }
         self.counted.flushes.fetch_add(1, Ordering::Relaxed);
-        self.retire(memtable, last_sequence)
+        self.retire(immutable, began_ns)
     }
 
-    /// Takes a flushed MemTable from the readers' list.
-    fn retire(&self, memtable: Arc<MemTable<M>>, last_sequence: u64) -> Result<()> {
+    /// Takes a flushed MemTable from the readers' list, and gives up what was set aside for it.
+    fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
+        let Immutable { memtable, last_sequence, totals, space } = flushed;
+        space.map_or(Ok(()), |space| space.discard(&*self.env))?;
+        match self.fill_ballast() {
+            Ok(()) | Err(Error::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let bytes = memtable.used_bytes();
+        {
+            let _traffic = locked(&self.traffic);
+            let view = self.view.load_full();
+            let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
+            self.view.store(Arc::new(View { memtables: rest }));
+        }
+        // Before anybody who waits for space looks again.
+        self.arenas.retire(memtable)?;
+        self.release_in_pool(&totals)?;
+        let now_ns = self.env.monotonic_ns();
         let mut traffic = locked(&self.traffic);
-        let view = self.view.load_full();
-        let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
-        self.view.store(Arc::new(View { memtables: rest }));
-        drop(view);
-        traffic.immutables -= 1;
+        self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
+        traffic.last_flush_end_ns = now_ns;
+        self.pacing.set_debt(traffic.debt(&self.options));
         self.flushed_through.store(last_sequence, Ordering::Release);
         self.group_sync.advance(last_sequence);
         self.room.notify_all();
-        drop(traffic);
-        self.arenas.retire(memtable)
+        self.work.notify_all();
+        Ok(())
     }
 }
 
@@ -279,7 +304,7 @@ pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u6
     }
 }
 
-fn table_options(options: &crate::Options) -> TableOptions {
+pub(super) fn table_options(options: &crate::Options) -> TableOptions {
     TableOptions {
         block_bytes: options.block_bytes,
         restart_interval: options.restart_interval,

@@ -4,7 +4,8 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`; the write path: `write`, `publication`, `group_sync` |
+//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`; the write path: `write`, `publication`, `group_sync`; what is made before it is needed: `ahead` |
+//! | 3.1 MemTables that wait for their flush; space for it | `pacing`, `admission`, `set_aside` |
 //! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
 //! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush` |
 //! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source`; one moment: `snapshots` |
@@ -16,6 +17,8 @@
 //!
 //! Reading order: `store` (what there is), `write`, `conditional`, `flush`, `read`, `cursor`, `recovery`.
 
+mod admission;
+mod ahead;
 mod arenas;
 mod conditional;
 mod cursor;
@@ -27,13 +30,16 @@ mod job;
 mod memtable_source;
 mod names;
 mod open;
+mod pacing;
 mod publication;
 mod read;
 mod recovery;
+mod set_aside;
 mod snapshots;
 mod store;
 mod tables;
 mod verify;
+mod waits;
 mod write;
 
 use std::path::Path;

@@ -5,6 +5,7 @@
 //! MANIFEST            what the store consists of
 //! 0000000012.sst      a table file, by its number
 //! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
+//! 0000000007.space    space set aside for the table file of that MemTable; worth nothing to the next opening
 //! ```
 //! On persistent media arenas are extents of the pool.
 
@@ -23,15 +24,21 @@ pub(crate) fn arena(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("{generation:010}.arena"))
 }
 
+/// The path of the space set aside for the table file of the MemTable of `generation`.
+pub(crate) fn space(directory: &Path, generation: u64) -> PathBuf {
+    directory.join(format!("{generation:010}.space"))
+}
+
 /// What a file of the directory is, by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Table(u32),
     Arena(u64),
+    Space(u64),
     Other,
 }
 
-/// Reads a name back; whatever is not exactly as [`table`] and [`arena`] make it is somebody else's.
+/// Reads a name back; whatever is not exactly as [`table`], [`arena`] and [`space`] make it is somebody else's.
 pub(crate) fn kind(name: &str) -> FileKind {
     let Some((stem, extension)) = name.split_once('.') else { return FileKind::Other };
     if stem.len() < 10 || !stem.bytes().all(|b| b.is_ascii_digit()) || (stem.len() > 10 && stem.starts_with('0')) {
@@ -40,6 +47,7 @@ pub(crate) fn kind(name: &str) -> FileKind {
     match extension {
         "sst" => stem.parse().map_or(FileKind::Other, FileKind::Table),
         "arena" => stem.parse().map_or(FileKind::Other, FileKind::Arena),
+        "space" => stem.parse().map_or(FileKind::Other, FileKind::Space),
         _ => FileKind::Other,
     }
 }
@@ -58,6 +66,8 @@ mod tests {
         for generation in [1, u64::from(u32::MAX), 99_999_999_999] {
             let path = arena(directory, generation);
             assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Arena(generation));
+            let path = space(directory, generation);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Space(generation));
         }
         for other in ["MANIFEST", "1.sst", "00000000012.sst", "x000000012.sst", "0000000012.sst.tmp", "99999999999.sst"]
         {

@@ -89,7 +89,11 @@ fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
     if !env.exists(directory)? {
         return Ok(());
     }
-    match env.list_directory(directory)?.iter().find(|entry| names::kind(&entry.name) != FileKind::Other) {
+    match env
+        .list_directory(directory)?
+        .iter()
+        .find(|entry| matches!(names::kind(&entry.name), FileKind::Table(_) | FileKind::Arena(_)))
+    {
         None => Ok(()),
         Some(remains) => Err(Error::corruption(
             directory.join(MANIFEST_NAME),
@@ -126,11 +130,11 @@ fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
     let store = Arc::new(store);
     if !store.options.read_only {
         let (sender, receiver) = sync_channel(1);
-        let (file, index, arena) = (store.clone(), store.clone(), store.clone());
+        let (file, index, ahead) = (store.clone(), store.clone(), store.clone());
         let spawned = [
             spawn("slmdb-file", &store, move || file.run_file_thread(sender)),
             spawn("slmdb-index", &store, move || index.run_index_thread(receiver)),
-            spawn("slmdb-arena", &store, move || arena.run_arena_thread()),
+            spawn("slmdb-ahead", &store, move || ahead.run_ahead_thread()),
         ];
         for thread in spawned {
             match thread {

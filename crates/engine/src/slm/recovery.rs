@@ -25,9 +25,11 @@ use super::arenas::Arenas;
 use super::flush::{file_record, segment_of, swing};
 use super::job::{Jobs, Phase, Slot};
 use super::names::{self, FileKind};
-use super::store::{Catalog, Immutable, Parts, Store};
+use super::set_aside::remove_leftovers as remove_space;
+use super::store::{Catalog, Filling, Immutable, Parts, Store};
 use super::tables::Tables;
 use crate::Options;
+use crate::batch::Totals;
 
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
 /// openings don't leave many small table files.
@@ -185,7 +187,8 @@ fn replay_log<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> Resu
         }
         if let Some(last_sequence) = replayed.last_sequence.filter(|&last| last > log.last_sequence) {
             log.last_sequence = last_sequence;
-            log.memtables.push(Immutable { memtable, last_sequence });
+            let totals = totals_of(&memtable);
+            log.memtables.push(Immutable { memtable, last_sequence, totals, space: None });
         }
     }
     match state.closed_at_sequence {
@@ -235,15 +238,37 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     }
     // Nobody's arenas go first: on a full disk theirs may be the space that is needed.
     discard_all_but(parts, &state)?;
-    let arena = parts.arenas.make(generation, parts.options.memtable_bytes)?;
-    let active = MemTable::create(arena, generation, state.uuid);
-    let recovered_bytes: u64 = parts.recovered.iter().map(|immutable| immutable.memtable.used_bytes()).sum();
-    if recovered_bytes <= parts.options.memtable_bytes / COPY_UP_TO_PART {
-        copy_into(&active, &parts.recovered)?;
-        if !parts.recovered.is_empty() {
-            parts.active_from = state.flushed_through + 1;
-            parts.recovered.clear();
+    remove_space(&*parts.options.env, &parts.directory)?;
+    parts.reserve_for_recovered()?;
+    state.closed_at_sequence = None;
+    state.medium.boot_id = parts.options.env.boot_id();
+    match parts.arenas.make(generation, parts.options.memtable_bytes) {
+        Ok(arena) => {
+            let active = MemTable::create(arena, generation, state.uuid);
+            let with_arena = StoreState { next_generation, ..state.clone() };
+            match take_over_with(parts, Some(active), with_arena) {
+                // What the arena took may be what the MANIFEST needs.
+                Err(Error::Full { .. }) => parts.arenas.discard(generation)?,
+                done => return done,
+            }
         }
+        Err(Error::Full { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    // Writes are refused until flushes of what was recovered have made room, or somebody else has.
+    take_over_with(parts, None, state)
+}
+
+/// Writes the MANIFEST of a store that goes on in `active`. [`Error::Full`]: nothing has happened.
+fn take_over_with<M: Medium + Clone>(
+    parts: &mut Parts<M>,
+    active: Option<MemTable<M>>,
+    mut state: StoreState,
+) -> Result<()> {
+    let recovered_bytes: u64 = parts.recovered.iter().map(|immutable| immutable.memtable.used_bytes()).sum();
+    let copied_to = active.as_ref().filter(|_| recovered_bytes <= parts.options.memtable_bytes / COPY_UP_TO_PART);
+    if let Some(active) = copied_to {
+        copy_into(active, &parts.recovered)?;
         state.arenas.clear();
     } else {
         let mut sealed = std::collections::BTreeMap::new();
@@ -255,18 +280,33 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
         }
         state.arenas = sealed;
     }
-    // Its header, and what was copied.
-    active.sync()?;
-    let length_bytes = active.capacity_bytes();
-    state.arenas.insert(generation, ArenaRecord { sealed_last_sequence: None, length_bytes });
-    state.next_generation = next_generation;
-    state.closed_at_sequence = None;
-    state.medium.boot_id = parts.options.env.boot_id();
+    if let Some(active) = &active {
+        // Its header, and what was copied.
+        active.sync()?;
+        let length_bytes = active.capacity_bytes();
+        state.arenas.insert(active.generation(), ArenaRecord { sealed_last_sequence: None, length_bytes });
+    }
+    let was_copied = copied_to.is_some();
     let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, &state)?;
     parts.file_bytes_written += manifest.length_bytes();
     parts.catalog = Catalog::Manifest(manifest);
-    parts.active = Some(Arc::new(active));
+    let mut totals = Totals::default();
+    if was_copied && !parts.recovered.is_empty() {
+        parts.active_from = state.flushed_through + 1;
+        totals = parts.recovered.drain(..).fold(totals, |sum, immutable| sum.plus(&immutable.totals));
+    }
+    parts.active = active.map(|memtable| Filling { memtable: Arc::new(memtable), totals, space: None });
     Ok(())
+}
+
+/// What the entries of a recovered MemTable add up to.
+fn totals_of<M: Medium + Clone>(memtable: &Arc<MemTable<M>>) -> Totals {
+    let mut totals = Totals::default();
+    for entry in memtable.newest_entries() {
+        let value_bytes = (entry.kind == slmdb_structures::EntryKind::Put).then_some(entry.value.len());
+        totals.add(entry.key.len(), value_bytes);
+    }
+    totals
 }
 
 /// Removes the arenas that a state of the store does not name.
@@ -279,7 +319,7 @@ fn discard_all_but<M: Medium + Clone>(parts: &Parts<M>, state: &StoreState) -> R
 /// Writes what recovered MemTables hold into a new one, in the order of the sequence numbers. A number without an entry
 /// belonged to a conditional write that came to nothing: it stays void, for the log must have no gap.
 fn copy_into<M: Medium + Clone>(active: &MemTable<M>, recovered: &[Immutable<M>]) -> Result<()> {
-    for Immutable { memtable, last_sequence } in recovered {
+    for Immutable { memtable, last_sequence, .. } in recovered {
         let Some(mut first_sequence) = memtable.first_sequence() else { continue };
         let mut keys = keys_by_sequence(memtable).into_iter().peekable();
         while first_sequence <= *last_sequence {

@@ -16,16 +16,21 @@ use arc_swap::ArcSwap;
 use slmdb_env::{Env, Error, Lock, Result};
 use slmdb_manifest::{Counters, Edit, Manifest, MediumKind, StoreState};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium, Pool};
-use slmdb_structures::fast_fair::Tree;
+use slmdb_structures::fast_fair::{KeyLengths, Tree};
 use slmdb_structures::memtable::MemTable;
 
+use super::admission::{Grant, Wanted};
 use super::arenas::Arenas;
 use super::group_sync::GroupSync;
 use super::job::Jobs;
 use super::locked;
+use super::pacing::Pacing;
 use super::publication::Publication;
+use super::set_aside::SetAside;
 use super::snapshots::Snapshots;
 use super::tables::Tables;
+use super::waits::Waits;
+use crate::batch::Totals;
 use crate::{FORMAT_VERSION, Options, Stats};
 
 /// How long a flush waits before it tries a full disk again.
@@ -67,6 +72,13 @@ pub(crate) struct Store<M: Medium> {
     closed: AtomicBool,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) counted: Counted,
+    pub(crate) pacing: Pacing,
+    /// Disk space for the MANIFEST when there is no other.
+    pub(crate) ballast: OnceLock<SetAside>,
+    /// The long keys in the index, flushed ones. Held by whoever changes what is set aside in the pool.
+    pub(crate) indexed_keys: Mutex<KeyLengths>,
+    /// How long the MANIFEST is, in bytes.
+    pub(crate) manifest_bytes: AtomicU64,
     pub(crate) lifetime_before: Counters,
     /// Released when the last cursor and the last handle are gone.
     pub(crate) _lock: Option<Box<dyn Lock>>,
@@ -79,15 +91,23 @@ pub(crate) struct View<M: Medium> {
 
 /// What writers and background threads share.
 pub(crate) struct Traffic<M: Medium> {
-    /// The MemTable that takes writes; `None` when the store is read-only.
-    pub(crate) active: Option<Arc<MemTable<M>>>,
+    /// The MemTable that takes writes; `None` when the store is read-only, or was opened with no space for one.
+    pub(crate) active: Option<Filling<M>>,
     pub(crate) next_sequence: u64,
     /// The first sequence number that the active MemTable has or would get.
     pub(crate) active_from: u64,
     /// A MemTable made ahead, so that no writer waits for the directory and the MANIFEST to be synced.
-    pub(crate) spare: Option<Arc<MemTable<M>>>,
+    pub(crate) spare: Option<Filling<M>>,
     /// Capacity that the next spare must have; 0: none is wanted.
     pub(crate) spare_wanted_bytes: u64,
+    /// Whether somebody waits for the spare.
+    pub(crate) spare_waited_for: bool,
+    /// What was admitted and is not flushed yet, all MemTables together.
+    pub(crate) admitted: Totals,
+    /// What may be admitted, all MemTables together, as far as the pool is concerned.
+    pub(crate) granted_in_pool: Grant,
+    /// Set while more space is to be set aside.
+    pub(crate) space_wanted: Option<Wanted>,
     /// Immutable MemTables that the file thread has not taken yet, oldest first.
     pub(crate) queue: VecDeque<Immutable<M>>,
     /// Immutable MemTables that are not retired yet.
@@ -96,6 +116,10 @@ pub(crate) struct Traffic<M: Medium> {
     /// gives up when this moves.
     pub(crate) setbacks: u64,
     pub(crate) setback: Option<Error>,
+    /// What a flush waits for now, if it does.
+    pub(crate) flush_setback: Option<Error>,
+    /// When the last flush ended, on the clock of the environment.
+    pub(crate) last_flush_end_ns: u64,
     pub(crate) closing: bool,
 }
 
@@ -105,6 +129,34 @@ impl<M: Medium> Traffic<M> {
         self.setbacks += 1;
         self.setback = Some(cause);
     }
+
+    /// How far flushes have fallen behind; see [`super::pacing`].
+    pub(crate) fn debt(&self, options: &Options) -> f64 {
+        let part = |active: &Filling<M>| active.memtable.used_bytes() as f64 / active.memtable.capacity_bytes() as f64;
+        let waiting = self.immutables as f64 - 1.0 + self.active.as_ref().map_or(0.0, part);
+        waiting / options.immutable_memtables_max as f64
+    }
+}
+
+/// A MemTable that takes writes, or will, with what its flush will need.
+pub(crate) struct Filling<M: Medium> {
+    pub(crate) memtable: Arc<MemTable<M>>,
+    /// What has been admitted to it.
+    pub(crate) totals: Totals,
+    /// Disk space set aside for its table file.
+    pub(crate) space: Option<Arc<SetAside>>,
+}
+
+impl<M: Medium> Filling<M> {
+    /// What is left of its arena, in bytes.
+    pub(crate) fn room_bytes(&self) -> u64 {
+        self.memtable.capacity_bytes() - self.memtable.used_bytes()
+    }
+
+    /// Disk space set aside for its table file, in bytes.
+    pub(crate) fn space_bytes(&self) -> u64 {
+        self.space.as_ref().map_or(0, |space| space.length_bytes())
+    }
 }
 
 /// A MemTable that takes no more writes.
@@ -112,6 +164,18 @@ pub(crate) struct Immutable<M: Medium> {
     pub(crate) memtable: Arc<MemTable<M>>,
     /// The last sequence number handed out for it.
     pub(crate) last_sequence: u64,
+    /// What has been admitted to it.
+    pub(crate) totals: Totals,
+    /// Disk space set aside for its table file.
+    pub(crate) space: Option<Arc<SetAside>>,
+}
+
+impl<M: Medium> Immutable<M> {
+    /// What was filled up to `last_sequence`.
+    pub(crate) fn new(full: Filling<M>, last_sequence: u64) -> Immutable<M> {
+        let Filling { memtable, totals, space } = full;
+        Immutable { memtable, last_sequence, totals, space }
+    }
 }
 
 /// What the store consists of: the MANIFEST, or, opened read-only, its state with what was recovered in memory.
@@ -135,7 +199,7 @@ pub(crate) struct Counted {
     pub(crate) user_bytes_put: AtomicU64,
     pub(crate) file_bytes_written: AtomicU64,
     pub(crate) flushes: AtomicU64,
-    pub(crate) delay_ns: AtomicU64,
+    pub(crate) waits: Waits,
 }
 
 /// The parts that recovery puts together.
@@ -148,7 +212,7 @@ pub(crate) struct Parts<M: Medium> {
     pub(crate) arenas: Arenas<M>,
     pub(crate) tables: Tables,
     pub(crate) catalog: Catalog,
-    pub(crate) active: Option<Arc<MemTable<M>>>,
+    pub(crate) active: Option<Filling<M>>,
     pub(crate) active_from: u64,
     /// Recovered MemTables, oldest first, each with its last sequence number.
     pub(crate) recovered: Vec<Immutable<M>>,
@@ -161,11 +225,15 @@ impl<M: Medium + Clone> Store<M> {
     /// An open store; its background threads are started by the caller.
     pub(crate) fn new(parts: Parts<M>) -> Store<M> {
         let state = parts.catalog.state();
-        let memtables =
-            parts.active.iter().cloned().chain(parts.recovered.iter().rev().map(|i| i.memtable.clone())).collect();
+        let active = parts.active.iter().map(|active| &active.memtable);
+        let recovered = parts.recovered.iter().rev().map(|immutable| &immutable.memtable);
+        let memtables = active.chain(recovered).cloned().collect();
+        let totals = parts.active.iter().map(|active| &active.totals);
+        let totals = totals.chain(parts.recovered.iter().map(|immutable| &immutable.totals));
+        let admitted = totals.fold(Totals::default(), |sum, totals| sum.plus(totals));
         let counted = Counted::default();
         counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);
-        let read_only = parts.active.is_none();
+        let read_only = parts.options.read_only;
         Store {
             env: parts.options.env.clone(),
             uuid: state.uuid,
@@ -182,10 +250,16 @@ impl<M: Medium + Clone> Store<M> {
                 active_from: parts.active_from,
                 spare: None,
                 spare_wanted_bytes: 0,
+                spare_waited_for: false,
+                admitted,
+                granted_in_pool: Grant { totals: admitted, memtables: parts.recovered.len() as u64 + 1 },
+                space_wanted: None,
                 immutables: parts.recovered.len(),
                 queue: if read_only { VecDeque::new() } else { parts.recovered.into() },
                 setbacks: 0,
                 setback: None,
+                flush_setback: None,
+                last_flush_end_ns: 0,
                 closing: false,
             }),
             room: Condvar::new(),
@@ -196,6 +270,10 @@ impl<M: Medium + Clone> Store<M> {
             closed: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
             counted,
+            pacing: Pacing::default(),
+            ballast: OnceLock::new(),
+            indexed_keys: Mutex::new(KeyLengths::in_segments(&parts.pool)),
+            manifest_bytes: AtomicU64::new(0),
             options: parts.options,
             directory: parts.directory,
             pool: parts.pool,
@@ -251,8 +329,12 @@ impl<M: Medium + Clone> Store<M> {
         let mut edit = make(manifest.state());
         let before = manifest.length_bytes();
         edit.lifetime = Some(self.lifetime());
-        let appended = manifest.append(&edit);
+        let mut appended = manifest.append(&edit);
+        while matches!(appended, Err(Error::Full { .. })) && self.lower_ballast()? {
+            appended = manifest.append(&edit);
+        }
         self.counted.file_bytes_written.fetch_add(manifest.length_bytes().saturating_sub(before), Ordering::Relaxed);
+        self.manifest_bytes.store(manifest.length_bytes(), Ordering::Relaxed);
         let may_be_tried_again = matches!(appended, Err(Error::Full { .. })) && manifest.check_writable().is_ok();
         drop(catalog);
         if let (Err(error), false) = (&appended, may_be_tried_again) {
@@ -264,15 +346,24 @@ impl<M: Medium + Clone> Store<M> {
     /// A step of a background job that may find the disk or the pool full, and has then done nothing that could not be done
     /// again: tried until there is space, or the store closes or has failed. Those who wait for the job are told.
     pub(crate) fn when_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut was_set_back = false;
         loop {
             let cause = match attempt() {
                 Err(cause @ Error::Full { .. }) => cause,
-                done => return done,
+                done => {
+                    if was_set_back {
+                        locked(&self.traffic).flush_setback = None;
+                    }
+                    return done;
+                }
             };
+            was_set_back = true;
             tracing::warn!(%cause, "a flush waits for space");
             let mut traffic = locked(&self.traffic);
             traffic.set_back(cause.clone());
+            traffic.flush_setback = Some(cause.clone());
             self.room.notify_all();
+            self.work.notify_all();
             if !traffic.closing {
                 let waited = self.work.wait_timeout(traffic, FULL_DISK_RETRY);
                 traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -308,16 +399,20 @@ impl<M: Medium + Clone> Store<M> {
             (traffic.active.take(), traffic.spare.take())
         };
         self.commit(|_| Edit {
-            arenas_removed: spare.iter().map(|spare| spare.generation()).collect(),
+            arenas_removed: spare.iter().map(|spare| spare.memtable.generation()).collect(),
             closed_at_sequence: Some(last_sequence),
             ..Edit::default()
         })?;
+        if let Some(ballast) = self.ballast.get() {
+            ballast.discard(&*self.env)?;
+        }
+        for space in active.iter().chain(&spare).filter_map(|filling| filling.space.as_ref()) {
+            space.discard(&*self.env)?;
+        }
         if let Some(spare) = spare {
-            self.arenas.retire(spare)?;
+            self.arenas.retire(spare.memtable)?;
         }
-        if let Some(active) = active {
-            self.arenas.tidy(&active)?;
-        }
+        self.arenas.tidy(active.as_ref().map(|active| &*active.memtable))?;
         if M::PERSISTENT { self.pool.seal() } else { Ok(()) }
     }
 
@@ -332,7 +427,7 @@ impl<M: Medium + Clone> Store<M> {
             media_bytes,
             fast_tier_bytes_asked: bytes_asked,
             flushes: self.counted.flushes.load(Ordering::Relaxed),
-            delay_us: self.counted.delay_ns.load(Ordering::Relaxed) / 1000,
+            delay_us: self.counted.waits.total_ns() / 1000,
             ..Counters::default()
         }
     }
@@ -369,13 +464,17 @@ impl<M: Medium + Clone> Store<M> {
         let towers: u64 = view.memtables.iter().map(|m| m.memory_bytes()).sum();
         let in_dram = if M::PERSISTENT { 0 } else { memtable_bytes + self.pool.used_bytes() };
         let since_open = self.since_open();
+        let (immutable_memtables, flush_waits_for) = {
+            let traffic = locked(&self.traffic);
+            (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|cause| cause.to_string()))
+        };
         Stats {
             format_version: FORMAT_VERSION,
             medium,
             index_keys,
             memtable_entries: view.memtables.iter().map(|m| m.entries()).sum(),
             memtable_bytes,
-            immutable_memtables: locked(&self.traffic).immutables as u64,
+            immutable_memtables,
             table_files,
             table_bytes,
             live_bytes,
@@ -393,6 +492,8 @@ impl<M: Medium + Clone> Store<M> {
             last_sequence_number: self.publication.published(),
             replaced_records_kept: self.snapshots.replaced_count() as u64,
             open_cursors: self.snapshots.open() as u64,
+            waits: self.counted.waits.told(),
+            flush_waits_for,
             since_open,
             lifetime: self.lifetime(),
         }

@@ -1,25 +1,27 @@
 //! The write path (paper, sections 3.1 and 4 «Put»; design.md section 5).
 //!
-//! A batch comes encoded. Under one short lock it gets a place in the active MemTable's arena and its sequence numbers;
-//! everything dear (copying, linking, writing back cache lines) happens outside, in parallel with other writers, and
+//! A batch comes encoded. Under one short lock it is admitted ([`super::admission`]) and gets a place in the active
+//! MemTable's arena and its sequence numbers; everything dear (copying, linking, writing back cache lines) happens outside, in parallel with other writers, and
 //! can't fail. Then the write is published, and returns when publication covers it.
 //!
 //! When the place does not fit, the writer makes the spare MemTable the active one and queues the full one for its flush.
-//! Spares are made ahead by the arena thread, because an arena's generation must be durable in the MANIFEST before the
-//! first record, and no fsync happens under a lock that writers need.
+//! Spares are made ahead ([`super::ahead`]). When flushes fall behind, writers are slowed before they have to wait
+//! ([`super::pacing`]).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{ArenaRecord, Edit};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, Payload, Reservation};
 
+use super::admission::Admission;
 use super::locked;
 use super::publication::Ticket;
-use super::store::{Immutable, Store, Traffic, View};
+use super::store::{Filling, Immutable, Store, Traffic, View};
+use super::waits::WaitFor;
 use crate::WriteBatch;
+use crate::batch::Totals;
 
 /// Where a write goes, and when its turn comes. See [`Store::place`].
 pub(super) struct Place<M: Medium> {
@@ -37,8 +39,9 @@ impl<M: Medium + Clone> Store<M> {
         if batch.is_empty() {
             return if sync { self.sync() } else { Ok(()) };
         }
+        self.pace(batch.user_bytes());
+        let place = self.place(batch)?;
         let payload = batch.payload();
-        let place = self.place(payload)?;
         place.memtable.fill(place.reservation, payload, place.first_sequence, self.known_safe_sequence());
         self.publish(place.ticket, place.last_sequence);
         self.count_filled(payload);
@@ -46,25 +49,63 @@ impl<M: Medium + Clone> Store<M> {
         if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
     }
 
-    /// Reserves what a payload needs: room in the active MemTable's arena, sequence numbers, a turn to be published. From
-    /// here to [`Store::publish`] nothing may fail: a place that stays empty would end the log, and hold up all later
-    /// writes.
-    pub(super) fn place(&self, payload: &Payload) -> Result<Place<M>> {
+    /// Sleeps for as long as flushes have fallen behind; see [`super::pacing`].
+    pub(super) fn pace(&self, bytes: u64) {
+        if !self.pacing.is_limited() {
+            return;
+        }
+        let start_ns = self.env.monotonic_ns();
+        if let Some(pause) = self.pacing.pause(bytes, start_ns) {
+            std::thread::sleep(pause);
+            self.counted.waits.add(WaitFor::Pace, self.env.monotonic_ns() - start_ns);
+        }
+    }
+
+    /// Reserves what a batch needs: space for its flush, room in the active MemTable's arena, sequence numbers, a turn to be
+    /// published. From here to [`Store::publish`] nothing may fail: a place that stays empty would end the log, and hold up
+    /// all later writes.
+    pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
+        let payload = batch.payload();
         let space_bytes = MemTable::<M>::space_for(payload.len_bytes());
+        let totals = batch.totals();
+        let deletes_alone = totals.puts == 0;
         let mut traffic = locked(&self.traffic);
         let setbacks = traffic.setbacks;
         let (memtable, reservation) = loop {
             self.check_writable()?;
-            let Some(active) = &traffic.active else { return Err(Error::ReadOnly { cause: "it was closed".into() }) };
-            if let Some(reservation) = active.try_reserve(payload.len_bytes()) {
-                break (active.clone(), reservation);
+            if traffic.closing {
+                return Err(closed());
             }
-            traffic = self.rotate(traffic, space_bytes, setbacks)?;
+            let active = traffic.active.as_ref().filter(|active| active.room_bytes() >= space_bytes);
+            let Some(active) = active else {
+                traffic = self.rotate(traffic, space_bytes, setbacks)?;
+                continue;
+            };
+            match self.admission(&traffic, active, totals, deletes_alone) {
+                Admission::Granted => {}
+                Admission::Scarce if traffic.space_wanted.is_some() => {}
+                Admission::Scarce => self.want_space(&mut traffic, Totals::default(), false),
+                Admission::Refused => {
+                    give_up_after_setback(&traffic, setbacks)?;
+                    self.want_space(&mut traffic, *totals, deletes_alone);
+                    traffic = self.delay(traffic, WaitFor::Space);
+                    continue;
+                }
+            }
+            let Some(active) = &mut traffic.active else { continue };
+            if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes()) {
+                active.totals = active.totals.plus(totals);
+                break (active.memtable.clone(), reservation);
+            }
         };
+        traffic.admitted = traffic.admitted.plus(totals);
         let first_sequence = traffic.next_sequence;
         let last_sequence = first_sequence + u64::from(payload.count()) - 1;
         traffic.next_sequence = last_sequence + 1;
         let ticket = self.publication.begin(last_sequence);
+        if traffic.immutables > 0 {
+            self.pacing.set_debt(traffic.debt(&self.options));
+        }
         if traffic.spare.is_none()
             && traffic.spare_wanted_bytes == 0
             && memtable.used_bytes() > memtable.capacity_bytes() / 2
@@ -108,47 +149,51 @@ impl<M: Medium + Clone> Store<M> {
         setbacks: u64,
     ) -> Result<MutexGuard<'a, Traffic<M>>> {
         if traffic.closing {
-            return Err(Error::ReadOnly { cause: "it was closed".into() });
+            return Err(closed());
         }
         let needed_bytes = ARENA_HEADER_BYTES + space_bytes;
         let has_room = traffic.immutables < self.options.immutable_memtables_max;
         if has_room {
-            if let Some(spare) = traffic.spare.take_if(|spare| spare.capacity_bytes() >= needed_bytes) {
-                self.activate(&mut traffic, spare);
+            if let Some(spare) = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes) {
+                self.make_immutable(&mut traffic, Some(spare));
                 return Ok(traffic);
             }
         }
         give_up_after_setback(&traffic, setbacks)?;
         if has_room {
             self.want_spare(&mut traffic, needed_bytes);
+            traffic.spare_waited_for = true;
         }
         self.work.notify_all();
-        Ok(self.delay(traffic))
+        Ok(self.delay(traffic, if has_room { WaitFor::MemTable } else { WaitFor::Flush }))
     }
 
     /// Waits until something changes that may let the writer go on.
-    fn delay<'a>(&'a self, traffic: MutexGuard<'a, Traffic<M>>) -> MutexGuard<'a, Traffic<M>> {
-        let start = self.env.monotonic_ns();
+    fn delay<'a>(&'a self, traffic: MutexGuard<'a, Traffic<M>>, cause: WaitFor) -> MutexGuard<'a, Traffic<M>> {
+        let start_ns = self.env.monotonic_ns();
         let traffic = Self::wait(&self.room, traffic);
-        self.counted.delay_ns.fetch_add(self.env.monotonic_ns() - start, Ordering::Relaxed);
+        self.counted.waits.add(cause, self.env.monotonic_ns() - start_ns);
         traffic
     }
 
-    /// Makes `spare` the active MemTable; the one that was becomes an Immutable MemTable.
-    fn activate(&self, traffic: &mut Traffic<M>, spare: Arc<MemTable<M>>) {
-        let view = self.view.load();
-        let memtables = std::iter::once(spare.clone()).chain(view.memtables.iter().cloned()).collect();
-        self.view.store(Arc::new(View { memtables }));
-        if let Some(memtable) = traffic.active.replace(spare) {
-            traffic.queue.push_back(Immutable { memtable, last_sequence: traffic.next_sequence - 1 });
+    /// The active MemTable becomes an Immutable MemTable. `next` takes the writes from then on; without, they wait until its
+    /// flush has given its arena back.
+    pub(super) fn make_immutable(&self, traffic: &mut Traffic<M>, next: Option<Filling<M>>) {
+        if let Some(next) = &next {
+            let view = self.view.load();
+            let memtables = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
+            self.view.store(Arc::new(View { memtables }));
+        }
+        if let Some(full) = std::mem::replace(&mut traffic.active, next) {
+            traffic.queue.push_back(Immutable::new(full, traffic.next_sequence - 1));
             traffic.immutables += 1;
         }
         traffic.active_from = traffic.next_sequence;
         self.work.notify_all();
     }
 
-    /// Asks the arena thread for a spare with at least this capacity.
-    fn want_spare(&self, traffic: &mut Traffic<M>, capacity_bytes: u64) {
+    /// Asks the ahead thread for a spare with at least this capacity.
+    pub(super) fn want_spare(&self, traffic: &mut Traffic<M>, capacity_bytes: u64) {
         traffic.spare_wanted_bytes = traffic.spare_wanted_bytes.max(capacity_bytes).max(self.options.memtable_bytes);
         self.work.notify_all();
     }
@@ -164,7 +209,7 @@ impl<M: Medium + Clone> Store<M> {
             if self.flushed_through.load(Ordering::Acquire) >= target {
                 return Ok(());
             }
-            if traffic.active_from <= target {
+            if traffic.active.is_some() && traffic.active_from <= target {
                 traffic = self.rotate(traffic, 0, setbacks)?;
                 continue;
             }
@@ -202,71 +247,10 @@ impl<M: Medium + Clone> Store<M> {
         }
         Ok(())
     }
+}
 
-    /// The arena thread: makes the spares.
-    pub(crate) fn run_arena_thread(&self) {
-        let mut traffic = locked(&self.traffic);
-        loop {
-            if traffic.closing || self.has_failed() {
-                return;
-            }
-            let wanted_bytes = traffic.spare_wanted_bytes;
-            if wanted_bytes == 0 {
-                traffic = Self::wait(&self.work, traffic);
-                continue;
-            }
-            let too_small = traffic.spare.take_if(|spare| spare.capacity_bytes() < wanted_bytes);
-            if traffic.spare.is_none() {
-                drop(traffic);
-                let made = self.make_spare(wanted_bytes, too_small.as_deref());
-                let (spare, setback) = match made {
-                    Ok(spare) => {
-                        if let Err(error) = too_small.map_or(Ok(()), |given_up| self.arenas.retire(given_up)) {
-                            return self.fail(error);
-                        }
-                        (Some(spare), None)
-                    }
-                    Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
-                    Err(error) => return self.fail(error),
-                };
-                traffic = locked(&self.traffic);
-                traffic.spare = spare;
-                if let Some(cause) = setback {
-                    traffic.set_back(cause);
-                }
-            }
-            traffic.spare_wanted_bytes = 0;
-            self.room.notify_all();
-        }
-    }
-
-    /// A new MemTable, its generation durable in the MANIFEST, which gives up `instead_of`. [`Error::Full`]: nothing has
-    /// happened.
-    ///
-    /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
-    /// (80 % more to the device in a random fill), and a replay can do without it.
-    fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Arc<MemTable<M>>> {
-        let generation = locked(&self.catalog).state().next_generation;
-        let arena = self.arenas.make(generation, capacity_bytes)?;
-        let memtable = MemTable::create(arena, generation, self.uuid);
-        let length_bytes = memtable.capacity_bytes();
-        let edit = Edit {
-            arenas_added: vec![(generation, ArenaRecord { sealed_last_sequence: None, length_bytes })],
-            arenas_removed: instead_of.iter().map(|memtable| memtable.generation()).collect(),
-            next_generation: Some(generation + 1),
-            ..Edit::default()
-        };
-        match self.commit(|_| edit) {
-            Ok(()) => Ok(Arc::new(memtable)),
-            Err(cause @ Error::Full { .. }) if !self.has_failed() => {
-                // The next attempt has the same generation: recovery must not find two arenas of it.
-                drop(memtable);
-                self.arenas.discard(generation)?;
-                Err(cause)
-            }
-            Err(error) => Err(error),
-        }
-    }
+fn closed() -> Error {
+    Error::ReadOnly { cause: "it was closed".into() }
 }
 
 /// The error of the last setback, if there was one since there were `setbacks`.

@@ -94,14 +94,29 @@ impl<M: Medium> Pool<M> {
         Ok(self.enter(start, Entry { kind, units, owner }, 0))
     }
 
+    /// Gives an extent to another owner, in one 8-byte store. Durable on return. [`Error::Corruption`] if no extent begins at
+    /// `offset` that could be given away.
+    pub fn set_extent_owner(&self, offset: u64, owner: u32) -> Result<Extent> {
+        let _space = self.changeable_space()?;
+        let extent = self.given_out_at(offset)?;
+        let units = extent.length_bytes / UNIT_BYTES;
+        self.store_entry(offset / UNIT_BYTES, Entry { kind: extent.kind, units, owner }.word());
+        Ok(Extent { owner, ..extent })
+    }
+
+    /// The extent that begins at an offset and is not the pool's own.
+    fn given_out_at(&self, offset: u64) -> Result<Extent> {
+        match self.extent_at(offset) {
+            Some(extent) if extent.offset == offset && !extent.kind.is_internal() => Ok(extent),
+            _ => Err(self.corruption(offset, "an extent is to be changed where none begins")),
+        }
+    }
+
     /// Gives an extent back. Durable on return. The caller sees to it that nobody can still be reading there.
     /// [`Error::Corruption`] if no extent begins at `offset` that could be freed.
     pub fn free_extent(&self, offset: u64) -> Result<()> {
         let mut space = self.changeable_space()?;
-        let extent = match self.extent_at(offset) {
-            Some(extent) if extent.offset == offset && !extent.kind.is_internal() => extent,
-            _ => return Err(self.corruption(offset, "an extent is to be freed where none begins")),
-        };
+        let extent = self.given_out_at(offset)?;
         let (start, units) = (offset / UNIT_BYTES, extent.length_bytes / UNIT_BYTES);
         self.units.clear(start, units);
         self.store_entry(start, 0);
@@ -143,6 +158,12 @@ impl<M: Medium> Pool<M> {
     /// What is held in reserve, in bytes.
     pub fn reserve_bytes(&self) -> u64 {
         self.space().reserve().0 * UNIT_BYTES
+    }
+
+    /// The part of the reserve that is free now, in bytes: less than the reserve once flushes have used some of it.
+    pub fn reserve_free_bytes(&self) -> u64 {
+        let space = self.space();
+        (space.reserve().0 - space.missing_units()) * UNIT_BYTES
     }
 
     /// What a piece of the reserve has at least, in bytes.

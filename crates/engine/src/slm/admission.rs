@@ -1,0 +1,358 @@
+//! Admission: a write is taken only when there is space to flush it (design.md section 4).
+//!
+//! What a write needs of the arena it gets at once. What its flush will need is set aside before: in the pool, room for
+//! its key records and for the nodes that the index may have to split at worst; on the disk, room for its entries in the
+//! table file. So a full pool or disk refuses the next write, and never jams what was accepted. A little more than the
+//! puts may use is kept back for deletes, which are the way out.
+//!
+//! Setting aside takes system calls, so the [ahead thread](super::ahead) does it, in steps, before writers come to need
+//! it; a writer only adds and compares. When nothing more can be set aside, what was set aside too much comes first:
+//! flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case into what it
+//! really takes. Only then is the disk, or the pool, full.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+
+use slmdb_env::{Error, Result};
+use slmdb_pmem::{Medium, Pool};
+use slmdb_structures::fast_fair::{KeyLengths, Tree, segment_bytes_max};
+use slmdb_table::WorstCase;
+
+use super::flush::table_options;
+use super::locked;
+use super::set_aside::{BALLAST, SetAside};
+use super::store::{Filling, Parts, Store, Traffic};
+use crate::Options;
+use crate::batch::Totals;
+
+/// Part of a MemTable's size by which more disk space is set aside at a time.
+const STEP_PART: u64 = 8;
+/// The same in the pool, where it goes by entries: for so many bytes of a MemTable one.
+const BYTES_PER_STEP_ENTRY: u64 = 8 << 10;
+/// And at least so many, and that part of what there is already.
+const STEP_ENTRIES_MIN: u64 = 64;
+const STEP_ENTRIES_PART: u64 = 4;
+/// For so many bytes of a MemTable space for one delete is kept back.
+const BYTES_PER_KEPT_DELETE: u64 = 4096;
+/// Space for so many deletes is kept back at least.
+const KEPT_DELETES_MIN: u64 = 16;
+/// How long the keys of those deletes are reckoned to be, in bytes.
+const KEPT_DELETE_KEY_BYTES: usize = 32;
+/// Limits of the ballast, in bytes; the smaller is also what a MANIFEST record gets of it at a time.
+const BALLAST_BYTES_MIN: u64 = 16 << 10;
+const BALLAST_BYTES_MAX: u64 = 1 << 20;
+/// The active MemTable is flushed early for its space only if it is filled to this part at least.
+const WORTH_FLUSHING_PART: u64 = 8;
+
+/// What a write that was not admitted waits for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted {
+    totals: Totals,
+    deletes_alone: bool,
+}
+
+/// What may be admitted, all MemTables together, as far as the pool is concerned: flushing it has been provided for.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Grant {
+    pub(crate) totals: Totals,
+    /// In so many MemTables. (Each begins a key segment of its own.)
+    pub(crate) memtables: u64,
+}
+
+impl Grant {
+    fn covers(&self, totals: &Totals, memtables: u64) -> bool {
+        self.memtables >= memtables && self.totals.covers_in_index(totals)
+    }
+
+    fn minus(&self, flushed: &Totals) -> Grant {
+        Grant { totals: self.totals.minus(flushed), memtables: self.memtables.saturating_sub(1) }
+    }
+}
+
+/// MemTables that a write and what is kept back beside it are in, when so many wait for their flush: the active one, and
+/// the next.
+fn memtables(immutables: usize, deletes_alone: bool) -> u64 {
+    immutables as u64 + if deletes_alone { 1 } else { 2 }
+}
+
+/// Whether there is space for a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Yes.
+    Granted,
+    /// Yes, but more should be set aside soon.
+    Scarce,
+    /// No.
+    Refused,
+}
+
+/// The deletes for which there must be space once a write is admitted: none but itself, if it consists of deletes.
+fn kept_back(options: &Options, deletes_alone: bool) -> Totals {
+    if deletes_alone {
+        return Totals::default();
+    }
+    let mut one = Totals::default();
+    one.add(KEPT_DELETE_KEY_BYTES, None);
+    one.times((options.memtable_bytes / BYTES_PER_KEPT_DELETE).max(KEPT_DELETES_MIN))
+}
+
+/// What is set aside in the pool at a time, beyond what is needed: for entries like those there are.
+fn step_in_pool(options: &Options, admitted: &Totals) -> Totals {
+    let like = match admitted.entries {
+        0 => {
+            let mut one = Totals::default();
+            one.add(KEPT_DELETE_KEY_BYTES, Some(0));
+            one
+        }
+        entries => Totals {
+            entries: 1,
+            puts: 1,
+            key_record_bytes: admitted.key_record_bytes.div_ceil(entries),
+            long_keys: KeyLengths {
+                longest_bytes: admitted.long_keys.longest_bytes,
+                long_bytes: admitted.long_keys.long_bytes.div_ceil(entries),
+            },
+            ..Totals::default()
+        },
+    };
+    let least = (options.memtable_bytes / BYTES_PER_STEP_ENTRY).max(STEP_ENTRIES_MIN);
+    like.times(least.max(admitted.entries / STEP_ENTRIES_PART))
+}
+
+/// What the table file of such entries takes at most, in bytes.
+pub(super) fn table_bytes(options: &Options, totals: &Totals) -> u64 {
+    if totals.entries == 0 {
+        return 0;
+    }
+    let worst_case = WorstCase {
+        entries: totals.entries,
+        key_bytes: totals.key_bytes,
+        longest_key_bytes: u64::from(totals.long_keys.longest_bytes),
+        value_bytes: totals.value_bytes,
+    };
+    worst_case.file_bytes(&table_options(options))
+}
+
+/// What flushing so much takes of the pool at most, in bytes, and the pieces it takes it in. `indexed`: the keys that are in
+/// the index.
+fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> Result<(u64, u64)> {
+    let Grant { totals, memtables } = grant;
+    let mut keys = totals.long_keys;
+    keys.add_all(indexed);
+    let piece_bytes = tree.piece_bytes(keys);
+    let segments = segment_bytes_max(totals.key_record_bytes, totals.long_keys.longest_bytes, piece_bytes)
+        + memtables * piece_bytes;
+    Ok((segments + tree.node_bytes_max(totals.entries, keys)?, piece_bytes))
+}
+
+/// Sets aside in the pool what flushing so much takes.
+fn reserve<M: Medium>(pool: &Pool<M>, tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> Result<()> {
+    let (bytes, piece_bytes) = pool_bytes(tree, grant, indexed)?;
+    // Lowered first to what of it is free, so that raising it finds out what is not.
+    pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;
+    pool.set_reserve(bytes, piece_bytes)
+}
+
+impl<M: Medium + Clone> Parts<M> {
+    /// Sets aside in the pool what flushing the recovered MemTables will need, before a new arena may take it. It was set
+    /// aside when they were written; should there be less now, their flush waits for space.
+    pub(super) fn reserve_for_recovered(&self) -> Result<()> {
+        let totals = self.recovered.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
+        let with_deletes = totals.plus(&kept_back(&self.options, false));
+        let memtables = self.recovered.len() as u64;
+        let indexed = KeyLengths::in_segments(&self.pool);
+        let reserve = |grant| match reserve(&self.pool, &self.tree, &grant, indexed) {
+            Err(Error::Full { .. }) => Ok(false),
+            done => done.map(|()| true),
+        };
+        let _ =
+            reserve(Grant { totals: with_deletes, memtables: memtables + 1 })? || reserve(Grant { totals, memtables })?;
+        Ok(())
+    }
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Whether a write may be admitted to the active MemTable.
+    pub(super) fn admission(
+        &self,
+        traffic: &Traffic<M>,
+        active: &Filling<M>,
+        totals: &Totals,
+        deletes_alone: bool,
+    ) -> Admission {
+        let more = totals.plus(&kept_back(&self.options, deletes_alone));
+        let (all, granted) = (traffic.admitted.plus(&more), &traffic.granted_in_pool);
+        let on_disk = table_bytes(&self.options, &active.totals.plus(&more));
+        let set_aside = active.space_bytes();
+        if !granted.covers(&all, memtables(traffic.immutables, deletes_alone)) || on_disk > set_aside {
+            return Admission::Refused;
+        }
+        let left = granted.totals.entries - all.entries;
+        let step = self.options.memtable_bytes / STEP_PART;
+        if left < step_in_pool(&self.options, &Totals::default()).entries / 2 || on_disk + step / 2 > set_aside {
+            return Admission::Scarce;
+        }
+        Admission::Granted
+    }
+
+    /// Asks the ahead thread for more space; with `totals` of a write that waits for it.
+    pub(super) fn want_space(&self, traffic: &mut Traffic<M>, totals: Totals, deletes_alone: bool) {
+        let wanted = traffic.space_wanted.get_or_insert_default();
+        if totals.entries > 0 {
+            *wanted = Wanted { totals, deletes_alone };
+        }
+        self.work.notify_all();
+    }
+
+    /// The ahead thread's part: sets aside what is wanted, and a step more where that can be had. Writers that wait are
+    /// told, whether it came to something or not.
+    pub(super) fn set_aside(&self, wanted: Wanted) -> Result<()> {
+        let (all, immutables, of_active, generation, space) = {
+            let traffic = locked(&self.traffic);
+            let active = traffic.active.as_ref();
+            let of_active = active.map_or_else(Totals::default, |active| active.totals);
+            let generation = active.map(|active| active.memtable.generation());
+            (
+                traffic.admitted,
+                traffic.immutables,
+                of_active,
+                generation,
+                active.and_then(|active| active.space.clone()),
+            )
+        };
+        let more = wanted.totals.plus(&kept_back(&self.options, wanted.deletes_alone));
+        let needed = all.plus(&more);
+        // Deletes must do without the ballast, and may.
+        let ballast = if wanted.deletes_alone { Ok(()) } else { self.fill_ballast() };
+        let in_pool = ballast.and_then(|()| {
+            let memtables = memtables(immutables, wanted.deletes_alone);
+            let ahead = Grant { totals: needed.plus(&step_in_pool(&self.options, &all)), memtables: memtables + 1 };
+            self.grant_in_pool(ahead).or_else(|error| match error {
+                Error::Full { .. } => self.grant_in_pool(Grant { totals: needed, memtables }),
+                error => Err(error),
+            })
+        });
+        let on_disk = table_bytes(&self.options, &of_active.plus(&more));
+        let step = self.options.memtable_bytes / STEP_PART;
+        let raised = in_pool.and_then(|()| match generation {
+            Some(generation) => {
+                let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
+                raise(on_disk, step, |bytes| space.raise(bytes))
+            }
+            None => Ok(()),
+        });
+        match raised {
+            Ok(()) => {
+                let mut traffic = locked(&self.traffic);
+                traffic.space_wanted = None;
+                self.room.notify_all();
+                Ok(())
+            }
+            Err(cause @ Error::Full { .. }) => {
+                self.find_space(cause);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Disk space for the table file of the active MemTable, which has none yet.
+    fn begin_space(&self, generation: u64) -> Result<Arc<SetAside>> {
+        let space = Arc::new(SetAside::new(&*self.env, &self.directory, generation)?);
+        let mut traffic = locked(&self.traffic);
+        match &mut traffic.active {
+            Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
+            // It was full meanwhile: its flush does without.
+            _ => space.discard(&*self.env)?,
+        }
+        Ok(space)
+    }
+
+    /// Provides for the flush of so much in the pool.
+    fn grant_in_pool(&self, grant: Grant) -> Result<()> {
+        let indexed = locked(&self.indexed_keys);
+        reserve(&self.pool, &self.tree, &grant, *indexed)?;
+        locked(&self.traffic).granted_in_pool = grant;
+        Ok(())
+    }
+
+    /// Nothing more can be set aside: waits for what was set aside too much, or tells those who wait that it is full.
+    fn find_space(&self, cause: Error) {
+        let mut traffic = locked(&self.traffic);
+        let somebody_waits = traffic.space_wanted.is_some_and(|wanted| wanted.totals.entries > 0);
+        let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
+            active.memtable.used_bytes() >= active.memtable.capacity_bytes() / WORTH_FLUSHING_PART
+        });
+        if somebody_waits && self.may_find_space(&mut traffic, worth_flushing) {
+            self.wait_for_flush(traffic);
+            return;
+        }
+        traffic.space_wanted = None;
+        if somebody_waits {
+            traffic.set_back(cause);
+            self.room.notify_all();
+        }
+    }
+
+    /// Whether a flush may bring space: one is under way, or the active MemTable is worth one, which then begins.
+    pub(super) fn may_find_space(&self, traffic: &mut Traffic<M>, worth_flushing: bool) -> bool {
+        if traffic.flush_setback.is_some() || traffic.closing || self.has_failed() {
+            return false;
+        }
+        if traffic.immutables == 0 && worth_flushing {
+            let spare = traffic.spare.take();
+            self.make_immutable(traffic, spare);
+        }
+        traffic.immutables > 0
+    }
+
+    /// Waits until a flush has ended, or something else has happened.
+    pub(super) fn wait_for_flush(&self, traffic: MutexGuard<'_, Traffic<M>>) {
+        drop(Self::wait(&self.work, traffic));
+    }
+
+    /// Makes the ballast as large as it should be: enough for the next opening to write the MANIFEST anew.
+    pub(super) fn fill_ballast(&self) -> Result<()> {
+        let ballast = match self.ballast.get() {
+            Some(ballast) => ballast,
+            None => {
+                let made = SetAside::new(&*self.env, &self.directory, BALLAST)?;
+                self.ballast.get_or_init(|| made)
+            }
+        };
+        let usual = (self.options.memtable_bytes / 8).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
+        let manifest_bytes = self.manifest_bytes.load(Ordering::Relaxed);
+        ballast.raise(usual.max(manifest_bytes + BALLAST_BYTES_MIN))
+    }
+
+    /// Gives some of the ballast back to a full disk. Says whether there was any.
+    pub(super) fn lower_ballast(&self) -> Result<bool> {
+        self.ballast.get().map_or(Ok(false), |ballast| ballast.lower_by(BALLAST_BYTES_MIN))
+    }
+
+    /// A MemTable has been flushed: what was set aside for it in the pool and not used is free again.
+    pub(super) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
+        let mut indexed = locked(&self.indexed_keys);
+        indexed.add_all(flushed.long_keys);
+        let granted = {
+            let mut traffic = locked(&self.traffic);
+            traffic.admitted = traffic.admitted.minus(flushed);
+            traffic.immutables -= 1;
+            traffic.granted_in_pool = traffic.granted_in_pool.minus(flushed);
+            traffic.granted_in_pool
+        };
+        match reserve(&self.pool, &self.tree, &granted, *indexed) {
+            // The bound does not know how much of the worst has happened already. What was granted is there.
+            Err(Error::Full { .. }) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+/// Raises to `bytes` and a `step`, or at least to `bytes`.
+fn raise(bytes: u64, step: u64, to: impl Fn(u64) -> Result<()>) -> Result<()> {
+    match to(bytes.saturating_add(step)) {
+        Err(Error::Full { .. }) => to(bytes),
+        done => done,
+    }
+}

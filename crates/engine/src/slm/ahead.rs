@@ -1,0 +1,136 @@
+//! The ahead thread: what writers will need soon, made before they need it.
+//!
+//! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record; and what is
+//! admitted takes space that is set aside first ([`super::admission`]). Both take system calls and syncs, which are not to
+//! happen under a lock that writers need; so one thread does them, asked by writers while there is still some left.
+
+use std::sync::Arc;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{ArenaRecord, Edit};
+use slmdb_pmem::Medium;
+use slmdb_structures::memtable::MemTable;
+
+use super::locked;
+use super::set_aside::SetAside;
+use super::store::{Filling, Store};
+
+impl<M: Medium + Clone> Store<M> {
+    /// The ahead thread.
+    pub(crate) fn run_ahead_thread(&self) {
+        match self.fill_ballast() {
+            Ok(()) | Err(Error::Full { .. }) => {}
+            Err(error) => return self.fail(error),
+        }
+        let mut traffic = locked(&self.traffic);
+        loop {
+            if traffic.closing || self.has_failed() {
+                return;
+            }
+            let (spare_wanted_bytes, space_wanted) = (traffic.spare_wanted_bytes, traffic.space_wanted);
+            let done = if spare_wanted_bytes > 0 {
+                drop(traffic);
+                self.provide_spare(spare_wanted_bytes)
+            } else if let Some(wanted) = space_wanted {
+                drop(traffic);
+                self.set_aside(wanted)
+            } else {
+                traffic = Self::wait(&self.work, traffic);
+                continue;
+            };
+            if let Err(error) = done {
+                return self.fail(error);
+            }
+            traffic = locked(&self.traffic);
+        }
+    }
+
+    /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
+    fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
+        let (has_spare, too_small) = {
+            let mut traffic = locked(&self.traffic);
+            let too_small = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() < capacity_bytes);
+            (traffic.spare.is_some(), too_small)
+        };
+        let (spare, setback) = if has_spare {
+            (None, None)
+        } else {
+            match self.make_spare(capacity_bytes, too_small.as_ref().map(|spare| &*spare.memtable)) {
+                Ok(spare) => {
+                    if let Some(Filling { memtable, space, .. }) = too_small {
+                        space.map_or(Ok(()), |space| space.discard(&*self.env))?;
+                        self.arenas.retire(memtable)?;
+                    }
+                    (Some(spare), None)
+                }
+                Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
+                Err(error) => return Err(error),
+            }
+        };
+        let mut traffic = locked(&self.traffic);
+        if let Some(spare) = spare {
+            traffic.spare = Some(spare);
+        }
+        let somebody_waits = traffic.spare_waited_for;
+        if let (Some(cause), true) = (setback, somebody_waits) {
+            // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
+            let usual = capacity_bytes <= self.options.memtable_bytes;
+            let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+            if self.may_find_space(&mut traffic, worth_flushing) {
+                self.wait_for_flush(traffic);
+                return Ok(());
+            }
+            traffic.set_back(cause);
+        }
+        traffic.spare_wanted_bytes = 0;
+        traffic.spare_waited_for = false;
+        self.room.notify_all();
+        Ok(())
+    }
+
+    /// A new MemTable, its generation durable in the MANIFEST, which gives up `instead_of`. [`Error::Full`]: nothing has
+    /// happened.
+    ///
+    /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
+    /// (80 % more to the device in a random fill), and a replay can do without it.
+    fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
+        let generation = locked(&self.catalog).state().next_generation;
+        let arena = self.arenas.make(generation, capacity_bytes)?;
+        let memtable = MemTable::create(arena, generation, self.uuid);
+        let length_bytes = memtable.capacity_bytes();
+        let edit = Edit {
+            arenas_added: vec![(generation, ArenaRecord { sealed_last_sequence: None, length_bytes })],
+            arenas_removed: instead_of.iter().map(|memtable| memtable.generation()).collect(),
+            next_generation: Some(generation + 1),
+            ..Edit::default()
+        };
+        match self.commit(|_| edit) {
+            Ok(()) => {
+                let space = self.first_space(generation, length_bytes)?;
+                Ok(Filling { memtable: Arc::new(memtable), totals: Default::default(), space })
+            }
+            Err(cause @ Error::Full { .. }) if !self.has_failed() => {
+                // The next attempt has the same generation: recovery must not find two arenas of it.
+                drop(memtable);
+                self.arenas.discard(generation)?;
+                Err(cause)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets disk space aside for what usually goes into a MemTable, if there is as much: without, admission asks for it
+    /// once a write needs it.
+    pub(super) fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<SetAside>>> {
+        let raised = SetAside::new(&*self.env, &self.directory, generation).and_then(|space| {
+            match space.raise(arena_bytes + arena_bytes / 8) {
+                Ok(()) | Err(Error::Full { .. }) => Ok(Some(Arc::new(space))),
+                Err(error) => Err(error),
+            }
+        });
+        match raised {
+            Err(Error::Full { .. }) => Ok(None),
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! [`SetAside`]: disk space, allocated before anything is admitted that would need it.
+//!
+//! It is a file of the directory, `NNNNNNNNNN.space`, as long as the table file of a MemTable can become with what has been
+//! admitted to it. The flush gives it the table file's name and writes into it, so nobody else can take the space in
+//! between; what is too much is cut off at the end. It holds nothing: the next opening removes what a crash left of it.
+//!
+//! One more, for no MemTable, is the *ballast*: what a flush's MANIFEST record takes on a full disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use slmdb_env::{Env, Error, File, OpenMode, Result};
+
+use super::{locked, names};
+
+/// The number of the ballast. No MemTable has it.
+pub(crate) const BALLAST: u64 = 0;
+
+/// Space on the disk that nobody else can take.
+pub(crate) struct SetAside {
+    path: PathBuf,
+    /// `None` once a flush has taken it.
+    file: Mutex<Option<Arc<dyn File>>>,
+    length_bytes: AtomicU64,
+}
+
+impl SetAside {
+    /// None yet, for the table file of the MemTable of `generation`; [`BALLAST`] for the ballast.
+    pub(crate) fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<SetAside> {
+        let path = names::space(directory, generation);
+        let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;
+        Ok(SetAside { path, file: Mutex::new(Some(file)), length_bytes: AtomicU64::new(0) })
+    }
+
+    /// How much there is, in bytes.
+    pub(crate) fn length_bytes(&self) -> u64 {
+        self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// Sees to it that there are so many bytes. [`Error::Full`]: there is as much as before.
+    pub(crate) fn raise(&self, length_bytes: u64) -> Result<()> {
+        let file = locked(&self.file);
+        let before = self.length_bytes();
+        if let (Some(file), true) = (&*file, length_bytes > before) {
+            file.allocate(before, length_bytes - before)?;
+            self.length_bytes.store(length_bytes, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Gives so many bytes back to the file system. Says whether there were any.
+    pub(crate) fn lower_by(&self, bytes: u64) -> Result<bool> {
+        let file = locked(&self.file);
+        let before = self.length_bytes();
+        match &*file {
+            Some(file) if before > 0 => {
+                let after = before.saturating_sub(bytes);
+                file.set_length(after)?;
+                self.length_bytes.store(after, Ordering::Release);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Turns the space into the file `path`, which must not exist, to be written from the front. It can be taken once:
+    /// `None` ever after.
+    pub(crate) fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {
+        if locked(&self.file).take().is_none() {
+            return Ok(None);
+        }
+        if env.exists(path)? {
+            return Err(Error::invalid(format!("{} is there already", path.display())));
+        }
+        env.rename(&self.path, path)?;
+        env.open_file(path, OpenMode::ReadWrite).map(Some)
+    }
+
+    /// Gives the space back, unless a flush has taken it.
+    pub(crate) fn discard(&self, env: &dyn Env) -> Result<()> {
+        match locked(&self.file).take() {
+            Some(_) => env.remove_file(&self.path),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Removes what a crash has left of space set aside.
+pub(crate) fn remove_leftovers(env: &dyn Env, directory: &Path) -> Result<()> {
+    for entry in env.list_directory(directory)? {
+        if matches!(names::kind(&entry.name), names::FileKind::Space(_)) {
+            env.remove_file(&directory.join(&entry.name))?;
+        }
+    }
+    Ok(())
+}

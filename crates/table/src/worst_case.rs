@@ -1,0 +1,68 @@
+//! [`WorstCase`]: what a table file takes at most, known before a byte of it is written.
+//!
+//! A store sets space aside for the table file of a MemTable while it admits writes to it, so that a disk that fills up
+//! meanwhile refuses the next write and never one that was accepted (design.md section 4). The bound follows the builder:
+//! an entry stands once in a block and its key once more in the key section; two blocks in a row are together longer than
+//! one block may be, as are two chunks.
+
+use crate::block::TAIL_BYTES;
+use crate::block_builder::ENTRY_HEAD_BYTES_AT_MOST;
+use crate::footer::FOOTER_BYTES;
+use crate::key_section::{self, CHUNK_BYTES, CHUNK_HEADER_BYTES, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
+use crate::options::TableOptions;
+use crate::part::TRAILER_BYTES;
+use crate::properties::Properties;
+
+/// What is to go into a table file, added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WorstCase {
+    /// Entries.
+    pub entries: u64,
+    /// Their keys, in bytes.
+    pub key_bytes: u64,
+    /// The longest of them, in bytes.
+    pub longest_key_bytes: u64,
+    /// Their values, in bytes.
+    pub value_bytes: u64,
+}
+
+/// What a block takes beside its entries: its tail and trailer, and its run's head in the key section.
+const BLOCK_OVERHEAD_BYTES: u64 = (TAIL_BYTES + TRAILER_BYTES + RUN_HEAD_BYTES_AT_MOST) as u64;
+const CHUNK_OVERHEAD_BYTES: u64 = (CHUNK_HEADER_BYTES + TRAILER_BYTES) as u64;
+
+impl WorstCase {
+    /// The length, in bytes, that no table file of such entries passes, however compression fares.
+    pub fn file_bytes(&self, options: &TableOptions) -> u64 {
+        let in_blocks = self
+            .key_bytes
+            .saturating_add(self.value_bytes)
+            .saturating_add(self.entries.saturating_mul(ENTRY_HEAD_BYTES_AT_MOST as u64));
+        let in_runs =
+            self.key_bytes.saturating_add(self.entries.saturating_mul(key_section::ENTRY_HEAD_BYTES_AT_MOST as u64));
+        // A block ends because the next entry would make it too long, or its run.
+        let tail_bytes = (TAIL_BYTES + TRAILER_BYTES) as u64;
+        let blocks = pieces(in_blocks, (options.block_bytes as u64).saturating_sub(2 * tail_bytes))
+            .saturating_add(pieces(in_runs, RUN_BYTES as u64))
+            .min(self.entries);
+        let keys = in_runs.saturating_add(blocks.saturating_mul(RUN_HEAD_BYTES_AT_MOST as u64));
+        let chunks = pieces(keys, (CHUNK_BYTES - CHUNK_HEADER_BYTES) as u64);
+        let properties = Properties::length_bytes(
+            2 * self.longest_key_bytes as usize,
+            usize::try_from(chunks).unwrap_or(usize::MAX),
+        );
+        in_blocks
+            .saturating_add(in_runs)
+            .saturating_add(blocks.saturating_mul(BLOCK_OVERHEAD_BYTES))
+            .saturating_add(chunks.saturating_mul(CHUNK_OVERHEAD_BYTES))
+            .saturating_add(properties)
+            .saturating_add(FOOTER_BYTES as u64)
+    }
+}
+
+/// Into how many pieces bytes can be cut, if two pieces in a row are together longer than `limit`.
+fn pieces(bytes: u64, limit: u64) -> u64 {
+    match limit {
+        0 => u64::MAX,
+        limit => bytes.saturating_mul(2) / limit + 1,
+    }
+}
