@@ -18,7 +18,7 @@ pub use options::{Medium, Options};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;
 pub use slmdb_pmem::{Imitation, LatencyModel};
-pub use slmdb_structures::memtable::{MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
+pub use slmdb_structures::memtable::{LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
 pub use stats::{Stats, Waits};
 pub use verify_report::{VerifyProgress, VerifyReport};

@@ -8,6 +8,7 @@ use slmdb_env::{Env, Error, OsEnv, Result};
 use slmdb_manifest::MediumKind;
 use slmdb_pmem::Imitation;
 use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
+use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
 use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES};
 
 /// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
@@ -72,6 +73,8 @@ pub struct Options {
     pub caches_are_persistent: bool,
     /// Size of a MemTable's arena, in bytes.
     pub memtable_bytes: u64,
+    /// What becomes of the links of a MemTable's lowest level. Where the medium is not persistent, they are always rebuilt.
+    pub memtable_links: LinkPolicy,
     /// How many Immutable MemTables may queue before writers wait.
     pub immutable_memtables_max: usize,
     /// Memory for cached blocks, in bytes.
@@ -107,6 +110,7 @@ impl Default for Options {
             media_unit_bytes: MEDIA_UNIT_BYTES,
             caches_are_persistent: false,
             memtable_bytes: 64 << 20,
+            memtable_links: LinkPolicy::default(),
             immutable_memtables_max: 2,
             memory_budget_bytes: 256 << 20,
             block_bytes: 4096,
@@ -123,6 +127,13 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How MemTables on this medium are made. What is not persistent may keep any part of what was not synced, so that links
+    /// there would say nothing.
+    pub(crate) fn memtable<M: slmdb_pmem::Medium>(&self) -> MemTableOptions {
+        let links = if M::PERSISTENT { self.memtable_links } else { LinkPolicy::Rebuilt };
+        MemTableOptions { links, ..MemTableOptions::default() }
+    }
+
     /// Checks what can be checked before anything is touched.
     pub(crate) fn check(&self) -> Result<()> {
         self.compression.check()?;

@@ -7,6 +7,7 @@
 //! blocks are allocated, so that a sync has no metadata to write.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slmdb_env::{Env, File, OpenMode, Result};
@@ -165,15 +166,50 @@ impl<M: Medium> Arena<M> {
     fn place_to_write(&self, offset: u64, length_bytes: usize) -> (*mut u8, Option<MutexGuard<'_, Dirty>>) {
         let end = offset.checked_add(length_bytes as u64).filter(|&end| end <= self.length_bytes);
         let end = end.expect("a write outside the arena");
-        let held = match &self.home {
-            Home::Copy { dirty, .. } => {
-                let mut dirty = dirty.lock().unwrap_or_else(PoisonError::into_inner);
-                *dirty = Dirty { from: dirty.from.min(offset), to: dirty.to.max(end) };
-                Some(dirty)
-            }
-            _ => None,
-        };
-        (self.base.wrapping_add(offset as usize), held)
+        (self.base.wrapping_add(offset as usize), self.mark(offset, end))
+    }
+
+    /// Loads a word (Acquire).
+    ///
+    /// # Panics
+    /// If it is not an aligned word within the arena, as for everything that is done with words.
+    #[inline]
+    pub fn load_word(&self, offset: u64) -> u64 {
+        self.word(offset).load(Ordering::Acquire)
+    }
+
+    /// Stores a word (Release).
+    #[inline]
+    pub fn store_word(&self, offset: u64, value: u64) {
+        let _written_back_before_or_after = self.mark(offset, offset.saturating_add(8));
+        self.medium().store(self.word(offset), value);
+    }
+
+    /// Stores `new` if the word is `current` (AcqRel); gives what was there, as `Err` if nothing was stored.
+    #[inline]
+    pub fn compare_exchange_word(&self, offset: u64, current: u64, new: u64) -> std::result::Result<u64, u64> {
+        let _written_back_before_or_after = self.mark(offset, offset.saturating_add(8));
+        self.medium().compare_exchange(self.word(offset), current, new)
+    }
+
+    #[inline]
+    fn word(&self, offset: u64) -> &AtomicU64 {
+        let end = offset.checked_add(8).filter(|&end| end <= self.length_bytes);
+        end.expect("a word outside the arena");
+        let word = self.base.wrapping_add(offset as usize).cast::<AtomicU64>();
+        assert!(word.is_aligned(), "a word at {offset} of the arena");
+        // SAFETY: within the memory of the arena, aligned, and words in use as such are touched by atomic operations alone:
+        // `bytes` and `write` ask their callers for that.
+        unsafe { &*word }
+    }
+
+    /// Notes that a range is about to be written; for as long as what it gives is held, nothing is written back.
+    #[inline]
+    fn mark(&self, offset: u64, end: u64) -> Option<MutexGuard<'_, Dirty>> {
+        let Home::Copy { dirty, .. } = &self.home else { return None };
+        let mut dirty = dirty.lock().unwrap_or_else(PoisonError::into_inner);
+        *dirty = Dirty { from: dirty.from.min(offset), to: dirty.to.max(end.min(self.length_bytes)) };
+        Some(dirty)
     }
 
     /// A range as bytes; `None` if it is not within the arena.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{Compression, Imitation, Medium, Result};
+use slmdb_engine::{Compression, Imitation, LinkPolicy, Medium, Result};
 use slmdb_env::Env;
 
 use crate::Db;
@@ -97,6 +97,14 @@ impl Options {
     /// fewer, larger table files; smaller: less memory and quicker opening. From 4 KiB to 1 GiB.
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
         self.engine.memtable_bytes = bytes;
+        self
+    }
+
+    /// What becomes of the links of a MemTable's lowest level. Default: [`LinkPolicy::Rebuilt`], where a write waits for the
+    /// medium once. [`LinkPolicy::Persisted`] is the paper's way, with two waits; change to it to study that. Either opens
+    /// what the other has written. On [`Medium::Dram`] they are rebuilt, whatever is set here.
+    pub fn memtable_links(mut self, links: LinkPolicy) -> Options {
+        self.engine.memtable_links = links;
         self
     }
 

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{Home, MEDIA, On, assert_verified, contents};
-use slmdb::{Db, Error, ErrorKind, Medium, Options, WriteBatch};
+use common::{Home, MEDIA, Model, On, assert_verified, contents};
+use slmdb::{Db, Error, ErrorKind, LinkPolicy, Medium, Options, WriteBatch};
 
 #[test]
 fn puts_gets_deletes() {
@@ -129,6 +129,31 @@ fn a_read_only_open_changes_no_byte_and_takes_no_write() {
         }
         db.close().unwrap();
         assert!(bytes(&home) == before, "{on:?}: a read-only open changed something");
+    }
+}
+
+/// MemTables with persisted links and without are opened with either setting, and a store goes on with its own.
+#[test]
+fn links_of_either_policy_are_opened_with_either_setting() {
+    for on in MEDIA {
+        let home = Home::new(on);
+        let mut expected = Model::new();
+        for round in 0..6_u32 {
+            let links = LinkPolicy::ALL[(round / 2 % 2) as usize];
+            let db = home.options().memtable_links(links).open(home.store()).unwrap();
+            assert_eq!(contents(&db).unwrap(), expected, "{on:?}, round {round}");
+            // Sometimes so little that the next opening copies it, sometimes several MemTables.
+            for number in 0..(if round % 2 == 0 { 40 } else { 2_000 }) {
+                let key = format!("{:05}", number * 7_919 % 10_007 + round * 13).into_bytes();
+                let mut batch = WriteBatch::new();
+                batch.put(&key, [round as u8; 50]).unwrap();
+                batch.delete(b"00000").unwrap();
+                db.write(&batch).unwrap();
+                expected.insert(key, vec![round as u8; 50]);
+                expected.remove(&b"00000"[..]);
+            }
+            assert_eq!(contents(&db).unwrap(), expected, "{on:?}, round {round}");
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, dax_directory};
-use slmdb::{Db, WriteBatch};
+use slmdb::{Db, LinkPolicy, WriteBatch};
 
 const THREADS: u64 = 3;
 const KEYS: u64 = 300;
@@ -74,8 +74,11 @@ fn child_that_writes_until_it_is_killed() {
     let on = MEDIA.into_iter().find(|known| format!("{known:?}") == on).unwrap();
     let (store, pool, acknowledged, memtable_bytes) = (next(), next(), next(), next().parse().unwrap());
     let first: Vec<u64> = next().split(',').map(|number| number.parse().unwrap()).collect();
+    // One size in three with persisted links, which the parent's own openings then follow, and copy away.
+    let links = LinkPolicy::ALL[usize::from(memtable_bytes == 64 << 10)];
     let options = slmdb::Options::default()
         .memtable_bytes(memtable_bytes)
+        .memtable_links(links)
         .pool_initial_bytes(4 << 20)
         .pool_growth_bytes(1 << 20)
         .pool_maximum_bytes(4 << 30)

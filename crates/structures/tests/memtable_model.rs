@@ -12,7 +12,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use slmdb_pmem::Dram;
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{ExpectedSequence, MAXIMUM_KEY_BYTES, MemTable, Payload, replay};
+use slmdb_structures::memtable::{
+    ExpectedSequence, LinkPolicy, MAXIMUM_KEY_BYTES, MemTable, MemTableOptions, Payload, replay,
+};
 
 /// Keys that differ late, early, only in length, or not at all.
 fn hostile_key() -> impl Strategy<Value = Vec<u8>> {
@@ -156,38 +158,69 @@ fn any_batches_read_like_a_sorted_map_before_and_after_a_replay() {
         (proptest::collection::vec(batch(), 1..40), proptest::collection::vec(hostile_key(), 8), expected_prefix);
     check(250, inputs, |(batches, mut probes, expected_prefix)| {
         let payloads: Vec<_> = batches.iter().zip(0..).map(|(batch, salt)| payload_of(batch, salt)).collect();
-        let records: u64 = payloads.iter().map(|payload| MemTable::<Dram>::space_for(payload.len_bytes())).sum();
-        let memtable = MemTable::create_expecting(arena(vec![0xa5; 64 + records as usize]), 3, UUID, expected_prefix);
-        let memtable = Arc::new(memtable);
-        let (mut model, mut next) = (Model::new(), 1);
-        for payload in &payloads {
-            let place = memtable.try_reserve(payload.len_bytes()).expect("made to measure");
-            memtable.fill(place, payload, next, next - 1);
-            apply(&mut model, payload, next);
-            next += u64::from(payload.count());
+        let all = batches.iter().flat_map(|(operations, _)| operations);
+        probes.extend(all.map(|operation| key_of(operation).to_vec()).step_by(7));
+        for links in LinkPolicy::ALL {
+            read_like_a_sorted_map(links, expected_prefix, &payloads, &probes)?;
         }
-        prop_assert_eq!(memtable.used_bytes(), memtable.capacity_bytes());
-        prop_assert!(memtable.try_reserve(0).is_none());
-        prop_assert_eq!((memtable.first_sequence(), memtable.last_sequence()), (Some(1), Some(next - 1)));
-        probes.extend(
-            batches
-                .iter()
-                .flat_map(|(operations, _)| operations)
-                .map(|operation| key_of(operation).to_vec())
-                .step_by(7),
-        );
-        compare(&memtable, &model, &probes, next - 1)?;
-
-        let recovered = replay(arena(image(&memtable)), 3, UUID, ExpectedSequence::Exactly(1), None).unwrap();
-        prop_assert_eq!(recovered.last_sequence, Some(next - 1));
-        prop_assert_eq!(recovered.end_offset, memtable.capacity_bytes());
-        compare(&Arc::new(recovered.memtable), &model, &probes, next - 1)
+        Ok(())
     });
+}
+
+/// Writes these batches, compares, replays, copies, and compares again.
+fn read_like_a_sorted_map(
+    links: LinkPolicy,
+    expected_prefix: &[u8],
+    payloads: &[Payload],
+    probes: &[Vec<u8>],
+) -> TestCaseResult {
+    let options = MemTableOptions { links, expected_prefix: expected_prefix.into(), ..MemTableOptions::default() };
+    let space_for = |payload: &Payload| links.space_for(payload.len_bytes(), payload.count());
+    let length = links.first_record_offset() + payloads.iter().map(space_for).sum::<u64>();
+    let memtable = Arc::new(MemTable::create(arena(vec![0xa5; length as usize]), 3, UUID, &options));
+    let (mut model, mut next) = (Model::new(), 1);
+    for payload in payloads {
+        let place = memtable.try_reserve(payload.len_bytes(), payload.count()).expect("made to measure");
+        memtable.fill(place, payload, next, next - 1);
+        apply(&mut model, payload, next);
+        next += u64::from(payload.count());
+    }
+    prop_assert_eq!(memtable.used_bytes(), memtable.capacity_bytes());
+    prop_assert!(memtable.try_reserve(0, 1).is_none());
+    prop_assert_eq!((memtable.first_sequence(), memtable.last_sequence()), (Some(1), Some(next - 1)));
+    compare(&memtable, &model, probes, next - 1)?;
+
+    let recovered = replay(arena(image(&memtable)), 3, UUID, &BYTEWISE, ExpectedSequence::Exactly(1), None).unwrap();
+    prop_assert_eq!(recovered.last_sequence, Some(next - 1));
+    prop_assert_eq!(recovered.end_offset, memtable.capacity_bytes());
+    prop_assert_eq!(recovered.unlinked_from, None);
+    let recovered = Arc::new(recovered.memtable);
+    compare(&recovered, &model, probes, next - 1)?;
+
+    for links in LinkPolicy::ALL {
+        // With room for one more record, which goes where its key belongs.
+        let mut more = Payload::new();
+        more.put(b"abcdefgh", b"more").unwrap();
+        let length = links.first_record_offset() + recovered.copied_bytes(links) + links.space_for(more.len_bytes(), 1);
+        let room = arena(vec![0xa5; length as usize]);
+        let copy = MemTable::copied_from(room, 4, UUID, &with_links(links), &[&recovered]).unwrap();
+        let copy = Arc::new(copy);
+        compare(&copy, &model, probes, next - 1)?;
+        copy.fill(copy.try_reserve(more.len_bytes(), 1).expect("made to measure"), &more, next, next - 1);
+        let mut model = model.clone();
+        apply(&mut model, &more, next);
+        compare(&copy, &model, probes, next)?;
+        let expected = ExpectedSequence::Exactly(1);
+        let again = replay(arena(image(&copy)), 4, UUID, &BYTEWISE, expected, Some(next)).unwrap();
+        prop_assert_eq!(again.unlinked_from, None);
+        compare(&Arc::new(again.memtable), &model, probes, next)?;
+    }
+    Ok(())
 }
 
 #[test]
 fn an_empty_memtable_has_nothing() {
-    let memtable = Arc::new(MemTable::create(arena(vec![0; 64]), 1, UUID));
+    let memtable = Arc::new(MemTable::create(arena(vec![0; 64]), 1, UUID, &MemTableOptions::default()));
     assert_eq!((memtable.entries(), memtable.used_bytes(), memtable.capacity_bytes()), (0, 64, 64));
     assert_eq!((memtable.first_sequence(), memtable.last_sequence()), (None, None));
     assert!(memtable.get(b"", u64::MAX).is_none() && memtable.newest_entries().next().is_none());
@@ -202,12 +235,12 @@ fn an_empty_memtable_has_nothing() {
 
 #[test]
 fn the_later_entry_of_a_batch_wins_and_an_older_reader_does_not_see_it() {
-    let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID));
+    let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default()));
     let mut payload = Payload::new();
     payload.put(b"key", b"first").unwrap();
     payload.delete(b"key").unwrap();
     payload.put(b"key", b"third").unwrap();
-    let place = memtable.try_reserve(payload.len_bytes()).unwrap();
+    let place = memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap();
     memtable.fill(place, &payload, 10, 0);
     assert_eq!(memtable.get(b"key", u64::MAX).unwrap().value, b"third");
     assert_eq!(memtable.get(b"key", 11).unwrap().kind, EntryKind::Delete);
@@ -219,15 +252,15 @@ fn the_later_entry_of_a_batch_wins_and_an_older_reader_does_not_see_it() {
 /// A conditional write that came to nothing takes its number, and is not there.
 #[test]
 fn a_void_entry_takes_its_number_and_is_never_seen() {
-    let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID));
+    let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default()));
     let mut payload = Payload::new();
     payload.put(b"key", b"value").unwrap();
     let void = payload.clone().void();
     for (payload, sequence) in [(&void, 1), (&payload, 2), (&void, 3)] {
-        let place = memtable.try_reserve(payload.len_bytes()).unwrap();
+        let place = memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap();
         memtable.fill(place, payload, sequence, sequence - 1);
     }
-    let recovered = replay(arena(image(&memtable)), 1, UUID, ExpectedSequence::Exactly(1), Some(3)).unwrap();
+    let recovered = replay(arena(image(&memtable)), 1, UUID, &BYTEWISE, ExpectedSequence::Exactly(1), Some(3)).unwrap();
     for memtable in [memtable, Arc::new(recovered.memtable)] {
         assert_eq!((memtable.first_sequence(), memtable.last_sequence()), (Some(1), Some(3)));
         assert_eq!(memtable.entries(), 1);
@@ -244,11 +277,11 @@ fn a_void_entry_takes_its_number_and_is_never_seen() {
 
 #[test]
 fn a_cursor_keeps_its_memtable_and_its_place() {
-    let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID));
+    let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default()));
     let write = |sequence: u64, key: &[u8]| {
         let mut payload = Payload::new();
         payload.put(key, key).unwrap();
-        memtable.fill(memtable.try_reserve(payload.len_bytes()).unwrap(), &payload, sequence, 0);
+        memtable.fill(memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap(), &payload, sequence, 0);
     };
     write(1, b"b");
     let mut cursor = memtable.cursor();
@@ -271,29 +304,29 @@ fn a_cursor_keeps_its_memtable_and_its_place() {
 
 #[test]
 fn a_full_memtable_still_takes_what_fits() {
-    let memtable = MemTable::create(arena(vec![0; 64 + 40 + 48 + 8]), 1, UUID);
-    assert_eq!(MemTable::<Dram>::space_for(7), 40);
-    assert_eq!(MemTable::<Dram>::space_for(9), 48);
+    let memtable = MemTable::create(arena(vec![0; 64 + 40 + 48 + 8]), 1, UUID, &MemTableOptions::default());
+    assert_eq!(LinkPolicy::Rebuilt.space_for(7, 1), 40);
+    assert_eq!(LinkPolicy::Rebuilt.space_for(9, 1), 48);
     let mut payload = Payload::new();
     payload.put(b"", b"").unwrap();
-    memtable.fill(memtable.try_reserve(7).unwrap(), &payload, 1, 0);
-    assert!(memtable.try_reserve(1 << 30).is_none() && memtable.try_reserve(u64::MAX).is_none());
-    assert!(memtable.try_reserve(30).is_none());
+    memtable.fill(memtable.try_reserve(7, 1).unwrap(), &payload, 1, 0);
+    assert!(memtable.try_reserve(1 << 30, 1).is_none() && memtable.try_reserve(u64::MAX, 1).is_none());
+    assert!(memtable.try_reserve(30, 1).is_none());
     payload.clear();
     payload.put(b"k", b"v").unwrap();
-    memtable.fill(memtable.try_reserve(9).unwrap(), &payload, 2, 0);
-    assert!(memtable.try_reserve(0).is_none());
+    memtable.fill(memtable.try_reserve(9, 1).unwrap(), &payload, 2, 0);
+    assert!(memtable.try_reserve(0, 1).is_none());
     assert_eq!(memtable.used_bytes(), 64 + 40 + 48);
     assert!(memtable.memory_bytes() > 0);
 }
 
 #[test]
 fn what_all_keys_begin_with_is_what_the_ends_share() {
-    let memtable = MemTable::create(arena(vec![0; 4096]), 1, UUID);
+    let memtable = MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default());
     for (key, sequence) in [&b"user0500"[..], b"user0007", b"user0999"].into_iter().zip(1..) {
         let mut payload = Payload::new();
         payload.delete(key).unwrap();
-        memtable.fill(memtable.try_reserve(payload.len_bytes()).unwrap(), &payload, sequence, 0);
+        memtable.fill(memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap(), &payload, sequence, 0);
     }
     assert_eq!(memtable.shared_prefix(), b"user0");
 }
@@ -301,19 +334,22 @@ fn what_all_keys_begin_with_is_what_the_ends_share() {
 /// What can't be right stops at once, before it is in the log.
 #[test]
 fn wrong_calls_panic_before_anything_is_written() {
-    let one = MemTable::create(arena(vec![0; 4096]), 1, UUID);
-    let other = MemTable::create(arena(vec![0; 4096]), 1, UUID);
+    let one = MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default());
+    let other = MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default());
     let mut payload = Payload::new();
     payload.put(b"key", b"value").unwrap();
     let panics = |call: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).is_err();
     let length = payload.len_bytes();
-    assert!(panics(&|| one.fill(other.try_reserve(length).unwrap(), &payload, 1, 0)), "another MemTable's");
-    assert!(panics(&|| one.fill(one.try_reserve(length + 1).unwrap(), &payload, 1, 0)), "another length");
-    assert!(panics(&|| one.fill(one.try_reserve(0).unwrap(), &Payload::new(), 1, 0)), "empty");
-    assert!(panics(&|| one.fill(one.try_reserve(length).unwrap(), &payload, 0, 0)), "sequence number 0");
-    assert!(panics(&|| one.fill(one.try_reserve(length).unwrap(), &payload, 5, 5)), "safe before written");
-    assert!(panics(&|| one.fill(one.try_reserve(length).unwrap(), &payload, u64::MAX, 0)), "numbers run out");
-    assert!(panics(&|| drop(MemTable::create(arena(vec![0; 63]), 1, UUID))), "no room for the header");
+    assert!(panics(&|| one.fill(other.try_reserve(length, 1).unwrap(), &payload, 1, 0)), "another MemTable's");
+    assert!(panics(&|| one.fill(one.try_reserve(length + 1, 1).unwrap(), &payload, 1, 0)), "another length");
+    assert!(panics(&|| one.fill(one.try_reserve(0, 1).unwrap(), &Payload::new(), 1, 0)), "empty");
+    assert!(panics(&|| one.fill(one.try_reserve(length, 1).unwrap(), &payload, 0, 0)), "sequence number 0");
+    assert!(panics(&|| one.fill(one.try_reserve(length, 1).unwrap(), &payload, 5, 5)), "safe before written");
+    assert!(panics(&|| one.fill(one.try_reserve(length, 1).unwrap(), &payload, u64::MAX, 0)), "numbers run out");
+    assert!(
+        panics(&|| drop(MemTable::create(arena(vec![0; 63]), 1, UUID, &MemTableOptions::default()))),
+        "no room for the header"
+    );
     assert_eq!(one.entries(), 0);
     assert!(image(&one)[64..].iter().all(|&byte| byte == 0));
 }
@@ -335,13 +371,13 @@ fn a_batch_of_one_gib() {
     payload.put(b"d", &value[..rest]).unwrap();
     assert_eq!(payload.len_bytes(), 1 << 30);
     assert!(payload.delete(b"").is_err());
-    let length = 64 + MemTable::<Dram>::space_for(payload.len_bytes());
-    let memtable = MemTable::create(arena(vec![0; length as usize]), 1, UUID);
-    memtable.fill(memtable.try_reserve(payload.len_bytes()).unwrap(), &payload, 1, 0);
+    let length = 64 + LinkPolicy::Rebuilt.space_for(payload.len_bytes(), payload.count());
+    let memtable = MemTable::create(arena(vec![0; length as usize]), 1, UUID, &MemTableOptions::default());
+    memtable.fill(memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap(), &payload, 1, 0);
     assert_eq!(memtable.get(b"c", u64::MAX).unwrap().value, value);
     drop(payload);
     let bytes = image(&memtable);
     drop(memtable);
-    let recovered = replay(arena(bytes), 1, UUID, ExpectedSequence::Exactly(1), Some(4)).unwrap();
+    let recovered = replay(arena(bytes), 1, UUID, &BYTEWISE, ExpectedSequence::Exactly(1), Some(4)).unwrap();
     assert_eq!(recovered.memtable.get(b"d", u64::MAX).unwrap().value.len(), rest);
 }

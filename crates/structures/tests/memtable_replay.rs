@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Dram;
 use slmdb_structures::memtable::{
-    ExpectedSequence, MemTable, Payload, Replayed, Stop, holds_records, known_safe_after, replay,
+    ExpectedSequence, MemTable, MemTableOptions, Payload, Replayed, Stop, holds_records, known_safe_after, replay,
 };
 
 const GENERATION: u64 = 77;
@@ -48,10 +48,11 @@ fn fill_log(
     payloads: &[Payload],
     known_safe: impl Fn(u64) -> u64,
 ) -> (Vec<u8>, Vec<Written>) {
-    let memtable = MemTable::create(arena(bytes), generation, UUID);
+    let memtable = MemTable::create(arena(bytes), generation, UUID, &MemTableOptions::default());
     let mut written = Vec::new();
     for payload in payloads {
-        let place = memtable.try_reserve(payload.len_bytes()).expect("the test's arena is large enough");
+        let place =
+            memtable.try_reserve(payload.len_bytes(), payload.count()).expect("the test's arena is large enough");
         let start = place.offset() as usize;
         let end = start + 32 + payload.len_bytes() as usize;
         memtable.fill(place, payload, first, known_safe(first));
@@ -80,7 +81,7 @@ fn payloads() -> Vec<Payload> {
 }
 
 fn run(bytes: &[u8], expected: ExpectedSequence, sealed: Option<u64>) -> Result<Replayed<Dram>> {
-    replay(arena(bytes.to_vec()), GENERATION, UUID, expected, sealed)
+    replay(arena(bytes.to_vec()), GENERATION, UUID, &BYTEWISE, expected, sealed)
 }
 
 fn from_1(bytes: &[u8]) -> Result<Replayed<Dram>> {
@@ -99,7 +100,7 @@ fn records_taken(replayed: Replayed<Dram>, written: &[Written]) -> usize {
     }
     assert_eq!(replayed.expected_next, ExpectedSequence::Exactly(last + 1));
     assert_eq!(replayed.memtable.last_sequence(), replayed.last_sequence);
-    assert!(replayed.memtable.try_reserve(0).is_none(), "a recovered MemTable is never appended to");
+    assert!(replayed.memtable.try_reserve(0, 1).is_none(), "a recovered MemTable is never appended to");
     let mut model = Model::new();
     written[..taken].iter().for_each(|record| apply(&mut model, &record.payload, record.first));
     assert_eq!(contents(&Arc::new(replayed.memtable)), model);
@@ -252,7 +253,7 @@ fn what_a_recycled_arena_held_before_never_comes_back() {
         assert!(holds_records(&mut arena, GENERATION - 1, UUID));
         assert!(!holds_records(&mut arena, GENERATION - 1, [0; 16]), "another store's");
         // The first life is over: its header is gone, though records of it are there.
-        let again = replay(arena, GENERATION - 1, UUID, ExpectedSequence::Exactly(1), None);
+        let again = replay(arena, GENERATION - 1, UUID, &BYTEWISE, ExpectedSequence::Exactly(1), None);
         assert_corruption(again, 0);
     }
 }
@@ -274,12 +275,12 @@ fn a_generation_whose_header_never_arrived_is_empty() {
 fn records_behind_a_hole_are_not_taken() {
     let payloads = payloads();
     for holes in 1_u32..1 << 5 {
-        let memtable = MemTable::create(arena(vec![0; 1024]), GENERATION, UUID);
+        let memtable = MemTable::create(arena(vec![0; 1024]), GENERATION, UUID, &MemTableOptions::default());
         let mut next = 1;
         let mut first_hole = None;
         let mut held = Vec::new();
         for (n, payload) in payloads.iter().take(5).enumerate() {
-            let place = memtable.try_reserve(payload.len_bytes()).unwrap();
+            let place = memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap();
             if holes & 1 << n == 0 {
                 // Nothing in flight is known to be safe.
                 memtable.fill(place, payload, next, first_hole.map_or(next, |(hole, _)| hole) - 1);
@@ -439,7 +440,7 @@ fn several_arenas_are_one_log() {
         let mut expected = ExpectedSequence::First { flushed_through };
         let mut entries = 0;
         for (bytes, generation) in arenas.into_iter().zip(1..) {
-            let replayed = replay(arena(bytes.to_vec()), generation, UUID, expected, None)?;
+            let replayed = replay(arena(bytes.to_vec()), generation, UUID, &BYTEWISE, expected, None)?;
             expected = replayed.expected_next;
             entries += replayed.memtable.entries();
         }
@@ -466,7 +467,7 @@ fn several_arenas_are_one_log() {
     let (third, _) = log(1024, 3, last_of_two + 1, &payloads, |first| if first == all { end - 1 } else { 0 });
     assert_eq!(replay_all([&first, &torn, &third], 0).unwrap(), (ExpectedSequence::Exactly(end), end - 1));
     // Numbers that run backwards were written so.
-    assert_corruption(replay(arena(second), 2, UUID, ExpectedSequence::Exactly(last + 2), None), 64);
+    assert_corruption(replay(arena(second), 2, UUID, &BYTEWISE, ExpectedSequence::Exactly(last + 2), None), 64);
 }
 
 /// The arena header, made after the document.
@@ -611,8 +612,13 @@ fn headers_of_other_versions_and_lengths() {
     assert!(what.contains("version 2") && file.is_some_and(|file| file.to_str() == Some(PATH)));
     bytes[..64].copy_from_slice(&arena_header(1, GENERATION, 129));
     assert_corruption(from_1(&bytes), 128);
-    bytes[..64].copy_from_slice(&arena_header(1, GENERATION, u64::MAX));
+    bytes[..64].copy_from_slice(&arena_header(1, GENERATION, 1 << 32));
     assert_corruption(from_1(&bytes), 128);
+    // Longer than any arena.
+    for capacity in [(1 << 32) + 1, u64::MAX] {
+        bytes[..64].copy_from_slice(&arena_header(1, GENERATION, capacity));
+        assert_corruption(from_1(&bytes), 0);
+    }
     // Larger than the header says: what is behind is not the arena's.
     bytes[..64].copy_from_slice(&arena_header(1, GENERATION, 72));
     let replayed = from_1(&bytes).unwrap();

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use memtable_support::*;
 use slmdb_pmem::Dram;
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{ExpectedSequence, MemTable, Payload, replay};
+use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, MemTableOptions, Payload, replay};
 
 /// How keys come in.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,7 @@ impl Shared {
                         EntryKind::Delete => payload.delete(&key).unwrap(),
                     }
                 }
-                let place = self.memtable.try_reserve(payload.len_bytes()).unwrap();
+                let place = self.memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap();
                 *next += count;
                 (place, *next - count, count)
             };
@@ -174,16 +174,18 @@ impl Shared {
     }
 }
 
-fn run(keys: Keys, writers: u64, readers: u64, seed: u64) {
+fn run(keys: Keys, links: LinkPolicy, writers: u64, readers: u64, seed: u64) {
     let total = budget(60_000) as u64;
     let mut versions: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
     for sequence in 1..=total {
         versions.entry(key(keys, sequence, total)).or_default().push(sequence);
     }
-    let bytes = vec![0xa5; total as usize * 100 + 4096];
+    let bytes = vec![0xa5; total as usize * 120 + 4096];
+    // Half of the runs with heads behind what the random keys share.
+    let expected_prefix = b"user"[..(seed % 2 * 4) as usize].to_vec();
+    let options = MemTableOptions { links, expected_prefix, ..MemTableOptions::default() };
     let shared = Shared {
-        // Half of the runs with heads behind what the random keys share.
-        memtable: Arc::new(MemTable::create_expecting(arena(bytes), 9, UUID, &b"user"[..(seed % 2 * 4) as usize])),
+        memtable: Arc::new(MemTable::create(arena(bytes), 9, UUID, &options)),
         next: Mutex::new(1),
         filled: Mutex::default(),
         published: AtomicU64::new(0),
@@ -205,27 +207,35 @@ fn run(keys: Keys, writers: u64, readers: u64, seed: u64) {
     assert_eq!((shared.memtable.entries(), shared.memtable.last_sequence()), (total, Some(total)));
     let newest: Vec<_> = shared.memtable.newest_entries().map(|entry| (entry.key.to_vec(), entry.sequence)).collect();
     assert!(newest.into_iter().eq(versions.iter().map(|(key, all)| (key.clone(), all[all.len() - 1]))));
-    let recovered = replay(arena(image(&shared.memtable)), 9, UUID, ExpectedSequence::Exactly(1), Some(total)).unwrap();
+    let recovered =
+        replay(arena(image(&shared.memtable)), 9, UUID, &BYTEWISE, ExpectedSequence::Exactly(1), Some(total)).unwrap();
+    assert_eq!(recovered.unlinked_from, None);
     assert_eq!(contents(&Arc::new(recovered.memtable)), contents(&shared.memtable));
 }
 
 #[test]
 fn random_keys_several_writers_and_readers() {
     let seed = seed();
-    run(Keys::Random, 3, 2, seed);
-    run(Keys::Random, 2, 1, seed + 1);
+    for links in LinkPolicy::ALL {
+        run(Keys::Random, links, 3, 2, seed);
+        run(Keys::Random, links, 2, 1, seed + 1);
+    }
 }
 
 #[test]
 fn ascending_keys_several_writers_and_readers() {
     let seed = seed();
-    run(Keys::Ascending, 3, 2, seed);
-    run(Keys::Ascending, 2, 1, seed + 1);
+    for links in LinkPolicy::ALL {
+        run(Keys::Ascending, links, 3, 2, seed);
+        run(Keys::Ascending, links, 2, 1, seed + 1);
+    }
 }
 
 #[test]
 fn few_keys_several_writers_and_readers() {
     let seed = seed();
-    run(Keys::Few, 3, 2, seed);
-    run(Keys::Few, 2, 1, seed + 1);
+    for links in LinkPolicy::ALL {
+        run(Keys::Few, links, 3, 2, seed);
+        run(Keys::Few, links, 2, 1, seed + 1);
+    }
 }

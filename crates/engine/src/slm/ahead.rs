@@ -96,7 +96,7 @@ impl<M: Medium + Clone> Store<M> {
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
         let generation = locked(&self.catalog).state().next_generation;
         let arena = self.arenas.make(generation, capacity_bytes)?;
-        let memtable = MemTable::create(arena, generation, self.uuid);
+        let memtable = MemTable::create(arena, generation, self.uuid, &self.options.memtable::<M>());
         let length_bytes = memtable.capacity_bytes();
         let edit = Edit {
             arenas_added: vec![(generation, ArenaRecord { sealed_last_sequence: None, length_bytes })],

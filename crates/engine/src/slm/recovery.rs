@@ -10,20 +10,21 @@
 //! Until step 4 nothing on the slow tier changes and what changes in the pool may be done again, so a crash in recovery is
 //! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
 
-use std::iter::Peekable;
+use std::collections::BTreeMap;
+use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
-use slmdb_pmem::{ExtentKind, Medium, Pool};
-use slmdb_structures::EntryKind;
+use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
 use slmdb_structures::fast_fair::{Segment, Tree};
-use slmdb_structures::memtable::{ExpectedSequence, MemTable, Payload, replay};
+use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
 
 use super::arenas::Arenas;
 use super::flush::{file_record, segment_of, swing};
 use super::job::{Jobs, Phase, Slot};
+use super::locked;
 use super::names::{self, FileKind};
 use super::set_aside::remove_leftovers as remove_space;
 use super::store::{Catalog, Filling, Immutable, Parts, Store};
@@ -34,9 +35,6 @@ use crate::batch::Totals;
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
 /// openings don't leave many small table files.
 const COPY_UP_TO_PART: u64 = 4;
-
-/// Size of the records that they are copied in, in bytes.
-const COPY_PAYLOAD_BYTES: u64 = 1 << 20;
 
 /// The fast tier, opened.
 pub(super) struct Fast<M: Medium> {
@@ -66,8 +64,8 @@ pub(super) fn recover<M: Medium + Clone>(
         rebuild_index(&state, &pool, &tree, &tables)?;
         Vec::new()
     };
-    let log = replay_log(&state, &arenas)?;
-    check_strays(&state, &arenas, log.last_sequence)?;
+    let log = replay_log(options, &state, &arenas)?;
+    check_strays(options, &state, &arenas, log.last_sequence)?;
 
     let mut parts = Parts {
         options: options.clone(),
@@ -170,17 +168,21 @@ struct Log<M: Medium> {
 
 /// Step 3. The log is the records of all arenas; it ends for good at the first sequence number that is missing. Replaying an
 /// arena that goes on behind the end finds out whether its records vouch for what is missing; here the clean close does.
-fn replay_log<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
-    let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
+fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
     let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
-    let mut end = (arenas.describe(0), 0);
-    for (&generation, record) in &state.arenas {
+    let arenas_read = state.arenas.iter().map(|(&generation, record)| {
         let Some(arena) = arenas.load(generation, Some(record.length_bytes))? else {
             let what = format!("arena {generation} of the store is missing");
             return Err(Error::corruption(arenas.describe(generation), 0, what));
         };
-        let replayed = replay(arena, generation, state.uuid, expected, record.sealed_last_sequence)?;
-        expected = replayed.expected_next;
+        let order = options.memtable::<M>().order;
+        let read = read(arena, generation, state.uuid, &order, expected, record.sealed_last_sequence)?;
+        expected = read.expected_next();
+        Ok(read)
+    });
+    let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
+    let mut end = (arenas.describe(0), 0);
+    for replayed in build_side_by_side(arenas_read)? {
         let memtable = Arc::new(replayed.memtable);
         if replayed.last_sequence.is_some() || log.memtables.is_empty() {
             end = memtable.arena().place(replayed.end_offset);
@@ -200,18 +202,55 @@ fn replay_log<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> Resu
     }
 }
 
+/// Makes MemTables of arenas as they are read, one behind the other; several at once, for that takes longer than reading.
+fn build_side_by_side<M: Medium>(arenas: impl Iterator<Item = Result<ReadArena<M>>>) -> Result<Vec<Replayed<M>>> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut built = std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {
+            let next = || locked(&receiver).recv().ok();
+            let building = std::iter::from_fn(next)
+                .map(|(position, arena): (usize, ReadArena<M>)| arena.build().map(|replayed| (position, replayed)));
+            building.collect::<Result<Vec<_>>>()
+        };
+        let mut builders = Vec::new();
+        for (position, read) in arenas.enumerate() {
+            // What can't be sent has nobody to build it any more: an error is waiting to be joined.
+            let _ = sender.send((position, read?));
+            if builders.len() < threads {
+                let receiver = receiver.clone();
+                builders.push(scope.spawn(move || build_all(receiver)));
+            }
+        }
+        drop((sender, receiver));
+        let joined = builders.into_iter().map(|builder| builder.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.collect::<Result<Vec<_>>>()
+    })?
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>();
+    built.sort_unstable_by_key(|&(position, _)| position);
+    Ok(built.into_iter().map(|(_, replayed)| replayed).collect())
+}
+
 /// An arena that goes on where the log ends, and that the MANIFEST has never heard of, means that the MANIFEST is not the
 /// newest. (A recovery that was cut short may have left an arena with copies of what the log holds anyway.)
-fn check_strays<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>, last_sequence: u64) -> Result<()> {
+fn check_strays<M: Medium + Clone>(
+    options: &Options,
+    state: &StoreState,
+    arenas: &Arenas<M>,
+    last_sequence: u64,
+) -> Result<()> {
     for generation in arenas.present()? {
         if generation < state.next_generation {
             continue;
         }
         let Some(arena) = arenas.load(generation, None)? else { continue };
         let expected = ExpectedSequence::First { flushed_through: last_sequence };
-        let replayed = replay(arena, generation, state.uuid, expected, None)?;
-        if replayed.last_sequence.is_some_and(|last| last > last_sequence) {
-            let (file, offset) = replayed.memtable.arena().place(0);
+        let read = read(arena, generation, state.uuid, &options.memtable::<M>().order, expected, None)?;
+        if read.last_sequence().is_some_and(|last| last > last_sequence) {
+            let (file, offset) = read.arena().place(0);
             let what = format!("arena {generation} goes on where the log ends, but the MANIFEST does not know it");
             return Err(Error::corruption(file, offset, what));
         }
@@ -244,9 +283,8 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     state.medium.boot_id = parts.options.env.boot_id();
     match parts.arenas.make(generation, parts.options.memtable_bytes) {
         Ok(arena) => {
-            let active = MemTable::create(arena, generation, state.uuid);
             let with_arena = StoreState { next_generation, ..state.clone() };
-            match take_over_with(parts, Some(active), with_arena) {
+            match take_over_in(parts, arena, generation, with_arena) {
                 // What the arena took may be what the MANIFEST needs.
                 Err(Error::Full { .. }) => parts.arenas.discard(generation)?,
                 done => return done,
@@ -256,46 +294,53 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
         Err(error) => return Err(error),
     }
     // Writes are refused until flushes of what was recovered have made room, or somebody else has.
-    take_over_with(parts, None, state)
+    state.arenas = sealed(parts, &state);
+    write_manifest(parts, &state)
 }
 
-/// Writes the MANIFEST of a store that goes on in `active`. [`Error::Full`]: nothing has happened.
-fn take_over_with<M: Medium + Clone>(
+/// Goes on in a new arena: with what was recovered, if it is little, moved there.
+fn take_over_in<M: Medium + Clone>(
     parts: &mut Parts<M>,
-    active: Option<MemTable<M>>,
+    arena: Arena<M>,
+    generation: u64,
     mut state: StoreState,
 ) -> Result<()> {
-    let recovered_bytes: u64 = parts.recovered.iter().map(|immutable| immutable.memtable.used_bytes()).sum();
-    let copied_to = active.as_ref().filter(|_| recovered_bytes <= parts.options.memtable_bytes / COPY_UP_TO_PART);
-    if let Some(active) = copied_to {
-        copy_into(active, &parts.recovered)?;
-        state.arenas.clear();
-    } else {
-        let mut sealed = std::collections::BTreeMap::new();
-        for immutable in &parts.recovered {
-            let generation = immutable.memtable.generation();
-            let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
-            sealed
-                .insert(generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes });
-        }
-        state.arenas = sealed;
-    }
-    if let Some(active) = &active {
-        // Its header, and what was copied.
-        active.sync()?;
-        let length_bytes = active.capacity_bytes();
-        state.arenas.insert(active.generation(), ArenaRecord { sealed_last_sequence: None, length_bytes });
-    }
-    let was_copied = copied_to.is_some();
-    let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, &state)?;
-    parts.file_bytes_written += manifest.length_bytes();
-    parts.catalog = Catalog::Manifest(manifest);
+    let options = parts.options.memtable::<M>();
+    let recovered: Vec<_> = parts.recovered.iter().map(|immutable| &*immutable.memtable).collect();
+    let copied_bytes: u64 = recovered.iter().map(|memtable| memtable.copied_bytes(options.links)).sum();
+    let is_copied = copied_bytes <= parts.options.memtable_bytes / COPY_UP_TO_PART;
+    let copied = if is_copied { &recovered[..] } else { &[] };
+    let active = MemTable::copied_from(arena, generation, state.uuid, &options, copied)?;
+    // Its header, and what was copied.
+    active.sync()?;
+    state.arenas = if is_copied { BTreeMap::new() } else { sealed(parts, &state) };
+    let length_bytes = active.capacity_bytes();
+    state.arenas.insert(generation, ArenaRecord { sealed_last_sequence: None, length_bytes });
+    write_manifest(parts, &state)?;
     let mut totals = Totals::default();
-    if was_copied && !parts.recovered.is_empty() {
+    if is_copied && !parts.recovered.is_empty() {
         parts.active_from = state.flushed_through + 1;
         totals = parts.recovered.drain(..).fold(totals, |sum, immutable| sum.plus(&immutable.totals));
     }
-    parts.active = active.map(|memtable| Filling { memtable: Arc::new(memtable), totals, space: None });
+    parts.active = Some(Filling { memtable: Arc::new(active), totals, space: None });
+    Ok(())
+}
+
+/// The arenas of what was recovered, each with where it ends.
+fn sealed<M: Medium>(parts: &Parts<M>, state: &StoreState) -> BTreeMap<u64, ArenaRecord> {
+    let seal = |immutable: &Immutable<M>| {
+        let generation = immutable.memtable.generation();
+        let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
+        (generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes })
+    };
+    parts.recovered.iter().map(seal).collect()
+}
+
+/// Writes the MANIFEST anew. [`Error::Full`]: nothing has happened.
+fn write_manifest<M: Medium>(parts: &mut Parts<M>, state: &StoreState) -> Result<()> {
+    let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, state)?;
+    parts.file_bytes_written += manifest.length_bytes();
+    parts.catalog = Catalog::Manifest(manifest);
     Ok(())
 }
 
@@ -314,72 +359,6 @@ fn discard_all_but<M: Medium + Clone>(parts: &Parts<M>, state: &StoreState) -> R
     let present = parts.arenas.present()?;
     let leftovers = present.into_iter().filter(|generation| !state.arenas.contains_key(generation));
     leftovers.into_iter().try_for_each(|generation| parts.arenas.discard(generation))
-}
-
-/// Writes what recovered MemTables hold into a new one, in the order of the sequence numbers. A number without an entry
-/// belonged to a conditional write that came to nothing: it stays void, for the log must have no gap.
-fn copy_into<M: Medium + Clone>(active: &MemTable<M>, recovered: &[Immutable<M>]) -> Result<()> {
-    for Immutable { memtable, last_sequence, .. } in recovered {
-        let Some(mut first_sequence) = memtable.first_sequence() else { continue };
-        let mut keys = keys_by_sequence(memtable).into_iter().peekable();
-        while first_sequence <= *last_sequence {
-            let payload = match keys.peek() {
-                Some(&(sequence, _)) if sequence == first_sequence => next_entries(memtable, &mut keys)?,
-                next => void_places(next.map_or(last_sequence + 1, |next| next.0) - first_sequence)?,
-            };
-            let reservation = active.try_reserve(payload.len_bytes()).ok_or_else(|| {
-                Error::invalid("a new arena has no room for a quarter of what it is made for; raise memtable_bytes")
-            })?;
-            // Nothing of the copy counts before all of it is durable, so each record may vouch for those before it.
-            active.fill(reservation, &payload, first_sequence, first_sequence - 1);
-            first_sequence += u64::from(payload.count());
-        }
-    }
-    Ok(())
-}
-
-fn keys_by_sequence<M: Medium>(memtable: &Arc<MemTable<M>>) -> Vec<(u64, Vec<u8>)> {
-    let mut keys = Vec::new();
-    let mut cursor = memtable.cursor();
-    cursor.seek_first();
-    while cursor.valid() {
-        keys.push((cursor.sequence(), cursor.key().to_vec()));
-        cursor.next();
-    }
-    keys.sort_unstable();
-    keys
-}
-
-/// The next entries whose numbers follow on one another, as many as one record shall copy.
-fn next_entries<M: Medium>(
-    memtable: &MemTable<M>,
-    keys: &mut Peekable<impl Iterator<Item = (u64, Vec<u8>)>>,
-) -> Result<Payload> {
-    let mut payload = Payload::default();
-    let mut following = keys.peek().map(|next| next.0);
-    while let Some((sequence, key)) = keys.next_if(|next| Some(next.0) == following) {
-        let found = memtable.get(&key, sequence).filter(|found| found.sequence == sequence);
-        let found = found.expect("what the list has is found in it");
-        match found.kind {
-            EntryKind::Put => payload.put(&key, found.value)?,
-            EntryKind::Delete => payload.delete(&key)?,
-        }
-        if payload.len_bytes() >= COPY_PAYLOAD_BYTES {
-            break;
-        }
-        following = Some(sequence + 1);
-    }
-    Ok(payload)
-}
-
-/// Void entries for `count` sequence numbers, or for as many as one record shall copy. They are shorter than those they
-/// stand for.
-fn void_places(count: u64) -> Result<Payload> {
-    let mut payload = Payload::default();
-    while u64::from(payload.count()) < count && payload.len_bytes() < COPY_PAYLOAD_BYTES {
-        payload.put(&[], &[])?;
-    }
-    Ok(payload.void())
 }
 
 /// Removes what belongs to nobody: outputs of dropped jobs, retired arenas, an unfinished MANIFEST.

@@ -150,7 +150,7 @@ pub(crate) struct Filling<M: Medium> {
 impl<M: Medium> Filling<M> {
     /// What is left of its arena, in bytes.
     pub(crate) fn room_bytes(&self) -> u64 {
-        self.memtable.capacity_bytes() - self.memtable.used_bytes()
+        self.memtable.capacity_bytes().saturating_sub(self.memtable.used_bytes())
     }
 
     /// Disk space set aside for its table file, in bytes.

@@ -13,7 +13,7 @@ use std::sync::{Arc, MutexGuard};
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
-use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, Payload, Reservation};
+use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 
 use super::admission::Admission;
 use super::locked;
@@ -66,7 +66,9 @@ impl<M: Medium + Clone> Store<M> {
     /// all later writes.
     pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
         let payload = batch.payload();
-        let space_bytes = MemTable::<M>::space_for(payload.len_bytes());
+        let links = self.options.memtable::<M>().links;
+        let space_bytes = links.space_for(payload.len_bytes(), payload.count());
+        let arena_bytes = links.arena_bytes_for(payload.len_bytes(), payload.count());
         let totals = batch.totals();
         let deletes_alone = totals.puts == 0;
         let mut traffic = locked(&self.traffic);
@@ -78,7 +80,7 @@ impl<M: Medium + Clone> Store<M> {
             }
             let active = traffic.active.as_ref().filter(|active| active.room_bytes() >= space_bytes);
             let Some(active) = active else {
-                traffic = self.rotate(traffic, space_bytes, setbacks)?;
+                traffic = self.rotate(traffic, arena_bytes, setbacks)?;
                 continue;
             };
             match self.admission(&traffic, active, totals, deletes_alone) {
@@ -93,7 +95,7 @@ impl<M: Medium + Clone> Store<M> {
                 }
             }
             let Some(active) = &mut traffic.active else { continue };
-            if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes()) {
+            if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count()) {
                 active.totals = active.totals.plus(totals);
                 break (active.memtable.clone(), reservation);
             }
@@ -129,7 +131,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Counts what a place that was filled has written.
     pub(super) fn count_filled(&self, payload: &Payload) {
         if !M::PERSISTENT {
-            let space_bytes = MemTable::<M>::space_for(payload.len_bytes());
+            let space_bytes = self.options.memtable::<M>().links.space_for(payload.len_bytes(), payload.count());
             self.counted.file_bytes_written.fetch_add(space_bytes, Ordering::Relaxed);
         }
     }
@@ -140,18 +142,17 @@ impl<M: Medium + Clone> Store<M> {
         if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
     }
 
-    /// Replaces the active MemTable by one with room for `space_bytes`, or waits for what that needs. The caller tries again
+    /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller tries again
     /// either way. When a background job has been set back since the caller came, its error is the caller's.
     fn rotate<'a>(
         &'a self,
         mut traffic: MutexGuard<'a, Traffic<M>>,
-        space_bytes: u64,
+        needed_bytes: u64,
         setbacks: u64,
     ) -> Result<MutexGuard<'a, Traffic<M>>> {
         if traffic.closing {
             return Err(closed());
         }
-        let needed_bytes = ARENA_HEADER_BYTES + space_bytes;
         let has_room = traffic.immutables < self.options.immutable_memtables_max;
         if has_room {
             if let Some(spare) = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes) {

@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | 0 | 8 | magic | `SLMARENA` |
 //! | 8 | 4 | format version | 1 |
-//! | 12 | 4 | zero | |
+//! | 12 | 4 | links | what becomes of the lowest level's links: 0 rebuilt, 1 persisted |
 //! | 16 | 8 | generation | |
 //! | 24 | 16 | store UUID | as in the MANIFEST |
 //! | 40 | 8 | capacity | bytes of the arena, this header included |
@@ -19,8 +19,10 @@
 
 use std::ops::Range;
 
-/// Bytes of the arena header; the first record starts here.
+/// Bytes of the arena header.
 pub const ARENA_HEADER_BYTES: u64 = 64;
+/// Length of the longest arena: offsets in it fit 32 bits.
+pub const MAXIMUM_ARENA_BYTES: u64 = 1 << 32;
 /// The arena format that this build writes and reads.
 pub const ARENA_FORMAT_VERSION: u32 = 1;
 
@@ -28,6 +30,7 @@ const MAGIC: [u8; 8] = *b"SLMARENA";
 
 const MAGIC_FIELD: Range<usize> = 0..8;
 const FORMAT_VERSION: Range<usize> = 8..12;
+const LINKS: Range<usize> = 12..16;
 const GENERATION: Range<usize> = 16..24;
 const STORE_UUID: Range<usize> = 24..40;
 const CAPACITY: Range<usize> = 40..48;
@@ -36,7 +39,8 @@ const CRC: Range<usize> = 60..64;
 const _: () = {
     assert!(MAGIC.len() == MAGIC_FIELD.end);
     assert!(MAGIC_FIELD.end == FORMAT_VERSION.start);
-    assert!(FORMAT_VERSION.end + 4 == GENERATION.start);
+    assert!(FORMAT_VERSION.end == LINKS.start);
+    assert!(LINKS.end == GENERATION.start);
     assert!(GENERATION.end == STORE_UUID.start);
     assert!(STORE_UUID.end - STORE_UUID.start == 16);
     assert!(STORE_UUID.end == CAPACITY.start);
@@ -49,6 +53,8 @@ const _: () = {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ArenaHeader {
     pub format_version: u32,
+    /// The number of a [`LinkPolicy`](super::LinkPolicy).
+    pub links: u32,
     pub generation: u64,
     pub store_uuid: [u8; 16],
     pub capacity_bytes: u64,
@@ -59,6 +65,7 @@ impl ArenaHeader {
         let mut bytes = [0; ARENA_HEADER_BYTES as usize];
         bytes[MAGIC_FIELD].copy_from_slice(&MAGIC);
         bytes[FORMAT_VERSION].copy_from_slice(&self.format_version.to_le_bytes());
+        bytes[LINKS].copy_from_slice(&self.links.to_le_bytes());
         bytes[GENERATION].copy_from_slice(&self.generation.to_le_bytes());
         bytes[STORE_UUID].copy_from_slice(&self.store_uuid);
         bytes[CAPACITY].copy_from_slice(&self.capacity_bytes.to_le_bytes());
@@ -75,6 +82,7 @@ impl ArenaHeader {
         }
         Some(ArenaHeader {
             format_version: u32::from_le_bytes(bytes[FORMAT_VERSION].try_into().ok()?),
+            links: u32::from_le_bytes(bytes[LINKS].try_into().ok()?),
             generation: u64::from_le_bytes(bytes[GENERATION].try_into().ok()?),
             store_uuid: bytes[STORE_UUID].try_into().ok()?,
             capacity_bytes: u64::from_le_bytes(bytes[CAPACITY].try_into().ok()?),

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use slmdb_pmem::Medium;
 
-use super::memtable::{MemTable, MemTableEntry};
+use super::found::MemTableEntry;
+use super::memtable::MemTable;
 use super::skiplist::{DetachedEntry, EntryRef};
 use crate::EntryKind;
 

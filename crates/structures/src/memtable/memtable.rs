@@ -10,22 +10,25 @@
 //! sequence number up to which they look, and the engine publishes numbers only over a gap-free durable prefix: what is
 //! not published is in the list and yet invisible.
 //!
-//! Links are not persisted (see [`skiplist`](super::skiplist)), so the fence in `fill` is the only one of a write.
+//! As long as links are not persisted, the fence in `fill` is the only one of a write; else [`chain`](super::chain) has two.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_env::Result;
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Medium};
 
-use super::arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, ArenaHeader};
+use super::arena_header::{ARENA_FORMAT_VERSION, ArenaHeader, MAXIMUM_ARENA_BYTES};
+use super::chain::{Chain, NewLink};
 use super::cursor::MemTableCursor;
-use super::record::{
-    self, MAXIMUM_BATCH_BYTES, Payload, PayloadEntry, RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES, RecordHeader,
-};
-use super::skiplist::{EntryRef, NewEntry, SkipList, Splice};
-use crate::EntryKind;
+use super::found::{Found, NewestEntries};
+use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, new_slot, slot_of};
+use super::rebuild::Gathered;
+use super::record::{self, MAXIMUM_BATCH_BYTES, Payload, RECORD_ALIGNMENT_BYTES, RecordHeader};
+use super::skiplist::{NewEntry, SkipList, Splice};
+use super::sort::shared_length;
 
 /// A place in an arena for one record, given out by [`MemTable::try_reserve`] and used up by [`MemTable::fill`].
 #[derive(Debug)]
@@ -35,6 +38,7 @@ pub struct Reservation {
     identity: u64,
     offset: u64,
     payload_bytes: u64,
+    entry_count: u32,
 }
 
 impl Reservation {
@@ -44,28 +48,17 @@ impl Reservation {
     }
 }
 
-/// The version of a key that [`MemTable::get`] found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found<'a> {
-    /// Put, or a delete that hides whatever is older.
-    pub kind: EntryKind,
-    /// The version's sequence number.
-    pub sequence: u64,
-    /// The value, in the arena; empty for a delete.
-    pub value: &'a [u8],
-}
-
-/// One version of one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemTableEntry<'a> {
-    /// The whole key, in the arena.
-    pub key: &'a [u8],
-    /// Its sequence number.
-    pub sequence: u64,
-    /// Put or delete.
-    pub kind: EntryKind,
-    /// The value, in the arena; empty for a delete.
-    pub value: &'a [u8],
+/// What a MemTable is made with.
+#[derive(Debug, Clone, Default)]
+pub struct MemTableOptions {
+    /// What becomes of the lowest level's links.
+    pub links: LinkPolicy,
+    /// The order of keys.
+    pub order: KeyOrder,
+    /// What most keys are expected to begin with, say the [`MemTable::shared_prefix`] of the MemTable before. A right guess
+    /// makes searches among keys with long equal beginnings about twice as fast; a wrong one costs as much, and
+    /// nothing else. It means nothing where keys are not ordered by bytes.
+    pub expected_prefix: Vec<u8>,
 }
 
 /// The newest data of a store, and its log; see the module. Shared as `Arc<MemTable<M>>`.
@@ -78,11 +71,14 @@ pub struct MemTable<M: Medium> {
     arena: Arena<M>,
     generation: u64,
     store_uuid: [u8; 16],
+    links: LinkPolicy,
     crc_seed: u32,
     identity: u64,
     capacity_bytes: u64,
     /// Whether records may be added: not to one that was recovered.
     appendable: bool,
+    /// Where the first record starts that counts: only a recovered one may have others in front.
+    first_record: u64,
     /// Where the next record goes.
     end_offset: AtomicU64,
     entries: AtomicU64,
@@ -99,42 +95,49 @@ impl<M: Medium> MemTable<M> {
     /// The header must be durable before the first record is reserved: where the arena is a file, that takes a
     /// [`sync`](MemTable::sync). A replay that finds records behind no header takes that for damage.
     ///
-    /// Panics when the arena is too small for its header.
-    pub fn create(arena: Arena<M>, generation: u64, store_uuid: [u8; 16]) -> MemTable<M> {
-        MemTable::create_expecting(arena, generation, store_uuid, &[])
-    }
-
-    /// As [`create`](MemTable::create), with what most keys are expected to begin with, say the
-    /// [`shared_prefix`](MemTable::shared_prefix) of the MemTable before. A right guess makes searches among keys with
-    /// long equal beginnings about twice as fast; a wrong one costs as much, and nothing else.
-    pub fn create_expecting(
-        arena: Arena<M>,
-        generation: u64,
-        store_uuid: [u8; 16],
-        expected_prefix: &[u8],
-    ) -> MemTable<M> {
-        let capacity_bytes = arena.length_bytes();
-        assert!(capacity_bytes >= ARENA_HEADER_BYTES, "an arena of {capacity_bytes} bytes");
-        let table = MemTable::empty(arena, generation, store_uuid, expected_prefix, true);
-        let header = ArenaHeader { format_version: ARENA_FORMAT_VERSION, generation, store_uuid, capacity_bytes };
+    /// Panics when the arena is too small for its header, or longer than [`MAXIMUM_ARENA_BYTES`].
+    pub fn create(arena: Arena<M>, generation: u64, store_uuid: [u8; 16], options: &MemTableOptions) -> MemTable<M> {
+        let (capacity_bytes, links) = (arena.length_bytes(), options.links);
+        let front_bytes = links.first_record_offset();
+        assert!((front_bytes..=MAXIMUM_ARENA_BYTES).contains(&capacity_bytes), "an arena of {capacity_bytes} bytes");
+        let table = MemTable::empty(arena, generation, store_uuid, options, true);
+        let header = ArenaHeader {
+            format_version: ARENA_FORMAT_VERSION,
+            links: links.number(),
+            generation,
+            store_uuid,
+            capacity_bytes,
+        };
         // SAFETY: the MemTable owns the arena, and nobody else knows the MemTable yet.
-        unsafe { table.arena.write(0, &header.encode()) };
-        table.arena.flush(0, ARENA_HEADER_BYTES);
+        unsafe {
+            table.arena.write(0, &header.encode());
+            if links == LinkPolicy::Persisted {
+                table.arena.write(FRONT_SLOT, &[0; SLOT_BYTES as usize]);
+            }
+        }
+        table.arena.flush(0, front_bytes);
         table.arena.fence();
         table
     }
 
     /// One whose arena is filled already, for the replay to link. It is never appended to: what is behind its last
     /// record is not known to be harmless.
-    pub(super) fn recovered(arena: Arena<M>, generation: u64, store_uuid: [u8; 16]) -> MemTable<M> {
-        MemTable::empty(arena, generation, store_uuid, &[], false)
+    pub(super) fn recovered(
+        arena: Arena<M>,
+        generation: u64,
+        store_uuid: [u8; 16],
+        order: &KeyOrder,
+        links: LinkPolicy,
+    ) -> MemTable<M> {
+        let options = MemTableOptions { links, order: order.clone(), expected_prefix: Vec::new() };
+        MemTable::empty(arena, generation, store_uuid, &options, false)
     }
 
     fn empty(
         arena: Arena<M>,
         generation: u64,
         store_uuid: [u8; 16],
-        expected_prefix: &[u8],
+        options: &MemTableOptions,
         appendable: bool,
     ) -> MemTable<M> {
         static IDENTITIES: AtomicU64 = AtomicU64::new(0);
@@ -144,51 +147,51 @@ impl<M: Medium> MemTable<M> {
             half.copy_from_slice(&store_uuid[at..at + 8]);
             u64::from_le_bytes(half)
         });
+        let seed = uuid_low ^ uuid_high.rotate_left(32) ^ generation;
+        let with_slots = options.links == LinkPolicy::Persisted;
+        let first_record = options.links.first_record_offset();
         MemTable {
-            list: SkipList::new(uuid_low ^ uuid_high.rotate_left(32) ^ generation, expected_prefix),
+            list: SkipList::new(seed, &options.order, &options.expected_prefix, with_slots),
             arena,
             generation,
             store_uuid,
-            crc_seed: record::crc_seed(generation, &store_uuid),
+            links: options.links,
+            crc_seed: record::crc_seed(generation, &store_uuid, options.links),
             identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
             capacity_bytes,
             appendable,
-            end_offset: AtomicU64::new(ARENA_HEADER_BYTES.min(capacity_bytes)),
+            first_record,
+            end_offset: AtomicU64::new(first_record.min(capacity_bytes)),
             entries: AtomicU64::new(0),
             first_sequence: AtomicU64::new(u64::MAX),
             last_sequence: AtomicU64::new(0),
         }
     }
 
-    /// Bytes of arena that a record with this payload takes, header and padding included. An arena for just this record
-    /// needs [`ARENA_HEADER_BYTES`] more.
-    pub fn space_for(payload_bytes: u64) -> u64 {
-        record::record_bytes(payload_bytes)
-    }
-
-    /// Reserves the next place for a payload of this length; `None` when it does not fit any more (a shorter one may
-    /// still), when it is longer than [`MAXIMUM_BATCH_BYTES`] or when this MemTable was recovered.
+    /// Reserves the next place for a payload of this length with so many entries; `None` when it does not fit any more (a
+    /// shorter one may still), when it is longer than [`MAXIMUM_BATCH_BYTES`] or when this MemTable was recovered.
     ///
     /// Reservations must be numbered in their order, so the caller holds the write path's lock from here until the
     /// record has its sequence numbers. The place itself is taken atomically. Whoever reserves must fill: a hole ends
     /// the log.
-    pub fn try_reserve(&self, payload_bytes: u64) -> Option<Reservation> {
+    pub fn try_reserve(&self, payload_bytes: u64, entry_count: u32) -> Option<Reservation> {
         if !self.appendable || payload_bytes > MAXIMUM_BATCH_BYTES {
             return None;
         }
-        let record_bytes = Self::space_for(payload_bytes);
+        let record_bytes = self.links.space_for(payload_bytes, entry_count);
         let offset = self
             .end_offset
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |offset| {
                 offset.checked_add(record_bytes).filter(|&end| end <= self.capacity_bytes)
             })
             .ok()?;
-        Some(Reservation { identity: self.identity, offset, payload_bytes })
+        Some(Reservation { identity: self.identity, offset, payload_bytes, entry_count })
     }
 
-    /// Copies the record in, links its entries (all but the [void](Payload::void) ones), writes its cache lines back and fences: when it returns, the record is
-    /// as durable as the medium makes a flushed and fenced store, and can be found at its sequence numbers,
-    /// `first_sequence` and those that follow. Of two entries with the same key in one payload the later one is newer.
+    /// Copies the record in, links its entries (all but the [void](Payload::void) ones), writes its cache lines back and
+    /// fences: when it returns, the record is as durable as the medium makes a flushed and fenced store, and can be found at
+    /// its sequence numbers, `first_sequence` and those that follow. Of two entries with the same key in one payload the
+    /// later one is newer.
     ///
     /// `known_safe_sequence` is the number up to which everything was known to be durable when the place was reserved
     /// (0 if nothing was). If this record is whole at a restart and one up to that number is not, then the replay knows
@@ -198,7 +201,10 @@ impl<M: Medium> MemTable<M> {
     /// an empty payload, the sequence number 0, or `known_safe_sequence >= first_sequence`.
     pub fn fill(&self, at: Reservation, payload: &Payload, first_sequence: u64, known_safe_sequence: u64) {
         assert!(at.identity == self.identity, "the reservation belongs to another MemTable");
-        assert!(at.payload_bytes == payload.len_bytes(), "the reservation is for another length");
+        assert!(
+            (at.payload_bytes, at.entry_count) == (payload.len_bytes(), payload.count()),
+            "the reservation is for another length"
+        );
         let header = RecordHeader {
             payload_crc: payload.crc(),
             payload_length: payload.len_bytes() as u32,
@@ -206,67 +212,107 @@ impl<M: Medium> MemTable<M> {
             first_sequence,
             known_safe_sequence,
         };
-        if let Some(fault) = header.fault(self.capacity_bytes - at.offset) {
+        if let Some(fault) = header.fault(self.capacity_bytes - at.offset, self.links) {
             panic!("{fault}: {header:?}");
         }
-
-        let payload_offset = at.offset + RECORD_HEADER_BYTES;
-        // SAFETY: the reservation is this MemTable's, inside its arena, given out once and used up here: no other thread
-        // writes this range, and none reads it before the entries are linked below.
-        let stored = unsafe {
-            self.arena.write(payload_offset, payload.as_bytes());
-            self.arena.write(at.offset, &header.encode(self.crc_seed));
-            // Never written again.
-            self.arena.bytes(payload_offset, at.payload_bytes)
-        };
-        let stored = stored.expect("a reservation is inside the arena");
+        let stored = self.write_record(at.offset, &header, payload.as_bytes());
+        let stored_key = |key: &[u8]| stored[key.as_ptr() as usize - payload.as_bytes().as_ptr() as usize..].as_ptr();
+        let record_bytes = header.payload_start(self.links) + at.payload_bytes;
+        if self.links == LinkPolicy::Persisted {
+            let entries = payload.iter().zip(0..).filter(|(entry, _)| entry.kind.is_some());
+            let links = entries.map(|(entry, index)| NewLink {
+                key: entry.key,
+                sequence: first_sequence + index,
+                slot: slot_of(at.offset, index),
+            });
+            Chain { arena: &self.arena, list: &self.list }.link(at.offset, record_bytes, links.collect());
+        }
 
         let (mut splice, mut linked) = (Splice::new(), 0);
-        for (entry, sequence) in payload.iter().zip(first_sequence..) {
-            let key_offset = entry.key.as_ptr() as usize - payload.as_bytes().as_ptr() as usize;
-            // SAFETY: `stored` is an equal copy of the payload, so what is inside the one is inside the other; it is
-            // never written again, and the arena's memory stays where it is as long as the MemTable owns the arena.
-            linked += unsafe { self.link(&mut splice, &entry, stored[key_offset..].as_ptr(), sequence) };
+        for (entry, index) in payload.iter().zip(0..) {
+            let Some(kind) = entry.kind else { continue };
+            let new = NewEntry {
+                key: entry.key,
+                stored_key: stored_key(entry.key),
+                value_length: entry.value.len() as u32,
+                kind,
+                sequence: first_sequence + index,
+                slot: slot_of(at.offset, index),
+            };
+            // SAFETY: `stored` is an equal copy of the payload, so key and value lie there one behind the other; it is never
+            // written again, and the arena's memory stays where it is as long as the MemTable owns the arena. The splice
+            // is this record's own.
+            unsafe { self.list.insert(&mut splice, &new) };
+            linked += 1;
         }
-        self.count_linked(&header, linked);
+        self.count(linked, header.first_sequence, header.last_sequence());
 
-        self.arena.flush(at.offset, RECORD_HEADER_BYTES + at.payload_bytes);
-        self.arena.fence();
+        if self.links == LinkPolicy::Rebuilt {
+            self.arena.flush(at.offset, record_bytes);
+            self.arena.fence();
+        }
     }
 
-    /// Links an entry, unless it is void; returns how many that makes.
-    ///
-    /// # Safety
-    /// The key's bytes are at `stored_key`, the value's right behind, unchanged as long as `self` lives. The splice is
-    /// new or was used with this MemTable only.
-    pub(super) unsafe fn link(
-        &self,
-        splice: &mut Splice,
-        entry: &PayloadEntry<'_>,
-        stored_key: *const u8,
-        sequence: u64,
-    ) -> u64 {
-        let Some(kind) = entry.kind else { return 0 };
-        let value_length = entry.value.len() as u32;
-        let entry = NewEntry { key: entry.key, stored_key, value_length, kind, sequence };
-        // SAFETY: the caller's promise.
-        unsafe { self.list.insert(splice, &entry) };
-        1
+    /// Copies a record to a place that is reserved for it, its slots leading nowhere; returns the payload as it lies there.
+    /// Nothing is written back.
+    pub(super) fn write_record(&self, offset: u64, header: &RecordHeader, payload: &[u8]) -> &[u8] {
+        let payload_offset = offset + header.payload_start(self.links);
+        if self.links == LinkPolicy::Persisted {
+            let mut entry_offset = payload_offset;
+            for (entry, index) in record::entries(payload).zip(0..) {
+                let slot = new_slot(entry_offset, index);
+                entry_offset += entry.encoded_bytes();
+                // SAFETY: as below.
+                unsafe { self.arena.write(slot_of(offset, u64::from(index)), &slot) };
+            }
+        }
+        // SAFETY: the reservation is this MemTable's, inside its arena, given out once and used up here: no other thread
+        // writes this range, and none reads it before the entries are linked.
+        let stored = unsafe {
+            self.arena.write(payload_offset, payload);
+            self.arena.write(offset, &header.encode(self.crc_seed));
+            // Never written again.
+            self.arena.bytes(payload_offset, payload.len() as u64)
+        };
+        stored.expect("a reservation is inside the arena")
     }
 
-    /// Adds a record, `linked` of whose entries are in the list, to the figures.
-    pub(super) fn count_linked(&self, header: &RecordHeader, linked: u64) {
+    /// Adds entries, `linked` of which are in the list, to the figures.
+    fn count(&self, linked: u64, first_sequence: u64, last_sequence: u64) {
         self.entries.fetch_add(linked, Ordering::Relaxed);
         // Looking first saves a write to a cache line that all writers share.
-        if self.first_sequence.load(Ordering::Relaxed) > header.first_sequence {
-            self.first_sequence.fetch_min(header.first_sequence, Ordering::Relaxed);
+        if self.first_sequence.load(Ordering::Relaxed) > first_sequence {
+            self.first_sequence.fetch_min(first_sequence, Ordering::Relaxed);
         }
-        self.last_sequence.fetch_max(header.last_sequence(), Ordering::Relaxed);
+        self.last_sequence.fetch_max(last_sequence, Ordering::Relaxed);
     }
 
-    /// Sets where a recovered log ends.
-    pub(super) fn end_at(&mut self, offset: u64) {
-        *self.end_offset.get_mut() = offset;
+    /// Settles where the records of a recovered log are that count.
+    pub(super) fn recovered_until(&mut self, end_offset: u64, gathered: &Gathered) {
+        *self.end_offset.get_mut() = end_offset;
+        self.first_record = if gathered.len() == 0 { end_offset } else { gathered.first_record };
+    }
+
+    /// Where the first record starts that counts.
+    pub(super) fn first_record(&self) -> u64 {
+        self.first_record
+    }
+
+    /// Gives the arena up.
+    pub(super) fn into_arena(self) -> Arena<M> {
+        self.arena
+    }
+
+    /// Lets a MemTable that was read back take records again. REQUIRES: nothing was ever written behind its end in this generation.
+    pub(super) fn go_on(&mut self) {
+        self.appendable = true;
+    }
+
+    /// Adds what was gathered, `linked` entries of it now in the list, to the figures.
+    pub(super) fn count_gathered(&self, linked: u64, gathered: &Gathered) {
+        if gathered.len() > 0 {
+            self.count(linked, gathered.first_sequence, gathered.first_sequence + gathered.len() - 1);
+        }
     }
 
     /// The newest version of `key` that is not above `at_most_sequence`.
@@ -283,15 +329,18 @@ impl<M: Medium> MemTable<M> {
     /// The newest version of each key, deletes included, in key order: what a flush writes. Meant for a MemTable that is
     /// fully published and gets no more records; with records coming in it shows some of them.
     pub fn newest_entries(&self) -> NewestEntries<'_> {
-        NewestEntries { next: self.list.first() }
+        NewestEntries::new(self.list.first())
     }
 
-    /// What all keys begin with, as far as the first and the last of them agree. Empty when there are none.
+    /// What all keys begin with, as far as the first and the last of them agree. Empty when there are none, and where keys
+    /// are not ordered by bytes.
     pub fn shared_prefix(&self) -> &[u8] {
+        if !self.list.heads().order().is_bytewise() {
+            return &[];
+        }
         let (Some(first), Some(last)) = (self.list.first(), self.list.last()) else { return &[] };
         let (first, last) = (first.key(), last.key());
-        let shared_bytes = first.iter().zip(last).take_while(|(one, other)| one == other).count();
-        &first[..shared_bytes]
+        &first[..shared_length(first, last)]
     }
 
     /// The arena's generation.
@@ -344,8 +393,17 @@ impl<M: Medium> MemTable<M> {
         &self.arena
     }
 
+    /// What becomes of the lowest level's links.
+    pub fn links(&self) -> LinkPolicy {
+        self.links
+    }
+
     pub(super) fn list(&self) -> &SkipList {
         &self.list
+    }
+
+    pub(super) fn list_mut(&mut self) -> &mut SkipList {
+        &mut self.list
     }
 
     pub(super) fn crc_seed(&self) -> u32 {
@@ -363,27 +421,6 @@ impl<M: Medium> fmt::Debug for MemTable<M> {
             .field("used_bytes", &self.used_bytes())
             .field("capacity_bytes", &self.capacity_bytes)
             .finish_non_exhaustive()
-    }
-}
-
-/// Iterator of [`MemTable::newest_entries`].
-#[derive(Debug, Clone)]
-pub struct NewestEntries<'a> {
-    next: Option<EntryRef<'a>>,
-}
-
-impl<'a> Iterator for NewestEntries<'a> {
-    type Item = MemTableEntry<'a>;
-
-    fn next(&mut self) -> Option<MemTableEntry<'a>> {
-        let newest = self.next?;
-        let key = newest.key();
-        let mut following = newest.next();
-        while following.is_some_and(|older| older.key() == key) {
-            following = following.and_then(EntryRef::next);
-        }
-        self.next = following;
-        Some(MemTableEntry { key, sequence: newest.sequence(), kind: newest.kind(), value: newest.value() })
     }
 }
 

@@ -9,29 +9,42 @@
 //! [`try_reserve`](MemTable::try_reserve) a place and number it → [`fill`](MemTable::fill) it, side by side with other
 //! writers → publish the sequence number once everything before it is filled, which is the engine's part. Readers name
 //! the number they look up to: [`get`](MemTable::get), [`cursor`](MemTable::cursor). A flush walks
-//! [`newest_entries`](MemTable::newest_entries). After a crash, [`replay`] rebuilds MemTables from their arenas.
+//! [`newest_entries`](MemTable::newest_entries). After a crash, [`replay`] rebuilds MemTables from their arenas, and
+//! [`MemTable::copied_from`] moves small ones into a new arena.
 //!
 //! **Two policies for links.** The paper persists the lowest level's links (Algorithm 1: two fences a write) and rebuilds
-//! the levels above. This is the other one: no link is persisted, recovery reads the records by their CRCs, a write
-//! needs one fence. The record format leaves the choice open: the policy concerns the skiplist alone.
+//! the levels above. [`LinkPolicy::Persisted`] is that; with [`LinkPolicy::Rebuilt`] no link is persisted, recovery reads the
+//! records by their CRCs and sorts, and a write needs one fence. The log is the same under both, and says what counts.
 //!
-//! To read: `record` (the bytes), `arena_header`, `towers` and `skiplist` (the order), `memtable` (both together),
-//! `cursor`, `replay`. `docs/arena.md` has the format and the rules of recovery on one page.
+//! To read: `record` (the bytes), `arena_header`, `links`; `towers`, `node`, `heads` and `skiplist` (the order); `memtable`
+//! (both together) with `chain` (persisted links); `found` and `cursor`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
+//! back). `docs/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
+mod chain;
+mod copy;
 mod cursor;
+mod found;
+mod heads;
+mod links;
+mod log;
 #[allow(clippy::module_inception)]
 mod memtable;
+mod node;
+mod rebuild;
 mod record;
 mod replay;
 mod skiplist;
+mod sort;
 mod towers;
 
-pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES};
+pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES};
 pub use cursor::MemTableCursor;
-pub use memtable::{Found, MemTable, MemTableEntry, NewestEntries, Reservation};
+pub use found::{Found, MemTableEntry, NewestEntries};
+pub use links::{LinkPolicy, SLOT_BYTES};
+pub use memtable::{MemTable, MemTableOptions, Reservation};
 pub use record::{
     ENTRY_HEADER_BYTES, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Payload, PayloadEntries,
     PayloadEntry, RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES,
 };
-pub use replay::{ExpectedSequence, Replayed, Stop, holds_records, known_safe_after, replay};
+pub use replay::{ExpectedSequence, ReadArena, Replayed, Stop, holds_records, known_safe_after, read, replay};

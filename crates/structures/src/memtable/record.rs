@@ -12,14 +12,15 @@
 //!
 //! | offset | bytes | field | meaning |
 //! |---|---|---|---|
-//! | 0 | 4 | header CRC | CRC-32C of bytes 4..32, continued from the CRC of generation (8 bytes) and store UUID (16 bytes) |
+//! | 0 | 4 | header CRC | CRC-32C of bytes 4..32, continued from the CRC of generation (8 bytes), store UUID (16 bytes) and, if links are persisted, the 5 bytes `links` |
 //! | 4 | 4 | payload CRC | CRC-32C of the payload |
 //! | 8 | 4 | payload length | in bytes, without padding |
 //! | 12 | 4 | entry count | ≥ 1 |
 //! | 16 | 8 | first sequence number | of the first entry, ≥ 1 |
 //! | 24 | 8 | known-safe sequence number | everything up to here was durable when this record was reserved; < the first |
 //!
-//! The payload follows, then up to 7 bytes of padding that nothing reads. The header CRC covers the payload CRC, so both
+//! If links are persisted, a slot for each entry follows ([`LinkPolicy`]). Then the payload, then up to 7 bytes of padding
+//! that nothing reads. The header CRC covers the payload CRC, so both
 //! belong to one arena generation of one store: what a recycled arena held before never passes for a record.
 //!
 //! Payload: `entry count` times, little endian, without gaps or padding:
@@ -40,6 +41,7 @@ use std::fmt;
 
 use slmdb_env::{Error, Result};
 
+use super::links::LinkPolicy;
 use crate::EntryKind;
 
 /// Longest key, in bytes. The empty key is a key.
@@ -171,10 +173,9 @@ impl Payload {
     pub fn void(mut self) -> Payload {
         let mut start = 0;
         while start < self.bytes.len() {
-            let Ok((entry, _)) = split_entry(&self.bytes[start..]) else { break };
-            let entry_bytes = ENTRY_HEADER_BYTES + entry.key.len() + entry.value.len();
+            let (key_length, value_length) = entry_lengths(&self.bytes, start);
             self.bytes[start] = VOID;
-            start += entry_bytes;
+            start += ENTRY_HEADER_BYTES + key_length + value_length;
         }
         self.crc = crc32c::crc32c(&self.bytes);
         self
@@ -187,7 +188,7 @@ impl Payload {
         self.crc = 0;
     }
 
-    /// Length as encoded, in bytes: what [`space_for`](super::MemTable::space_for) wants to know.
+    /// Length as encoded, in bytes: what [`try_reserve`](super::MemTable::try_reserve) wants to know.
     pub fn len_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -214,7 +215,7 @@ impl Payload {
 
     /// The entries in the order in which they were appended.
     pub fn iter(&self) -> PayloadEntries<'_> {
-        PayloadEntries { rest: &self.bytes }
+        entries(&self.bytes)
     }
 }
 
@@ -247,6 +248,18 @@ impl<'a> Iterator for PayloadEntries<'a> {
     }
 }
 
+impl PayloadEntry<'_> {
+    /// Bytes that it takes in a payload.
+    pub(super) fn encoded_bytes(&self) -> u64 {
+        (ENTRY_HEADER_BYTES + self.key.len() + self.value.len()) as u64
+    }
+}
+
+/// The entries of an encoded payload.
+pub(super) fn entries(payload: &[u8]) -> PayloadEntries<'_> {
+    PayloadEntries { rest: payload }
+}
+
 fn batch_too_long(length_bytes: usize) -> Error {
     Error::invalid(format!("a batch of {length_bytes} bytes is longer than the limit of {MAXIMUM_BATCH_BYTES}"))
 }
@@ -275,16 +288,33 @@ pub(super) fn split_entry(bytes: &[u8]) -> Result<(PayloadEntry<'_>, &[u8]), &'s
     Ok((PayloadEntry { kind, key, value }, rest))
 }
 
-/// What the header CRCs of an arena start from: this binds every record to one generation of one store's arena.
-pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&generation.to_le_bytes()), store_uuid)
+/// Lengths of key and value of the entry at `offset`, which was found whole before.
+#[inline]
+pub(super) fn entry_lengths(bytes: &[u8], offset: usize) -> (usize, usize) {
+    let header = &bytes[offset..offset + ENTRY_HEADER_BYTES];
+    let key_length = u16::from_le_bytes([header[1], header[2]]);
+    let value_length = u32::from_le_bytes([header[3], header[4], header[5], header[6]]);
+    (usize::from(key_length), value_length as usize)
 }
 
-/// Bytes of a record in the arena, header and padding included. Meaningful up to [`MAXIMUM_BATCH_BYTES`].
-pub(super) const fn record_bytes(payload_bytes: u64) -> u64 {
-    payload_bytes.saturating_add(RECORD_HEADER_BYTES).saturating_add(RECORD_ALIGNMENT_BYTES - 1)
-        / RECORD_ALIGNMENT_BYTES
-        * RECORD_ALIGNMENT_BYTES
+/// The kind of the entry that begins with this byte; `None` for a void one. REQUIRES: it was found whole before.
+#[inline]
+pub(super) fn entry_kind(first: u8) -> Option<EntryKind> {
+    match first {
+        1 => Some(EntryKind::Put),
+        2 => Some(EntryKind::Delete),
+        _ => None,
+    }
+}
+
+/// What the header CRCs of an arena start from: this binds every record to one generation of one store's arena, and to
+/// the layout that its policy gives records.
+pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16], links: LinkPolicy) -> u32 {
+    let seed = crc32c::crc32c_append(crc32c::crc32c(&generation.to_le_bytes()), store_uuid);
+    match links {
+        LinkPolicy::Rebuilt => seed,
+        LinkPolicy::Persisted => crc32c::crc32c_append(seed, b"links"),
+    }
 }
 
 /// The fields of a record header, but for its own CRC.
@@ -331,13 +361,13 @@ impl RecordHeader {
 
     /// What is impossible about the fields, given the room from the header's start to the arena's end. Cheap: this is
     /// what a scan tries before it computes a CRC.
-    pub fn fault(&self, room_bytes: u64) -> Option<&'static str> {
+    pub fn fault(&self, room_bytes: u64, links: LinkPolicy) -> Option<&'static str> {
         let (payload_length, entry_count) = (u64::from(self.payload_length), u64::from(self.entry_count));
         if entry_count == 0 {
             Some("a record without entries")
         } else if payload_length < entry_count * ENTRY_HEADER_BYTES as u64 {
             Some("a record too short for its entries")
-        } else if payload_length > MAXIMUM_BATCH_BYTES || payload_length + RECORD_HEADER_BYTES > room_bytes {
+        } else if payload_length > MAXIMUM_BATCH_BYTES || payload_length + self.payload_start(links) > room_bytes {
             Some("a record longer than its arena")
         } else if self.first_sequence == 0 || self.first_sequence.checked_add(entry_count).is_none() {
             Some("a record with impossible sequence numbers")
@@ -354,8 +384,13 @@ impl RecordHeader {
     }
 
     /// Bytes in the arena, padding included.
-    pub fn record_bytes(&self) -> u64 {
-        record_bytes(u64::from(self.payload_length))
+    pub fn record_bytes(&self, links: LinkPolicy) -> u64 {
+        links.space_for(u64::from(self.payload_length), self.entry_count)
+    }
+
+    /// From the record's start to its payload, in bytes.
+    pub fn payload_start(&self, links: LinkPolicy) -> u64 {
+        links.payload_start(self.entry_count)
     }
 }
 

@@ -16,24 +16,26 @@
 //!   sequence number of the arena. The replay then reaches exactly that, or it is [`Error::Corruption`].
 //!
 //! The bytes may be anything. A CRC that is right over content that can't be (counts that do not match, numbers that run
-//! backwards) was written so, and is [`Error::Corruption`] too. Memory: the towers of the entries taken, nothing else;
-//! time: in proportion to the arena's length, whatever is in it.
+//! backwards) was written so, and is [`Error::Corruption`] too. Time: in proportion to the arena's length, whatever is
+//! in it, but for the sorting.
+//!
+//! A replay has two steps. [`read`] goes over the records and settles what counts; it is quick, and each arena's waits for
+//! that of the one before. [`ReadArena::build`] makes the list ([`rebuild`](super::rebuild)); arenas may be built side by
+//! side.
 
-use std::ops::ControlFlow;
+use std::ops::Range;
 
 use slmdb_env::{Error, Result};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Medium};
 
-use super::arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, ArenaHeader};
+use super::arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, ArenaHeader, MAXIMUM_ARENA_BYTES};
+use super::links::{LinkPolicy, slot_of};
+use super::log::Log;
 use super::memtable::MemTable;
-use super::record::{
-    RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordHeaderBytes, crc_seed, split_entry,
-};
-use super::skiplist::Splice;
-
-/// What a scan for whole records may spend on payload CRCs, in lengths of the bytes scanned. Honest bytes need less than
-/// one: only forged headers, whose payloads overlap, can ask for more.
-const SCAN_WORK_FACTOR: u64 = 4;
+use super::rebuild::Gathered;
+use super::record::{ENTRY_HEADER_BYTES, RecordHeader, crc_seed, split_entry};
+use super::sort::shared_length;
 
 /// With which sequence number an arena's records must begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,47 +88,130 @@ pub struct Replayed<M: Medium> {
     pub end_offset: u64,
     /// Why it ended there.
     pub stopped: Stop,
+    /// With [`LinkPolicy::Persisted`]: the lowest sequence number of an entry that was taken though no link led to it, because
+    /// the crash came first. Nothing from there on was ever acknowledged.
+    pub unlinked_from: Option<u64>,
 }
 
-/// Rebuilds the MemTable of an arena: takes whole records in order, from the expected sequence number on, gap-free, and
-/// stops at the first that is not whole or not the next. See the module for what is an end and what is an error.
-///
-/// `sealed_last_sequence`, where known, is the last sequence number of the arena: nothing beyond it is taken, and less
-/// is an error. An arena may be sealed empty, with the number before the expected one.
-///
-/// Arenas are replayed in the order of their generations, each with [`Replayed::expected_next`] of the one before.
-///
-/// Errors: [`Error::Corruption`] with file and offset; [`Error::Unsupported`] for an arena of another format version.
+/// An arena whose records were read: what counts is settled, and there is no list yet.
+#[derive(Debug)]
+pub struct ReadArena<M: Medium> {
+    memtable: MemTable<M>,
+    gathered: Gathered,
+    last_sequence: Option<u64>,
+    expected_next: ExpectedSequence,
+    entries_skipped: u64,
+    end_offset: u64,
+    stopped: Stop,
+}
+
+impl<M: Medium> ReadArena<M> {
+    /// As [`Replayed::last_sequence`].
+    pub fn last_sequence(&self) -> Option<u64> {
+        self.last_sequence
+    }
+
+    /// As [`Replayed::expected_next`].
+    pub fn expected_next(&self) -> ExpectedSequence {
+        self.expected_next
+    }
+
+    /// As [`Replayed::end_offset`].
+    pub fn end_offset(&self) -> u64 {
+        self.end_offset
+    }
+
+    /// The arena, for its place and length.
+    pub fn arena(&self) -> &Arena<M> {
+        self.memtable.arena()
+    }
+
+    /// Makes the MemTable. [`Error::Corruption`] when its persisted links are not those of its records.
+    pub fn build(self) -> Result<Replayed<M>> {
+        let ReadArena { mut memtable, gathered, .. } = self;
+        let unlinked_from = memtable.rebuild(&gathered)?;
+        let ReadArena { last_sequence, expected_next, entries_skipped, end_offset, stopped, .. } = self;
+        Ok(Replayed { memtable, last_sequence, expected_next, entries_skipped, end_offset, stopped, unlinked_from })
+    }
+
+    /// What [`MemTable::copied_from`] needs: the MemTable, for it to be gone on with.
+    pub(super) fn into_parts(self) -> (MemTable<M>, Gathered) {
+        (self.memtable, self.gathered)
+    }
+}
+
+/// Rebuilds the MemTable of an arena: [`read`] and [`ReadArena::build`] in one.
 pub fn replay<M: Medium>(
     arena: Arena<M>,
     generation: u64,
     store_uuid: [u8; 16],
+    order: &KeyOrder,
     expected: ExpectedSequence,
     sealed_last_sequence: Option<u64>,
 ) -> Result<Replayed<M>> {
-    let memtable = MemTable::recovered(arena, generation, store_uuid);
+    read(arena, generation, store_uuid, order, expected, sealed_last_sequence)?.build()
+}
+
+/// Reads an arena's log: takes whole records in order, from the expected sequence number on, gap-free, and stops at the first
+/// that is not whole or not the next. See the module for what is an end and what is an error.
+///
+/// `sealed_last_sequence`, where known, is the last sequence number of the arena: nothing beyond it is taken, and less
+/// is an error. An arena may be sealed empty, with the number before the expected one.
+///
+/// Arenas are read in the order of their generations, each with [`ReadArena::expected_next`] of the one before.
+///
+/// Errors: [`Error::Corruption`] with file and offset; [`Error::Unsupported`] for an arena of another format version.
+pub fn read<M: Medium>(
+    arena: Arena<M>,
+    generation: u64,
+    store_uuid: [u8; 16],
+    order: &KeyOrder,
+    expected: ExpectedSequence,
+    sealed_last_sequence: Option<u64>,
+) -> Result<ReadArena<M>> {
+    // SAFETY: the arena is ours, and nobody writes to it before it is part of a MemTable.
+    let links =
+        found_links(unsafe { arena.bytes(0, arena.length_bytes()) }.unwrap_or_default(), generation, store_uuid);
+    let mut memtable = MemTable::recovered(arena, generation, store_uuid, order, links.unwrap_or_default());
     // SAFETY: the MemTable owns the arena and nobody else knows it; nothing writes to a recovered arena any more.
     let bytes = unsafe { memtable.arena().bytes(0, memtable.arena().length_bytes()) }.unwrap_or_default();
-    let log = Log { bytes, crc_seed: memtable.crc_seed() };
     let mut reading = Reading {
-        memtable: &memtable,
-        log,
+        arena: memtable.arena(),
+        log: Log { bytes, crc_seed: memtable.crc_seed(), links: memtable.links() },
+        generation,
+        store_uuid,
         expected,
         sealed_last_sequence,
-        offset: ARENA_HEADER_BYTES as usize,
+        offset: memtable.links().first_record_offset() as usize,
         last_sequence: None,
         entries_skipped: 0,
+        gathered: Gathered::default(),
+        shared: None,
     };
     let stopped = reading.run()?;
-    let Reading { expected, offset, last_sequence, entries_skipped, .. } = reading;
+    reading.gathered.shared = reading.shared.unwrap_or(0..0);
+    let Reading { expected, offset, last_sequence, entries_skipped, gathered, .. } = reading;
     let end_offset = offset.min(bytes.len()) as u64;
-    let mut memtable = memtable;
-    memtable.end_at(end_offset);
-    Ok(Replayed { memtable, last_sequence, expected_next: expected, entries_skipped, end_offset, stopped })
+    memtable.recovered_until(end_offset, &gathered);
+    Ok(ReadArena { memtable, gathered, last_sequence, expected_next: expected, entries_skipped, end_offset, stopped })
+}
+
+/// The policy that the header of this generation names; `None` if there is no such header, or no such policy.
+fn found_links(arena: &[u8], generation: u64, store_uuid: [u8; 16]) -> Option<LinkPolicy> {
+    let header = ArenaHeader::decode(arena)?;
+    let is_ours = header.generation == generation && header.store_uuid == store_uuid;
+    if is_ours { LinkPolicy::of_number(header.links) } else { None }
+}
+
+/// The arena as a log; as that of either policy when it does not say which.
+fn logs(arena: &[u8], generation: u64, store_uuid: [u8; 16]) -> impl Iterator<Item = Log<'_>> {
+    let found = found_links(arena, generation, store_uuid);
+    let policies = LinkPolicy::ALL.into_iter().filter(move |&policy| found.is_none_or(|found| found == policy));
+    policies.map(move |links| Log { bytes: arena, crc_seed: crc_seed(generation, &store_uuid, links), links })
 }
 
 /// The largest known-safe sequence number of any whole record of this generation that starts at `offset` or behind it:
-/// everything up to there, in this arena and earlier ones, was durable once. [`replay`] asks this of its arena by itself.
+/// everything up to there, in this arena and earlier ones, was durable once. [`read`] asks this of its arena by itself.
 ///
 /// Looks at every eighth byte. The arena must not be written to meanwhile.
 pub fn known_safe_after<M: Medium>(
@@ -137,21 +222,24 @@ pub fn known_safe_after<M: Medium>(
 ) -> Option<u64> {
     // SAFETY: `&mut`: nobody else uses the arena during the call, and the slice does not outlive it.
     let bytes = unsafe { arena.bytes(0, arena.length_bytes()) }.unwrap_or_default();
-    let log = Log { bytes, crc_seed: crc_seed(generation, &store_uuid) };
-    log.known_safe_after(usize::try_from(offset).unwrap_or(usize::MAX))
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    logs(bytes, generation, store_uuid).filter_map(|log| log.known_safe_after(offset)).max()
 }
 
 /// Whether there is any whole record of this generation in the arena, wherever it stands.
 pub fn holds_records<M: Medium>(arena: &mut Arena<M>, generation: u64, store_uuid: [u8; 16]) -> bool {
     // SAFETY: `&mut`: nobody else uses the arena during the call, and the slice does not outlive it.
     let bytes = unsafe { arena.bytes(0, arena.length_bytes()) }.unwrap_or_default();
-    Log { bytes, crc_seed: crc_seed(generation, &store_uuid) }.holds_records()
+    logs(bytes, generation, store_uuid).any(|log| log.holds_records())
 }
 
-/// A replay under way.
+/// A reading under way.
 struct Reading<'a, M: Medium> {
-    memtable: &'a MemTable<M>,
+    /// For places in messages.
+    arena: &'a Arena<M>,
     log: Log<'a>,
+    generation: u64,
+    store_uuid: [u8; 16],
     /// Moves on with every record.
     expected: ExpectedSequence,
     sealed_last_sequence: Option<u64>,
@@ -159,6 +247,9 @@ struct Reading<'a, M: Medium> {
     offset: usize,
     last_sequence: Option<u64>,
     entries_skipped: u64,
+    gathered: Gathered,
+    /// Where in the arena there is what all keys gathered so far begin with.
+    shared: Option<Range<usize>>,
 }
 
 impl<M: Medium> Reading<'_, M> {
@@ -188,21 +279,25 @@ impl<M: Medium> Reading<'_, M> {
                 return self.judge_the_end(self.broken_here());
             }
             self.last_sequence = Some(header.last_sequence());
-            self.offset = self.offset.saturating_add(header.record_bytes() as usize);
+            self.offset = self.offset.saturating_add(header.record_bytes(self.log.links) as usize);
         }
     }
 
     /// Checks the arena header; `Some` if there is none of this generation, hence nothing to read.
     fn read_arena_header(&mut self) -> Result<Option<Stop>> {
         let found = ArenaHeader::decode(self.log.bytes);
-        let ours = found.filter(|header| {
-            (header.generation, header.store_uuid) == (self.memtable.generation(), self.memtable.store_uuid())
-        });
+        let ours = found.filter(|header| (header.generation, header.store_uuid) == (self.generation, self.store_uuid));
         if let Some(header) = ours {
             if header.format_version != ARENA_FORMAT_VERSION {
-                let file = Some(self.memtable.arena().place(0).0);
+                let file = Some(self.arena.place(0).0);
                 let what = format!("an arena of format version {}", header.format_version);
                 return Err(Error::Unsupported { what, file });
+            }
+            if LinkPolicy::of_number(header.links).is_none() {
+                return Err(self.corruption(0, format!("an arena with links of kind {}", header.links)));
+            }
+            if header.capacity_bytes > MAXIMUM_ARENA_BYTES {
+                return Err(self.corruption(0, format!("no arena has {} bytes", header.capacity_bytes)));
             }
             let capacity = usize::try_from(header.capacity_bytes).ok();
             let Some(bytes) = capacity.and_then(|capacity| self.log.bytes.get(..capacity)) else {
@@ -214,8 +309,7 @@ impl<M: Medium> Reading<'_, M> {
         }
         // Either there never was a record, or the header is lost. Where the medium promises nothing before a sync, a power
         // cut may keep records and lose the header in front of them; then no record vouches for another.
-        let front = self.log.bytes.len().min(ARENA_HEADER_BYTES as usize);
-        let nothing = self.log.bytes[..front].iter().all(|&byte| byte == 0);
+        let nothing = self.log.bytes.iter().take(ARENA_HEADER_BYTES as usize).all(|&byte| byte == 0);
         self.offset = 0;
         Ok(Some(if nothing { Stop::End } else { Stop::Broken { offset: 0 } }))
     }
@@ -271,28 +365,44 @@ impl<M: Medium> Reading<'_, M> {
         Ok(true)
     }
 
-    /// Links the record's entries, or passes it over if they are in table files.
+    /// Gathers the record's entries, or passes it over if they are in table files.
     fn take(&mut self, header: &RecordHeader, payload: &[u8]) -> Result<()> {
         if header.last_sequence() < self.expected.wanted() {
             self.entries_skipped += u64::from(header.entry_count);
             return Ok(());
         }
-        let (mut splice, mut linked) = (Splice::new(), 0);
+        let payload_offset = self.offset + header.payload_start(self.log.links) as usize;
         let mut rest = payload;
-        for sequence in header.first_sequence..=header.last_sequence() {
-            let at = self.offset + RECORD_HEADER_BYTES as usize + (payload.len() - rest.len());
+        for index in 0..u64::from(header.entry_count) {
+            let at = payload_offset + (payload.len() - rest.len());
             let (entry, following) = split_entry(rest).map_err(|fault| self.corruption(at, fault))?;
-            // SAFETY: key and value lie one behind the other in the arena, which the MemTable owns and nobody writes.
-            linked += unsafe { self.memtable.link(&mut splice, &entry, entry.key.as_ptr(), sequence) };
+            let offset = if entry.kind.is_some() { at as u32 } else { 0 };
+            let slot = match self.log.links {
+                LinkPolicy::Persisted => Some(slot_of(self.offset as u64, index) as u32),
+                LinkPolicy::Rebuilt => None,
+            };
+            self.gathered.add(offset, slot);
+            if entry.kind.is_some() {
+                self.share(at + ENTRY_HEADER_BYTES, entry.key);
+            }
             rest = following;
         }
         if !rest.is_empty() {
-            let at = self.offset + RECORD_HEADER_BYTES as usize + (payload.len() - rest.len());
+            let at = payload_offset + (payload.len() - rest.len());
             return Err(self.corruption(at, format!("more in a record than its {} entries", header.entry_count)));
         }
-        self.memtable.count_linked(header, linked);
+        self.gathered.add_record(header, self.offset as u64);
         self.expected = ExpectedSequence::Exactly(header.last_sequence() + 1);
         Ok(())
+    }
+
+    /// Cuts what all keys begin with down to what this one, which stands there, does.
+    #[inline]
+    fn share(&mut self, key_offset: usize, key: &[u8]) {
+        let shared = self.shared.get_or_insert(key_offset..key_offset + key.len());
+        if !key.starts_with(&self.log.bytes[shared.clone()]) {
+            shared.end = shared.start + shared_length(key, &self.log.bytes[shared.clone()]);
+        }
     }
 
     /// The log can't be read beyond here: whether that is its end, or damage.
@@ -306,7 +416,12 @@ impl<M: Medium> Reading<'_, M> {
             let what = format!("the arena ends before sequence number {wanted}, but it was sealed with {sealed}");
             return Err(self.corruption(offset, what));
         }
-        match self.log.known_safe_after(offset) {
+        // Where there is no header, the records behind it may be of either policy.
+        let logs = match self.offset {
+            0 => logs(self.log.bytes, self.generation, self.store_uuid).collect(),
+            _ => vec![self.log],
+        };
+        match logs.iter().filter_map(|log| log.known_safe_after(offset)).max() {
             Some(known_safe) if known_safe >= wanted => {
                 let what =
                     format!("the record with sequence number {wanted} is lost, though all up to {known_safe} was safe");
@@ -321,81 +436,7 @@ impl<M: Medium> Reading<'_, M> {
     }
 
     fn corruption(&self, offset: usize, what: impl Into<String>) -> Error {
-        let (file, offset) = self.memtable.arena().place(offset as u64);
+        let (file, offset) = self.arena.place(offset as u64);
         Error::corruption(file, offset, what)
-    }
-}
-
-/// An arena's bytes, which may be anything, looked at as records of one generation.
-#[derive(Clone, Copy)]
-struct Log<'a> {
-    bytes: &'a [u8],
-    crc_seed: u32,
-}
-
-impl<'a> Log<'a> {
-    fn header_at(&self, offset: usize) -> Option<&'a RecordHeaderBytes> {
-        self.bytes.get(offset..)?.first_chunk()
-    }
-
-    /// What is impossible about the header there, although its CRC is right.
-    fn signed_fault_at(&self, offset: usize) -> Option<&'static str> {
-        let header = self.header_at(offset)?;
-        let fault = RecordHeader::read(header).fault((self.bytes.len() - offset) as u64)?;
-        RecordHeader::crc_matches(header, self.crc_seed).then_some(fault)
-    }
-
-    /// The header there, if it is one, and the payload behind it, whole or not.
-    fn signed_header_at(&self, offset: usize) -> Option<(RecordHeader, &'a [u8])> {
-        let bytes = self.header_at(offset)?;
-        let header = RecordHeader::read(bytes);
-        if header.fault((self.bytes.len() - offset) as u64).is_some()
-            || !RecordHeader::crc_matches(bytes, self.crc_seed)
-        {
-            return None;
-        }
-        let payload = &self.bytes[offset + RECORD_HEADER_BYTES as usize..][..header.payload_length as usize];
-        Some((header, payload))
-    }
-
-    fn whole_record_at(&self, offset: usize) -> Option<(RecordHeader, &'a [u8])> {
-        self.signed_header_at(offset).filter(|(header, payload)| crc32c::crc32c(payload) == header.payload_crc)
-    }
-
-    /// Visits the whole records at or behind `offset`, wherever they stand; behind a whole one it goes on at its end.
-    fn scan(&self, offset: usize, mut visit: impl FnMut(&RecordHeader) -> ControlFlow<()>) {
-        const STEP: usize = RECORD_ALIGNMENT_BYTES as usize;
-        let mut offset = offset.max(ARENA_HEADER_BYTES as usize);
-        let mut work = (self.bytes.len().saturating_sub(offset) as u64).saturating_mul(SCAN_WORK_FACTOR);
-        while let Some(aligned) = offset.checked_next_multiple_of(STEP).filter(|&offset| offset < self.bytes.len()) {
-            offset = aligned + STEP;
-            let Some((header, payload)) = self.signed_header_at(aligned) else { continue };
-            let Some(left) = work.checked_sub(payload.len() as u64) else { return };
-            work = left;
-            if crc32c::crc32c(payload) == header.payload_crc {
-                if visit(&header).is_break() {
-                    return;
-                }
-                offset = aligned.saturating_add(header.record_bytes() as usize);
-            }
-        }
-    }
-
-    fn holds_records(&self) -> bool {
-        let mut any = false;
-        self.scan(0, |_| {
-            any = true;
-            ControlFlow::Break(())
-        });
-        any
-    }
-
-    fn known_safe_after(&self, offset: usize) -> Option<u64> {
-        let mut largest = None;
-        self.scan(offset, |header| {
-            largest = largest.max(Some(header.known_safe_sequence));
-            ControlFlow::Continue(())
-        });
-        largest
     }
 }

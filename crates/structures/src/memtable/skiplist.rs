@@ -2,8 +2,8 @@
 //!
 //! The paper's MemTable is a skiplist whose lowest level is linked in persistent memory (section 3.1, Algorithm 1) and
 //! whose higher levels "can be reconstructed easily". Here the whole list can be: every record in the arena carries its
-//! CRCs and sequence numbers, so all links live in DRAM and a write needs one fence instead of two. Keys and values stay
-//! in the arena; a node points there.
+//! CRCs and sequence numbers, so all links live in DRAM, and unless told otherwise a write needs one fence instead of two.
+//! Keys and values stay in the arena; a node points there.
 //!
 //! - **Order**: key ascending, then sequence number descending, so that a search for (key, s) ends at the newest version
 //!   not above s.
@@ -17,136 +17,27 @@
 //!   and the same entries give the same towers, in whatever order the threads come.
 //! - **Hints.** A [`Splice`] remembers where the last entry of a batch went, so that a sorted batch does not search from
 //!   the top again; and the list remembers the last node of each level, so that an ascending load does not search at all.
+//! - **All at once.** After a crash the entries are sorted first, and [`SkipList::build`] links them in one pass, with no
+//!   searching and the nodes side by side in memory.
 //!
-//! In this file a `*mut Node` or `*const Node` is null or a node of the list at hand (its front included), and so lives
-//! as long as the list: that is what the SAFETY lines rest on.
-//!
-//! Room for the paper's own policy (persisted lowest-level links): it would keep a link word in the arena beside each
-//! entry, written and flushed between "the node is complete" and the compare-and-swap at level 0 in
-//! [`SkipList::insert`]; the levels above stay as they are.
+//! Under the paper's own policy the lowest level is persisted besides, as a chain of slots in the arena
+//! ([`chain`](super::chain)); a node then knows the slot of its entry, and everything in this list is in the chain already.
 
 use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use slmdb_order::KeyOrder;
+
+use super::heads::{Heads, Target};
+use super::links::FRONT_SLOT;
+pub(super) use super::node::NewEntry;
+use super::node::{Node, key_of, link, new_node, slot_of};
 use super::towers::Towers;
 use crate::EntryKind;
 
 /// Levels that a list can have: with one node in four going higher, enough for 4^14 entries.
 const MAXIMUM_HEIGHT: usize = 14;
-
-/// One entry of the list. Its tower, `height` links, follows directly.
-///
-/// The head comes last: a search reads it and a link, and then both are mostly in one cache line.
-#[repr(C)]
-struct Node {
-    sequence: u64,
-    /// Where the key is; the value follows it.
-    key: *const u8,
-    value_length: u32,
-    key_length: u16,
-    kind: EntryKind,
-    height: u8,
-    head: u64,
-}
-
-const NODE_BYTES: usize = size_of::<Node>();
-const LINK_BYTES: usize = size_of::<AtomicPtr<Node>>();
-const _: () = assert!(NODE_BYTES == 24 + size_of::<*const u8>() && NODE_BYTES % align_of::<AtomicPtr<Node>>() == 0);
-const _: () = assert!(align_of::<Node>() <= 8, "towers are aligned to 8 bytes");
-
-/// An entry to be inserted.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NewEntry<'a> {
-    /// The key, for comparing.
-    pub key: &'a [u8],
-    /// Where the list finds the same key, and the value right behind it, for as long as it lives.
-    pub stored_key: *const u8,
-    pub value_length: u32,
-    pub kind: EntryKind,
-    pub sequence: u64,
-}
-
-/// A place in the order: before all versions of `key` that are not above `sequence`.
-struct Target<'a> {
-    head: u64,
-    key: &'a [u8],
-    sequence: u64,
-}
-
-/// The first 8 bytes, zero-padded, as a number: `head_of(a) < head_of(b)` implies `a < b`.
-fn head_of(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk() {
-        Some(head) => u64::from_be_bytes(*head),
-        None => {
-            let mut head = [0; 8];
-            head[..bytes.len()].copy_from_slice(bytes);
-            u64::from_be_bytes(head)
-        }
-    }
-}
-
-/// Which 8 bytes of a key are its head.
-#[derive(Debug)]
-struct Heads {
-    /// What most keys begin with; may be empty.
-    prefix: Box<[u8]>,
-}
-
-impl Heads {
-    /// Heads never contradict the order of keys: what sorts before the keys with the prefix gets the smallest head, what
-    /// sorts behind them the largest.
-    #[inline]
-    fn head_of(&self, key: &[u8]) -> u64 {
-        // Comparing nothing at the address of nothing takes 50 ns on some processors: a masked load that faults, unseen.
-        if self.prefix.is_empty() {
-            return head_of(key);
-        }
-        match key.strip_prefix(&*self.prefix) {
-            Some(rest) => head_of(rest),
-            None if *key < *self.prefix => 0,
-            None => u64::MAX,
-        }
-    }
-
-    #[inline]
-    fn target<'a>(&self, key: &'a [u8], sequence: u64) -> Target<'a> {
-        Target { head: self.head_of(key), key, sequence }
-    }
-
-    /// Whether `node`, one of the list's but not its front, comes before the target. Null stands for the end: it does
-    /// not.
-    #[inline]
-    fn is_before(&self, node: *const Node, target: &Target<'_>) -> bool {
-        if node.is_null() {
-            return false;
-        }
-        // SAFETY: nodes live as long as their list.
-        let head = unsafe { (*node).head };
-        head < target.head || (head == target.head && self.is_before_by_the_rest(node, target))
-    }
-
-    /// [`Heads::is_before`] for equal heads.
-    #[inline(never)]
-    fn is_before_by_the_rest(&self, node: *const Node, target: &Target<'_>) -> bool {
-        // SAFETY: nodes live as long as their list.
-        let (length_bytes, sequence) = unsafe { (usize::from((*node).key_length), (*node).sequence) };
-        let compared = self.prefix.len() + 8;
-        let order = if target.head == 0 || target.head == u64::MAX {
-            // One of the two may be without the prefix.
-            // SAFETY: as above.
-            unsafe { key_of(node) }.cmp(target.key)
-        } else if length_bytes <= compared || target.key.len() <= compared {
-            // The shorter key, padded with zeros, equals the longer one as far as that goes: it is a prefix of it.
-            length_bytes.cmp(&target.key.len())
-        } else {
-            // SAFETY: as above.
-            let key = unsafe { key_of(node) };
-            key[compared..].cmp(&target.key[compared..])
-        };
-        order.then(target.sequence.cmp(&sequence)).is_lt()
-    }
-}
 
 /// Where the last entry of a batch went: for each level the nodes it was put between. Only for the list it was used
 /// with first.
@@ -175,6 +66,8 @@ pub(super) struct SkipList {
     /// For each level a node on it, nearly always the last one; null before there is one.
     tails: [AtomicPtr<Node>; MAXIMUM_HEIGHT],
     seed: u64,
+    /// Whether nodes know the slots of their entries.
+    with_slots: bool,
 }
 
 // SAFETY: nodes are immutable once linked but for their links, which are atomics; what they point to outside lives and
@@ -184,23 +77,63 @@ unsafe impl Send for SkipList {}
 unsafe impl Sync for SkipList {}
 
 impl SkipList {
-    /// An empty list. The seed makes heights unpredictable to whoever chooses the keys; the prefix is what most keys are
-    /// expected to begin with.
-    pub fn new(seed: u64, expected_prefix: &[u8]) -> SkipList {
+    /// An empty list in this order. The seed makes heights unpredictable to whoever chooses the keys; the prefix is what most
+    /// keys are expected to begin with; `with_slots`: entries have slots in the arena, which the nodes are to know.
+    pub fn new(seed: u64, order: &KeyOrder, expected_prefix: &[u8], with_slots: bool) -> SkipList {
         let towers = Towers::new();
-        let front = new_node(
-            &towers,
-            &NewEntry { key: &[], stored_key: ptr::dangling(), value_length: 0, kind: EntryKind::Put, sequence: 0 },
-            0,
-            MAXIMUM_HEIGHT,
-        );
+        let entry = NewEntry {
+            key: &[],
+            stored_key: ptr::dangling(),
+            value_length: 0,
+            kind: EntryKind::Put,
+            sequence: 0,
+            slot: FRONT_SLOT,
+        };
+        let front = new_node(&towers, &entry, 0, MAXIMUM_HEIGHT, with_slots);
         for level in 0..MAXIMUM_HEIGHT {
             // SAFETY: the node has that many levels and is known to nobody else.
             unsafe { link(front, level) }.store(ptr::null_mut(), Ordering::Relaxed);
         }
-        let heads = Heads { prefix: expected_prefix.into() };
+        let heads = Heads::new(order, expected_prefix);
         let tails = std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut()));
-        SkipList { towers, heads, front, height: AtomicUsize::new(1), tails, seed: mix(seed) }
+        SkipList { towers, heads, front, height: AtomicUsize::new(1), tails, seed: mix(seed), with_slots }
+    }
+
+    /// Its heads, and so its order.
+    pub fn heads(&self) -> &Heads {
+        &self.heads
+    }
+
+    /// Expects another beginning of most keys. REQUIRES: the list is empty.
+    pub fn expect_prefix(&mut self, prefix: &[u8]) {
+        assert!(self.first().is_none(), "heads of a list in use can't change");
+        self.heads = Heads::new(self.heads.order(), prefix);
+    }
+
+    /// Links entries that come in the list's order, each with its head. REQUIRES: the list is empty.
+    ///
+    /// # Safety
+    /// As for [`insert`](SkipList::insert), of each entry.
+    pub unsafe fn build<'a>(&mut self, entries: impl Iterator<Item = (u64, NewEntry<'a>)>) {
+        assert!(self.first().is_none(), "only an empty list can be built");
+        let mut last = [self.front; MAXIMUM_HEIGHT];
+        let mut list_height = 1;
+        for (head, entry) in entries {
+            let height = self.height_for(entry.sequence);
+            let node = new_node(&self.towers, &entry, head, height, self.with_slots);
+            for (level, before) in last[..height].iter_mut().enumerate() {
+                // SAFETY: `before` is on this level. Relaxed: nobody else knows the list.
+                unsafe { link(*before, level) }.store(node, Ordering::Relaxed);
+                *before = node;
+            }
+            list_height = list_height.max(height);
+        }
+        *self.height.get_mut() = list_height;
+        for (level, node) in last.into_iter().enumerate() {
+            // SAFETY: the node is on this level.
+            unsafe { link(node, level) }.store(ptr::null_mut(), Ordering::Relaxed);
+            *self.tails[level].get_mut() = if node == self.front { ptr::null_mut() } else { node };
+        }
     }
 
     /// DRAM taken by nodes and towers, in bytes.
@@ -216,7 +149,7 @@ impl SkipList {
     pub unsafe fn insert(&self, splice: &mut Splice, entry: &NewEntry<'_>) {
         let target = self.heads.target(entry.key, entry.sequence);
         let height = self.height_for(entry.sequence);
-        let node = new_node(&self.towers, entry, target.head, height);
+        let node = new_node(&self.towers, entry, target.head, height, self.with_slots);
         let list_height = self.height.fetch_max(height, Ordering::Relaxed).max(height);
         if !self.splice_at_the_end(splice, &target, height) {
             self.splice_by_search(splice, &target, height, list_height);
@@ -337,6 +270,13 @@ impl SkipList {
         self.entry_at(self.search(&self.heads.target(key, sequence)).1)
     }
 
+    /// The slot of the last entry before that place, maybe the front's. Only for lists with slots.
+    pub fn slot_before(&self, key: &[u8], sequence: u64) -> u64 {
+        debug_assert!(self.with_slots);
+        // SAFETY: a node of this list, which has slots.
+        unsafe { slot_of(self.search(&self.heads.target(key, sequence)).0) }
+    }
+
     /// The last entry before that place.
     pub fn last_before(&self, key: &[u8], sequence: u64) -> Option<EntryRef<'_>> {
         self.entry_at(self.search(&self.heads.target(key, sequence)).0)
@@ -439,44 +379,6 @@ impl DetachedEntry {
     pub unsafe fn attach(self, _list: &SkipList) -> EntryRef<'_> {
         EntryRef { node: self.0, list: PhantomData }
     }
-}
-
-/// A node with an uninitialised tower, linked nowhere.
-fn new_node(towers: &Towers, entry: &NewEntry<'_>, head: u64, height: usize) -> *mut Node {
-    let node = towers.allocate(NODE_BYTES + height * LINK_BYTES).cast::<Node>();
-    let content = Node {
-        sequence: entry.sequence,
-        key: entry.stored_key,
-        value_length: entry.value_length,
-        key_length: entry.key.len() as u16,
-        kind: entry.kind,
-        height: height as u8,
-        head,
-    };
-    // SAFETY: the memory is ours, large enough and aligned to 8 bytes.
-    unsafe { node.write(content) };
-    node
-}
-
-/// The link of a node at a level. Reaches behind the node itself, so it takes a pointer to the whole allocation.
-///
-/// # Safety
-/// `node` is a live node (for `'a`) with more than `level` levels. Its link there is initialised, or the caller is the
-/// only one who knows of it and stores to it first.
-#[inline]
-unsafe fn link<'a>(node: *const Node, level: usize) -> &'a AtomicPtr<Node> {
-    // SAFETY: by the contract the node lives and its tower has this level, inside the same allocation.
-    unsafe {
-        debug_assert!(level < usize::from((*node).height));
-        &*node.cast::<u8>().add(NODE_BYTES + level * LINK_BYTES).cast::<AtomicPtr<Node>>()
-    }
-}
-
-/// # Safety
-/// `node` lives for `'a`, and so does its key.
-unsafe fn key_of<'a>(node: *const Node) -> &'a [u8] {
-    // SAFETY: by the contract, and that of `SkipList::insert`.
-    unsafe { std::slice::from_raw_parts((*node).key, usize::from((*node).key_length)) }
 }
 
 /// Spreads a number over all 64 bits: one step of the SplitMix64 generator.

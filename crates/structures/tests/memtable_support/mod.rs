@@ -7,13 +7,22 @@ use std::path::Path;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestRunner};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Dram, Medium};
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{MemTable, Payload};
+use slmdb_structures::memtable::{LinkPolicy, MemTable, MemTableOptions, Payload};
 
 pub const UUID: [u8; 16] = *b"a store of tests";
 /// The path that errors about [`arena`]s name.
 pub const PATH: &str = "an arena of tests";
+
+/// The order of most tests.
+pub const BYTEWISE: KeyOrder = KeyOrder::Bytewise;
+
+/// What a MemTable by bytes with such links is made with.
+pub fn with_links(links: LinkPolicy) -> MemTableOptions {
+    MemTableOptions { links, ..MemTableOptions::default() }
+}
 
 /// `length` times the environment's `SLMDB_TEST_BUDGET` (1 if it is not set), at least 1.
 pub fn budget(length: usize) -> usize {

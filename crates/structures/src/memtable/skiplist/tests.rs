@@ -19,6 +19,7 @@ fn insert(list: &SkipList, splice: &mut Splice, key: &[u8], sequence: u64, value
         value_length: value.len() as u32,
         kind: EntryKind::Put,
         sequence,
+        slot: 0,
     };
     // SAFETY: the bytes are leaked; the splices here are used with one list each.
     unsafe { list.insert(splice, &entry) };
@@ -69,11 +70,12 @@ fn heads_never_contradict_the_order_of_keys() {
         }
     }
     for prefix in [&b""[..], b"a", b"abcdefgh", b"b\xff", b"\0", b"\xff"] {
-        let list = SkipList::new(1, prefix);
+        let list = SkipList::new(1, &KeyOrder::Bytewise, prefix, false);
         for node_key in &keys {
             let stored_key = node_key.as_ptr();
-            let entry = NewEntry { key: node_key, stored_key, value_length: 0, kind: EntryKind::Put, sequence: 5 };
-            let node = new_node(&list.towers, &entry, list.heads.head_of(node_key), 1);
+            let entry =
+                NewEntry { key: node_key, stored_key, value_length: 0, kind: EntryKind::Put, sequence: 5, slot: 0 };
+            let node = new_node(&list.towers, &entry, list.heads.head_of(node_key), 1, false);
             for key in &keys {
                 let before = |sequence| list.heads.is_before(node, &list.heads.target(key, sequence));
                 assert_eq!(before(5), node_key < key, "{prefix:?} {node_key:?} {key:?}");
@@ -98,7 +100,7 @@ fn every_order_of_insertion_gives_the_same_list() {
     for (name, order) in orders {
         // One splice for all, a fresh one each time, and one for every 17 entries.
         for entries_per_splice in [usize::MAX, 1, 17] {
-            let list = SkipList::new(7, b"");
+            let list = SkipList::new(7, &KeyOrder::Bytewise, b"", false);
             let mut splice = Splice::new();
             let mut model = BTreeMap::new();
             for (n, &i) in order.iter().enumerate() {
@@ -119,7 +121,7 @@ fn every_order_of_insertion_gives_the_same_list() {
 
 #[test]
 fn a_splice_of_a_sorted_batch_survives_entries_that_others_put_in_between() {
-    let list = SkipList::new(3, b"");
+    let list = SkipList::new(3, &KeyOrder::Bytewise, b"", false);
     let (mut odd, mut even) = (Splice::new(), Splice::new());
     for i in 0..2_000_u64 {
         // The even splice runs ahead by 500, so the odd one's `after` is stale at nearly every step.
@@ -131,7 +133,7 @@ fn a_splice_of_a_sorted_batch_survives_entries_that_others_put_in_between() {
 
 #[test]
 fn a_splice_that_was_at_the_end_knows_nothing_of_the_levels_above() {
-    let list = SkipList::new(5, b"");
+    let list = SkipList::new(5, &KeyOrder::Bytewise, b"", false);
     let (mut splice, mut other) = (Splice::new(), Splice::new());
     let mut sequences = 1..;
     let mut put = |splice: &mut Splice, key: u64| {
@@ -153,7 +155,7 @@ fn a_splice_that_was_at_the_end_knows_nothing_of_the_levels_above() {
 fn four_threads_build_one_sorted_list() {
     for (round, sorted) in [(1_u64, true), (2, false)] {
         const EACH: u64 = 5_000;
-        let list = SkipList::new(round, b"");
+        let list = SkipList::new(round, &KeyOrder::Bytewise, b"", false);
         std::thread::scope(|scope| {
             for worker in 0..4_u64 {
                 let list = &list;
@@ -173,7 +175,7 @@ fn four_threads_build_one_sorted_list() {
 
 #[test]
 fn heights_fall_by_a_fourth_and_depend_on_the_entry_alone() {
-    let list = SkipList::new(99, b"");
+    let list = SkipList::new(99, &KeyOrder::Bytewise, b"", false);
     let mut counts = [0_u32; MAXIMUM_HEIGHT + 1];
     for sequence in 1..=400_000 {
         counts[list.height_for(sequence)] += 1;
@@ -182,13 +184,13 @@ fn heights_fall_by_a_fourth_and_depend_on_the_entry_alone() {
         let ratio = f64::from(pair[0]) / f64::from(pair[1]);
         assert!((3.4..4.7).contains(&ratio), "height {}: {ratio}", height + 1);
     }
-    let same = SkipList::new(99, b"");
+    let same = SkipList::new(99, &KeyOrder::Bytewise, b"", false);
     assert!((1..1_000).all(|sequence| list.height_for(sequence) == same.height_for(sequence)));
 }
 
 #[test]
 fn an_empty_list_has_neither_end() {
-    let list = SkipList::new(0, b"");
+    let list = SkipList::new(0, &KeyOrder::Bytewise, b"", false);
     assert!(list.first().is_none() && list.last().is_none());
     assert!(list.first_from(b"", u64::MAX).is_none() && list.last_before(b"x", 0).is_none());
 }

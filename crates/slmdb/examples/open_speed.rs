@@ -1,0 +1,57 @@
+//! How long a store takes to open whose MemTables are full of tiny records: for docs/arena.md.
+//!
+//! `cargo run --release -p slmdb --example open_speed -- DIRECTORY [POOL] [entries a batch]`
+//!
+//! Writes into a new store of default options until its MemTables hold nearly three full arenas, ends the process without
+//! closing it, and opens it again in a second process.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use slmdb::{Medium, Options, WriteBatch};
+
+const ARENA_BYTES: u64 = 64 << 20;
+
+fn options(pool: &str) -> Options {
+    match pool {
+        "" => Options::default(),
+        path => Options::default().medium(Medium::Emulated { path: path.into() }),
+    }
+}
+
+/// Writes, and ends without a goodbye.
+fn fill(directory: &Path, pool: &str, batch_entries: u64) -> slmdb::Result<()> {
+    let db = options(pool).open(directory)?;
+    let mut batch = WriteBatch::new();
+    let (mut number, mut written_bytes) = (0_u64, 0);
+    while written_bytes < 3 * ARENA_BYTES - (1 << 20) {
+        batch.clear();
+        for _ in 0..batch_entries {
+            number += 1;
+            let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            batch.put(if batch_entries == 1 { &key[..] } else { &key[..4] }, "")?;
+        }
+        db.write(&batch)?;
+        written_bytes += (32 + batch.byte_len() as u64).next_multiple_of(8);
+    }
+    std::process::abort();
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let argument = |at: usize| arguments.get(at).map_or("", String::as_str);
+    let (directory, pool) = (Path::new(argument(1)), argument(2));
+    let batch_entries = argument(3).parse().unwrap_or(1);
+    if argument(4) == "fill" {
+        return Ok(fill(directory, pool, batch_entries)?);
+    }
+    let program = std::env::current_exe()?;
+    let ended = Command::new(program).args([argument(1), pool, &batch_entries.to_string(), "fill"]).status()?;
+    assert!(ended.code().is_none(), "the writer ended by itself: {ended}");
+    let start = Instant::now();
+    let db = options(pool).open(directory)?;
+    let took = start.elapsed();
+    println!("{} entries in MemTables, opened in {:.0} ms", db.stats().memtable_entries, took.as_secs_f64() * 1e3);
+    Ok(())
+}
