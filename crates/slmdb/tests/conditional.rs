@@ -324,7 +324,7 @@ fn on_a_full_disk_only_what_needs_space_fails() {
     let options = slmdb::Options::default().env(Arc::new(env.clone())).memtable_bytes(TINY_MEMTABLE_BYTES);
     let db = options.open("/db").unwrap();
     let mut model = Model::new();
-    env.set_capacity(0);
+    env.set_capacity(200_000);
     for number in 0_u32.. {
         match db.insert_if_absent(number.to_be_bytes(), [7; 100]) {
             Ok(applied) => assert!(applied && model.insert(number.to_be_bytes().into(), vec![7; 100]).is_none()),
@@ -337,7 +337,7 @@ fn on_a_full_disk_only_what_needs_space_fails() {
     assert!(!model.is_empty());
     for key in model.keys() {
         assert!(!db.insert_if_absent(key, "other").unwrap());
-        assert_eq!(db.update_if_present(key, [8; 5000]).unwrap_err().kind(), ErrorKind::Full);
+        assert_eq!(db.update_if_present(key, [8; 200_000]).unwrap_err().kind(), ErrorKind::Full);
     }
     assert!(!db.update_if_present("absent", "v").unwrap());
     env.set_capacity(1 << 30);
