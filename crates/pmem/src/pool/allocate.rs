@@ -132,7 +132,7 @@ impl<M: Medium> Pool<M> {
     /// can't that is [`Error::Full`] and the old reserve stays. Lowering it always works, also while key segments and
     /// blocks have used some of it: the next arena has to wait until it is free again, or the pool grows for it.
     ///
-    /// Only whole pieces of `piece_bytes` in a row count: [`UNIT_BYTES`](crate::UNIT_BYTES) unless something has to fit
+    /// Only whole pieces of `piece_bytes` in a row count: [`UNIT_BYTES`] unless something has to fit
     /// that is longer.
     pub fn set_reserve(&self, bytes: u64, piece_bytes: u64) -> Result<()> {
         let mut space = self.changeable_space()?;
