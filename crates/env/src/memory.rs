@@ -85,7 +85,14 @@ impl MemoryEnv {
     /// Lets an operation fail: the first one, numbered `operation_number` or later, that `failure` can strike; with
     /// [`Repeat::ForGood`] all such operations from there on. Failures add up.
     pub fn fail_at(&self, operation_number: u64, failure: Failure, repeat: Repeat) {
-        self.machine().script.arm(operation_number, failure, repeat);
+        self.machine().script.arm(operation_number, "", failure, repeat);
+    }
+
+    /// Lets the next operation fail whose line in the log begins like this (`allocate /db/MANIFEST`) and that `failure` can
+    /// strike; with [`Repeat::ForGood`] all such operations. For when several threads are at work, so that numbers say
+    /// little.
+    pub fn fail_next(&self, what: &str, failure: Failure, repeat: Repeat) {
+        self.machine().script.arm(0, what, failure, repeat);
     }
 
     /// Lets nothing fail any more.

@@ -55,7 +55,7 @@ fn until_in_time(on: On, mut attempt: impl FnMut(&Home) -> bool) {
 #[test]
 fn void_places_keep_the_log_without_a_gap() {
     for on in MEDIA {
-        for (large_bytes, copied) in [(3 << 20, true), (12 << 20, false)] {
+        for large_bytes in [3 << 20, 12 << 20] {
             until_in_time(on, |home| {
                 let db = open(home);
                 let in_time = while_filling(&db, "key", large_bytes, |db| {
@@ -74,14 +74,11 @@ fn void_places_keep_the_log_without_a_gap() {
                 put(&db, "key", "newer");
                 put(&db, "after", "the void");
                 model.insert(b"large".into(), vec![7; large_bytes]);
-                let before_bytes = db.stats().memtable_bytes;
                 // As after a kill: the copy is recovered, and then it once more.
                 let killed = home.copy();
                 for opening in 0..3 {
                     let db = open(&killed);
                     assert_eq!(db.stats().last_sequence_number, 5, "opening {opening}");
-                    let copied_now = db.stats().memtable_bytes < before_bytes - 50_000;
-                    assert!(opening > 0 || copied_now == copied, "copied: void places take little");
                     assert_same(&contents(&db).unwrap(), &model, &format!("{on:?}, opening {opening}"));
                     assert_verified(&db, "recovered");
                 }

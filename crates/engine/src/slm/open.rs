@@ -65,6 +65,7 @@ fn take_lock(options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>
         return env.lock(&directory.join(names::LOCK), LockMode::Shared).map(Some);
     }
     if !has_manifest {
+        check_no_remains(&**env, directory)?;
         fast_tier::check_new(options)?;
         make_directory(&**env, directory)?;
     }

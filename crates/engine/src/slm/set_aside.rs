@@ -67,13 +67,15 @@ impl SetAside {
     /// Turns the space into the file `path`, which must not exist, to be written from the front. It can be taken once:
     /// `None` ever after.
     pub(crate) fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {
-        if locked(&self.file).take().is_none() {
+        let mut file = locked(&self.file);
+        if file.is_none() {
             return Ok(None);
         }
         if env.exists(path)? {
             return Err(Error::invalid(format!("{} is there already", path.display())));
         }
         env.rename(&self.path, path)?;
+        *file = None;
         env.open_file(path, OpenMode::ReadWrite).map(Some)
     }
 

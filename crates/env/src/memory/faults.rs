@@ -58,12 +58,22 @@ pub(super) enum Effect {
 pub(super) struct Script {
     pub(super) log: Vec<String>,
     pub(super) struck: u64,
-    armed: Vec<(u64, Failure, Repeat)>,
+    armed: Vec<Armed>,
+}
+
+/// A failure still to come.
+#[derive(Debug)]
+struct Armed {
+    from: u64,
+    /// What the operation's line begins with.
+    what: String,
+    failure: Failure,
+    repeat: Repeat,
 }
 
 impl Script {
-    pub(super) fn arm(&mut self, operation_number: u64, failure: Failure, repeat: Repeat) {
-        self.armed.push((operation_number, failure, repeat));
+    pub(super) fn arm(&mut self, from: u64, what: &str, failure: Failure, repeat: Repeat) {
+        self.armed.push(Armed { from, what: what.to_string(), failure, repeat });
     }
 
     pub(super) fn disarm(&mut self) {
@@ -73,9 +83,11 @@ impl Script {
     /// Numbers an operation and says how it is to fail. Of several failures that could strike it the first armed does.
     pub(super) fn begin(&mut self, effect: Effect, mut line: String) -> Option<Failure> {
         let number = self.log.len() as u64;
-        let found = self.armed.iter().position(|&(from, failure, _)| from <= number && failure.can_strike(effect));
+        let found = self.armed.iter().position(|armed| {
+            armed.from <= number && armed.failure.can_strike(effect) && line.starts_with(&armed.what)
+        });
         let failure = found.map(|index| {
-            let (_, failure, repeat) = self.armed[index];
+            let Armed { failure, repeat, .. } = self.armed[index];
             if repeat == Repeat::Once {
                 self.armed.remove(index);
             }

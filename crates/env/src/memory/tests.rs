@@ -247,3 +247,14 @@ fn paths_are_brought_into_one_form() {
     assert_eq!(env.content("/db/file").unwrap(), b"1");
     assert_eq!(env.absolute(Path::new("db/../../y")).unwrap(), Path::new("/y"));
 }
+
+#[test]
+fn the_next_operation_that_begins_so_fails() {
+    let env = MemoryEnv::new();
+    env.fail_next("write /b", Failure::Full, Repeat::Once);
+    let [a, b] = ["/a", "/b"].map(|path| env.open_file(path.as_ref(), OpenMode::CreateNew).unwrap());
+    a.write_at(b"1", 0).unwrap();
+    assert_eq!(b.write_at(b"1", 0).unwrap_err().kind(), ErrorKind::Full);
+    b.write_at(b"1", 0).unwrap();
+    assert_eq!(env.failures_struck(), 1);
+}
