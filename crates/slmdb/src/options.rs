@@ -108,8 +108,8 @@ impl Options {
         self
     }
 
-    /// How many Immutable MemTables may queue for their flush before writers wait. Default: 2. More rides out longer
-    /// bursts and takes more memory.
+    /// How many Immutable MemTables may queue for their flush. As the queue fills, writers are slowed more and more; when it
+    /// is full they wait. Default: 2. More rides out longer bursts, and takes as much more memory or pool.
     pub fn immutable_memtables_max(mut self, count: usize) -> Options {
         self.engine.immutable_memtables_max = count;
         self

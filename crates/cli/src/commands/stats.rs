@@ -36,15 +36,15 @@ pub struct StatsOptions {
 }
 
 /// A number and what it counts.
-enum Amount {
-    Word(&'static str),
+enum Amount<'s> {
+    Word(&'s str),
     Count(u64),
     Bytes(u64),
     BytesPerKey(f64),
     Microseconds(u64),
 }
 
-impl Amount {
+impl Amount<'_> {
     /// The exact number.
     fn number(&self) -> String {
         match *self {
@@ -72,11 +72,12 @@ impl Amount {
     }
 }
 
-type Field = (&'static str, Amount);
+type Field<'s> = (&'static str, Amount<'s>);
 
 /// What the store holds, in groups. The groups are the text's; the JSON has the fields side by side.
-fn groups(stats: &Stats) -> [(&'static str, Vec<Field>); 4] {
-    use Amount::{Bytes, BytesPerKey, Count, Word};
+fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 5] {
+    let waits = &stats.waits;
+    use Amount::{Bytes, BytesPerKey, Count, Microseconds, Word};
     [
         (
             "store",
@@ -117,11 +118,22 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field>); 4] {
                 ("fast_tier_index_bytes_per_key", BytesPerKey(stats.fast_tier_index_bytes_per_key)),
             ],
         ),
+        (
+            "writers have waited since the opening",
+            vec![
+                ("wait_for_pace_us", Microseconds(waits.pace_us)),
+                ("wait_for_flush_us", Microseconds(waits.flush_us)),
+                ("wait_for_memtable_us", Microseconds(waits.memtable_us)),
+                ("wait_for_space_us", Microseconds(waits.space_us)),
+                ("longest_wait_us", Microseconds(waits.longest_us)),
+                ("flush_waits_for", Word(stats.flush_waits_for.as_deref().unwrap_or("nothing"))),
+            ],
+        ),
     ]
 }
 
 /// What the store has done.
-fn counters(counters: &Counters) -> Vec<Field> {
+fn counters(counters: &Counters) -> Vec<Field<'static>> {
     use Amount::{Bytes, Count, Microseconds};
     vec![
         ("user_bytes_put", Bytes(counters.user_bytes_put)),
@@ -152,7 +164,7 @@ pub fn write_stats(options: &StatsOptions, db: &Db, output: &mut Output, before:
 }
 
 fn json(stats: &Stats) -> Value {
-    let object = |fields: Vec<Field>| -> Map<String, Value> {
+    let object = |fields: Vec<Field<'_>>| -> Map<String, Value> {
         fields.into_iter().map(|(name, amount)| (name.to_string(), amount.json())).collect()
     };
     let mut all: Map<String, Value> = groups(stats).into_iter().flat_map(|(_, fields)| object(fields)).collect();
@@ -241,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_number_shows_its_unit_beside_it() {
-        let shown = |amount: Amount| (amount.number(), amount.rounded());
+        let shown = |amount: Amount<'_>| (amount.number(), amount.rounded());
         assert_eq!(shown(Amount::Bytes(512)), ("512".to_string(), String::new()));
         assert_eq!(shown(Amount::Bytes(1_572_864)), ("1,572,864".to_string(), "(1.5 MiB)".to_string()));
         assert_eq!(shown(Amount::Microseconds(2_500_000)), ("2,500,000".to_string(), "(2.5 s)".to_string()));

@@ -28,7 +28,7 @@ use crate::batch::Totals;
 /// Part of a MemTable's size by which more disk space is set aside at a time.
 const STEP_PART: u64 = 8;
 /// The same in the pool, where it goes by entries: for so many bytes of a MemTable one.
-const BYTES_PER_STEP_ENTRY: u64 = 8 << 10;
+const BYTES_PER_STEP_ENTRY: u64 = 2 << 10;
 /// And at least so many, and that part of what there is already.
 const STEP_ENTRIES_MIN: u64 = 64;
 const STEP_ENTRIES_PART: u64 = 4;

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
+use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, Tree};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
 
@@ -182,14 +183,13 @@ fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: 
     });
     let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
     let mut end = (arenas.describe(0), 0);
-    for replayed in build_side_by_side(arenas_read)? {
+    for (replayed, totals) in build_side_by_side(arenas_read)? {
         let memtable = Arc::new(replayed.memtable);
         if replayed.last_sequence.is_some() || log.memtables.is_empty() {
             end = memtable.arena().place(replayed.end_offset);
         }
         if let Some(last_sequence) = replayed.last_sequence.filter(|&last| last > log.last_sequence) {
             log.last_sequence = last_sequence;
-            let totals = totals_of(&memtable);
             log.memtables.push(Immutable { memtable, last_sequence, totals, space: None });
         }
     }
@@ -203,7 +203,9 @@ fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: 
 }
 
 /// Makes MemTables of arenas as they are read, one behind the other; several at once, for that takes longer than reading.
-fn build_side_by_side<M: Medium>(arenas: impl Iterator<Item = Result<ReadArena<M>>>) -> Result<Vec<Replayed<M>>> {
+fn build_side_by_side<M: Medium>(
+    arenas: impl Iterator<Item = Result<ReadArena<M>>>,
+) -> Result<Vec<(Replayed<M>, Totals)>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut built = std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
@@ -211,7 +213,10 @@ fn build_side_by_side<M: Medium>(arenas: impl Iterator<Item = Result<ReadArena<M
         let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {
             let next = || locked(&receiver).recv().ok();
             let building = std::iter::from_fn(next)
-                .map(|(position, arena): (usize, ReadArena<M>)| arena.build().map(|replayed| (position, replayed)));
+                .map(|(position, arena): (usize, ReadArena<M>)| Ok((position, arena.build()?)))
+                .map(|built: Result<(usize, Replayed<M>)>| {
+                    built.map(|(position, replayed)| (position, totals_of(&replayed.memtable), replayed))
+                });
             building.collect::<Result<Vec<_>>>()
         };
         let mut builders = Vec::new();
@@ -230,8 +235,8 @@ fn build_side_by_side<M: Medium>(arenas: impl Iterator<Item = Result<ReadArena<M
     .into_iter()
     .flatten()
     .collect::<Vec<_>>();
-    built.sort_unstable_by_key(|&(position, _)| position);
-    Ok(built.into_iter().map(|(_, replayed)| replayed).collect())
+    built.sort_unstable_by_key(|&(position, ..)| position);
+    Ok(built.into_iter().map(|(_, totals, replayed)| (replayed, totals)).collect())
 }
 
 /// An arena that goes on where the log ends, and that the MANIFEST has never heard of, means that the MANIFEST is not the
@@ -345,11 +350,11 @@ fn write_manifest<M: Medium>(parts: &mut Parts<M>, state: &StoreState) -> Result
 }
 
 /// What the entries of a recovered MemTable add up to.
-fn totals_of<M: Medium + Clone>(memtable: &Arc<MemTable<M>>) -> Totals {
+fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
     let mut totals = Totals::default();
-    for entry in memtable.newest_entries() {
-        let value_bytes = (entry.kind == slmdb_structures::EntryKind::Put).then_some(entry.value.len());
-        totals.add(entry.key.len(), value_bytes);
+    for entry in memtable.logged_entries() {
+        let is_put = entry.kind == Some(EntryKind::Put);
+        totals.add(entry.key.len(), is_put.then_some(entry.value.len()));
     }
     totals
 }

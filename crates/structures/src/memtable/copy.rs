@@ -7,7 +7,7 @@ use slmdb_pmem::{Arena, Medium};
 use super::links::{FRONT_SLOT, LinkPolicy};
 use super::memtable::{MemTable, MemTableOptions};
 use super::rebuild::Gathered;
-use super::record::RecordHeader;
+use super::record::{PayloadEntries, PayloadEntry, RecordHeader};
 use super::replay::{ExpectedSequence, read};
 use super::sort::{Sortable, Sorter};
 
@@ -63,6 +63,12 @@ impl<M: Medium> MemTable<M> {
     /// Bytes that the records of a recovered MemTable take in an arena with such links.
     pub fn copied_bytes(&self, links: LinkPolicy) -> u64 {
         self.records().map(|(header, _)| header.record_bytes(links)).sum()
+    }
+
+    /// Everything that is in the log of a recovered MemTable and counts, in the order in which it was written, superseded
+    /// entries included.
+    pub fn logged_entries(&self) -> impl Iterator<Item = PayloadEntry<'_>> {
+        self.records().flat_map(|(_, payload)| PayloadEntries::of(payload))
     }
 
     /// The records of a recovered MemTable that count, with their payloads.

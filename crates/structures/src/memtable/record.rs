@@ -239,6 +239,13 @@ pub struct PayloadEntries<'a> {
     rest: &'a [u8],
 }
 
+impl<'a> PayloadEntries<'a> {
+    /// The entries of an encoded payload.
+    pub(super) fn of(payload: &'a [u8]) -> PayloadEntries<'a> {
+        PayloadEntries { rest: payload }
+    }
+}
+
 impl<'a> Iterator for PayloadEntries<'a> {
     type Item = PayloadEntry<'a>;
     fn next(&mut self) -> Option<PayloadEntry<'a>> {
