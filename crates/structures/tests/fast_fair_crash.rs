@@ -10,7 +10,8 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crossbeam_epoch as epoch;
-use fast_fair_support::{Random, Store, budget, hostile_keys, pool_options};
+use fast_fair_support::{Random, Store, budget, hostile_keys, orders, pool_options};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Dram, Medium, Pool, Simulated};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
@@ -26,14 +27,20 @@ type Changes = Vec<(Vec<u8>, Option<u64>)>;
 struct Universe {
     keys: Vec<Vec<u8>>,
     records: Vec<Vec<u64>>,
+    order: KeyOrder,
 }
 
 impl Universe {
+    /// A store from the bytes that a crash has left.
+    fn open(&self, image: Vec<u8>) -> Store<Dram> {
+        Store::open_image_ordered(Dram, image, self.order.clone())
+    }
+
     fn new<M: Medium>(store: &Store<M>, mut keys: Vec<Vec<u8>>) -> Universe {
-        keys.sort();
+        keys.sort_by(|left, right| store.tree.order().compare(left, right));
         keys.dedup();
         let records = (1..=2).map(|file| store.records(file, &keys)).collect();
-        Universe { keys, records }
+        Universe { keys, records, order: store.tree.order().clone() }
     }
 
     /// One random operation, as the changes that it makes. `growth` of 16 decides whether keys come or go.
@@ -155,7 +162,7 @@ impl Recorded {
                 if images % effort.again_every == 0 {
                     crash_again(image.clone(), universe, &expected, &mut random);
                 }
-                let store = Store::open_image(Dram, image);
+                let store = universe.open(image);
                 let found = expected.check(&store);
                 go_on(&store, universe, found, &mut random, effort.after);
             }
@@ -186,7 +193,7 @@ fn crash_again(image: Vec<u8>, universe: &Universe, expected: &Expected<'_>, ran
     let pool = Arc::new(Pool::from_image(medium.clone(), image).unwrap());
     let begin = medium.moment();
     let blocks = Arc::new(Blocks::open(Arc::clone(&pool)).unwrap());
-    let tree = Tree::open(Arc::clone(&pool), Arc::clone(&blocks)).unwrap();
+    let tree = Tree::open(Arc::clone(&pool), Arc::clone(&blocks), universe.order.clone()).unwrap();
     let store = Store { pool, blocks, tree };
     let recovered = medium.moment();
     let found = expected.check(&store);
@@ -196,7 +203,7 @@ fn crash_again(image: Vec<u8>, universe: &Universe, expected: &Expected<'_>, ran
     replay.to_moment(begin);
     while replay.to_next_crash() && replay.moment() < recovered {
         for image in replay.images(4, random.next()) {
-            let store = Store::open_image(Dram, image);
+            let store = universe.open(image);
             // The recovery completes or undoes what was in flight, in the same way whenever it is tried.
             expected.check(&store);
         }
@@ -209,17 +216,17 @@ fn crash_again(image: Vec<u8>, universe: &Universe, expected: &Expected<'_>, ran
         }
         let in_flight = recorded.operations.get(next).map(|(_, changes)| changes);
         for image in replay.images(2, random.next()) {
-            Expected { model: &model, in_flight }.check(&Store::open_image(Dram, image));
+            Expected { model: &model, in_flight }.check(&universe.open(image));
         }
     }
 }
 
 /// Random operations that make the tree grow and shrink through several levels.
-fn workload(seed: u64, keys: Vec<Vec<u8>>, operations: usize, effort: &Effort) {
+fn workload(seed: u64, order: KeyOrder, keys: Vec<Vec<u8>>, operations: usize, effort: &Effort) {
     println!("seed {seed}");
     let mut random = Random::new(seed);
     let medium = Simulated::new();
-    let store = Store::create_in(medium.clone(), 256, 16 << 20);
+    let store = Store::create_ordered(medium.clone(), 256, 16 << 20, order);
     let universe = Universe::new(&store, keys);
     let operations = (0..operations)
         .map(|number| universe.operation(&mut random, if number % operations < operations * 3 / 5 { 14 } else { 3 }))
@@ -238,7 +245,7 @@ fn short_keys(random: &mut Random, count: usize) -> Vec<Vec<u8>> {
 fn a_crash_anywhere_in_a_random_workload_loses_and_leaks_nothing() {
     for seed in 0..2 * budget() as u64 {
         let keys = short_keys(&mut Random::new(seed), 260);
-        workload(seed, keys, 160, &Effort { images: 4, again_every: 40, after: 12 });
+        workload(seed, KeyOrder::Bytewise, keys, 160, &Effort { images: 4, again_every: 40, after: 12 });
     }
 }
 
@@ -248,7 +255,7 @@ fn a_crash_anywhere_with_hostile_keys_loses_and_leaks_nothing() {
         let mut keys = hostile_keys(&mut Random::new(seed), 160);
         // Some of 65,535 bytes would make every image large; of these a few thousand do.
         keys.iter_mut().for_each(|key| key.truncate(3000));
-        workload(seed, keys, 90, &Effort { images: 3, again_every: 60, after: 8 });
+        workload(seed, KeyOrder::Bytewise, keys, 90, &Effort { images: 3, again_every: 60, after: 8 });
     }
 }
 
@@ -256,7 +263,18 @@ fn a_crash_anywhere_with_hostile_keys_loses_and_leaks_nothing() {
 fn fifty_operations_work_after_any_crash() {
     for seed in 200..200 + budget() as u64 {
         let keys = short_keys(&mut Random::new(seed), 120);
-        workload(seed, keys, 60, &Effort { images: 3, again_every: u64::MAX, after: 50 });
+        workload(seed, KeyOrder::Bytewise, keys, 60, &Effort { images: 3, again_every: u64::MAX, after: 50 });
+    }
+}
+
+#[test]
+fn a_crash_anywhere_under_another_order_loses_and_leaks_nothing() {
+    for (seed, order) in [(300, orders::backwards()), (301, orders::by_length())] {
+        // Of several lengths, and too long for two of them to fit a node as its fences.
+        let mut keys = hostile_keys(&mut Random::new(seed), 60);
+        keys.iter_mut().for_each(|key| key.truncate(300));
+        keys.extend(short_keys(&mut Random::new(seed), 120));
+        workload(seed, order, keys, 60 * budget(), &Effort { images: 3, again_every: 60, after: 8 });
     }
 }
 
@@ -266,7 +284,7 @@ fn a_tree_whose_creation_crashed_is_created_again() {
     let pool = Arc::new(Pool::anonymous(medium.clone(), &pool_options(16 << 20)).unwrap());
     let begin = medium.moment();
     let blocks = Arc::new(Blocks::open(Arc::clone(&pool)).unwrap());
-    Tree::create(Arc::clone(&pool), blocks, 256).unwrap();
+    Tree::create(Arc::clone(&pool), blocks, 256, KeyOrder::Bytewise).unwrap();
     let mut replay = medium.history().replay();
     replay.to_moment(begin);
     let (mut there, mut not_there) = (0, 0);
@@ -276,10 +294,10 @@ fn a_tree_whose_creation_crashed_is_created_again() {
             let blocks = Arc::new(Blocks::open(Arc::clone(&pool)).unwrap());
             let tree = if Tree::exists(&pool).unwrap() {
                 there += 1;
-                Tree::open(Arc::clone(&pool), Arc::clone(&blocks)).unwrap()
+                Tree::open(Arc::clone(&pool), Arc::clone(&blocks), KeyOrder::Bytewise).unwrap()
             } else {
                 not_there += 1;
-                Tree::create(Arc::clone(&pool), Arc::clone(&blocks), 256).unwrap()
+                Tree::create(Arc::clone(&pool), Arc::clone(&blocks), 256, KeyOrder::Bytewise).unwrap()
             };
             assert!(tree.verify().is_empty(), "{:?}", tree.verify());
             let store = Store { pool, blocks, tree };

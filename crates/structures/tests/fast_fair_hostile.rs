@@ -12,6 +12,7 @@ use std::time::Duration;
 use crossbeam_epoch as epoch;
 use fast_fair_support::{Random, Store, budget, hostile_keys};
 use slmdb_env::{Error, ErrorKind};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::simulated::Choice;
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, Simulated};
 use slmdb_structures::EntryKind;
@@ -83,7 +84,7 @@ impl Image {
     fn exercise(&self, bytes: Vec<u8>, random: &mut Random) {
         let Ok(pool) = Pool::from_image(Dram, bytes).map(Arc::new) else { return };
         let Ok(blocks) = Blocks::open(Arc::clone(&pool)).map(Arc::new) else { return };
-        let tree = match Tree::open(pool, blocks) {
+        let tree = match Tree::open(pool, blocks, KeyOrder::Bytewise) {
             Ok(tree) => tree,
             Err(error) => return expected(&error),
         };
@@ -195,7 +196,7 @@ fn a_damaged_tree_is_reported_by_verify() {
             bytes[place as usize..][..8].copy_from_slice(&(old ^ 0x40).to_le_bytes());
             let pool = Arc::new(Pool::from_image(Dram, bytes).unwrap());
             let blocks = Arc::new(Blocks::open(Arc::clone(&pool)).unwrap());
-            let reported = Tree::open(pool, blocks).map_or(true, |tree| !tree.verify().is_empty());
+            let reported = Tree::open(pool, blocks, KeyOrder::Bytewise).map_or(true, |tree| !tree.verify().is_empty());
             assert!(reported, "node {node} + {} was {old:#x}", place - node);
             found += 1;
         }

@@ -9,121 +9,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_epoch as epoch;
+use fast_fair_support::workload::Workload;
 use fast_fair_support::{Random, Store, budget, hostile_keys};
 use proptest::prelude::*;
 use slmdb_env::{Error, ErrorKind};
-use slmdb_pmem::{Dram, ExtentKind, Medium};
+use slmdb_order::KeyOrder;
+use slmdb_pmem::{Dram, ExtentKind};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
     Applied, Decision, Direction, KeyRecord, LeafRead, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, Tree,
     set_replaced_file, write_segment,
 };
-
-/// Random operations on a fixed set of keys, each with a few records to point to.
-struct Workload<'s, M: Medium> {
-    store: &'s Store<M>,
-    keys: Vec<Vec<u8>>,
-    records: Vec<Vec<u64>>,
-    model: BTreeMap<Vec<u8>, u64>,
-}
-
-impl<'s, M: Medium> Workload<'s, M> {
-    fn new(store: &'s Store<M>, mut keys: Vec<Vec<u8>>) -> Self {
-        keys.sort();
-        keys.dedup();
-        let records = (1..=3).map(|file| store.records(file, &keys)).collect();
-        Workload { store, keys, records, model: BTreeMap::new() }
-    }
-
-    fn record(&self, key: usize, random: &mut Random) -> u64 {
-        self.records[random.below(self.records.len())][key]
-    }
-
-    fn put(&mut self, key: usize, record: u64) {
-        let old = self.model.insert(self.keys[key].clone(), record);
-        let applied = self.store.tree.insert_or_replace(&self.keys[key], record).unwrap();
-        assert_eq!(applied, old.map_or(Applied::Inserted, |old| Applied::Replaced { old }));
-    }
-
-    fn remove(&mut self, key: usize) {
-        let old = self.model.remove(&self.keys[key]);
-        let applied = self.store.tree.remove(&self.keys[key]).unwrap();
-        assert_eq!(applied, old.map_or(Applied::Nothing, |old| Applied::Removed { old }));
-    }
-
-    /// A batch of up to `count` keys from `from` on, `removes` of 8 of which are removed.
-    fn batch(&mut self, from: usize, count: usize, removes: usize, random: &mut Random) {
-        let chosen: Vec<usize> = (from..self.keys.len()).filter(|_| random.below(3) > 0).take(count).collect();
-        let decisions: Vec<Decision> = chosen
-            .iter()
-            .map(|&key| match random.below(8) {
-                choice if choice < removes => Decision::Remove,
-                7 => Decision::Keep,
-                _ => Decision::Put(self.record(key, random)),
-            })
-            .collect();
-        let mut asked = 0;
-        let keys = chosen.iter().map(|&key| &self.keys[key][..]);
-        self.store
-            .tree
-            .update_sorted(keys, |index, current| {
-                assert_eq!(index, asked, "each key is decided once, in order");
-                asked += 1;
-                let key = &self.keys[chosen[index]];
-                assert_eq!(current.map(|record| record.offset()), self.model.get(key).copied());
-                match decisions[index] {
-                    Decision::Put(record) => drop(self.model.insert(key.clone(), record)),
-                    Decision::Remove => drop(self.model.remove(key)),
-                    Decision::Keep => {}
-                }
-                Ok(decisions[index])
-            })
-            .unwrap();
-        assert_eq!(asked, chosen.len());
-    }
-
-    fn run(&mut self, steps: usize, random: &mut Random) {
-        for step in 0..steps {
-            // Phases of growing and shrinking, so that nodes are split and merged all the way.
-            let shrinking = step / 400 % 2 == 1;
-            let key = random.below(self.keys.len());
-            match random.below(20) {
-                0 if shrinking => self.batch(key, 200, 6, random),
-                0 => self.batch(key, 200, 1, random),
-                1 => {
-                    let new = self.record(key, random);
-                    let expected = if random.below(2) == 0 { new } else { self.record(key, random) };
-                    let matches = self.model.get(&self.keys[key]) == Some(&expected);
-                    assert_eq!(self.store.tree.compare_and_swap(&self.keys[key], expected, new).unwrap(), matches);
-                    if matches {
-                        self.model.insert(self.keys[key].clone(), new);
-                    }
-                }
-                2..=8 => self.remove(key),
-                9..=13 if shrinking => self.remove(key),
-                _ => {
-                    let record = self.record(key, random);
-                    self.put(key, record);
-                }
-            }
-            if step % 200 == 199 {
-                self.check(random);
-            }
-        }
-        self.check(random);
-    }
-
-    fn check(&self, random: &mut Random) {
-        self.store.assert_same(&self.model);
-        for key in &self.keys {
-            assert_eq!(self.store.get(key), self.model.get(key).copied(), "key {}", key.escape_ascii());
-        }
-        let places: Vec<Vec<u8>> = (0..10).map(|_| self.keys[random.below(self.keys.len())].clone()).collect();
-        self.store.assert_ranges(&self.model, &places);
-        let nearby: Vec<Vec<u8>> = places.iter().map(|key| [&key[..key.len().min(30)], &[0]].concat()).collect();
-        self.store.assert_ranges(&self.model, &nearby);
-    }
-}
 
 #[test]
 fn random_operations_on_hostile_keys_agree_with_a_map() {
@@ -403,7 +299,7 @@ fn what_a_full_pool_has_stopped_is_finished_later() {
                     stopped += 1;
                     // It can be opened like that, too.
                     let (pool, blocks) = (Arc::clone(&store.pool), Arc::clone(&store.blocks));
-                    store.tree = Tree::open(pool, blocks).unwrap();
+                    store.tree = Tree::open(pool, blocks, KeyOrder::Bytewise).unwrap();
                     for key in &keys {
                         assert_eq!(store.get(key), model.get(key).copied());
                     }
@@ -534,7 +430,7 @@ fn reading_leaf_by_leaf_covers_the_key_space() {
 #[test]
 fn a_small_tree_as_text() {
     let store = Store::create(Dram, 256);
-    assert_eq!(store.tree.dump().unwrap(), "height 1, nodes of 256 bytes\nlevel 0\n  n0 [\"\" .. end) prefix \"\":\n");
+    assert_eq!(store.tree.dump().unwrap(), "height 1, nodes of 256 bytes\nlevel 0\n  n0 [start .. end) prefix \"\":\n");
     let mut keys: Vec<Vec<u8>> = (0..26_u8).map(|letter| vec![b'a' + letter; 2]).collect();
     keys.push([b"mm".as_slice(), &[0; 40]].concat());
     let records = store.records(1, &keys);
@@ -543,9 +439,9 @@ fn a_small_tree_as_text() {
     }
     let expected = r#"height 2, nodes of 256 bytes
 level 1
-  n0 ["" .. end) prefix "": n1 n2 n3 n4
+  n0 [start .. end) prefix "": n1 n2 n3 n4
 level 0
-  n1 ["" .. "m") prefix "": "aa" "bb" "cc" "dd" "ee" "ff" "gg" "hh" "ii" "jj" "kk" "ll"
+  n1 [start .. "m") prefix "": "aa" "bb" "cc" "dd" "ee" "ff" "gg" "hh" "ii" "jj" "kk" "ll"
   n2 ["m" .. "r") prefix "": "mm" "mm\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00..."(42 bytes) "nn" "oo" "pp" "qq"
   n3 ["r" .. "y") prefix "": "rr" "ss" "tt" "uu" "vv" "ww" "xx"
   n4 ["y" .. end) prefix "": "yy" "zz"
@@ -559,16 +455,16 @@ level 0
     }
     let expected = r#"height 2, nodes of 256 bytes
 level 1
-  n0 ["" .. end) prefix "": n1 n2
+  n0 [start .. end) prefix "": n1 n2
 level 0
-  n1 ["" .. "y") prefix "": "aa" "mm" "mm\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00..."(42 bytes)
+  n1 [start .. "y") prefix "": "aa" "mm" "mm\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00..."(42 bytes)
   n2 ["y" .. end) prefix "": "yy" "zz"
 "#;
     assert_eq!(store.tree.dump().unwrap(), expected);
     store.remove(b"yy");
     let expected = r#"height 1, nodes of 256 bytes
 level 0
-  n0 ["" .. end) prefix "": "aa" "mm" "mm\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00..."(42 bytes) "zz"
+  n0 [start .. end) prefix "": "aa" "mm" "mm\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00..."(42 bytes) "zz"
 "#;
     assert_eq!(store.tree.dump().unwrap(), expected);
 }

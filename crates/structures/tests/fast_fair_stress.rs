@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_epoch as epoch;
-use fast_fair_support::{Random, Store, budget};
+use fast_fair_support::{Random, Store, budget, orders};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::Dram;
 use slmdb_structures::fast_fair::{Decision, Direction, LeafRead};
 
@@ -26,8 +27,17 @@ fn key(number: u64) -> Vec<u8> {
 
 #[test]
 fn readers_find_what_is_there_while_writers_change_all_around() {
+    change_all_around(KeyOrder::Bytewise);
+}
+
+#[test]
+fn readers_find_what_is_there_where_whole_keys_are_compared() {
+    change_all_around(orders::as_comparator());
+}
+
+fn change_all_around(order: KeyOrder) {
     let count = 3000_u64;
-    let store = Store::create(Dram, 256);
+    let store = Store::create_ordered(Dram, 256, 200 << 20, order);
     let mut keys: Vec<Vec<u8>> = (0..count).map(key).collect();
     keys.sort();
     keys.dedup();

@@ -8,15 +8,17 @@
 
 use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::Medium;
 
 use super::build::comfortable;
 use super::change::Locked;
+use super::fences::{Fences, Side, Target};
 use super::intent::NEW_NODES_MAX;
 use super::key_record::KeyRecord;
-use super::node::{Entry, Fences, Node, Side, Target};
-use super::tree::Tree;
-use super::update::{Change, Decision, apply_in_place, check_key, head_in};
+use super::node::{Entry, Node};
+use super::tree::{OUT_OF_ORDER, Tree};
+use super::update::{Change, Decision, apply_in_place, check_key};
 
 /// Up to so many shifts are made in place where each has to be flushed by itself; for more the leaf is replaced. Where
 /// nothing is flushed a shift is always cheaper.
@@ -41,7 +43,8 @@ impl<M: Medium> Tree<M> {
         mut decide: impl FnMut(usize, Option<KeyRecord<'_>>) -> Result<Decision>,
     ) -> Result<()> {
         let group_max = NEW_NODES_MAX * comfortable(self.slots());
-        let mut batch = Batch { keys, ahead: Vec::with_capacity(2 * group_max), start: 0, done: 0, group_max };
+        let (ahead, order) = (Vec::with_capacity(2 * group_max), &self.order);
+        let mut batch = Batch { keys, order, ahead, start: 0, done: 0, group_max };
         let shifts_in_place_max = Self::shifts_in_place_max();
         let mut changes = Vec::new();
         let mut guard = epoch::pin();
@@ -61,8 +64,11 @@ impl<M: Medium> Tree<M> {
             if let (Some(parent), Some(&ahead)) = (&parent, batch.ahead().get(KEYS_AHEAD)) {
                 self.prefetch_leaf(parent, ahead)?;
             }
-            let (leaf, _) = self.lock_covering_from(parent, first, 0)?;
+            let (leaf, _) = self.lock_covering_from(parent, Target::At(first), 0)?;
             let group = batch.group(&leaf.node.fences(&self.pool)?);
+            if group == 0 {
+                return Err(self.damaged(leaf.node.offset, OUT_OF_ORDER));
+            }
             let used = leaf.used();
             let in_place = group <= shifts_in_place_max && used + group <= self.slots();
             if !in_place {
@@ -87,7 +93,7 @@ impl<M: Medium> Tree<M> {
     /// The keys of a batch that fall into one leaf, or some of them, when the leaf may have to be replaced.
     fn update_group<'k>(
         &self,
-        batch: &mut Batch<'k, impl Iterator<Item = &'k [u8]>>,
+        batch: &mut Batch<'k, '_, impl Iterator<Item = &'k [u8]>>,
         changes: &mut Vec<Change>,
         decide: &mut impl FnMut(usize, Option<KeyRecord<'_>>) -> Result<Decision>,
         guard: &Guard,
@@ -95,10 +101,13 @@ impl<M: Medium> Tree<M> {
         let mut structure = self.structure();
         let settled = self.settle(&mut structure, guard);
         let first = batch.ahead()[0];
-        let (leaf, _) = self.lock_covering(first, 0)?;
+        let (leaf, _) = self.lock_covering(Target::At(first), 0)?;
         let (fences, used, slots) = (leaf.node.fences(&self.pool)?, leaf.used(), self.slots());
         let mut group = batch.group(&fences).min(batch.group_max - used);
-        let keys: Vec<(&[u8], u64)> = batch.ahead()[..group].iter().map(|key| (*key, head_in(&fences, key))).collect();
+        let keys = batch.ahead()[..group]
+            .iter()
+            .map(|key| Ok((*key, self.head_in(&leaf, &fences, key)?)))
+            .collect::<Result<Vec<(&[u8], u64)>>>()?;
         let absent = keys
             .iter()
             .map(|&(key, head)| Ok(self.find(&leaf, head, key, guard)?.at.is_err()))
@@ -130,6 +139,10 @@ impl<M: Medium> Tree<M> {
         if reserve.is_none() && settled.is_ok() && shifts > Self::shifts_in_place_max() && used + inserts <= slots {
             // Many removals. Without a block they are done one by one.
             reserve = self.reserve(&fences, &entries, &[], 0, guard).ok();
+        }
+        if reserve.is_none() && used + inserts > slots {
+            // No total order says first that a key is there, and then that it is not.
+            return Err(self.damaged(leaf.node.offset, OUT_OF_ORDER));
         }
         let left = match reserve {
             Some(reserve) if shifts > Self::shifts_in_place_max() || used + inserts > slots => {
@@ -163,11 +176,11 @@ impl<M: Medium> Tree<M> {
         let fences = leaf.node.fences(&self.pool)?;
         let mut least = 0;
         for (index, key) in keys.iter().enumerate() {
-            let head = head_in(&fences, key);
+            let head = self.head_in(leaf, &fences, key)?;
             let place = self.find(leaf, head, key, guard)?;
             let (at, next) = place.at.map_or_else(|at| (at, at), |at| (at, at + 1));
             if at < least {
-                return Err(self.damaged(leaf.node.offset, "the keys of a leaf are out of order"));
+                return Err(self.damaged(leaf.node.offset, OUT_OF_ORDER));
             }
             least = next;
             changes.extend(self.decide(leaf, place, head, key, |current| decide(number + index, current), guard)?);
@@ -183,7 +196,7 @@ impl<M: Medium> Tree<M> {
     fn parent<'t>(&'t self, last: Option<Node<'t>>, key: &[u8]) -> Result<Option<Node<'t>>> {
         let target = Target::At(key);
         if let Some(node) = last {
-            if node.forward() == 0 && matches!(node.side(&self.pool, &target)?, Side::Inside(_)) {
+            if node.forward() == 0 && matches!(node.side(&self.pool, &target, &self.order)?, Side::Inside(_)) {
                 return Ok(last);
             }
         }
@@ -197,7 +210,7 @@ impl<M: Medium> Tree<M> {
     /// Asks for the leaf of a key, if this is its parent.
     fn prefetch_leaf(&self, parent: &Node<'_>, key: &[u8]) -> Result<()> {
         let target = Target::At(key);
-        if let Side::Inside(head) = parent.side(&self.pool, &target)? {
+        if let Side::Inside(head) = parent.side(&self.pool, &target, &self.order)? {
             if let Some(leaf) = self.child(parent, &target, head)? {
                 Node::at(&self.pool, leaf, self.node_bytes)?.prefetch();
             }
@@ -218,8 +231,9 @@ fn keys_that_fit(absent: &[bool], mut room: usize) -> usize {
 }
 
 /// The keys of a sorted batch, and how far it has come.
-struct Batch<'k, I: Iterator<Item = &'k [u8]>> {
+struct Batch<'k, 'o, I: Iterator<Item = &'k [u8]>> {
     keys: I,
+    order: &'o KeyOrder,
     /// Keys read from the iterator; those before `start` are done.
     ahead: Vec<&'k [u8]>,
     start: usize,
@@ -229,7 +243,7 @@ struct Batch<'k, I: Iterator<Item = &'k [u8]>> {
     group_max: usize,
 }
 
-impl<'k, I: Iterator<Item = &'k [u8]>> Batch<'k, I> {
+impl<'k, I: Iterator<Item = &'k [u8]>> Batch<'k, '_, I> {
     /// Reads keys ahead, so that the iterator is not run under a lock.
     fn pull(&mut self) -> Result<()> {
         if self.ahead().len() >= self.group_max {
@@ -240,7 +254,7 @@ impl<'k, I: Iterator<Item = &'k [u8]>> Batch<'k, I> {
         while self.ahead.len() < 2 * self.group_max {
             let Some(key) = self.keys.next() else { break };
             check_key(key)?;
-            if self.ahead.last().is_some_and(|&last| last >= key) {
+            if self.ahead.last().is_some_and(|&last| self.order.compare(last, key).is_ge()) {
                 return Err(Error::invalid("the keys of a sorted batch do not ascend"));
             }
             self.ahead.push(key);
@@ -254,7 +268,7 @@ impl<'k, I: Iterator<Item = &'k [u8]>> Batch<'k, I> {
 
     /// How many of the next keys are within the fences.
     fn group(&self, fences: &Fences<'_>) -> usize {
-        let inside = |key: &&&[u8]| matches!(fences.side(&Target::At(key)), Side::Inside(_));
+        let inside = |key: &&&[u8]| matches!(fences.side(&Target::At(key), self.order), Side::Inside(_));
         self.ahead().iter().take(self.group_max).take_while(inside).count()
     }
 

@@ -3,7 +3,8 @@
 use slmdb_env::Result;
 use slmdb_pmem::{Medium, Pool};
 
-use super::node::{Entry, FENCE_BYTES_INLINE, HEADER_BYTES, SLOT_BYTES, Shape};
+use super::fences::{FENCE_BYTES_INLINE, Shape};
+use super::node::{Entry, HEADER_BYTES, SLOT_BYTES};
 
 /// A node to be built.
 pub(super) struct NewNode<'k> {
@@ -13,15 +14,15 @@ pub(super) struct NewNode<'k> {
     pub fence_block: Option<u64>,
     /// Level and fences.
     pub shape: Shape,
-    /// The whole low fence.
-    pub low: &'k [u8],
+    /// The whole low fence; `None`: no bound.
+    pub low: Option<&'k [u8]>,
     /// The whole high fence; `None`: no bound.
     pub high: Option<&'k [u8]>,
     /// The right neighbour.
     pub sibling: u64,
     /// The lock word.
     pub lock: u64,
-    /// The entries, with heads that follow the prefix of `shape`.
+    /// The entries, with heads that follow the prefix of `shape`; 0 if whole keys are compared.
     pub entries: &'k [Entry],
 }
 
@@ -29,7 +30,7 @@ impl NewNode<'_> {
     /// Writes it. Flushed, not fenced.
     pub fn write<M: Medium>(&self, pool: &Pool<M>, node_bytes: u32) -> Result<()> {
         let mut fences = Vec::with_capacity(FENCE_BYTES_INLINE.max(self.shape.fence_bytes()));
-        fences.extend_from_slice(self.low);
+        fences.extend_from_slice(self.low.unwrap_or_default());
         fences.extend_from_slice(self.high.map_or(&[], |high| &high[usize::from(self.shape.prefix)..]));
         if let Some(block) = self.fence_block {
             // SAFETY: the caller has just taken this block; nothing refers to it yet.

@@ -133,6 +133,18 @@ impl<'t, M: Medium> Locked<'t, M> {
             used += 1;
             before += usize::from(slot.head.load(Relaxed) < head);
         }
+        if self.node.shape().has_whole_keys() {
+            let mut end = used;
+            while before < end {
+                let middle = before + (end - before) / 2;
+                match order(self.entry(middle).pointer)? {
+                    Ordering::Less => before = middle + 1,
+                    Ordering::Equal => return Ok(Place { used, at: Ok(middle) }),
+                    Ordering::Greater => end = middle,
+                }
+            }
+            return Ok(Place { used, at: Err(before) });
+        }
         while before < used {
             let entry = self.entry(before);
             if entry.head != head {

@@ -15,8 +15,9 @@ use slmdb_pmem::Medium;
 
 use super::build::{Fill, NewNode, cuts};
 use super::change::Locked;
+use super::fences::{Shape, Side, Target};
 use super::intent::{Intent, IntentKind, NewBlocks};
-use super::node::{Entry, LEVEL_MAX, Node, Shape, Side, Target, head_of};
+use super::node::{Entry, LEVEL_MAX, Node};
 use super::replace::Replacement;
 use super::tree::{Structure, Tree};
 
@@ -79,10 +80,12 @@ impl<M: Medium> Tree<M> {
             }
             return if news.len() > 1 { self.grow_root(structure, &news) } else { self.store_root(news[0].offset) };
         }
-        let lows = news.iter().map(|new| Ok(new.fences(&self.pool)?.low().to_vec())).collect::<Result<Vec<_>>>()?;
+        let low = |new: &Node<'_>| Ok(new.fences(&self.pool)?.low().map(<[u8]>::to_vec));
+        let lows = news.iter().map(low).collect::<Result<Vec<_>>>()?;
+        let target = |new: usize| Target::at_low(lows[new].as_deref());
         let mut next = 0;
         while next < news.len() {
-            let (parent, head) = self.lock_covering(&lows[next], intent.level + 1)?;
+            let (parent, head) = self.lock_covering(target(next), intent.level + 1)?;
             let fences = parent.node.fences(&self.pool)?;
             let mut entries: Vec<Entry> = parent.entries().collect();
             let position = |entries: &[Entry], pointer| entries.iter().position(|entry| entry.pointer == pointer);
@@ -97,7 +100,7 @@ impl<M: Medium> Tree<M> {
             let mut inserts = Vec::new();
             next += 1;
             while next < news.len() {
-                let Side::Inside(head) = fences.side(&Target::At(&lows[next])) else { break };
+                let Side::Inside(head) = fences.side(&target(next), &self.order) else { break };
                 at += 1;
                 if entries.get(at).is_none_or(|entry| entry.pointer != news[next].offset) {
                     let entry = Entry { head, pointer: news[next].offset };
@@ -162,16 +165,19 @@ impl<M: Medium> Tree<M> {
         let block = reserve.node()?;
         let entries = children
             .iter()
-            .map(|child| Ok(Entry { head: head_of(child.fences(&self.pool)?.low()), pointer: child.offset }))
+            .map(|child| {
+                let head = self.head_behind(0, child.fences(&self.pool)?.low()).unwrap_or(0);
+                Ok(Entry { head, pointer: child.offset })
+            })
             .collect::<Result<Vec<_>>>()?;
         let news = vec![NewBlocks { node: block, fences: 0 }];
         let intent = Intent { kind: IntentKind::GrowRoot, level, number: structure.next(), olds: Vec::new(), news };
         // From here on the block is the intent's, whatever happens.
         reserve.commit();
         self.begin(&intent)?;
-        let (shape, lock) = (Shape::new(level, &[], None), 0);
+        let (shape, lock) = (Shape::new(level, None, None, &self.order), 0);
         let root =
-            NewNode { block, fence_block: None, shape, low: &[], high: None, sibling: 0, lock, entries: &entries };
+            NewNode { block, fence_block: None, shape, low: None, high: None, sibling: 0, lock, entries: &entries };
         root.write(&self.pool, self.node_bytes)?;
         self.pool.fence();
         self.store_root(block)?;
@@ -205,10 +211,8 @@ impl<M: Medium> Tree<M> {
     fn mend_left_neighbour(&self, intent: &Intent) -> Result<()> {
         let new = self.node(intent.news[0].node, intent.level)?;
         let fences = new.fences(&self.pool)?;
-        if fences.low().is_empty() {
-            return Ok(());
-        }
-        let (left, _) = self.descend(Target::Below(fences.low()), intent.level)?;
+        let Some(low) = fences.low() else { return Ok(()) };
+        let (left, _) = self.descend(Target::Below(low), intent.level)?;
         let sibling = left.sibling();
         if sibling == new.offset {
             return Ok(());

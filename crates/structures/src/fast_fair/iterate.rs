@@ -4,18 +4,21 @@
 //! the key space, and the guard may be given up between one leaf and the next. So an iterator that lives for hours holds
 //! nothing up. Keys that come and go between two reads are seen or not; no key is seen twice, none out of order, and none
 //! that is there all the time is missed, because the next read begins exactly where this one ended, wherever that key
-//! range is by then.
+//! range is by then. That ends, because each read covers some more keys in the tree's order; if that is a comparator's and
+//! no total order, the places that were gone on from are watched, and coming back to one is an error.
 
 use std::cmp::Ordering;
 use std::ops::Bound;
 
 use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::Result;
+use slmdb_order::Passage;
 use slmdb_pmem::Medium;
 
+use super::fences::Target;
 use super::key_record::KeyRecord;
-use super::node::{Entry, HOLE, Node, Slot, Target};
-use super::tree::Tree;
+use super::node::{Entry, HOLE, Node, Slot};
+use super::tree::{OUT_OF_ORDER, Tree};
 
 /// As many leaves are asked for ahead at most.
 const LEAVES_AHEAD_MAX: usize = 8;
@@ -39,6 +42,8 @@ pub struct LeafRead {
     edge: Vec<u8>,
     at_end: bool,
     entries: Vec<Entry>,
+    /// The edges that were passed since reading began, if the order is a comparator's.
+    passage: Passage,
 }
 
 impl LeafRead {
@@ -61,6 +66,11 @@ impl LeafRead {
             Direction::Forward => Some(Bound::Included(&self.edge)),
             Direction::Backward => Some(Bound::Excluded(&self.edge)),
         }
+    }
+
+    /// Whether a read from a bound goes on where this one ended.
+    fn goes_on(&self, from: Bound<&[u8]>, direction: Direction) -> bool {
+        self.direction == direction && self.next() == Some(from)
     }
 }
 
@@ -86,6 +96,9 @@ impl<M: Medium> Tree<M> {
         guard: &Guard,
         into: &mut LeafRead,
     ) -> Result<()> {
+        if !self.order.is_bytewise() && !into.goes_on(from, direction) {
+            into.passage.begin();
+        }
         into.direction = direction;
         into.records.clear();
         match direction {
@@ -95,15 +108,15 @@ impl<M: Medium> Tree<M> {
     }
 
     fn read_forward(&self, from: Bound<&[u8]>, records_min: usize, guard: &Guard, into: &mut LeafRead) -> Result<()> {
-        let (key, skip_equal) = match from {
-            Bound::Included(key) => (key, false),
-            Bound::Excluded(key) => (key, true),
-            Bound::Unbounded => (&[][..], false),
+        let (target, skip_equal) = match from {
+            Bound::Included(key) => (Target::At(key), false),
+            Bound::Excluded(key) => (Target::At(key), true),
+            Bound::Unbounded => (Target::First, false),
         };
-        let (mut leaf, head) = self.descend_ahead(key, records_min)?;
+        let (mut leaf, head) = self.descend_ahead(target, records_min)?;
         let mut first = self.read_entries(&leaf, into, |entry| {
             Ok(match entry.head.cmp(&head) {
-                Ordering::Equal => match self.record(entry.pointer, guard)?.key().cmp(key) {
+                Ordering::Equal => match target.compare(self.record(entry.pointer, guard)?.key(), &self.order) {
                     Ordering::Less => Ordering::Less,
                     Ordering::Equal if skip_equal => Ordering::Less,
                     _ => Ordering::Greater,
@@ -115,6 +128,7 @@ impl<M: Medium> Tree<M> {
             let LeafRead { records, entries, .. } = &mut *into;
             records.extend(entries[first..].iter().map(|entry| entry.pointer));
             into.at_end = !leaf.fences(&self.pool)?.copy_high(&mut into.edge);
+            self.pass(&leaf, into)?;
             if into.at_end || into.records.len() >= records_min {
                 return Ok(());
             }
@@ -125,14 +139,16 @@ impl<M: Medium> Tree<M> {
                 None => self.descend(target, 0)?,
             };
             leaf = found;
-            let starts_here = leaf.fences(&self.pool)?.low() == into.edge;
+            let starts_here = leaf.fences(&self.pool)?.low() == Some(&into.edge[..]);
             let edge = std::mem::take(&mut into.edge);
             // Only a leaf that was merged meanwhile begins further left.
             first = self.read_entries(&leaf, into, |entry| {
                 Ok(match entry.head.cmp(&head) {
                     _ if starts_here => Ordering::Greater,
-                    Ordering::Equal if self.record(entry.pointer, guard)?.key() < edge.as_slice() => Ordering::Less,
-                    Ordering::Equal => Ordering::Greater,
+                    Ordering::Equal => match self.order.compare(self.record(entry.pointer, guard)?.key(), &edge) {
+                        Ordering::Less => Ordering::Less,
+                        _ => Ordering::Greater,
+                    },
                     order => order,
                 })
             })?;
@@ -140,10 +156,18 @@ impl<M: Medium> Tree<M> {
         }
     }
 
-    /// Descends to the leaf that covers a key. If the leaves to its right will be read too, asks for them all at once, as
+    /// The edge of a leaf is passed, and must be for the first time.
+    fn pass(&self, leaf: &Node<'_>, into: &mut LeafRead) -> Result<()> {
+        if self.order.is_bytewise() || into.at_end || into.passage.pass(&into.edge) {
+            return Ok(());
+        }
+        into.passage.begin();
+        Err(self.damaged(leaf.offset, OUT_OF_ORDER))
+    }
+
+    /// Descends to the leaf that covers a target. If the leaves to its right will be read too, asks for them all at once, as
     /// far as the parent knows them: else each would be waited for before the next is known.
-    fn descend_ahead(&self, key: &[u8], records_min: usize) -> Result<(Node<'_>, u64)> {
-        let target = Target::At(key);
+    fn descend_ahead(&self, target: Target<'_>, records_min: usize) -> Result<(Node<'_>, u64)> {
         let leaves = (records_min / (self.slots() / 2)).min(LEAVES_AHEAD_MAX);
         let root = self.root()?;
         if leaves == 0 || root.level() == 0 {
@@ -166,7 +190,7 @@ impl<M: Medium> Tree<M> {
         loop {
             let target = match &bound {
                 Bound::Included(key) => Target::At(key),
-                Bound::Excluded(key) if key.is_empty() => {
+                Bound::Excluded(key) if key.is_empty() && self.order.is_bytewise() => {
                     into.at_end = true;
                     return Ok(());
                 }
@@ -176,7 +200,7 @@ impl<M: Medium> Tree<M> {
             let (leaf, head) = self.descend(target, 0)?;
             let end = self.read_entries(&leaf, into, |entry| {
                 Ok(match entry.head.cmp(&head) {
-                    Ordering::Equal => match target.order(self.record(entry.pointer, guard)?.key()) {
+                    Ordering::Equal => match target.compare(self.record(entry.pointer, guard)?.key(), &self.order) {
                         Ordering::Greater => Ordering::Greater,
                         _ => Ordering::Less,
                     },
@@ -185,8 +209,11 @@ impl<M: Medium> Tree<M> {
             })?;
             let LeafRead { records, entries, .. } = &mut *into;
             records.extend(entries[..end].iter().rev().map(|entry| entry.pointer));
-            into.edge = leaf.fences(&self.pool)?.low().to_vec();
-            into.at_end = into.edge.is_empty();
+            let fences = leaf.fences(&self.pool)?;
+            into.edge.clear();
+            into.edge.extend_from_slice(fences.low().unwrap_or_default());
+            into.at_end = fences.low().is_none();
+            self.pass(&leaf, into)?;
             if into.at_end || into.records.len() >= records_min {
                 return Ok(());
             }
@@ -219,15 +246,15 @@ impl<M: Medium> Tree<M> {
 
     /// The number of keys, counted leaf by leaf.
     pub fn count(&self) -> Result<u64> {
-        let (mut leaf, mut count, mut from) = (LeafRead::new(), 0, Vec::new());
+        let (mut leaf, mut count, mut from) = (LeafRead::new(), 0, Bound::Unbounded);
         loop {
             // One guard for some thousand keys: cheap, and nothing is held up for long.
             let guard = epoch::pin();
-            self.read_leaves(Bound::Included(&from), Direction::Forward, 4096, &guard, &mut leaf)?;
+            self.read_leaves(from.as_ref().map(Vec::as_slice), Direction::Forward, 4096, &guard, &mut leaf)?;
             count += leaf.records().len() as u64;
             match leaf.next() {
-                Some(Bound::Included(next)) => from = next.to_vec(),
-                _ => return Ok(count),
+                Some(next) => from = next.map(<[u8]>::to_vec),
+                None => return Ok(count),
             }
         }
     }

@@ -14,7 +14,8 @@ use slmdb_pmem::Medium;
 
 use super::build::comfortable;
 use super::change::Locked;
-use super::node::{Entry, Target};
+use super::fences::Target;
+use super::node::Entry;
 use super::replace::Replacement;
 use super::reserve::Reserve;
 use super::tree::{Structure, Tree};
@@ -42,7 +43,7 @@ impl<M: Medium> Tree<M> {
         if self.root()?.level() <= level {
             return Ok(false);
         }
-        let (parent, _) = self.lock_covering(key, level + 1)?;
+        let (parent, _) = self.lock_covering(Target::At(key), level + 1)?;
         // Inner nodes change only under the lock of the structure, so this stays true without the parent's lock.
         let children: Vec<u64> = parent.entries().map(|entry| entry.pointer).collect();
         drop(parent);
@@ -82,7 +83,7 @@ impl<M: Medium> Tree<M> {
             return Ok(false);
         }
         let (fences_left, fences_right) = (left.node.fences(&self.pool)?, right.node.fences(&self.pool)?);
-        if fences_left.high().as_deref() != Some(fences_right.low()) {
+        if fences_left.high().as_deref() != fences_right.low() || fences_right.low().is_none() {
             return Err(self.damaged(left.node.offset, "two neighbours in the tree do not border on each other"));
         }
         let (low, high) = (fences_left.low(), fences_right.high());

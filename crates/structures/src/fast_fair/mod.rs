@@ -9,8 +9,8 @@
 //! Read it in this order:
 //!
 //! * [`key_record`]: what a leaf points to; [`segment`] and `part`: where key records lie;
-//! * `node`: a node's layout, fences and heads (how byte strings of any length fit a tree of 8-byte words), and reading it
-//!   without a lock; `change`: locking and changing it;
+//! * `fences`: fences and heads (how byte strings of any length fit a tree of 8-byte words); `node`: a node's layout, and
+//!   reading it without a lock; `change`: locking and changing it;
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
 //! * [`iterate`]: reading in order; [`verify`]: checking all of it;
@@ -42,6 +42,7 @@ pub mod batch;
 mod build;
 mod change;
 mod complete;
+mod fences;
 mod intent;
 pub mod iterate;
 pub mod key_record;

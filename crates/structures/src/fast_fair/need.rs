@@ -34,9 +34,9 @@ use slmdb_env::Result;
 use slmdb_pmem::{Blocks, ExtentKind, Medium, Pool, UNIT_BYTES};
 
 use super::build::slots_of;
+use super::fences::FENCE_BYTES_INLINE;
 use super::intent::{INTENTS_BYTES, NEW_NODES_MAX};
 use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, key_record_bytes_max};
-use super::node::FENCE_BYTES_INLINE;
 use super::part::Header;
 use super::tree::Tree;
 

@@ -1,4 +1,4 @@
-//! A node of the tree: its layout, its fences, and how it is read without a lock.
+//! A node of the tree: its layout, and how it is read without a lock. What it covers is in [`fences`](super::fences).
 //!
 //! ```text
 //!  0  u64  lock      number of the opening << 32 | random << 1 | 1 if held; any other opening's word counts as free
@@ -15,6 +15,10 @@
 //! differ in the same direction. If heads are equal, whole keys decide: in a leaf that of the key record which the slot
 //! points to, in an inner node the low fence of the child. Shape and fences never change once the node is built.
 //!
+//! All this is so under the order by bytes. Under a comparator nothing follows from a part of a key: there is no prefix, all
+//! heads are 0, and so whole keys decide always; a flag of the shape says so. Nor is the empty key the smallest then: that
+//! there is no low fence, or no high one, are flags too (whoever begins at none is the first of its level).
+//!
 //! # Reading while somebody writes
 //!
 //! This is section 3 of the FAST and FAIR paper, made strict. A slot's pointer is 0 (free), [`HOLE`], or something, and
@@ -30,8 +34,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use slmdb_env::Result;
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{ExtentKind, Medium, Pool};
 
+use super::fences::{FENCE_BYTES_INLINE, Fences, Shape, Side, Target, head_of};
 use super::key_record::damaged;
 
 pub(super) const HEADER_BYTES: usize = 64;
@@ -43,11 +49,6 @@ const STRIDE: usize = 8;
 pub(super) const HOLE: u64 = 1;
 /// The highest level that a tree can have.
 pub(super) const LEVEL_MAX: u8 = 31;
-/// Fences up to so many bytes stand in the node itself.
-pub(super) const FENCE_BYTES_INLINE: usize = 24;
-
-const HIGH_IS_INFINITE: u8 = 1;
-const FENCES_OUTSIDE: u8 = 2;
 
 /// The first cache line of a node.
 #[repr(C)]
@@ -98,196 +99,23 @@ impl Slot {
     }
 }
 
-/// The fixed properties of a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    pub level: u8,
-    flags: u8,
-    pub prefix: u16,
-    low: u16,
-    high: u16,
-}
-
-impl Shape {
-    /// `low` and `high` are the whole fences; their common prefix becomes the node's.
-    pub fn new(level: u8, low: &[u8], high: Option<&[u8]>) -> Shape {
-        let prefix = high.map_or(0, |high| common_prefix(low, high));
-        let rest = |fence: &[u8]| (fence.len() - prefix) as u16;
-        let bytes = low.len() + high.map_or(0, |high| high.len() - prefix);
-        let mut flags = if high.is_none() { HIGH_IS_INFINITE } else { 0 };
-        if bytes > FENCE_BYTES_INLINE {
-            flags |= FENCES_OUTSIDE;
-        }
-        Shape { level, flags, prefix: prefix as u16, low: rest(low), high: high.map_or(0, rest) }
-    }
-
-    #[inline]
-    pub fn from_word(word: u64) -> Shape {
-        Shape {
-            level: word as u8,
-            flags: (word >> 8) as u8,
-            prefix: (word >> 16) as u16,
-            low: (word >> 32) as u16,
-            high: (word >> 48) as u16,
-        }
-    }
-
-    pub fn word(self) -> u64 {
-        u64::from(self.level)
-            | u64::from(self.flags) << 8
-            | u64::from(self.prefix) << 16
-            | u64::from(self.low) << 32
-            | u64::from(self.high) << 48
-    }
-
-    /// Bytes of prefix, low rest and high rest together.
-    #[inline]
-    pub fn fence_bytes(self) -> usize {
-        usize::from(self.prefix) + usize::from(self.low) + usize::from(self.high)
-    }
-
-    #[inline]
-    pub fn fences_outside(self) -> bool {
-        self.flags & FENCES_OUTSIDE != 0
-    }
-
-    #[inline]
-    fn high_is_infinite(self) -> bool {
-        self.flags & HIGH_IS_INFINITE != 0
-    }
-}
-
-/// The number of bytes in which two keys agree.
-pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
-    left.iter().zip(right).take_while(|(left, right)| left == right).count()
-}
-
-/// The first 8 bytes as a number, zeros for what is missing.
-#[inline]
-pub(super) fn head_of(rest: &[u8]) -> u64 {
-    match rest.first_chunk::<8>() {
-        Some(first) => u64::from_be_bytes(*first),
-        None => rest.iter().enumerate().fold(0, |head, (index, &byte)| head | u64::from(byte) << (56 - 8 * index)),
-    }
-}
-
-/// What a descent looks for: the node at a level that covers...
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target<'k> {
-    /// this key: low <= key < high.
-    At(&'k [u8]),
-    /// the keys just below this one: low < key <= high.
-    Below(&'k [u8]),
-    /// the greatest keys of all.
-    Last,
-}
-
-impl Target<'_> {
-    /// How an entry with this whole key stands to the target: `Less` and `Equal` are on the way to it.
-    #[inline]
-    pub fn order(&self, entry: &[u8]) -> Ordering {
-        match self {
-            Target::At(key) => entry.cmp(key),
-            Target::Below(key) if entry < *key => Ordering::Less,
-            Target::Below(_) => Ordering::Greater,
-            Target::Last => Ordering::Less,
-        }
-    }
-}
-
-/// Where a target is, as seen from a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Left,
-    /// Within the fences; with its head in this node.
-    Inside(u64),
-    Right,
-}
-
-/// The fences of a node.
-pub(super) struct Fences<'p> {
-    pub shape: Shape,
-    inline: [u8; FENCE_BYTES_INLINE],
-    outside: &'p [u8],
-}
-
-impl Fences<'_> {
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        if self.shape.fences_outside() { self.outside } else { &self.inline[..self.shape.fence_bytes()] }
-    }
-
-    /// The low fence: the smallest key that can be here.
-    #[inline]
-    pub fn low(&self) -> &[u8] {
-        &self.bytes()[..usize::from(self.shape.prefix) + usize::from(self.shape.low)]
-    }
-
-    /// The high fence, beyond all keys that can be here; `None`: there is no bound.
-    pub fn high(&self) -> Option<Vec<u8>> {
-        let mut high = Vec::new();
-        self.copy_high(&mut high).then_some(high)
-    }
-
-    /// Copies the high fence; `false`: there is no bound.
-    pub fn copy_high(&self, into: &mut Vec<u8>) -> bool {
-        into.clear();
-        if self.shape.high_is_infinite() {
-            return false;
-        }
-        let (bytes, prefix) = (self.bytes(), usize::from(self.shape.prefix));
-        into.extend_from_slice(&bytes[..prefix]);
-        into.extend_from_slice(&bytes[prefix + usize::from(self.shape.low)..]);
-        true
-    }
-
-    /// Where a target is.
-    #[inline]
-    pub fn side(&self, target: &Target) -> Side {
-        match target {
-            Target::At(key) => self.side_of_key(key),
-            Target::Below(key) => self.side_of_bound(key),
-            Target::Last if self.shape.high_is_infinite() => Side::Inside(u64::MAX),
-            Target::Last => Side::Right,
-        }
-    }
-
-    fn side_of_key(&self, key: &[u8]) -> Side {
-        let (prefix, rest) = self.bytes().split_at(usize::from(self.shape.prefix));
-        let (low, high) = rest.split_at(usize::from(self.shape.low));
-        let Some(key_rest) = key.strip_prefix(prefix) else {
-            return if key < prefix { Side::Left } else { Side::Right };
-        };
-        if key_rest < low {
-            Side::Left
-        } else if !self.shape.high_is_infinite() && key_rest >= high {
-            Side::Right
-        } else {
-            Side::Inside(head_of(key_rest))
-        }
-    }
-
-    /// As for a key, but the low fence is not inside and the high fence is.
-    fn side_of_bound(&self, key: &[u8]) -> Side {
-        let (prefix, rest) = self.bytes().split_at(usize::from(self.shape.prefix));
-        let (low, high) = rest.split_at(usize::from(self.shape.low));
-        let Some(key_rest) = key.strip_prefix(prefix) else {
-            return if key < prefix { Side::Left } else { Side::Right };
-        };
-        if key_rest <= low {
-            Side::Left
-        } else if !self.shape.high_is_infinite() && key_rest > high {
-            Side::Right
-        } else {
-            Side::Inside(head_of(key_rest))
-        }
-    }
-}
-
 /// A head of which only the first so many bytes count.
 #[inline]
 fn cut(head: u64, bytes: usize) -> u64 {
     if bytes >= 8 { head } else { head & !(u64::MAX >> (8 * bytes)) }
+}
+
+/// What [`Node::bisect`] has found.
+enum Bisected {
+    /// The pointer of an entry that is equal to the target.
+    Equal(u64),
+    /// None.
+    Between {
+        /// One behind a slot whose entry is before the target, and that entry; or the first slot.
+        before: (usize, Option<(u64, bool)>),
+        /// A slot that is free or whose entry is behind the target; or one behind the last.
+        behind: usize,
+    },
 }
 
 /// A node in the pool. Copying it copies the reference.
@@ -356,13 +184,13 @@ impl<'p> Node<'p> {
 
     /// Where a target is.
     #[inline(always)]
-    pub fn side<M: Medium>(&self, pool: &'p Pool<M>, target: &Target) -> Result<Side> {
+    pub fn side<M: Medium>(&self, pool: &'p Pool<M>, target: &Target, order: &KeyOrder) -> Result<Side> {
         if let Target::At(key) = target {
             if let Some(head) = self.clearly_inside(key) {
                 return Ok(Side::Inside(head));
             }
         }
-        Ok(self.fences(pool)?.side(target))
+        Ok(self.fences(pool)?.side(target, order))
     }
 
     /// The head of a key, if short fences and the heads of key and fences show that it is within: the common case, without
@@ -371,7 +199,7 @@ impl<'p> Node<'p> {
     fn clearly_inside(&self, key: &[u8]) -> Option<u64> {
         let shape = self.shape();
         let (prefix, low_bytes) = (usize::from(shape.prefix), usize::from(shape.low));
-        if shape.fences_outside() || shape.fence_bytes() > FENCE_BYTES_INLINE || prefix > 8 || key.len() < prefix {
+        if !shape.has_heads_and_short_fences() || prefix > 8 || key.len() < prefix {
             return None;
         }
         let [first, second, third] = &self.header.fences;
@@ -450,12 +278,16 @@ impl<'p> Node<'p> {
     ) -> Result<Option<(u64, bool)>> {
         // A good guess where to begin. It need not be right: entries move to the right only, so any one that is before
         // the target now has only entries before the target to its left, from now on.
-        let guess = self.count(|entry| entry < head);
         let (mut start, mut found) = (0, None);
-        if let Some(before) = guess.checked_sub(1) {
+        if self.shape().has_whole_keys() {
+            match self.bisect(order)? {
+                Bisected::Equal(pointer) => return Ok(Some((pointer, true))),
+                Bisected::Between { before, behind: _ } => (start, found) = before,
+            }
+        } else if let Some(before) = self.count(|entry| entry < head).checked_sub(1) {
             let entry = self.slots[before].read();
             if entry.pointer > HOLE && entry.head < head {
-                (start, found) = (guess, Some((entry.pointer, false)));
+                (start, found) = (before + 1, Some((entry.pointer, false)));
             }
         }
         for slot in &self.slots[start..] {
@@ -486,12 +318,19 @@ impl<'p> Node<'p> {
         order: &mut impl FnMut(u64) -> Result<Ordering>,
     ) -> Result<Option<(u64, bool)>> {
         // The mirror image: from any slot that is free or behind the target on, only such slots follow.
-        let guess = self.count(|entry| entry <= head);
         let mut end = self.slots.len();
-        if let Some(slot) = self.slots.get(guess) {
-            let entry = slot.read();
-            if entry.pointer == 0 || (entry.pointer > HOLE && entry.head > head) {
-                end = guess;
+        if self.shape().has_whole_keys() {
+            match self.bisect(order)? {
+                Bisected::Equal(pointer) => return Ok(Some((pointer, true))),
+                Bisected::Between { before: _, behind } => end = behind,
+            }
+        } else {
+            let guess = self.count(|entry| entry <= head);
+            if let Some(slot) = self.slots.get(guess) {
+                let entry = slot.read();
+                if entry.pointer == 0 || (entry.pointer > HOLE && entry.head > head) {
+                    end = guess;
+                }
             }
         }
         for slot in self.slots[..end].iter().rev() {
@@ -510,6 +349,28 @@ impl<'p> Node<'p> {
             }
         }
         Ok(None)
+    }
+
+    /// The same guess where whole keys are compared, which costs more than looking at heads: by halves.
+    fn bisect(&self, order: &mut impl FnMut(u64) -> Result<Ordering>) -> Result<Bisected> {
+        let (mut before, mut behind) = ((0, None), self.slots.len());
+        let mut end = behind;
+        while before.0 < end {
+            let middle = before.0 + (end - before.0) / 2;
+            let entry = self.slots[middle].read();
+            if entry.pointer <= HOLE {
+                // A hole says nothing, but what is to its left may do as well.
+                behind = if entry.pointer == 0 { middle } else { behind };
+                end = middle;
+                continue;
+            }
+            match order(entry.pointer)? {
+                Ordering::Less => before = (middle + 1, Some((entry.pointer, false))),
+                Ordering::Equal => return Ok(Bisected::Equal(entry.pointer)),
+                Ordering::Greater => (behind, end) = (middle, middle),
+            }
+        }
+        Ok(Bisected::Between { before, behind })
     }
 
     /// How many slots are in use and have a head of which `is` holds (which are the first ones), more or less: nothing is

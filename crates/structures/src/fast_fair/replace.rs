@@ -30,16 +30,17 @@ use slmdb_pmem::Medium;
 
 use super::build::NewNode;
 use super::change::Locked;
+use super::fences::{Shape, common_prefix, head_of};
 use super::intent::{Intent, IntentKind, NewBlocks};
-use super::node::{Entry, Node, Shape, common_prefix, head_of};
+use super::node::{Entry, Node};
 use super::reserve::Reserve;
-use super::tree::{Structure, Tree};
+use super::tree::{OUT_OF_ORDER, Structure, Tree};
 
 /// What one or two nodes are to be replaced by.
 pub(super) struct Replacement<'k> {
     pub level: u8,
-    /// The whole fences of the old nodes together.
-    pub low: &'k [u8],
+    /// The whole fences of the old nodes together; `None`: no bound.
+    pub low: Option<&'k [u8]>,
     pub high: Option<&'k [u8]>,
     /// The right neighbour of the last old node.
     pub sibling: u64,
@@ -68,13 +69,13 @@ impl<M: Medium> Tree<M> {
         let mut news = Vec::with_capacity(cuts.len());
         let mut start = 0;
         for (index, end) in cuts.into_iter().enumerate() {
-            let low = if index == 0 { low } else { &boundaries[index - 1] };
+            let low = if index == 0 { low } else { Some(&boundaries[index - 1][..]) };
             let high = boundaries.get(index).map(Vec::as_slice).or(high);
-            let shape = Shape::new(plan.level, low, high);
+            let shape = Shape::new(plan.level, low, high, &self.order);
             self.set_heads(&mut plan, shape.prefix.into(), start..end, guard)?;
             let node = reserve.node()?;
             let fences = if shape.fences_outside() {
-                let longest_bytes = low.len().max(high.map_or(0, <[u8]>::len));
+                let longest_bytes = [low, high].into_iter().flatten().map(<[u8]>::len).max().unwrap_or(0);
                 reserve.fences(self.fence_block_bytes(shape.fence_bytes(), longest_bytes))?
             } else {
                 0
@@ -133,19 +134,21 @@ impl<M: Medium> Tree<M> {
         }
     }
 
-    /// The low fences of all new nodes but the first: in a leaf the shortest key that parts two entries, in an inner node
-    /// the low fence of the child.
+    /// The low fences of all new nodes but the first: in a leaf the shortest key that parts two entries (under a comparator
+    /// there is only the right one's own), in an inner node the low fence of the child.
     fn boundaries(&self, plan: &Replacement<'_>, guard: &Guard) -> Result<Vec<Vec<u8>>> {
         let inner_cuts = &plan.cuts[..plan.cuts.len() - 1];
         let boundary = |&cut: &usize| {
-            let right = self.key_of(plan.level, plan.entries[cut].pointer, guard)?;
+            let out_of_order = || self.damaged(plan.entries[cut].pointer, OUT_OF_ORDER);
+            let right = self.key_of(plan.level, plan.entries[cut].pointer, guard)?.ok_or_else(out_of_order)?;
             if plan.level > 0 {
                 return Ok(right.into_owned());
             }
-            let left = self.key_of(plan.level, plan.entries[cut - 1].pointer, guard)?;
-            let length = common_prefix(&left, &right) + 1;
-            let boundary = right.get(..length).filter(|_| left < right);
-            boundary.map(<[u8]>::to_vec).ok_or_else(|| self.damaged(plan.entries[cut].pointer, "keys are out of order"))
+            let left = self.key_of(plan.level, plan.entries[cut - 1].pointer, guard)?.ok_or_else(out_of_order)?;
+            let is_bytewise = self.order.is_bytewise();
+            let length = if is_bytewise { common_prefix(&left, &right) + 1 } else { right.len() };
+            let boundary = right.get(..length).filter(|_| self.order.compare(&left, &right).is_lt());
+            boundary.map(<[u8]>::to_vec).ok_or_else(out_of_order)
         };
         inner_cuts.iter().map(boundary).collect()
     }
@@ -157,20 +160,24 @@ impl<M: Medium> Tree<M> {
         }
         for entry in &mut plan.entries[range] {
             let key = self.key_of(plan.level, entry.pointer, guard)?;
-            let rest = key
-                .get(prefix..)
+            entry.head = self
+                .head_behind(prefix, key.as_deref())
                 .ok_or_else(|| self.damaged(entry.pointer, "a key is not within its node's fences"))?;
-            entry.head = head_of(rest);
         }
         Ok(())
     }
 
-    /// The whole key that an entry of a level stands for.
-    pub(super) fn key_of<'g>(&'g self, level: u8, pointer: u64, guard: &'g Guard) -> Result<Cow<'g, [u8]>> {
+    /// The head of a whole key, or of the low fence of the first child, behind a prefix; `None`: it is no longer than that.
+    pub(super) fn head_behind(&self, prefix: usize, key: Option<&[u8]>) -> Option<u64> {
+        if self.order.is_bytewise() { key.unwrap_or_default().get(prefix..).map(head_of) } else { Some(0) }
+    }
+
+    /// The whole key that an entry of a level stands for; `None` for a child that begins where the tree does.
+    pub(super) fn key_of<'g>(&'g self, level: u8, pointer: u64, guard: &'g Guard) -> Result<Option<Cow<'g, [u8]>>> {
         if level == 0 {
-            return Ok(Cow::Borrowed(self.record(pointer, guard)?.key()));
+            return Ok(Some(Cow::Borrowed(self.record(pointer, guard)?.key())));
         }
-        Ok(Cow::Owned(self.node(pointer, level - 1)?.fences(&self.pool)?.low().to_vec()))
+        Ok(self.node(pointer, level - 1)?.fences(&self.pool)?.low().map(|low| Cow::Owned(low.to_vec())))
     }
 
     /// Step 1: intent and marks.

@@ -12,7 +12,8 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 
 use super::build::{Fill, cuts};
-use super::node::{Entry, FENCE_BYTES_INLINE, Fences, HOLE, Target};
+use super::fences::{FENCE_BYTES_INLINE, Fences, Target};
+use super::node::{Entry, HOLE};
 use super::tree::{Structure, Tree};
 
 /// Blocks taken from the pool and not used yet. What is left when it is dropped goes back.
@@ -131,8 +132,8 @@ impl<M: Medium> Tree<M> {
     }
 
     /// The longest fences that a node between any of these entries and keys can have: bytes of both as they are stored, and of
-    /// the longer one. A boundary parts two keys: if their
-    /// heads differ it ends within them at the latest; else it is at most a byte longer than the shorter of them.
+    /// the longer one. A boundary parts two keys: if their heads differ it ends within them at the latest; else it is at
+    /// most a byte longer than the shorter of them. Under a comparator it is one of them.
     fn fence_bytes_max(
         &self,
         fences: &Fences<'_>,
@@ -140,6 +141,15 @@ impl<M: Medium> Tree<M> {
         keys: &[(&[u8], u64)],
         guard: &Guard,
     ) -> Result<(usize, usize)> {
+        let (low, high) = (fences.low().map_or(0, <[u8]>::len), fences.high().map_or(0, |high| high.len()));
+        if !self.order.is_bytewise() {
+            let mut boundary = keys.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+            for entry in entries {
+                boundary = boundary.max(self.record(entry.pointer, guard)?.key().len());
+            }
+            let (low, high) = (low.max(boundary), high.max(boundary));
+            return Ok((low + high, low.max(high)));
+        }
         let prefix = usize::from(fences.shape.prefix);
         let mut boundary = prefix + 8;
         for pair in entries.windows(2).filter(|pair| pair[0].head == pair[1].head) {
@@ -152,13 +162,12 @@ impl<M: Medium> Tree<M> {
             }
             previous = Some(head);
         }
-        let low = fences.low().len().max(boundary);
-        let high = fences.high().map_or(0, |high| high.len()).max(boundary);
+        let (low, high) = (low.max(boundary), high.max(boundary));
         Ok((low + high - prefix, low.max(high)))
     }
 
     /// How many inner nodes have to be built when the leaf that begins at `low` becomes so many leaves.
-    fn nodes_above(&self, low: &[u8], mut parts: usize) -> Result<usize> {
+    fn nodes_above(&self, low: Option<&[u8]>, mut parts: usize) -> Result<usize> {
         let (top, mut level, mut count) = (self.root()?.level(), 0, 0);
         while parts > 1 {
             if level == top {
@@ -166,7 +175,7 @@ impl<M: Medium> Tree<M> {
             }
             level += 1;
             // Inner nodes are changed under the structure's lock only.
-            let (node, _) = self.descend(Target::At(low), level)?;
+            let (node, _) = self.descend(Target::at_low(low), level)?;
             let used = node.slots.iter().filter(|slot| slot.read().pointer > HOLE).count();
             parts = cuts(used + parts - 1, self.slots(), Fill::Even).len();
             if parts > 1 {

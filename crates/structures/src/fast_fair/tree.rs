@@ -6,7 +6,8 @@
 //!  0  u64  magic "FASTFAIR", written last
 //!  8  u32  format version, u32 size of a node in bytes
 //! 16  u64  offset of the intent slots, a block
-//! 24  u64  crc32c of bytes 0..24
+//! 24  u64  order of the keys: 0 by bytes; else 1 << 32 | crc32c of the comparator's name, and nodes have no heads
+//! 32  u64  crc32c of bytes 0..32
 //! 64  u64  the root node; its level is the height, so the two can't disagree
 //! ```
 //!
@@ -25,13 +26,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Medium, Pool};
 
 use super::build::{NewNode, slots_of};
 use super::change::{Locked, Session};
+use super::fences::{Shape, Side, Target};
 use super::intent::INTENTS_BYTES;
 use super::key_record::{KeyRecord, damaged};
-use super::node::{LEVEL_MAX, Node, Shape, Side, Target};
+use super::node::{LEVEL_MAX, Node};
 use crate::EntryKind;
 
 /// The sizes that a node can have are the powers of two from here...
@@ -44,19 +47,23 @@ const VERSION: u32 = 1;
 const MAGIC_OFFSET: u64 = 0;
 const SETTINGS_OFFSET: u64 = 8;
 const INTENTS_OFFSET: u64 = 16;
-const CHECK_OFFSET: u64 = 24;
+const ORDER_OFFSET: u64 = 24;
+const CHECK_OFFSET: u64 = 32;
 const ROOT_OFFSET: u64 = 64;
 
 /// Steps to the side that a descent takes before it begins anew: more than any reader meets that was not stopped for long.
 const SIDE_STEPS_MAX: u32 = 4096;
 /// How often a descent begins anew before the tree counts as damaged.
 const RESTARTS_MAX: u32 = 64;
+/// What may be wrong when the tree's keys don't stand to each other as its order says.
+pub(super) const OUT_OF_ORDER: &str = "the keys of the tree are out of order (or its comparator is no total order)";
 
 /// A FAST and FAIR B+-tree in a pool. `Send` and `Sync`; any number of readers and writers at once.
 pub struct Tree<M: Medium> {
     pub(super) pool: Arc<Pool<M>>,
     pub(super) blocks: Arc<Blocks<M>>,
     pub(super) node_bytes: u32,
+    pub(super) order: KeyOrder,
     /// Where the intent slots are.
     pub(super) intents: u64,
     pub(super) session: Session,
@@ -85,7 +92,7 @@ impl Structure {
 impl<M: Medium> Tree<M> {
     /// Makes an empty tree in a pool that has none. `node_bytes` is a power of two from [`SMALLEST_NODE_BYTES`] to
     /// [`LARGEST_NODE_BYTES`]. What a crash has left of an earlier attempt is taken back first.
-    pub fn create(pool: Arc<Pool<M>>, blocks: Arc<Blocks<M>>, node_bytes: u32) -> Result<Tree<M>> {
+    pub fn create(pool: Arc<Pool<M>>, blocks: Arc<Blocks<M>>, node_bytes: u32, order: KeyOrder) -> Result<Tree<M>> {
         if !node_bytes.is_power_of_two() || !(SMALLEST_NODE_BYTES..=LARGEST_NODE_BYTES).contains(&node_bytes) {
             return Err(Error::invalid(format!("{node_bytes} is no size for a node")));
         }
@@ -106,6 +113,7 @@ impl<M: Medium> Tree<M> {
         pool.store(area + INTENTS_OFFSET, intents)?;
         pool.store(area + ROOT_OFFSET, root)?;
         pool.store(area + SETTINGS_OFFSET, u64::from(node_bytes) << 32 | u64::from(VERSION))?;
+        pool.store(area + ORDER_OFFSET, order_word(&order))?;
         pool.persist(area, ROOT_OFFSET + 8);
 
         blocks.mark_used(intents)?;
@@ -113,9 +121,9 @@ impl<M: Medium> Tree<M> {
         // SAFETY: the block was just taken, nobody else knows of it.
         unsafe { pool.zero(intents, u64::from(INTENTS_BYTES))? };
         pool.flush(intents, u64::from(INTENTS_BYTES));
-        let shape = Shape::new(0, &[], None);
+        let shape = Shape::new(0, None, None, &order);
         let leaf =
-            NewNode { block: root, fence_block: None, shape, low: &[], high: None, sibling: 0, lock: 0, entries: &[] };
+            NewNode { block: root, fence_block: None, shape, low: None, high: None, sibling: 0, lock: 0, entries: &[] };
         leaf.write(&pool, node_bytes)?;
         pool.fence();
 
@@ -123,7 +131,7 @@ impl<M: Medium> Tree<M> {
         pool.store(area + CHECK_OFFSET, check(&pool, MAGIC)?)?;
         pool.store(area + MAGIC_OFFSET, MAGIC)?;
         pool.persist(area, 8);
-        Tree::open(pool, blocks)
+        Tree::open(pool, blocks, order)
     }
 
     /// Whether a pool has a tree: whether [`Tree::create`] came to its end.
@@ -132,8 +140,8 @@ impl<M: Medium> Tree<M> {
     }
 
     /// Opens the tree of a pool. Completes or undoes what the intent slots name; reads nothing else, however large the
-    /// tree is.
-    pub fn open(pool: Arc<Pool<M>>, blocks: Arc<Blocks<M>>) -> Result<Tree<M>> {
+    /// tree is. [`Error::Unsupported`] if it was made under another order.
+    pub fn open(pool: Arc<Pool<M>>, blocks: Arc<Blocks<M>>, order: KeyOrder) -> Result<Tree<M>> {
         let area = pool.root_offset();
         let magic = pool.load(area + MAGIC_OFFSET)?;
         if magic != MAGIC || pool.load(area + CHECK_OFFSET)? != check(&pool, magic)? {
@@ -148,6 +156,10 @@ impl<M: Medium> Tree<M> {
         if !node_bytes.is_power_of_two() || !(SMALLEST_NODE_BYTES..=LARGEST_NODE_BYTES).contains(&node_bytes) {
             return Err(damaged(&pool, area, "the nodes of the tree have an impossible size"));
         }
+        if pool.load(area + ORDER_OFFSET)? != order_word(&order) {
+            let what = format!("a tree whose keys are not in the order {:?}", order.name());
+            return Err(Error::Unsupported { what, file: Some(pool.path().to_path_buf()) });
+        }
         let intents = pool.load(area + INTENTS_OFFSET)?;
         if blocks.block_size(intents)? < INTENTS_BYTES {
             return Err(damaged(&pool, area, "the intent slots of the tree have an impossible place"));
@@ -155,7 +167,7 @@ impl<M: Medium> Tree<M> {
         let random = RandomState::new().build_hasher().finish();
         let session = Session::new(pool.open_count(), random);
         let structure = Mutex::new(Structure { number: 0, unfinished: true, stock: Vec::new() });
-        let tree = Tree { pool, blocks, node_bytes, intents, session, structure };
+        let tree = Tree { pool, blocks, node_bytes, order, intents, session, structure };
         match tree.settle(&mut tree.structure(), &epoch::pin()) {
             // A full pool can be read, and what needs no new node can be changed. The rest waits until there is room.
             Ok(()) | Err(Error::Full { .. }) => {}
@@ -195,6 +207,11 @@ impl<M: Medium> Tree<M> {
         &self.pool
     }
 
+    /// The order of its keys.
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
     /// Bytes of a node.
     pub fn node_bytes(&self) -> u32 {
         self.node_bytes
@@ -222,7 +239,7 @@ impl<M: Medium> Tree<M> {
         let mut found = None;
         leaf.search(head, |pointer| {
             let record = self.record(pointer, guard)?;
-            let order = record.key().cmp(key);
+            let order = self.order.compare(record.key(), key);
             if order == Ordering::Equal {
                 found = Some(record);
             }
@@ -293,7 +310,7 @@ impl<M: Medium> Tree<M> {
                 node = self.node(forward, at_level)?;
                 continue;
             }
-            match node.side(&self.pool, target)? {
+            match node.side(&self.pool, target, &self.order)? {
                 Side::Inside(head) if at_level == level => return Ok(Some((node, head))),
                 Side::Inside(head) => {
                     let Some(child) = self.child(&node, target, head)? else { return Ok(None) };
@@ -324,7 +341,7 @@ impl<M: Medium> Tree<M> {
         let level = node.level() - 1;
         let found = node.search(head, |pointer| {
             let child = self.node(pointer, level)?;
-            Ok(target.order(child.fences(&self.pool)?.low()))
+            Ok(target.compare_low(child.fences(&self.pool)?.low(), &self.order))
         })?;
         Ok(found.map(|(pointer, _)| pointer))
     }
@@ -338,28 +355,29 @@ impl<M: Medium> Tree<M> {
         Ok(Locked::lock(node, self.pool.medium(), self.session))
     }
 
-    /// Finds and locks the node of a level that covers a key. Whether it still does is looked at again under the lock:
+    /// Finds and locks the node of a level that covers a target. Whether it still does is looked at again under the lock:
     /// it may have been replaced while the lock was waited for.
-    pub(super) fn lock_covering<'t>(&'t self, key: &[u8], level: u8) -> Result<(Locked<'t, M>, u64)> {
-        self.lock_covering_from(None, key, level)
+    pub(super) fn lock_covering<'t>(&'t self, target: Target<'_>, level: u8) -> Result<(Locked<'t, M>, u64)> {
+        self.lock_covering_from(None, target, level)
     }
 
     /// As [`Tree::lock_covering`], but goes down from a node, first.
     pub(super) fn lock_covering_from<'t>(
         &'t self,
         mut from: Option<Node<'t>>,
-        key: &[u8],
+        target: Target<'_>,
         level: u8,
     ) -> Result<(Locked<'t, M>, u64)> {
-        let target = Target::At(key);
         loop {
             let known = from.take().map(|from| self.descend_from(from, &target, level)).transpose()?.flatten();
             let (node, _) = known.map_or_else(|| self.descend(target, level), Ok)?;
             let locked = self.lock(node)?;
             if node.forward() == 0 {
-                if let Side::Inside(head) = node.side(&self.pool, &target)? {
-                    return Ok((locked, head));
-                }
+                // Fences never change: it is the one that the descent has found inside them.
+                return match node.side(&self.pool, &target, &self.order)? {
+                    Side::Inside(head) => Ok((locked, head)),
+                    Side::Left | Side::Right => Err(self.damaged(node.offset, OUT_OF_ORDER)),
+                };
             }
         }
     }
@@ -384,11 +402,16 @@ impl<M: Medium> std::fmt::Debug for Tree<M> {
     }
 }
 
+/// How the root area says what order the keys are in.
+fn order_word(order: &KeyOrder) -> u64 {
+    if order.is_bytewise() { 0 } else { 1 << 32 | u64::from(crc32c::crc32c(order.name().as_bytes())) }
+}
+
 /// The checksum of the root area's constant words, for a magic that may not be written yet.
 fn check<M: Medium>(pool: &Pool<M>, magic: u64) -> Result<u64> {
     let area = pool.root_offset();
     let mut crc = crc32c::crc32c(&magic.to_le_bytes());
-    for place in [SETTINGS_OFFSET, INTENTS_OFFSET] {
+    for place in [SETTINGS_OFFSET, INTENTS_OFFSET, ORDER_OFFSET] {
         crc = crc32c::crc32c_append(crc, &pool.load(area + place)?.to_le_bytes());
     }
     Ok(u64::from(crc))

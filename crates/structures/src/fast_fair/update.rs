@@ -8,19 +8,18 @@
 //!
 //! Changes are made in place (`change`), or by replacing the leaf if they don't fit (`replace`).
 
-use std::cmp::Ordering;
-
 use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
 use super::build::{Fill, cuts};
 use super::change::{Locked, Place};
+use super::fences::{Fences, Side, Target};
 use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES};
-use super::node::{Entry, Fences, Side, Target};
+use super::node::Entry;
 use super::replace::Replacement;
 use super::reserve::Reserve;
-use super::tree::{Structure, Tree};
+use super::tree::{OUT_OF_ORDER, Structure, Tree};
 
 /// What becomes of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,7 +82,7 @@ impl<M: Medium> Tree<M> {
     ) -> Result<Applied> {
         check_key(key)?;
         let guard = &epoch::pin();
-        let (leaf, head) = self.lock_covering(key, 0)?;
+        let (leaf, head) = self.lock_covering(Target::At(key), 0)?;
         let place = self.find(&leaf, head, key, guard)?;
         if may_insert && place.at.is_err() && place.used == self.slots() {
             drop(leaf);
@@ -111,7 +110,7 @@ impl<M: Medium> Tree<M> {
     ) -> Result<Applied> {
         let mut structure = self.structure();
         let settled = self.settle(&mut structure, guard);
-        let (leaf, head) = self.lock_covering(key, 0)?;
+        let (leaf, head) = self.lock_covering(Target::At(key), 0)?;
         let place = self.find(&leaf, head, key, guard)?;
         // It may have been split by another thread meanwhile.
         let mut reserve = None;
@@ -152,7 +151,16 @@ impl<M: Medium> Tree<M> {
     }
 
     pub(super) fn find(&self, leaf: &Locked<'_, M>, head: u64, key: &[u8], guard: &Guard) -> Result<Place> {
-        leaf.find(head, |pointer| Ok(self.record(pointer, guard)?.key().cmp(key)))
+        leaf.find(head, |pointer| Ok(self.order.compare(self.record(pointer, guard)?.key(), key)))
+    }
+
+    /// The head of a key in a leaf that covers it.
+    pub(super) fn head_in(&self, leaf: &Locked<'_, M>, fences: &Fences<'_>, key: &[u8]) -> Result<u64> {
+        match fences.side(&Target::At(key), &self.order) {
+            Side::Inside(head) => Ok(head),
+            // The keys of a group are within the fences of its leaf.
+            Side::Left | Side::Right => Err(self.damaged(leaf.node.offset, OUT_OF_ORDER)),
+        }
     }
 
     /// Asks for a decision about one key and checks it.
@@ -170,7 +178,7 @@ impl<M: Medium> Tree<M> {
             (Decision::Keep, _) | (Decision::Remove, Err(_)) => Ok(None),
             (Decision::Remove, Ok(at)) => Ok(Some(Change::Remove { at })),
             (Decision::Put(record), at) => {
-                if self.record(record, guard)?.key().cmp(key) != Ordering::Equal {
+                if self.record(record, guard)?.key() != key {
                     return Err(Error::invalid("the tree was told to point to the record of another key"));
                 }
                 Ok(Some(match at {
@@ -234,14 +242,6 @@ pub(super) fn check_key(key: &[u8]) -> Result<()> {
         )));
     }
     Ok(())
-}
-
-/// The head of a key in a leaf that covers it.
-pub(super) fn head_in(fences: &Fences<'_>, key: &[u8]) -> u64 {
-    match fences.side(&Target::At(key)) {
-        Side::Inside(head) => head,
-        Side::Left | Side::Right => unreachable!("the keys of a group are within the fences of its leaf"),
-    }
 }
 
 fn applied<M: Medium>(leaf: &Locked<'_, M>, change: Option<Change>) -> Applied {

@@ -5,6 +5,8 @@
 //! sibling; every entry must be in order, within the fences and have the right head; every record must be there. At the
 //! end, every block in use must have been met: else it is lost.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
@@ -12,7 +14,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
-use super::node::{Entry, Node, head_of};
+use super::node::{Entry, Node};
 use super::tree::Tree;
 
 /// A damaged tree may have very many faults; the first few tell the story.
@@ -21,7 +23,7 @@ const FAULTS_MAX: usize = 64;
 /// A node as its parent describes it.
 struct Expected {
     offset: u64,
-    low: Vec<u8>,
+    low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
 }
 
@@ -70,9 +72,10 @@ impl<M: Medium> Tree<M> {
             let _ = writeln!(text, "level {level}");
             for node in &nodes {
                 let fences = node.fences(&self.pool)?;
+                let low = fences.low().map_or("start".to_string(), quoted);
                 let high = fences.high().map_or("end".to_string(), |high| quoted(&high));
-                let prefix = quoted(&fences.low()[..usize::from(fences.shape.prefix)]);
-                let _ = write!(text, "  n{number} [{} .. {high}) prefix {prefix}:", quoted(fences.low()));
+                let prefix = fences.low().and_then(|low| low.get(..fences.shape.prefix.into())).unwrap_or_default();
+                let _ = write!(text, "  n{number} [{low} .. {high}) prefix {}:", quoted(prefix));
                 number += 1;
                 node.entries(&mut entries);
                 for entry in &entries {
@@ -97,13 +100,23 @@ impl<M: Medium> Tree<M> {
     }
 }
 
+impl<M: Medium> Tree<M> {
+    /// Compares keys, or places where nodes begin: `None` is before all keys.
+    fn compare_lows(&self, left: Option<&[u8]>, right: Option<&[u8]>) -> Ordering {
+        match (left, right) {
+            (Some(left), Some(right)) => self.order.compare(left, right),
+            (left, right) => left.is_some().cmp(&right.is_some()),
+        }
+    }
+}
+
 impl<M: Medium> Verifier<'_, M> {
     fn run(&mut self) -> Result<()> {
         let tree = self.tree;
         self.meet(tree.intents, "the intent slots of the tree are not a block in use");
         let root = tree.root()?;
         let mut level = root.level();
-        let mut nodes = vec![Expected { offset: root.offset, low: Vec::new(), high: None }];
+        let mut nodes = vec![Expected { offset: root.offset, low: None, high: None }];
         loop {
             let mut below = Vec::new();
             for (index, expected) in nodes.iter().enumerate() {
@@ -156,8 +169,11 @@ impl<M: Medium> Verifier<'_, M> {
             self.meet(block, "the fences of a node are not in a block in use, or belong to two nodes");
         }
         let fences = node.fences(&tree.pool)?;
-        if fences.low() != expected.low || fences.high() != expected.high {
+        if fences.low() != expected.low.as_deref() || fences.high() != expected.high {
             self.fault(offset, "a node has other fences than its parent says");
+        }
+        if fences.shape.has_whole_keys() == tree.order.is_bytewise() {
+            self.fault(offset, "a node is not made for the order of the tree");
         }
         if node.forward() != 0 {
             self.fault(offset, "a node was replaced and is still in the tree");
@@ -170,22 +186,25 @@ impl<M: Medium> Verifier<'_, M> {
         let keys =
             entries.iter().map(|entry| tree.key_of(level, entry.pointer, self.guard)).collect::<Result<Vec<_>>>()?;
         for (index, (entry, key)) in entries.iter().zip(&keys).enumerate() {
-            let after_last = index == 0 || keys[index - 1] < *key;
-            let inside = **key >= *expected.low && expected.high.as_ref().is_none_or(|high| **key < **high);
+            let (key, last) = (key.as_deref(), index.checked_sub(1).map(|last| keys[last].as_deref()));
+            let after_last = last.is_none_or(|last| tree.compare_lows(last, key).is_lt());
+            let inside = tree.compare_lows(expected.low.as_deref(), key).is_le()
+                && expected.high.as_deref().is_none_or(|high| tree.compare_lows(key, Some(high)).is_lt());
             if !after_last || !inside {
                 self.fault(entry.pointer, "a key is out of order, or beyond the fences of its node");
-            } else if key.get(fences.shape.prefix.into()..).map(head_of) != Some(entry.head) {
+            } else if tree.head_behind(fences.shape.prefix.into(), key) != Some(entry.head) {
                 self.fault(entry.pointer, "the head of a key is not its own");
             }
         }
         self.free_slots(&node, &entries);
         if level > 0 {
-            if keys.first().is_none_or(|first| **first != *expected.low) {
+            if keys.first().is_none_or(|first| first.as_deref() != expected.low.as_deref()) {
                 self.fault(offset, "the first child of an inner node does not begin where the node does");
             }
             for (index, entry) in entries.iter().enumerate() {
-                let high = keys.get(index + 1).map(|high| high.to_vec()).or_else(|| expected.high.clone());
-                below.push(Expected { offset: entry.pointer, low: keys[index].to_vec(), high });
+                let owned = |key: &Option<Cow<'_, [u8]>>| key.as_ref().map(|key| key.to_vec());
+                let high = keys.get(index + 1).map_or_else(|| expected.high.clone(), owned);
+                below.push(Expected { offset: entry.pointer, low: owned(&keys[index]), high });
             }
         }
         Ok(())

@@ -2,12 +2,15 @@
 #![allow(dead_code)]
 
 pub mod hooked;
+pub mod orders;
+pub mod workload;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use crossbeam_epoch as epoch;
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Medium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Direction, LeafRead, SegmentEntry, Tree, write_segment};
@@ -61,17 +64,25 @@ impl<M: Medium> Store<M> {
     }
 
     pub fn create_in(medium: M, node_bytes: u32, maximum_bytes: u64) -> Store<M> {
+        Store::create_ordered(medium, node_bytes, maximum_bytes, KeyOrder::Bytewise)
+    }
+
+    pub fn create_ordered(medium: M, node_bytes: u32, maximum_bytes: u64, order: KeyOrder) -> Store<M> {
         let pool = Arc::new(Pool::anonymous(medium, &pool_options(maximum_bytes)).unwrap());
         let blocks = Arc::new(Blocks::open(Arc::clone(&pool)).unwrap());
-        let tree = Tree::create(Arc::clone(&pool), Arc::clone(&blocks), node_bytes).unwrap();
+        let tree = Tree::create(Arc::clone(&pool), Arc::clone(&blocks), node_bytes, order).unwrap();
         Store { pool, blocks, tree }
     }
 
     /// As after a crash that left these bytes.
     pub fn open_image(medium: M, image: Vec<u8>) -> Store<M> {
+        Store::open_image_ordered(medium, image, KeyOrder::Bytewise)
+    }
+
+    pub fn open_image_ordered(medium: M, image: Vec<u8>, order: KeyOrder) -> Store<M> {
         let pool = Arc::new(Pool::from_image(medium, image).unwrap());
         let blocks = Arc::new(Blocks::open(Arc::clone(&pool)).unwrap());
-        let tree = Tree::open(Arc::clone(&pool), Arc::clone(&blocks)).unwrap();
+        let tree = Tree::open(Arc::clone(&pool), Arc::clone(&blocks), order).unwrap();
         Store { pool, blocks, tree }
     }
 
@@ -114,7 +125,7 @@ impl<M: Medium> Store<M> {
             assert_eq!(self.get(key), Some(record), "key {}", key.escape_ascii());
         }
         assert_eq!(self.tree.count().unwrap(), model.len() as u64);
-        let all: Vec<u64> = model.values().copied().collect();
+        let all: Vec<u64> = self.in_order(model).iter().map(|(_, record)| *record).collect();
         assert_eq!(self.collect(Bound::Unbounded, Direction::Forward, 0), all);
         assert_eq!(self.collect(Bound::Unbounded, Direction::Forward, 7), all);
         let reversed: Vec<u64> = all.iter().rev().copied().collect();
@@ -122,17 +133,39 @@ impl<M: Medium> Store<M> {
         assert_eq!(self.collect(Bound::Unbounded, Direction::Backward, 7), reversed);
     }
 
+    /// The model's entries in the tree's order.
+    pub fn in_order<'m>(&self, model: &'m BTreeMap<Vec<u8>, u64>) -> Vec<(&'m [u8], u64)> {
+        let mut entries: Vec<(&[u8], u64)> = model.iter().map(|(key, &record)| (&key[..], record)).collect();
+        entries.sort_by(|left, right| self.tree.order().compare(left.0, right.0));
+        entries
+    }
+
     /// Reads from some place must give what the model has from there on.
     pub fn assert_ranges(&self, model: &BTreeMap<Vec<u8>, u64>, places: &[Vec<u8>]) {
+        let entries = self.in_order(model);
         for place in places {
             for from in [Bound::Included(&place[..]), Bound::Excluded(&place[..])] {
+                let stands = |key: &[u8]| self.tree.order().compare(key, place);
+                let is_before = |key: &[u8]| match from {
+                    Bound::Included(_) => stands(key).is_lt(),
+                    _ => stands(key).is_le(),
+                };
+                let is_behind = |key: &[u8]| match from {
+                    Bound::Included(_) => stands(key).is_gt(),
+                    _ => stands(key).is_ge(),
+                };
                 let expected: Vec<u64> =
-                    model.range::<[u8], _>((from, Bound::Unbounded)).map(|(_, &r)| r).take(40).collect();
+                    entries.iter().filter(|(key, _)| !is_before(key)).map(|(_, record)| *record).take(40).collect();
                 let mut found = self.collect(from, Direction::Forward, 30);
                 found.truncate(40);
                 assert_eq!(found, expected, "forward from {from:?}");
-                let expected: Vec<u64> =
-                    model.range::<[u8], _>((Bound::Unbounded, from)).rev().map(|(_, &r)| r).take(40).collect();
+                let expected: Vec<u64> = entries
+                    .iter()
+                    .rev()
+                    .filter(|(key, _)| !is_behind(key))
+                    .map(|(_, record)| *record)
+                    .take(40)
+                    .collect();
                 let mut found = self.collect(from, Direction::Backward, 30);
                 found.truncate(40);
                 assert_eq!(found, expected, "backward from {from:?}");
