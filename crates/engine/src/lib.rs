@@ -17,6 +17,7 @@ pub use batch::WriteBatch;
 pub use options::{Medium, Options};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;
+pub use slmdb_order::{Comparator, KeyOrder};
 pub use slmdb_pmem::{Imitation, LatencyModel};
 pub use slmdb_structures::memtable::{LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};

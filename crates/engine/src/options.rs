@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Env, Error, OsEnv, Result};
 use slmdb_manifest::MediumKind;
+use slmdb_order::KeyOrder;
 use slmdb_pmem::Imitation;
 use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
 use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
@@ -71,6 +72,8 @@ pub struct Options {
     pub media_unit_bytes: u64,
     /// On [`Medium::Dax`]: the machine's caches survive a power cut, so that stores need no write-back.
     pub caches_are_persistent: bool,
+    /// The order of the keys; must be the store's own.
+    pub comparator: KeyOrder,
     /// Size of a MemTable's arena, in bytes.
     pub memtable_bytes: u64,
     /// What becomes of the links of a MemTable's lowest level. Where the medium is not persistent, they are always rebuilt.
@@ -109,6 +112,7 @@ impl Default for Options {
             imitation: Imitation::default(),
             media_unit_bytes: MEDIA_UNIT_BYTES,
             caches_are_persistent: false,
+            comparator: KeyOrder::default(),
             memtable_bytes: 64 << 20,
             memtable_links: LinkPolicy::default(),
             immutable_memtables_max: 2,
@@ -138,7 +142,9 @@ impl Options {
     pub(crate) fn check(&self) -> Result<()> {
         self.compression.check()?;
         self.imitation.check()?;
-        let complaint = if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
+        let complaint = if let Some(fault) = self.comparator.fault_of_name() {
+            fault
+        } else if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
             "memtable_bytes must be from 4096 bytes to 1 GiB"
         } else if self.immutable_memtables_max == 0 {
             "immutable_memtables_max must be at least 1"

@@ -127,7 +127,7 @@ impl Error {
             ErrorKind::ReadOnly => "reopen the store for writing once the cause is mended",
             ErrorKind::Full => "free some space and try again; nothing was written",
             ErrorKind::Corruption => "run `slmdb verify` to see the extent, and restore what is named from a copy",
-            ErrorKind::Unsupported => "use a version and build of slmdb, or a machine, that has it",
+            ErrorKind::Unsupported => "use the program, or a version and build of slmdb, or a machine, that has it",
             ErrorKind::Invalid => "correct the request",
             ErrorKind::Io => "look at the file system and the device",
         }

@@ -1,11 +1,13 @@
 //! [`Db`]: an open store.
 
 use std::cell::RefCell;
-use std::ops::RangeBounds;
+use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_engine::{Condition, Engine, Result, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
+use slmdb_engine::{
+    Condition, Engine, Error, KeyOrder, Result, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch,
+};
 
 use crate::{Cursor, Options, Range};
 
@@ -20,6 +22,7 @@ pub struct Db {
 
 struct Inner {
     engine: Arc<dyn Engine>,
+    order: KeyOrder,
     path: PathBuf,
     sync: bool,
 }
@@ -40,7 +43,8 @@ impl Db {
 
     pub(crate) fn with_options(options: &slmdb_engine::Options, sync: bool, path: &Path) -> Result<Db> {
         let engine = slmdb_engine::open(options, path)?;
-        Ok(Db { inner: Arc::new(Inner { engine, path: path.to_path_buf(), sync }) })
+        let (order, path) = (options.comparator.clone(), path.to_path_buf());
+        Ok(Db { inner: Arc::new(Inner { engine, order, path, sync }) })
     }
 
     /// Sets the value of `key`. On return the put survives a kill of the process, and (with [`Options::sync`], or after
@@ -111,7 +115,8 @@ impl Db {
         self.inner.engine.contains_key(key.as_ref())
     }
 
-    /// The entries with keys in a range, in order, from either end, as they are at this moment. Bounds may be strings,
+    /// The entries with keys in a range, in the store's order, from either end, as they are at this moment. Under a
+    /// [`Options::comparator`] the bounds, too, mean what that says. Bounds may be strings,
     /// slices, arrays or vectors (of references to vectors, write `&from[..]..&to[..]`).
     ///
     /// ```
@@ -127,18 +132,26 @@ impl Db {
     /// # }
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
-        let owned = |bound: std::ops::Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+        let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         self.range_of((owned(range.start_bound()), owned(range.end_bound())))
     }
 
     /// The entries whose keys start with `prefix`; as [`Db::range`]. The empty prefix means all.
+    ///
+    /// [`crate::Error::Invalid`] for any other under a [`Options::comparator`]: the keys with a common prefix need not be
+    /// next to each other then. Use [`Db::range`] with bounds that mean something in that order.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
-        self.range_of(crate::range::of_prefix(prefix.as_ref()))
+        let (prefix, order) = (prefix.as_ref(), &self.inner.order);
+        if !order.is_bytewise() && !prefix.is_empty() {
+            let what = format!("keys with a prefix are no range in the order {:?}; use bounds instead", order.name());
+            return Err(Error::invalid(what));
+        }
+        self.range_of(crate::range::of_prefix(prefix))
     }
 
     /// All entries; as [`Db::range`].
     pub fn iter(&self) -> Result<Range> {
-        self.prefix("")
+        self.range_of((Bound::Unbounded, Bound::Unbounded))
     }
 
     /// A position that moves over the entries as they are at this moment.
@@ -180,7 +193,7 @@ impl Db {
     }
 
     fn range_of(&self, bounds: crate::range::Bounds) -> Result<Range> {
-        Range::new(self.inner.engine.clone(), bounds)
+        Range::new(self.inner.engine.clone(), self.inner.order.clone(), bounds)
     }
 
     /// Encodes a batch of one change in this thread's own, and hands it over.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{Compression, Imitation, LinkPolicy, Medium, Result};
+use slmdb_engine::{Comparator, Compression, Imitation, KeyOrder, LinkPolicy, Medium, Result};
 use slmdb_env::Env;
 
 use crate::Db;
@@ -31,7 +31,8 @@ impl Options {
     ///
     /// Errors: [`crate::Error::Locked`] when another process (or this one) has it open; [`crate::Error::Invalid`] when
     /// there is none and none shall be made, or the options contradict it; [`crate::Error::Corruption`] when its bytes
-    /// are not what was written; [`crate::Error::Unsupported`] when another version made it.
+    /// are not what was written; [`crate::Error::Unsupported`] when another version made it, or its keys are in another
+    /// order than [`Options::comparator`] names.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
         Db::with_options(&self.engine, self.sync, path.as_ref())
     }
@@ -82,6 +83,41 @@ impl Options {
     /// opening. Default: false. Nothing can check this: on a machine that does not, `true` loses writes in a power cut.
     pub fn caches_are_persistent(mut self, yes: bool) -> Options {
         self.engine.caches_are_persistent = yes;
+        self
+    }
+
+    /// The order of the keys, if it is not to be that of their bytes. Taken when the store is made, which records its name:
+    /// every later opening must name a comparator of the same name, and the command `slmdb`, which has none, refuses the
+    /// store. Default: by bytes, which is faster and takes less of the fast tier (no key is then compared whole, nor kept
+    /// whole as a separator), so encode keys for it where you can: numbers big-endian, for example.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use std::cmp::Ordering;
+    /// use slmdb::{Comparator, Options};
+    ///
+    /// struct NewestFirst;
+    ///
+    /// impl Comparator for NewestFirst {
+    ///     fn name(&self) -> &str {
+    ///         "example.newest-first.1" // another name for another order
+    ///     }
+    ///     fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+    ///         right.cmp(left)
+    ///     }
+    /// }
+    ///
+    /// let db = Options::default().comparator(NewestFirst).open(directory.path().join("db"))?;
+    /// db.put("2025-01-01", "old")?;
+    /// db.put("2026-01-01", "new")?;
+    /// let first = db.iter()?.next().transpose()?;
+    /// assert_eq!(first.unwrap().0, b"2026-01-01");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn comparator(mut self, comparator: impl Comparator) -> Options {
+        self.engine.comparator = KeyOrder::Custom(Arc::new(comparator));
         self
     }
 

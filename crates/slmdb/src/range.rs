@@ -3,13 +3,16 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use slmdb_engine::{Engine, EngineCursor, Result, Slice};
+use slmdb_engine::{Engine, EngineCursor, KeyOrder, Result, Slice};
 
 /// Lower and upper bound of a range of keys.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// The bounds of the keys that start with `prefix`: up to the shortest string that is larger than all of them.
 pub(crate) fn of_prefix(prefix: &[u8]) -> Bounds {
+    if prefix.is_empty() {
+        return (Bound::Unbounded, Bound::Unbounded);
+    }
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {
         if last < 0xff {
@@ -20,7 +23,7 @@ pub(crate) fn of_prefix(prefix: &[u8]) -> Bounds {
     (Bound::Included(prefix.to_vec()), Bound::Unbounded)
 }
 
-/// The entries of a range, in key order, from either end, as they were when it was made. After an error it ends.
+/// The entries of a range, in the store's order of keys, from either end, as they were when it was made. After an error it ends.
 pub struct Range {
     walk: Walk,
 }
@@ -33,6 +36,8 @@ pub struct Keys {
 /// Two ends that come towards each other, at one moment: one cursor serves both.
 struct Walk {
     cursor: Box<dyn EngineCursor>,
+    /// The order of the store's keys.
+    order: KeyOrder,
     bounds: Bounds,
     /// Which end the cursor stands at, and already on the entry that was given last from there.
     standing: Standing,
@@ -47,9 +52,9 @@ enum Standing {
 }
 
 impl Range {
-    pub(crate) fn new(engine: Arc<dyn Engine>, bounds: Bounds) -> Result<Range> {
+    pub(crate) fn new(engine: Arc<dyn Engine>, order: KeyOrder, bounds: Bounds) -> Result<Range> {
         let cursor = engine.cursor()?;
-        Ok(Range { walk: Walk { cursor, bounds, standing: Standing::Nowhere, ended: false } })
+        Ok(Range { walk: Walk { cursor, order, bounds, standing: Standing::Nowhere, ended: false } })
     }
 
     /// The keys alone; no table file is read for them.
@@ -79,8 +84,8 @@ impl Walk {
         let inside = self.cursor.valid()
             && match &self.bounds.1 {
                 Bound::Unbounded => true,
-                Bound::Included(key) => self.cursor.key() <= key.as_slice(),
-                Bound::Excluded(key) => self.cursor.key() < key.as_slice(),
+                Bound::Included(key) => self.order.compare(self.cursor.key(), key).is_le(),
+                Bound::Excluded(key) => self.order.compare(self.cursor.key(), key).is_lt(),
             };
         if inside {
             self.bounds.0 = Bound::Excluded(self.cursor.key().to_vec());
@@ -108,8 +113,8 @@ impl Walk {
         let inside = self.cursor.valid()
             && match &self.bounds.0 {
                 Bound::Unbounded => true,
-                Bound::Included(key) => self.cursor.key() >= key.as_slice(),
-                Bound::Excluded(key) => self.cursor.key() > key.as_slice(),
+                Bound::Included(key) => self.order.compare(self.cursor.key(), key).is_ge(),
+                Bound::Excluded(key) => self.order.compare(self.cursor.key(), key).is_gt(),
             };
         if inside {
             self.bounds.1 = Bound::Excluded(self.cursor.key().to_vec());

@@ -317,3 +317,31 @@ fn compression_is_of_each_opening() {
     }
     place.run("put", &["--compression", "lzma", "k", "v"]).failed(2, "usage");
 }
+
+#[test]
+fn a_store_with_a_comparator_is_refused_and_both_orders_are_named() {
+    struct Backwards;
+
+    impl slmdb::Comparator for Backwards {
+        fn name(&self) -> &str {
+            "test.backwards"
+        }
+
+        fn compare(&self, left: &[u8], right: &[u8]) -> std::cmp::Ordering {
+            right.cmp(left)
+        }
+    }
+
+    let place = Place::new();
+    let db = slmdb::Options::default().comparator(Backwards).open(&place.db).unwrap();
+    db.put("k", "v").unwrap();
+    db.close().unwrap();
+    let before = snapshot(Path::new(&place.db));
+    for (verb, arguments) in [("get", &["k"][..]), ("put", &["k", "w"]), ("scan", &[]), ("stats", &[]), ("verify", &[])]
+    {
+        let ran = place.run(verb, arguments);
+        ran.failed(3, "unsupported");
+        assert!(ran.stderr.contains("\"test.backwards\"") && ran.stderr.contains("\"bytewise\""), "{}", ran.stderr);
+    }
+    assert!(before == snapshot(Path::new(&place.db)));
+}

@@ -10,9 +10,11 @@
 //! has changed meanwhile it starts over. So everything up to its moment is in the list it holds, or was in the index
 //! before it registered.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
+use slmdb_order::Passage;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_table::{Block, Slice};
@@ -34,6 +36,8 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     at: Option<At>,
     /// The key that it is on, or was on last.
     key: Vec<u8>,
+    /// The keys passed since the cursor was placed or turned round, if the order is a comparator's.
+    passage: Passage,
     /// The block that the last value came from: neighbours often share one.
     block: Option<(u32, u32, Block)>,
 }
@@ -67,13 +71,14 @@ impl<M: Medium + Clone> Cursor<M> {
             store.snapshots.release(moment);
         };
         let index = IndexSource::new(moment);
-        Cursor { store, moment, memtables, index, heading: Heading::Forward, at: None, key: Vec::new(), block: None }
+        let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
+        Cursor { store, moment, memtables, index, heading, at: None, key, passage, block: None }
     }
 
     /// With all sources at or after the wanted place: stops at the smallest key that is not deleted.
     fn settle_forward(&mut self) -> Result<()> {
         self.heading = Heading::Forward;
-        while !self.settle_on(|candidate, best| candidate < best) {
+        while !self.settle_on(Ordering::Less)? {
             self.step_sources_forward()?;
         }
         Ok(())
@@ -82,25 +87,30 @@ impl<M: Medium + Clone> Cursor<M> {
     /// With all sources before the wanted place: stops at the largest key that is not deleted.
     fn settle_backward(&mut self) -> Result<()> {
         self.heading = Heading::Backward;
-        while !self.settle_on(|candidate, best| candidate > best) {
+        while !self.settle_on(Ordering::Greater)? {
             self.step_sources_backward()?;
         }
         Ok(())
     }
 
-    /// Makes the first of the sources' keys, in the order of `precedes`, the cursor's, unless it is deleted (then:
+    /// Makes that one of the sources' keys which stands so to all others the cursor's, unless it is deleted (then:
     /// `false`). If no source has one left, the cursor is on none.
-    fn settle_on(&mut self, precedes: impl Fn(&[u8], &[u8]) -> bool) -> bool {
+    fn settle_on(&mut self, stands: Ordering) -> Result<bool> {
+        let order = self.store.tree.order();
         self.at = None;
         let mut best = self.index.key();
         for source in self.memtables.iter().filter(|source| source.valid()) {
-            if best.is_none_or(|best| precedes(source.key(), best)) {
+            if best.is_none_or(|best| order.compare(source.key(), best) == stands) {
                 best = Some(source.key());
             }
         }
         self.key.clear();
-        let Some(best) = best else { return true };
+        let Some(best) = best else { return Ok(true) };
         self.key.extend_from_slice(best);
+        if !order.is_bytewise() && !self.passage.pass(&self.key) {
+            let what = format!("the comparator {:?} is no total order: a cursor came back to a key", order.name());
+            return Err(Error::invalid(what));
+        }
 
         let mut newest = 0;
         let mut deleted = false;
@@ -117,7 +127,13 @@ impl<M: Medium + Clone> Cursor<M> {
         if deleted {
             self.at = None;
         }
-        !deleted
+        Ok(!deleted)
+    }
+
+    /// The cursor leaves its entry, for a place that does not follow from it.
+    fn set_out(&mut self) {
+        self.at = None;
+        self.passage.begin();
     }
 
     /// Moves every source that stands on the cursor's key past it.
@@ -143,28 +159,28 @@ impl<M: Medium + Clone> Cursor<M> {
 /// Every move first leaves the entry, so that after an error the cursor is on none.
 impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.at = None;
+        self.set_out();
         self.memtables.iter_mut().for_each(|source| source.seek(key));
         self.index.seek(&self.store, key)?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.at = None;
+        self.set_out();
         self.memtables.iter_mut().for_each(|source| source.seek_before(key));
         self.index.seek_before(&self.store, key)?;
         self.settle_backward()
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.at = None;
+        self.set_out();
         self.memtables.iter_mut().for_each(MemTableSource::seek_first);
-        self.index.seek(&self.store, b"")?;
+        self.index.seek_first(&self.store)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.at = None;
+        self.set_out();
         self.memtables.iter_mut().for_each(MemTableSource::seek_last);
         self.index.seek_last(&self.store)?;
         self.settle_backward()
@@ -175,6 +191,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             return Ok(());
         }
         if self.heading == Heading::Backward {
+            self.passage.begin();
             let key = self.key.clone();
             self.memtables.iter_mut().for_each(|source| source.seek(&key));
             self.index.seek(&self.store, &key)?;

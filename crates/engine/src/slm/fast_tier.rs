@@ -10,7 +10,6 @@ use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
-use slmdb_order::KeyOrder;
 use slmdb_pmem::pool::check_direct;
 use slmdb_pmem::{Blocks, Dram, Medium as PoolMedium, Pool, PoolOptions};
 use slmdb_structures::fast_fair::Tree;
@@ -120,7 +119,7 @@ pub(super) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state
     });
     let pool = Arc::new(pool?);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
-    let tree = Tree::open(pool.clone(), blocks, KeyOrder::Bytewise)?;
+    let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
     Ok(Fast { pool, tree })
 }
 
@@ -128,7 +127,7 @@ pub(super) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state
 fn with_index<M: PoolMedium + Clone>(pool: Pool<M>, options: &Options) -> Result<Fast<M>> {
     let pool = Arc::new(pool);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
-    let tree = Tree::create(pool.clone(), blocks, options.node_bytes, KeyOrder::Bytewise)?;
+    let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;
     Ok(Fast { pool, tree })
 }
 

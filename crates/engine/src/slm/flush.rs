@@ -18,7 +18,6 @@ use std::sync::mpsc::{Receiver, SyncSender};
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
-use slmdb_order::KeyOrder;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
@@ -130,13 +129,11 @@ impl<M: Medium + Clone> Store<M> {
             });
         }
         let path = names::table(&self.directory, number);
-        let options = table_options(&self.options);
+        let (options, order) = (table_options(&self.options), self.options.comparator.clone());
         let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.env, &path))?;
         let mut builder = match space {
-            Some(file) => {
-                TableBuilder::in_file(file, &*self.env, &path, number, self.uuid, options, KeyOrder::Bytewise)?
-            }
-            None => TableBuilder::new(&*self.env, &path, number, self.uuid, options)?,
+            Some(file) => TableBuilder::in_file(file, &*self.env, &path, number, self.uuid, options, order)?,
+            None => TableBuilder::new_in_order(&*self.env, &path, number, self.uuid, options, order)?,
         };
         for entry in immutable.memtable.newest_entries() {
             builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;

@@ -9,6 +9,7 @@
 use std::ops::{Bound, Range};
 
 use slmdb_env::Result;
+use slmdb_order::KeyOrder;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
 
@@ -66,6 +67,11 @@ impl IndexSource {
     /// To the first visible key at or after `key`.
     pub(crate) fn seek<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
         self.read_forward(store, Bound::Included(key.to_vec()))
+    }
+
+    /// To the first visible key.
+    pub(crate) fn seek_first<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
+        self.read_forward(store, Bound::Unbounded)
     }
 
     /// To the last visible key before `key`.
@@ -169,26 +175,36 @@ impl IndexSource {
         let far = next.clone().map_or(Bound::Unbounded, |next| other_side(next).unwrap_or(Bound::Unbounded));
         let far = far.as_ref().map(Vec::as_slice);
         let range = if direction == Direction::Forward { (near, far) } else { (far, near) };
-        self.add_replaced(store.snapshots.replaced_in(range, self.moment));
+        self.add_replaced(store.snapshots.replaced_in(range, self.moment), store.tree.order());
         Ok(next)
     }
 
-    /// Merges records from the map into the entries.
-    fn add_replaced(&mut self, replaced: Vec<(Vec<u8>, Location)>) {
+    /// Merges records from the map, which are in key order, into the entries. (Sorting might panic, if the order is a
+    /// comparator's and none.)
+    fn add_replaced(&mut self, replaced: Vec<(Vec<u8>, Location)>, order: &KeyOrder) {
         if replaced.is_empty() {
             return;
         }
+        let mut entries = Vec::with_capacity(self.entries.len() + replaced.len());
+        let mut visible = std::mem::take(&mut self.entries).into_iter().peekable();
         for (key, location) in replaced {
-            let start = self.keys.len();
-            self.keys.extend_from_slice(&key);
-            self.entries.push(Entry { key: start..self.keys.len(), location });
+            let compare = |entry: &Entry| order.compare(&self.keys[entry.key.clone()], &key);
+            while let Some(entry) = visible.next_if(|entry| compare(entry).is_lt()) {
+                entries.push(entry);
+            }
+            match visible.next_if(|entry| compare(entry).is_eq()) {
+                // Of one key the newest stays.
+                Some(entry) if entry.location.sequence >= location.sequence => entries.push(entry),
+                Some(entry) => entries.push(Entry { location, ..entry }),
+                None => {
+                    let start = self.keys.len();
+                    self.keys.extend_from_slice(&key);
+                    entries.push(Entry { key: start..self.keys.len(), location });
+                }
+            }
         }
-        let keys = &self.keys;
-        // Of equal keys the newest comes first, and is the one that stays.
-        self.entries.sort_by(|a, b| {
-            keys[a.key.clone()].cmp(&keys[b.key.clone()]).then(b.location.sequence.cmp(&a.location.sequence))
-        });
-        self.entries.dedup_by(|later, earlier| keys[later.key.clone()] == keys[earlier.key.clone()]);
+        entries.extend(visible);
+        self.entries = entries;
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use slmdb_order::Passage;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{MemTable, MemTableCursor};
@@ -12,15 +13,25 @@ pub(crate) struct MemTableSource<M: Medium> {
     moment: u64,
     /// The key that has been left behind, while the next one is looked for.
     passed: Vec<u8>,
+    /// The keys gone back over while a visible one is looked for.
+    passage: Passage,
+    /// It went round in a circle, under a comparator that is no total order, and is nowhere.
+    is_lost: bool,
 }
 
 impl<M: Medium> MemTableSource<M> {
     pub(crate) fn new(memtable: &Arc<MemTable<M>>, moment: u64) -> MemTableSource<M> {
-        MemTableSource { cursor: memtable.cursor(), moment, passed: Vec::new() }
+        MemTableSource {
+            cursor: memtable.cursor(),
+            moment,
+            passed: Vec::new(),
+            passage: Passage::default(),
+            is_lost: false,
+        }
     }
 
     pub(crate) fn valid(&self) -> bool {
-        self.cursor.valid()
+        self.cursor.valid() && !self.is_lost
     }
 
     pub(crate) fn key(&self) -> &[u8] {
@@ -84,6 +95,7 @@ impl<M: Medium> MemTableSource<M> {
 
     /// The versions of a key come newest first: the first one that is not too new is the one to see.
     fn settle_forward(&mut self) {
+        self.is_lost = false;
         while self.cursor.valid() && self.cursor.sequence() > self.moment {
             self.cursor.next();
         }
@@ -91,8 +103,14 @@ impl<M: Medium> MemTableSource<M> {
 
     /// From some version of a key to the newest visible one, or to that of an earlier key.
     fn settle_backward(&mut self) {
+        self.is_lost = false;
+        self.passage.begin();
         while self.cursor.valid() {
             self.remember_key();
+            if !self.passage.pass(&self.passed) {
+                self.is_lost = true;
+                return;
+            }
             self.cursor.seek(&self.passed);
             self.settle_forward();
             if self.cursor.valid() && self.cursor.key() == self.passed {

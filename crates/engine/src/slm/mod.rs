@@ -30,6 +30,7 @@ mod job;
 mod memtable_source;
 mod names;
 mod open;
+mod ordered_key;
 mod pacing;
 mod publication;
 mod read;
@@ -51,9 +52,6 @@ use crate::{Engine, Options};
 
 /// The name under which the MANIFEST records this engine.
 pub const ENGINE_NAME: &str = "slm";
-
-/// The name of the one order of keys that this version has.
-pub const COMPARATOR_NAME: &str = "bytewise";
 
 /// Opens, recovers or makes an SLM-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

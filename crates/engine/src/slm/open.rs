@@ -15,7 +15,7 @@ use super::fast_tier;
 use super::names::{self, FileKind};
 use super::recovery::recover;
 use super::store::Store;
-use super::{COMPARATOR_NAME, ENGINE_NAME, locked};
+use super::{ENGINE_NAME, locked};
 use crate::{Condition, Engine, EngineCursor, Options, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
 
 /// See [`super::open`].
@@ -30,7 +30,7 @@ pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine
         return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
     }
     let mut state = Manifest::read(&**env, &directory)?.state;
-    check_names(&state, &directory)?;
+    check_names(options, &state, &directory)?;
     fast_tier::bind(options, &mut state)?;
     let unit_bytes = options.media_unit_bytes;
     match state.medium.kind {
@@ -110,16 +110,19 @@ fn create_manifest(options: &Options, directory: &Path) -> Result<()> {
     let mut uuid = [0; 16];
     env.random_bytes(&mut uuid);
     let medium = fast_tier::new_record(options, uuid)?;
-    let state = StoreState::new(uuid, ENGINE_NAME, COMPARATOR_NAME, medium);
+    let state = StoreState::new(uuid, ENGINE_NAME, options.comparator.name(), medium);
     Manifest::create(&**env, directory, &state)?;
     Ok(())
 }
 
-fn check_names(state: &StoreState, directory: &Path) -> Result<()> {
+/// Another engine, or another order of keys, would see disorder.
+fn check_names(options: &Options, state: &StoreState, directory: &Path) -> Result<()> {
+    let order = options.comparator.name();
     let unknown = if state.engine != ENGINE_NAME {
         format!("the store was made by engine {:?}; this version has {ENGINE_NAME:?}", state.engine)
-    } else if state.comparator != COMPARATOR_NAME {
-        format!("the store orders its keys by {:?}; this version has {COMPARATOR_NAME:?}", state.comparator)
+    } else if state.comparator != order {
+        let own = &state.comparator;
+        format!("the store's keys are in the order {own:?}, not {order:?}: name the comparator {own:?} to open it")
     } else {
         return Ok(());
     };

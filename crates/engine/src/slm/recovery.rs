@@ -53,8 +53,7 @@ pub(super) fn recover<M: Medium + Clone>(
 ) -> Result<Store<M>> {
     let env = options.env.clone();
     let Fast { pool, tree } = fast;
-    let tables =
-        Tables::new(env.clone(), directory.into(), state.uuid, options.open_tables_max, options.memory_budget_bytes);
+    let tables = Tables::new(options, directory.into(), state.uuid);
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
     let jobs = Jobs::default();
     check_tables(options, directory, &state)?;

@@ -10,9 +10,11 @@ use std::ops::Bound;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use slmdb_order::KeyOrder;
 use slmdb_table::Place;
 
 use super::locked;
+use super::ordered_key::OrderedKey;
 
 /// Where a value lies: which entry of which block of which table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,8 +31,10 @@ struct Replaced {
     replaced_at: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Snapshots {
+    /// The order of the store's keys.
+    order: KeyOrder,
     inner: Mutex<Inner>,
     /// How many moments are registered; read without the lock where only «any at all?» matters.
     open: AtomicUsize,
@@ -40,7 +44,7 @@ pub(crate) struct Snapshots {
 struct Inner {
     /// How many cursors look at each sequence number.
     moments: BTreeMap<u64, usize>,
-    replaced: BTreeMap<Vec<u8>, Vec<Replaced>>,
+    replaced: BTreeMap<OrderedKey, Vec<Replaced>>,
     replaced_count: usize,
     /// How many of them were kept when what nobody sees was last looked for.
     kept_count: usize,
@@ -60,6 +64,11 @@ impl Inner {
 }
 
 impl Snapshots {
+    /// None yet, of a store with this order of keys.
+    pub(crate) fn new(order: KeyOrder) -> Snapshots {
+        Snapshots { order, inner: Mutex::default(), open: AtomicUsize::default() }
+    }
+
     /// Registers the moment that `published` tells; it is asked under the lock, so that a flush that did not see this
     /// cursor has only records that the cursor's moment covers.
     pub(crate) fn register(&self, published: impl FnOnce() -> u64) -> u64 {
@@ -106,7 +115,8 @@ impl Snapshots {
         let mut inner = locked(&self.inner);
         let seen = inner.moments.range(old.sequence..replaced_at).next().is_some();
         if seen {
-            inner.replaced.entry(key.to_vec()).or_default().push(Replaced { location: old, replaced_at });
+            let key = OrderedKey::new(key, &self.order);
+            inner.replaced.entry(key).or_default().push(Replaced { location: old, replaced_at });
             inner.replaced_count += 1;
         }
     }
@@ -114,9 +124,15 @@ impl Snapshots {
     /// The replaced records with keys in the range that a cursor at `moment` sees, in key order.
     pub(crate) fn replaced_in(&self, range: (Bound<&[u8]>, Bound<&[u8]>), moment: u64) -> Vec<(Vec<u8>, Location)> {
         let inner = locked(&self.inner);
-        if inner.replaced.is_empty() || is_empty(range) {
+        if inner.replaced.is_empty() {
             return Vec::new();
         }
+        let from = range.0.map(|key| OrderedKey::new(key, &self.order));
+        let is_within = |key: &OrderedKey| match range.1 {
+            Bound::Unbounded => true,
+            Bound::Included(to) => self.order.compare(&key.key, to).is_le(),
+            Bound::Excluded(to) => self.order.compare(&key.key, to).is_lt(),
+        };
         let seen = |versions: &Vec<Replaced>| {
             versions
                 .iter()
@@ -126,18 +142,10 @@ impl Snapshots {
         };
         inner
             .replaced
-            .range::<[u8], _>(range)
-            .filter_map(|(key, versions)| Some((key.clone(), seen(versions)?)))
+            .range((from, Bound::Unbounded))
+            .take_while(|(key, _)| is_within(key))
+            .filter_map(|(key, versions)| Some((key.key.clone(), seen(versions)?)))
             .collect()
-    }
-}
-
-/// Whether no key can lie in the range (`BTreeMap::range` panics on some such ranges).
-fn is_empty(range: (Bound<&[u8]>, Bound<&[u8]>)) -> bool {
-    match range {
-        (Bound::Included(from), Bound::Included(to)) => from > to,
-        (Bound::Included(from) | Bound::Excluded(from), Bound::Excluded(to) | Bound::Included(to)) => from >= to,
-        _ => false,
     }
 }
 
@@ -153,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_replaced_record_is_seen_from_its_own_number_until_it_was_replaced() {
-        let snapshots = Snapshots::default();
+        let snapshots = Snapshots::new(KeyOrder::Bytewise);
         assert_eq!(snapshots.register(|| 10), 10);
         assert_eq!(snapshots.register(|| 30), 30);
         snapshots.note_replaced(b"k", at(5), 20);
@@ -170,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_no_open_cursor_sees_is_not_kept() {
-        let snapshots = Snapshots::default();
+        let snapshots = Snapshots::new(KeyOrder::Bytewise);
         snapshots.note_replaced(b"k", at(5), 20);
         snapshots.register(|| 25);
         snapshots.note_replaced(b"k", at(5), 20);
@@ -180,7 +188,7 @@ mod tests {
 
     #[test]
     fn what_short_cursors_saw_is_forgotten_while_an_older_one_stays_open() {
-        let snapshots = Snapshots::default();
+        let snapshots = Snapshots::new(KeyOrder::Bytewise);
         snapshots.register(|| 1);
         snapshots.note_replaced(b"k", at(1), 5);
         for moment in (10..10_000).step_by(10) {
@@ -197,7 +205,7 @@ mod tests {
 
     #[test]
     fn odd_ranges_are_empty_and_do_not_panic() {
-        let snapshots = Snapshots::default();
+        let snapshots = Snapshots::new(KeyOrder::Bytewise);
         snapshots.register(|| 10);
         snapshots.note_replaced(b"k", at(5), 20);
         let (k, z) = (b"k".as_slice(), b"z".as_slice());

@@ -240,7 +240,7 @@ impl<M: Medium + Clone> Store<M> {
             view: ArcSwap::from_pointee(View { memtables }),
             publication: Publication::new(parts.last_sequence),
             group_sync: GroupSync::new(parts.last_sequence),
-            snapshots: Snapshots::default(),
+            snapshots: Snapshots::new(parts.options.comparator.clone()),
             flushed_through: AtomicU64::new(state.flushed_through),
             next_file_number: AtomicU32::new(state.next_file_number),
             lifetime_before: state.lifetime,

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use slmdb_env::{Env, Error, Result};
+use slmdb_order::KeyOrder;
 use slmdb_table::{Block, Place, Slice, TableReader};
 
 use super::names;
 use super::snapshots::Location;
+use crate::Options;
 
 /// A block's name: file number and offset.
 type BlockKey = (u32, u32);
@@ -28,24 +30,21 @@ pub(crate) struct Tables {
     env: Arc<dyn Env>,
     directory: PathBuf,
     store_uuid: [u8; 16],
+    order: KeyOrder,
     readers: Cache<u32, Arc<TableReader>>,
     blocks: Cache<BlockKey, Block, ByMemory>,
 }
 
 impl Tables {
-    pub(crate) fn new(
-        env: Arc<dyn Env>,
-        directory: PathBuf,
-        store_uuid: [u8; 16],
-        open_max: usize,
-        cache_bytes: u64,
-    ) -> Tables {
+    pub(crate) fn new(options: &Options, directory: PathBuf, store_uuid: [u8; 16]) -> Tables {
+        let cache_bytes = options.memory_budget_bytes;
         let typical_blocks = (cache_bytes / 4096).clamp(16, 1 << 24) as usize;
         Tables {
-            env,
+            env: options.env.clone(),
             directory,
             store_uuid,
-            readers: Cache::new(open_max),
+            order: options.comparator.clone(),
+            readers: Cache::new(options.open_tables_max),
             blocks: Cache::with_weighter(typical_blocks, cache_bytes, ByMemory),
         }
     }
@@ -54,7 +53,8 @@ impl Tables {
     pub(crate) fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
         self.readers.get_or_insert_with(&number, || {
             let path = names::table(&self.directory, number);
-            Ok(Arc::new(TableReader::open(&*self.env, &path, number, self.store_uuid)?))
+            let order = self.order.clone();
+            Ok(Arc::new(TableReader::open_in_order(&*self.env, &path, number, self.store_uuid, order)?))
         })
     }
 
