@@ -133,27 +133,15 @@ impl<'t, M: Medium> Locked<'t, M> {
             used += 1;
             before += usize::from(slot.head.load(Relaxed) < head);
         }
-        if self.node.shape().has_whole_keys() {
-            let mut end = used;
-            while before < end {
-                let middle = before + (end - before) / 2;
-                match order(self.entry(middle).pointer)? {
-                    Ordering::Less => before = middle + 1,
-                    Ordering::Equal => return Ok(Place { used, at: Ok(middle) }),
-                    Ordering::Greater => end = middle,
-                }
-            }
-            return Ok(Place { used, at: Err(before) });
-        }
-        while before < used {
-            let entry = self.entry(before);
-            if entry.head != head {
-                break;
-            }
-            match order(entry.pointer)? {
-                Ordering::Less => before += 1,
-                Ordering::Equal => return Ok(Place { used, at: Ok(before) }),
-                Ordering::Greater => break,
+        // By halves: under a comparator all heads are equal.
+        let mut end =
+            before + self.node.slots[before..used].iter().take_while(|slot| slot.head.load(Relaxed) == head).count();
+        while before < end {
+            let middle = before + (end - before) / 2;
+            match order(self.entry(middle).pointer)? {
+                Ordering::Less => before = middle + 1,
+                Ordering::Equal => return Ok(Place { used, at: Ok(middle) }),
+                Ordering::Greater => end = middle,
             }
         }
         Ok(Place { used, at: Err(before) })

@@ -278,16 +278,18 @@ impl<'p> Node<'p> {
     ) -> Result<Option<(u64, bool)>> {
         // A good guess where to begin. It need not be right: entries move to the right only, so any one that is before
         // the target now has only entries before the target to its left, from now on.
+        let guess = self.count(|entry| entry < head);
         let (mut start, mut found) = (0, None);
-        if self.shape().has_whole_keys() {
-            match self.bisect(order)? {
-                Bisected::Equal(pointer) => return Ok(Some((pointer, true))),
-                Bisected::Between { before, behind: _ } => (start, found) = before,
-            }
-        } else if let Some(before) = self.count(|entry| entry < head).checked_sub(1) {
+        if let Some(before) = guess.checked_sub(1) {
             let entry = self.slots[before].read();
             if entry.pointer > HOLE && entry.head < head {
-                (start, found) = (before + 1, Some((entry.pointer, false)));
+                (start, found) = (guess, Some((entry.pointer, false)));
+            }
+        }
+        if self.has_head(guess, head) && self.has_head(guess + 1, head) {
+            match self.bisect((start, found), self.slots.len(), head, order)? {
+                Bisected::Equal(pointer) => return Ok(Some((pointer, true))),
+                Bisected::Between { before, behind: _ } => (start, found) = before,
             }
         }
         for slot in &self.slots[start..] {
@@ -318,19 +320,18 @@ impl<'p> Node<'p> {
         order: &mut impl FnMut(u64) -> Result<Ordering>,
     ) -> Result<Option<(u64, bool)>> {
         // The mirror image: from any slot that is free or behind the target on, only such slots follow.
+        let guess = self.count(|entry| entry <= head);
         let mut end = self.slots.len();
-        if self.shape().has_whole_keys() {
-            match self.bisect(order)? {
+        if let Some(slot) = self.slots.get(guess) {
+            let entry = slot.read();
+            if entry.pointer == 0 || (entry.pointer > HOLE && entry.head > head) {
+                end = guess;
+            }
+        }
+        if guess > 1 && self.has_head(guess - 1, head) && self.has_head(guess - 2, head) {
+            match self.bisect((0, None), end, head, order)? {
                 Bisected::Equal(pointer) => return Ok(Some((pointer, true))),
                 Bisected::Between { before: _, behind } => end = behind,
-            }
-        } else {
-            let guess = self.count(|entry| entry <= head);
-            if let Some(slot) = self.slots.get(guess) {
-                let entry = slot.read();
-                if entry.pointer == 0 || (entry.pointer > HOLE && entry.head > head) {
-                    end = guess;
-                }
             }
         }
         for slot in self.slots[..end].iter().rev() {
@@ -351,9 +352,22 @@ impl<'p> Node<'p> {
         Ok(None)
     }
 
-    /// The same guess where whole keys are compared, which costs more than looking at heads: by halves.
-    fn bisect(&self, order: &mut impl FnMut(u64) -> Result<Ordering>) -> Result<Bisected> {
-        let (mut before, mut behind) = ((0, None), self.slots.len());
+    /// Whether a slot has this head; if that is being changed, perhaps.
+    #[inline(always)]
+    fn has_head(&self, slot: usize, head: u64) -> bool {
+        self.slots.get(slot).is_some_and(|slot| slot.head.load(Relaxed) == head && slot.pointer.load(Relaxed) > HOLE)
+    }
+
+    /// A better guess, where several entries have the same head, by halves: comparing whole keys costs more than looking at
+    /// heads. (Under a comparator all heads are the same.) `before` and `behind` are where to begin, and as sure as what
+    /// comes out.
+    fn bisect(
+        &self,
+        mut before: (usize, Option<(u64, bool)>),
+        mut behind: usize,
+        head: u64,
+        order: &mut impl FnMut(u64) -> Result<Ordering>,
+    ) -> Result<Bisected> {
         let mut end = behind;
         while before.0 < end {
             let middle = before.0 + (end - before.0) / 2;
@@ -364,7 +378,11 @@ impl<'p> Node<'p> {
                 end = middle;
                 continue;
             }
-            match order(entry.pointer)? {
+            let stands = match entry.head.cmp(&head) {
+                Ordering::Equal => order(entry.pointer)?,
+                different => different,
+            };
+            match stands {
                 Ordering::Less => before = (middle + 1, Some((entry.pointer, false))),
                 Ordering::Equal => return Ok(Bisected::Equal(entry.pointer)),
                 Ordering::Greater => (behind, end) = (middle, middle),
