@@ -135,7 +135,7 @@ impl Options {
     /// there would say nothing.
     pub(crate) fn memtable<M: slmdb_pmem::Medium>(&self) -> MemTableOptions {
         let links = if M::PERSISTENT { self.memtable_links } else { LinkPolicy::Rebuilt };
-        MemTableOptions { links, ..MemTableOptions::default() }
+        MemTableOptions { links, order: self.comparator.clone(), ..MemTableOptions::default() }
     }
 
     /// Checks what can be checked before anything is touched.

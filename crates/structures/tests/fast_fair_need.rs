@@ -4,8 +4,12 @@
 
 mod fast_fair_support;
 
+use std::collections::BTreeSet;
+
 use crossbeam_epoch as epoch;
+use fast_fair_support::orders::{as_comparator, backwards, by_length};
 use fast_fair_support::{Random, Store, budget};
+use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Extent, ExtentKind, UNIT_BYTES};
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{Decision, KeyLengths};
@@ -17,6 +21,7 @@ type Batch = Vec<(Vec<u8>, bool)>;
 
 struct Load {
     store: Store<Dram>,
+    order: KeyOrder,
     file: u32,
     /// Take all of the pool but for what is to be there.
     arenas: Vec<Extent>,
@@ -24,15 +29,15 @@ struct Load {
 }
 
 impl Load {
-    fn new(node_bytes: u32) -> Load {
-        let store = Store::create_in(Dram, node_bytes, POOL_BYTES);
-        Load { store, file: 0, arenas: Vec::new(), keys: KeyLengths::default() }
+    fn new(node_bytes: u32, order: &KeyOrder) -> Load {
+        let store = Store::create_ordered(Dram, node_bytes, POOL_BYTES, order.clone());
+        Load { store, order: order.clone(), file: 0, arenas: Vec::new(), keys: KeyLengths::default() }
     }
 
     /// Lets the tree have what it says it needs for this batch, in the smallest pieces, and no unit more. Gives how much of
     /// it was used.
     fn flush(&mut self, mut batch: Batch) -> (u64, u64) {
-        batch.sort();
+        batch.sort_by(|left, right| self.order.compare(&left.0, &right.0).then(left.1.cmp(&right.1)));
         batch.dedup_by(|left, right| left.0 == right.0);
         let pool = &self.store.pool;
         for arena in self.arenas.drain(..) {
@@ -99,10 +104,10 @@ fn puts(keys: impl Iterator<Item = Vec<u8>>) -> Batch {
 }
 
 /// Loads that make as many nodes as can be, one after the other into the same tree.
-fn adversarial(node_bytes: u32, scale: u64, key_bytes: usize) -> Vec<(u64, u64)> {
+fn adversarial(order: &KeyOrder, node_bytes: u32, scale: u64, key_bytes: usize) -> Vec<(u64, u64)> {
     let slots = u64::from(node_bytes - 64) / 16;
     let mut random = Random::new(u64::from(node_bytes));
-    let mut load = Load::new(node_bytes);
+    let mut load = Load::new(node_bytes, order);
     let mut needs = Vec::new();
     let step = 1 << 32;
     // Ascending: full leaves.
@@ -131,9 +136,9 @@ fn adversarial(node_bytes: u32, scale: u64, key_bytes: usize) -> Vec<(u64, u64)>
 }
 
 /// Keys with long beginnings in common, of all lengths: their fences are as long as they are.
-fn long_keys(node_bytes: u32, longest: usize, flushes: usize) -> Vec<(u64, u64)> {
+fn long_keys(order: &KeyOrder, node_bytes: u32, longest: usize, flushes: usize) -> Vec<(u64, u64)> {
     let mut random = Random::new(longest as u64);
-    let mut load = Load::new(node_bytes);
+    let mut load = Load::new(node_bytes, order);
     let mut needs = Vec::new();
     for flush in 0..flushes {
         let batch = (0..1 + 2_000_000 / (longest + 200))
@@ -151,17 +156,79 @@ fn long_keys(node_bytes: u32, longest: usize, flushes: usize) -> Vec<(u64, u64)>
     needs
 }
 
+/// Where leaves begin, of a tree whose keys are decimal numbers of six digits, maybe with something behind them.
+fn boundaries(load: &Load) -> Vec<u64> {
+    let dump = load.store.tree.dump().unwrap();
+    let (_, leaves) = dump.split_once("level 0\n").unwrap();
+    let number = |line: &str| line.split_once('[')?.1.trim_start_matches('"').get(..6)?.parse().ok();
+    leaves.lines().filter_map(number).collect()
+}
+
+/// Fences of 6 and of 18 bytes by turns, which stand in the nodes under a comparator, and no other keys of 18 bytes; then
+/// those are gone, and short keys split every leaf: now its fences take a block.
+fn short_keys_between_long_fences(node_bytes: u32, keys: u64) -> (u64, u64) {
+    let key = |index: u64, bytes: usize| format!("{index:06}{}", "x".repeat(bytes - 6)).into_bytes();
+    let mut load = Load::new(node_bytes, &as_comparator());
+    load.flush(puts((0..keys).map(|index| key(index, 6))));
+    let all = boundaries(&load);
+    let long: BTreeSet<u64> = all.iter().copied().step_by(2).collect();
+    let mut load = Load::new(node_bytes, &as_comparator());
+    load.flush(puts((0..keys).map(|index| key(index, if long.contains(&index) { 18 } else { 6 }))));
+    assert!(all.len() as u64 > keys / 200);
+    assert_eq!(all, boundaries(&load));
+    assert_eq!(load.store.blocks.used_count(64), 0, "fences are in blocks already");
+    load.flush(long.iter().map(|&index| (key(index, 18), false)).collect());
+    assert_eq!(load.store.blocks.used_count(64), 0, "fences are in blocks already");
+    load.keys = KeyLengths::default();
+    let need = load.flush(puts((0..keys).flat_map(|index| (7..11).map(move |bytes| key(index, bytes)))));
+    assert!(load.store.blocks.used_count(64) >= long.len() as u64 / 2);
+    load.verify();
+    need
+}
+
 #[test]
 fn a_flush_never_needs_more_than_the_tree_says() {
-    for (node_bytes, key_bytes) in [(256, 8), (512, 8), (512, 20), (512, 60), (4096, 20)] {
-        let needs = adversarial(node_bytes, 20_000 * budget() as u64, key_bytes);
-        println!("nodes of {node_bytes}, keys of {key_bytes}: used, said {:?}", &needs[..6]);
+    let bytewise = &KeyOrder::Bytewise;
+    let (backwards, by_length, as_comparator) = (&backwards(), &by_length(), &as_comparator());
+    // Keys of 12 bytes: whole keys as fences, and just in the node; of 13: just not; of 32 and 33: short, and long.
+    for (order, node_bytes, key_bytes) in [
+        (bytewise, 256, 8),
+        (bytewise, 512, 8),
+        (bytewise, 512, 20),
+        (bytewise, 512, 60),
+        (bytewise, 4096, 20),
+        (backwards, 256, 8),
+        (as_comparator, 512, 12),
+        (backwards, 512, 13),
+        (as_comparator, 256, 20),
+        (by_length, 512, 32),
+        (as_comparator, 512, 33),
+        (backwards, 512, 60),
+    ] {
+        let needs = adversarial(order, node_bytes, 20_000 * budget() as u64, key_bytes);
+        println!("{}, nodes of {node_bytes}, keys of {key_bytes}: used, said {:?}", order.name(), &needs[..6]);
         // Not so much that it says nothing.
         let (used, said) = needs[..6].iter().fold((0, 0), |sum, need| (sum.0 + need.0, sum.1 + need.1));
         assert!(said < 100 * used, "{said} bytes said, {used} used");
     }
-    for (node_bytes, longest) in [(256, 40), (512, 300), (512, 2000), (1024, 17_000), (512, 35_000), (256, 65_535)] {
-        let needs = long_keys(node_bytes, longest, 6 * budget());
-        println!("nodes of {node_bytes}, keys up to {longest}: used, said {needs:?}");
+    for (order, node_bytes, longest) in [
+        (bytewise, 256, 40),
+        (bytewise, 512, 300),
+        (bytewise, 512, 2000),
+        (bytewise, 1024, 17_000),
+        (bytewise, 512, 35_000),
+        (bytewise, 256, 65_535),
+        (as_comparator, 256, 40),
+        (by_length, 512, 300),
+        (backwards, 512, 2000),
+        (backwards, 512, 35_000),
+        (as_comparator, 256, 65_535),
+    ] {
+        let needs = long_keys(order, node_bytes, longest, 6 * budget());
+        println!("{}, nodes of {node_bytes}, keys up to {longest}: used, said {needs:?}", order.name());
+    }
+    for node_bytes in [256, 512] {
+        let need = short_keys_between_long_fences(node_bytes, 50_000);
+        println!("nodes of {node_bytes}, short keys between fences of 18: used, said {need:?}");
     }
 }

@@ -26,9 +26,12 @@
 //! # Fences
 //!
 //! Fences of keys up to 12 bytes fit into the node. Each fence is a prefix of a key that was there when its node was
-//! split, and no two on a level are the same, so keys that are longer than [`LONG_KEY_BYTES`] make fences that are no
-//! longer together than they are, twice for each level: low fence of one node, high fence of its neighbour. Or each node
-//! has the longest fences there can be; the smaller of both counts.
+//! split, or under a comparator the whole of it, and no two on a level are the same. So keys that are longer than
+//! [`LONG_KEY_BYTES`] make fences that are no longer together than they are, twice for each level: low fence of one node,
+//! high fence of its neighbour. Or each node has the longest fences there can be; the smaller of both counts.
+//!
+//! Fences outlive their keys. Those in blocks are seen by their blocks; those in nodes are not, so once there are fences at
+//! all, some may be as long as fits into a node.
 
 use slmdb_env::Result;
 use slmdb_pmem::{Blocks, ExtentKind, Medium, Pool, UNIT_BYTES};
@@ -134,14 +137,15 @@ impl<M: Medium> Tree<M> {
         self.blocks.used_count(block_bytes).saturating_sub(u64::from(block_bytes == INTENTS_BYTES.next_power_of_two()))
     }
 
-    /// The longest key that matters: of those given, or one that is gone and has left a fence.
+    /// The longest key that matters: of those given, or one that is gone and has left a fence, in a block or in a node.
     fn longest_bytes(&self, keys: KeyLengths) -> u32 {
         let left = self
             .fence_block_sizes(MAXIMUM_KEY_BYTES as u32)
             .filter(|&block| self.fence_blocks(block) > 0)
             .max()
             .map_or(0, |block| if block == SHORT_FENCES_BYTES { LONG_KEY_BYTES as u32 } else { block });
-        keys.longest_bytes.max(left).min(MAXIMUM_KEY_BYTES as u32)
+        let left_in_nodes = if self.nodes() > 1 { FENCE_BYTES_INLINE as u32 } else { 0 };
+        keys.longest_bytes.max(left).max(left_in_nodes).min(MAXIMUM_KEY_BYTES as u32)
     }
 
     /// In which pieces the pool's reserve has to be counted ([`Pool::set_reserve`]) if these are the keys to come, and those
