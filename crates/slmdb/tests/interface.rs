@@ -318,3 +318,27 @@ fn the_numbers_of_stats_fit_what_was_done() {
         assert_eq!(db.stats().lifetime.flushes, 1);
     }
 }
+
+#[test]
+fn batches_of_tiny_entries_fill_a_memtable_by_their_number() {
+    for on in MEDIA {
+        let home = Home::new(on);
+        let db = home.options().memtable_bytes(64 << 10).open(home.store()).unwrap();
+        let mut batch = slmdb::WriteBatch::new();
+        for number in 0_u32..5000 {
+            batch.put(number.to_be_bytes(), "").unwrap();
+            if batch.len() == 100 {
+                db.write(&batch).unwrap();
+                batch.clear();
+            }
+        }
+        db.flush().unwrap();
+        // 1024 entries in each, though the arena has room for five times as many.
+        assert_eq!(db.stats().table_files, 5);
+        (0..5000_u32).for_each(|number| batch.put(number.to_be_bytes(), "v").unwrap());
+        db.write(&batch).unwrap();
+        db.flush().unwrap();
+        assert_eq!(db.stats().table_files, 6, "one batch is never parted");
+        assert_eq!(db.get(4999_u32.to_be_bytes()).unwrap().as_deref(), Some(&b"v"[..]));
+    }
+}

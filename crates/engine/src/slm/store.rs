@@ -36,6 +36,9 @@ use crate::{FORMAT_VERSION, Options, Stats};
 /// How long a flush waits before it tries a full disk again.
 const FULL_DISK_RETRY: Duration = Duration::from_millis(200);
 
+/// For so many bytes of `memtable_bytes` a MemTable takes an entry, at most.
+const BYTES_PER_ENTRY_MIN: u64 = 64;
+
 /// An open store on medium `M`.
 pub(crate) struct Store<M: Medium> {
     pub(crate) options: Options,
@@ -151,6 +154,13 @@ impl<M: Medium> Filling<M> {
     /// What is left of its arena, in bytes.
     pub(crate) fn room_bytes(&self) -> u64 {
         self.memtable.capacity_bytes().saturating_sub(self.memtable.used_bytes())
+    }
+
+    /// Whether it takes so many entries more, its arena aside: as many as single puts could fill an arena of the usual size
+    /// with. (Batches of tiny entries are many times as dense. Their list would take more memory than the arena, and
+    /// rebuilding it seconds.) A batch of more gets a MemTable to itself.
+    pub(crate) fn takes_entries(&self, more: u64, usual_bytes: u64) -> bool {
+        self.totals.entries == 0 || self.totals.entries + more <= usual_bytes / BYTES_PER_ENTRY_MIN
     }
 
     /// Disk space set aside for its table file, in bytes.

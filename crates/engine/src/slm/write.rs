@@ -78,7 +78,10 @@ impl<M: Medium + Clone> Store<M> {
             if traffic.closing {
                 return Err(closed());
             }
-            let active = traffic.active.as_ref().filter(|active| active.room_bytes() >= space_bytes);
+            let active = traffic.active.as_ref();
+            let active = active.filter(|active| {
+                active.room_bytes() >= space_bytes && active.takes_entries(totals.entries, self.options.memtable_bytes)
+            });
             let Some(active) = active else {
                 traffic = self.rotate(traffic, arena_bytes, setbacks)?;
                 continue;
