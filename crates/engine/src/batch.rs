@@ -79,6 +79,21 @@ impl Totals {
             && self.long_keys.long_bytes >= other.long_keys.long_bytes
     }
 
+    /// Of each sum the smaller.
+    pub(crate) fn at_most(&self, other: &Totals) -> Totals {
+        Totals {
+            long_keys: KeyLengths {
+                longest_bytes: self.long_keys.longest_bytes.min(other.long_keys.longest_bytes),
+                long_bytes: self.long_keys.long_bytes.min(other.long_keys.long_bytes),
+            },
+            entries: self.entries.min(other.entries),
+            puts: self.puts.min(other.puts),
+            key_bytes: self.key_bytes.min(other.key_bytes),
+            value_bytes: self.value_bytes.min(other.value_bytes),
+            key_record_bytes: self.key_record_bytes.min(other.key_record_bytes),
+        }
+    }
+
     /// Without what is part of it. (Which key was the longest is not known any more: it stays.)
     pub(crate) fn minus(&self, part: &Totals) -> Totals {
         let longest_bytes = if self.entries <= part.entries { 0 } else { self.long_keys.longest_bytes };

@@ -21,7 +21,7 @@ use slmdb_table::WorstCase;
 use super::flush::table_options;
 use super::locked;
 use super::set_aside::{BALLAST, SetAside};
-use super::store::{Filling, Parts, Store, Traffic};
+use super::store::{Filling, Immutable, Parts, Store, Traffic};
 use crate::Options;
 use crate::batch::Totals;
 
@@ -44,11 +44,31 @@ const BALLAST_BYTES_MAX: u64 = 1 << 20;
 /// The active MemTable is flushed early for its space only if it is filled to this part at least.
 const WORTH_FLUSHING_PART: u64 = 8;
 
-/// What a write that was not admitted waits for.
+/// What a write that was not admitted waits for; by default nobody does.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Wanted {
     totals: Totals,
     deletes_alone: bool,
+}
+
+impl Wanted {
+    pub(crate) fn new(totals: &Totals, deletes_alone: bool) -> Wanted {
+        Wanted { totals: *totals, deletes_alone }
+    }
+
+    /// Whether somebody waits.
+    fn is_waited_for(&self) -> bool {
+        self.totals.entries > 0
+    }
+
+    /// Whether there is space for it where there is space for the other.
+    pub(crate) fn is_at_most(&self, other: &Wanted) -> bool {
+        let (mine, others) = (&self.totals, &other.totals);
+        (self.deletes_alone || !other.deletes_alone)
+            && others.covers_in_index(mine)
+            && others.key_bytes >= mine.key_bytes
+            && others.value_bytes >= mine.value_bytes
+    }
 }
 
 /// What may be admitted, all MemTables together, as far as the pool is concerned: flushing it has been provided for.
@@ -62,6 +82,10 @@ pub(crate) struct Grant {
 impl Grant {
     fn covers(&self, totals: &Totals, memtables: u64) -> bool {
         self.memtables >= memtables && self.totals.covers_in_index(totals)
+    }
+
+    fn at_most(&self, other: &Grant) -> Grant {
+        Grant { totals: self.totals.at_most(&other.totals), memtables: self.memtables.min(other.memtables) }
     }
 
     fn minus(&self, flushed: &Totals) -> Grant {
@@ -169,6 +193,15 @@ impl<M: Medium + Clone> Parts<M> {
             reserve(Grant { totals: with_deletes, memtables: memtables + 1 })? || reserve(Grant { totals, memtables })?;
         Ok(())
     }
+
+    /// The same on the disk, for their table files.
+    pub(super) fn set_aside_for_recovered(&mut self) -> Result<()> {
+        let (env, directory, options) = (&*self.options.env, &self.directory, &self.options);
+        for Immutable { memtable, totals, space, .. } in &mut self.recovered {
+            *space = SetAside::if_there_is(env, directory, memtable.generation(), table_bytes(options, totals))?;
+        }
+        Ok(())
+    }
 }
 
 impl<M: Medium + Clone> Store<M> {
@@ -195,11 +228,11 @@ impl<M: Medium + Clone> Store<M> {
         Admission::Granted
     }
 
-    /// Asks the ahead thread for more space; with `totals` of a write that waits for it.
-    pub(super) fn want_space(&self, traffic: &mut Traffic<M>, totals: Totals, deletes_alone: bool) {
+    /// Asks the ahead thread for more space. Of several that wait the one that wants least comes first.
+    pub(super) fn want_space(&self, traffic: &mut Traffic<M>, mine: Wanted) {
         let wanted = traffic.space_wanted.get_or_insert_default();
-        if totals.entries > 0 {
-            *wanted = Wanted { totals, deletes_alone };
+        if mine.is_waited_for() && (!wanted.is_waited_for() || mine.is_at_most(wanted)) {
+            *wanted = mine;
         }
         self.work.notify_all();
     }
@@ -207,28 +240,28 @@ impl<M: Medium + Clone> Store<M> {
     /// The ahead thread's part: sets aside what is wanted, and a step more where that can be had. Writers that wait are
     /// told, whether it came to something or not.
     pub(super) fn set_aside(&self, wanted: Wanted) -> Result<()> {
-        let (all, immutables, of_active, generation, space) = {
+        let (all, of_active, generation, space, flushes_ended) = {
             let traffic = locked(&self.traffic);
             let active = traffic.active.as_ref();
             let of_active = active.map_or_else(Totals::default, |active| active.totals);
             let generation = active.map(|active| active.memtable.generation());
             (
                 traffic.admitted,
-                traffic.immutables,
                 of_active,
                 generation,
                 active.and_then(|active| active.space.clone()),
+                traffic.flushes_ended,
             )
         };
         let more = wanted.totals.plus(&kept_back(&self.options, wanted.deletes_alone));
-        let needed = all.plus(&more);
         // Deletes must do without the ballast, and may.
         let ballast = if wanted.deletes_alone { Ok(()) } else { self.fill_ballast() };
         let in_pool = ballast.and_then(|()| {
-            let memtables = memtables(immutables, wanted.deletes_alone);
-            let ahead = Grant { totals: needed.plus(&step_in_pool(&self.options, &all)), memtables: memtables + 1 };
+            let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
+            let step = step_in_pool(&self.options, &all);
+            let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
             self.grant_in_pool(ahead).or_else(|error| match error {
-                Error::Full { .. } => self.grant_in_pool(Grant { totals: needed, memtables }),
+                Error::Full { .. } => self.grant_in_pool(needed),
                 error => Err(error),
             })
         });
@@ -249,7 +282,7 @@ impl<M: Medium + Clone> Store<M> {
                 Ok(())
             }
             Err(cause @ Error::Full { .. }) => {
-                self.find_space(cause);
+                self.find_space(wanted, flushes_ended, cause);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -268,30 +301,52 @@ impl<M: Medium + Clone> Store<M> {
         Ok(space)
     }
 
-    /// Provides for the flush of so much in the pool.
-    fn grant_in_pool(&self, grant: Grant) -> Result<()> {
+    /// Provides in the pool for the flush of so much more than what was admitted.
+    fn grant_in_pool(&self, more: Grant) -> Result<()> {
         let indexed = locked(&self.indexed_keys);
+        let grant = {
+            let mut traffic = locked(&self.traffic);
+            let totals = traffic.admitted.plus(&more.totals);
+            let grant = Grant { totals, memtables: traffic.immutables as u64 + more.memtables };
+            // Less than before, perhaps; and writers are at work meanwhile.
+            traffic.granted_in_pool = traffic.granted_in_pool.at_most(&grant);
+            grant
+        };
         reserve(&self.pool, &self.tree, &grant, *indexed)?;
         locked(&self.traffic).granted_in_pool = grant;
         Ok(())
     }
 
-    /// Nothing more can be set aside: waits for what was set aside too much, or tells those who wait that it is full.
-    fn find_space(&self, cause: Error) {
+    /// What is wanted can't be set aside: waits for what was set aside too much, or tells those who wait that it is full.
+    /// `flushes_ended`: before it was tried.
+    fn find_space(&self, wanted: Wanted, flushes_ended: u64, cause: Error) {
         let mut traffic = locked(&self.traffic);
-        let somebody_waits = traffic.space_wanted.is_some_and(|wanted| wanted.totals.entries > 0);
+        if !wanted.is_waited_for() {
+            // Somebody may have come to wait meanwhile.
+            traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
+            return;
+        }
+        if traffic.flushes_ended != flushes_ended {
+            return;
+        }
         let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
-            active.memtable.used_bytes() >= active.memtable.capacity_bytes() / WORTH_FLUSHING_PART
+            let capacity_bytes = active.memtable.capacity_bytes();
+            let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
+            active.totals.entries > 0 && (is_filled || self.arenas.is_large(capacity_bytes))
         });
-        if somebody_waits && self.may_find_space(&mut traffic, worth_flushing) {
+        if self.may_find_space(&mut traffic, worth_flushing) {
             self.wait_for_flush(traffic);
             return;
         }
         traffic.space_wanted = None;
-        if somebody_waits {
-            traffic.set_back(cause);
-            self.room.notify_all();
+        traffic.setbacks.of_space(wanted, cause);
+        let has_large_arena = |active: &Filling<M>| self.arenas.is_large(active.memtable.capacity_bytes());
+        if traffic.immutables == 0 && traffic.active.as_ref().is_some_and(has_large_arena) && !traffic.closing {
+            // Made for what is refused now, and nothing is in it: others need the space.
+            let spare = traffic.spare.take();
+            self.make_immutable(&mut traffic, spare);
         }
+        self.room.notify_all();
     }
 
     /// Whether a flush may bring space: one is under way, or the active MemTable is worth one, which then begins.
@@ -338,6 +393,7 @@ impl<M: Medium + Clone> Store<M> {
             let mut traffic = locked(&self.traffic);
             traffic.admitted = traffic.admitted.minus(flushed);
             traffic.immutables -= 1;
+            traffic.flushes_ended += 1;
             traffic.granted_in_pool = traffic.granted_in_pool.minus(flushed);
             traffic.granted_in_pool
         };

@@ -47,11 +47,12 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
-        let (has_spare, too_small) = {
+        let (has_spare, too_small, flushes_ended) = {
             let mut traffic = locked(&self.traffic);
             let too_small = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() < capacity_bytes);
-            (traffic.spare.is_some(), too_small)
+            (traffic.spare.is_some(), too_small, traffic.flushes_ended)
         };
+        let usual_bytes = self.options.memtable_bytes;
         let (spare, setback) = if has_spare {
             (None, None)
         } else {
@@ -62,6 +63,14 @@ impl<M: Medium + Clone> Store<M> {
                         self.arenas.retire(memtable)?;
                     }
                     (Some(spare), None)
+                }
+                // Others may wait for a usual one.
+                Err(cause @ Error::Full { .. }) if too_small.is_none() && capacity_bytes > usual_bytes => {
+                    match self.make_spare(usual_bytes, None) {
+                        Ok(spare) => (Some(spare), Some(cause)),
+                        Err(Error::Full { .. }) => (None, Some(cause)),
+                        Err(error) => return Err(error),
+                    }
                 }
                 Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
                 Err(error) => return Err(error),
@@ -74,13 +83,16 @@ impl<M: Medium + Clone> Store<M> {
         let somebody_waits = traffic.spare_waited_for;
         if let (Some(cause), true) = (setback, somebody_waits) {
             // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
-            let usual = capacity_bytes <= self.options.memtable_bytes;
+            let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+            if traffic.flushes_ended != flushes_ended {
+                return Ok(());
+            }
             if self.may_find_space(&mut traffic, worth_flushing) {
                 self.wait_for_flush(traffic);
                 return Ok(());
             }
-            traffic.set_back(cause);
+            traffic.setbacks.of_memtable(capacity_bytes, cause);
         }
         traffic.spare_wanted_bytes = 0;
         traffic.spare_waited_for = false;
@@ -122,15 +134,6 @@ impl<M: Medium + Clone> Store<M> {
     /// Sets disk space aside for what usually goes into a MemTable, if there is as much: without, admission asks for it
     /// once a write needs it.
     pub(super) fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<SetAside>>> {
-        let raised = SetAside::new(&*self.env, &self.directory, generation).and_then(|space| {
-            match space.raise(arena_bytes + arena_bytes / 8) {
-                Ok(()) | Err(Error::Full { .. }) => Ok(Some(Arc::new(space))),
-                Err(error) => Err(error),
-            }
-        });
-        match raised {
-            Err(Error::Full { .. }) => Ok(None),
-            other => other,
-        }
+        SetAside::if_there_is(&*self.env, &self.directory, generation, arena_bytes + arena_bytes / 8)
     }
 }

@@ -106,6 +106,11 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
+    /// Whether an arena of such a length was made for a record that needs it, and is given back when it is retired.
+    pub(crate) fn is_large(&self, length_bytes: u64) -> bool {
+        length_bytes > self.usual_bytes
+    }
+
     /// The arena of a generation, for recovery. On `Dram` its bytes are read into memory, so that a read error is an error and
     /// not a `SIGBUS`; a file that was cut at a clean close is taken as if zeros followed up to `length_bytes`.
     pub(crate) fn load(&self, generation: u64, length_bytes: Option<u64>) -> Result<Option<Arena<M>>> {

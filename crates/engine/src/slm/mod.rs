@@ -36,6 +36,7 @@ mod publication;
 mod read;
 mod recovery;
 mod set_aside;
+mod setbacks;
 mod snapshots;
 mod store;
 mod tables;

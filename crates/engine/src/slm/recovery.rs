@@ -22,12 +22,13 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, Tree};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
 
+use super::admission::table_bytes;
 use super::arenas::Arenas;
 use super::flush::{file_record, segment_of, swing};
 use super::job::{Jobs, Phase, Slot};
 use super::locked;
 use super::names::{self, FileKind};
-use super::set_aside::remove_leftovers as remove_space;
+use super::set_aside::{SetAside, remove_leftovers as remove_space};
 use super::store::{Catalog, Filling, Immutable, Parts, Store};
 use super::tables::Tables;
 use crate::Options;
@@ -283,6 +284,7 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     discard_all_but(parts, &state)?;
     remove_space(&*parts.options.env, &parts.directory)?;
     parts.reserve_for_recovered()?;
+    parts.set_aside_for_recovered()?;
     state.closed_at_sequence = None;
     state.medium.boot_id = parts.options.env.boot_id();
     match parts.arenas.make(generation, parts.options.memtable_bytes) {
@@ -321,12 +323,17 @@ fn take_over_in<M: Medium + Clone>(
     let length_bytes = active.capacity_bytes();
     state.arenas.insert(generation, ArenaRecord { sealed_last_sequence: None, length_bytes });
     write_manifest(parts, &state)?;
-    let mut totals = Totals::default();
+    let (mut totals, mut space) = (Totals::default(), None);
     if is_copied && !parts.recovered.is_empty() {
+        let env = &*parts.options.env;
         parts.active_from = state.flushed_through + 1;
-        totals = parts.recovered.drain(..).fold(totals, |sum, immutable| sum.plus(&immutable.totals));
+        for immutable in parts.recovered.drain(..) {
+            totals = totals.plus(&immutable.totals);
+            immutable.space.map_or(Ok(()), |space| space.discard(env))?;
+        }
+        space = SetAside::if_there_is(env, &parts.directory, generation, table_bytes(&parts.options, &totals))?;
     }
-    parts.active = Some(Filling { memtable: Arc::new(active), totals, space: None });
+    parts.active = Some(Filling { memtable: Arc::new(active), totals, space });
     Ok(())
 }
 

@@ -33,6 +33,23 @@ impl SetAside {
         Ok(SetAside { path, file: Mutex::new(Some(file)), length_bytes: AtomicU64::new(0) })
     }
 
+    /// The same with so many bytes from the start, or with none if there are not as many. `None`: not even that.
+    pub(crate) fn if_there_is(
+        env: &dyn Env,
+        directory: &Path,
+        generation: u64,
+        length_bytes: u64,
+    ) -> Result<Option<Arc<SetAside>>> {
+        let space = SetAside::new(env, directory, generation).and_then(|space| match space.raise(length_bytes) {
+            Ok(()) | Err(Error::Full { .. }) => Ok(Some(Arc::new(space))),
+            Err(error) => Err(error),
+        });
+        match space {
+            Err(Error::Full { .. }) => Ok(None),
+            other => other,
+        }
+    }
+
     /// How much there is, in bytes.
     pub(crate) fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use slmdb_env::{Env, Error, Lock, Result};
@@ -27,14 +27,16 @@ use super::locked;
 use super::pacing::Pacing;
 use super::publication::Publication;
 use super::set_aside::SetAside;
+use super::setbacks::Setbacks;
 use super::snapshots::Snapshots;
 use super::tables::Tables;
 use super::waits::Waits;
 use crate::batch::Totals;
 use crate::{FORMAT_VERSION, Options, Stats};
 
-/// How long a flush waits before it tries a full disk again.
-const FULL_DISK_RETRY: Duration = Duration::from_millis(200);
+/// How long a flush waits before it tries a full disk again: at first, and at most. (It doubles each time.)
+const FULL_DISK_RETRY_FIRST: Duration = Duration::from_millis(1);
+const FULL_DISK_RETRY_MAX: Duration = Duration::from_millis(200);
 
 /// For so many bytes of `memtable_bytes` a MemTable takes an entry, at most.
 const BYTES_PER_ENTRY_MIN: u64 = 64;
@@ -115,10 +117,10 @@ pub(crate) struct Traffic<M: Medium> {
     pub(crate) queue: VecDeque<Immutable<M>>,
     /// Immutable MemTables that are not retired yet.
     pub(crate) immutables: usize,
-    /// How often a background job has found the disk or the pool full, and what it said last. Who waits for such a job
-    /// gives up when this moves.
-    pub(crate) setbacks: u64,
-    pub(crate) setback: Option<Error>,
+    /// What the full disk, or pool, has refused. Who waits for that gives up.
+    pub(crate) setbacks: Setbacks,
+    /// How many flushes have given back what they took: a reason to look for space again.
+    pub(crate) flushes_ended: u64,
     /// What a flush waits for now, if it does.
     pub(crate) flush_setback: Option<Error>,
     /// When the last flush ended, on the clock of the environment.
@@ -127,12 +129,6 @@ pub(crate) struct Traffic<M: Medium> {
 }
 
 impl<M: Medium> Traffic<M> {
-    /// A background job found no space.
-    pub(crate) fn set_back(&mut self, cause: Error) {
-        self.setbacks += 1;
-        self.setback = Some(cause);
-    }
-
     /// How far flushes have fallen behind; see [`super::pacing`].
     pub(crate) fn debt(&self, options: &Options) -> f64 {
         let part = |active: &Filling<M>| active.memtable.used_bytes() as f64 / active.memtable.capacity_bytes() as f64;
@@ -266,8 +262,8 @@ impl<M: Medium + Clone> Store<M> {
                 space_wanted: None,
                 immutables: parts.recovered.len(),
                 queue: if read_only { VecDeque::new() } else { parts.recovered.into() },
-                setbacks: 0,
-                setback: None,
+                setbacks: Setbacks::default(),
+                flushes_ended: 0,
                 flush_setback: None,
                 last_flush_end_ns: 0,
                 closing: false,
@@ -357,6 +353,7 @@ impl<M: Medium + Clone> Store<M> {
     /// again: tried until there is space, or the store closes or has failed. Those who wait for the job are told.
     pub(crate) fn when_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         let mut was_set_back = false;
+        let mut pause = FULL_DISK_RETRY_FIRST;
         loop {
             let cause = match attempt() {
                 Err(cause @ Error::Full { .. }) => cause,
@@ -370,17 +367,21 @@ impl<M: Medium + Clone> Store<M> {
             was_set_back = true;
             tracing::warn!(%cause, "a flush waits for space");
             let mut traffic = locked(&self.traffic);
-            traffic.set_back(cause.clone());
+            traffic.setbacks.of_flush(cause.clone());
             traffic.flush_setback = Some(cause.clone());
             self.room.notify_all();
             self.work.notify_all();
-            if !traffic.closing {
-                let waited = self.work.wait_timeout(traffic, FULL_DISK_RETRY);
+            // Not at every word: two jobs that wait would wake each other without end.
+            let (since, flushes_ended) = (Instant::now(), traffic.flushes_ended);
+            while !traffic.closing && !self.has_failed() && traffic.flushes_ended == flushes_ended {
+                let Some(left) = pause.checked_sub(since.elapsed()) else { break };
+                let waited = self.work.wait_timeout(traffic, left);
                 traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             if traffic.closing || self.has_failed() {
                 return Err(cause);
             }
+            pause = (2 * pause).min(FULL_DISK_RETRY_MAX);
         }
     }
 

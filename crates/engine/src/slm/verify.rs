@@ -25,7 +25,6 @@ use super::locked;
 use super::names::{self, FileKind};
 use super::snapshots::Location;
 use super::store::Store;
-use super::write::give_up_after_setback;
 use crate::{VerifyProgress, VerifyReport};
 
 /// Findings of one kind beyond these are counted, not listed.
@@ -64,14 +63,14 @@ impl<M: Medium + Clone> Store<M> {
     /// space: it may wait for that as long as it takes.
     fn agreement(&self) -> Result<MutexGuard<'_, ()>> {
         let mut traffic = locked(&self.traffic);
-        let setbacks = traffic.setbacks;
+        let setbacks = traffic.setbacks.count();
         loop {
             match self.indexing.try_lock() {
                 Ok(agreement) => return Ok(agreement),
                 Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
                 Err(TryLockError::WouldBlock) => {}
             }
-            give_up_after_setback(&traffic, setbacks)?;
+            traffic.setbacks.check_flush(setbacks)?;
             // Another verification ends without a word.
             let waited = self.room.wait_timeout(traffic, LOOK_AGAIN);
             traffic = waited.unwrap_or_else(PoisonError::into_inner).0;

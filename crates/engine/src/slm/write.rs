@@ -15,13 +15,12 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 
-use super::admission::Admission;
+use super::admission::{Admission, Wanted};
 use super::locked;
 use super::publication::Ticket;
 use super::store::{Filling, Immutable, Store, Traffic, View};
 use super::waits::WaitFor;
 use crate::WriteBatch;
-use crate::batch::Totals;
 
 /// Where a write goes, and when its turn comes. See [`Store::place`].
 pub(super) struct Place<M: Medium> {
@@ -72,7 +71,7 @@ impl<M: Medium + Clone> Store<M> {
         let totals = batch.totals();
         let deletes_alone = totals.puts == 0;
         let mut traffic = locked(&self.traffic);
-        let setbacks = traffic.setbacks;
+        let setbacks = traffic.setbacks.count();
         let (memtable, reservation) = loop {
             self.check_writable()?;
             if traffic.closing {
@@ -89,10 +88,11 @@ impl<M: Medium + Clone> Store<M> {
             match self.admission(&traffic, active, totals, deletes_alone) {
                 Admission::Granted => {}
                 Admission::Scarce if traffic.space_wanted.is_some() => {}
-                Admission::Scarce => self.want_space(&mut traffic, Totals::default(), false),
+                Admission::Scarce => self.want_space(&mut traffic, Wanted::default()),
                 Admission::Refused => {
-                    give_up_after_setback(&traffic, setbacks)?;
-                    self.want_space(&mut traffic, *totals, deletes_alone);
+                    let wanted = Wanted::new(totals, deletes_alone);
+                    traffic.setbacks.check_space(setbacks, &wanted)?;
+                    self.want_space(&mut traffic, wanted);
                     traffic = self.delay(traffic, WaitFor::Space);
                     continue;
                 }
@@ -146,7 +146,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller tries again
-    /// either way. When a background job has been set back since the caller came, its error is the caller's.
+    /// either way; or gets an error, if since it came what it waits for could not be had.
     fn rotate<'a>(
         &'a self,
         mut traffic: MutexGuard<'a, Traffic<M>>,
@@ -163,10 +163,12 @@ impl<M: Medium + Clone> Store<M> {
                 return Ok(traffic);
             }
         }
-        give_up_after_setback(&traffic, setbacks)?;
         if has_room {
+            traffic.setbacks.check_memtable(setbacks, needed_bytes.max(self.options.memtable_bytes))?;
             self.want_spare(&mut traffic, needed_bytes);
             traffic.spare_waited_for = true;
+        } else {
+            traffic.setbacks.check_flush(setbacks)?;
         }
         self.work.notify_all();
         Ok(self.delay(traffic, if has_room { WaitFor::MemTable } else { WaitFor::Flush }))
@@ -206,7 +208,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let mut traffic = locked(&self.traffic);
-        let setbacks = traffic.setbacks;
+        let setbacks = traffic.setbacks.count();
         let target = traffic.next_sequence - 1;
         loop {
             self.check_writable()?;
@@ -217,7 +219,7 @@ impl<M: Medium + Clone> Store<M> {
                 traffic = self.rotate(traffic, 0, setbacks)?;
                 continue;
             }
-            give_up_after_setback(&traffic, setbacks)?;
+            traffic.setbacks.check_flush(setbacks)?;
             traffic = Self::wait(&self.room, traffic);
         }
     }
@@ -255,12 +257,4 @@ impl<M: Medium + Clone> Store<M> {
 
 fn closed() -> Error {
     Error::ReadOnly { cause: "it was closed".into() }
-}
-
-/// The error of the last setback, if there was one since there were `setbacks`.
-pub(super) fn give_up_after_setback<M: Medium>(traffic: &Traffic<M>, setbacks: u64) -> Result<()> {
-    match &traffic.setback {
-        Some(cause) if traffic.setbacks > setbacks => Err(cause.clone()),
-        _ => Ok(()),
-    }
 }
