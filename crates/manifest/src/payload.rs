@@ -9,7 +9,7 @@
 //! |----:|---|---|---|
 //! | 1 | S | uuid | 16 bytes |
 //! | 2 | S | engine | UTF-8 text |
-//! | 3 | S | comparator | UTF-8 text |
+//! | 3 | S | comparator | UTF-8 text: the name of the order of the keys, `bytewise` or a comparator's own (1 to 255 bytes, not beginning with `bytewise`) |
 //! | 4 | S e | medium | kind u8 (1 Dram, 2 Emulated, 3 Dax), present u8 (bit 0: path, bit 1: uuid), boot id 16 bytes, pool uuid 16 bytes (zeros if absent), path: the remaining bytes |
 //! | 5 | S e | next file number | u32 |
 //! | 6 | S e | next generation | u64 |
