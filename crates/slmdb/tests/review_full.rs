@@ -151,3 +151,25 @@ fn a_new_arena_does_not_take_the_space_that_recovered_memtables_need() {
     assert_same(&contents(&db).unwrap(), &model, "flushed");
     assert_verified(&db, "flushed");
 }
+
+#[test]
+fn a_table_that_found_no_space_after_all_keeps_what_was_set_aside() {
+    let env = MemoryEnv::new();
+    let db = options(&env).open(STORE).unwrap();
+    let mut model = Model::new();
+    for number in 0..100 {
+        put(&db, &mut model, format!("{number:05}"), vec![7; 200]);
+    }
+    env.fail_next("write /db/0000000001.sst", Failure::Full, Repeat::Once);
+    // The flush is told of it, or has tried again already.
+    if let Err(error) = db.flush() {
+        assert_eq!(error.kind(), ErrorKind::Full);
+    }
+    env.set_capacity(used_bytes(&env));
+    db.flush().unwrap();
+    assert_eq!(env.failures_struck(), 1);
+    let back = "rename /db/0000000001.sst";
+    assert!(env.operations().iter().any(|line| line.starts_with(back)), "{:?}", env.operations());
+    assert_same(&contents(&db).unwrap(), &model, "flushed");
+    assert_verified(&db, "flushed");
+}

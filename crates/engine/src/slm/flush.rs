@@ -25,6 +25,7 @@ use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, SegmentEntry, Tr
 use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
 
 use super::job::{Job, Phase, Slot};
+use super::set_aside::SetAside;
 use super::snapshots::{Location, Snapshots};
 use super::store::{Immutable, Store, View};
 use super::{locked, names};
@@ -105,7 +106,8 @@ impl<M: Medium + Clone> Store<M> {
             Err(error) => {
                 if matches!(error, Error::Full { .. }) {
                     let path = names::table(&self.directory, number);
-                    if self.env.exists(&path)? {
+                    let put_back = |space: &Arc<SetAside>| space.put_back(&*self.env, &path).unwrap_or(false);
+                    if self.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {
                         self.env.remove_file(&path)?;
                     }
                     slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;

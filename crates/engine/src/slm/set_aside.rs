@@ -81,8 +81,8 @@ impl SetAside {
         }
     }
 
-    /// Turns the space into the file `path`, which must not exist, to be written from the front. It can be taken once:
-    /// `None` ever after.
+    /// Turns the space into the file `path`, which must not exist, to be written from the front. `None` if it has been
+    /// taken already, and not been [put back](SetAside::put_back).
     pub(crate) fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {
         let mut file = locked(&self.file);
         if file.is_none() {
@@ -94,6 +94,20 @@ impl SetAside {
         env.rename(&self.path, path)?;
         *file = None;
         env.open_file(path, OpenMode::ReadWrite).map(Some)
+    }
+
+    /// The flush that took it found no space for something else: the file, whatever is in it by now, is space set aside
+    /// again. Says whether it was that, and not one made without.
+    pub(crate) fn put_back(&self, env: &dyn Env, path: &Path) -> Result<bool> {
+        let mut file = locked(&self.file);
+        if file.is_some() || env.exists(&self.path)? {
+            return Ok(false);
+        }
+        env.rename(path, &self.path)?;
+        let left = env.open_file(&self.path, OpenMode::ReadWrite)?;
+        self.length_bytes.store(left.length_bytes()?, Ordering::Release);
+        *file = Some(left);
+        Ok(true)
     }
 
     /// Gives the space back, unless a flush has taken it.
