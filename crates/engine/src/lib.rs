@@ -14,7 +14,7 @@ mod stats;
 mod verify_report;
 
 pub use batch::WriteBatch;
-pub use options::{Medium, Options};
+pub use options::{CompactionOptions, CompactionPolicy, Medium, Options};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;
 pub use slmdb_order::{Comparator, KeyOrder};
@@ -24,6 +24,7 @@ pub use slmdb_table::{Compression, Slice};
 pub use stats::{Stats, Waits};
 pub use verify_report::{VerifyProgress, VerifyReport};
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -59,6 +60,9 @@ pub trait Engine: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Brings everything acknowledged so far into table files.
     fn flush(&self) -> Result<()>;
+    /// Brings everything acknowledged so far into table files, and merges those with keys in the range, so that no two of
+    /// them overlap there and nothing in them is obsolete.
+    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()>;
     /// What the store holds and has done.
     fn stats(&self) -> Stats;
     /// Checks everything there is against everything else.

@@ -15,6 +15,14 @@ use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES};
 /// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
 
+/// How many compactions may run at once.
+pub(crate) const COMPACTIONS_MAX: usize = 4;
+
+/// The least that a table file of a compaction may be asked to have, in bytes.
+const SMALLEST_TABLE_FILE_BYTES: u64 = 1024;
+/// And the most: it may become longer by one entry, and has to stay below 4 GiB.
+const LARGEST_TABLE_FILE_BYTES: u64 = 2 << 30;
+
 /// Where the fast tier is: MemTables, index and key segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -55,6 +63,62 @@ impl Medium {
     }
 }
 
+/// How table files are chosen for compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CompactionPolicy {
+    /// As the paper does (section 3.3).
+    Paper,
+    /// By what is gained for what is rewritten.
+    #[default]
+    Gain,
+    /// None, unless it is asked for.
+    Manual,
+}
+
+/// Which table files are compacted, and when (paper, section 3.3).
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompactionOptions {
+    /// How files are chosen.
+    pub policy: CompactionPolicy,
+    /// How many compactions run at once, each with a thread of its own.
+    pub threads: usize,
+    /// What the files that it makes are to have, in bytes.
+    pub table_file_bytes: u64,
+    /// How many files are merged at once, at most.
+    pub files_merged_max: usize,
+    /// The live-key threshold: a file with a smaller part of live entries is a candidate.
+    pub live_key_threshold: f64,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> CompactionOptions {
+        CompactionOptions {
+            policy: CompactionPolicy::default(),
+            threads: 1,
+            table_file_bytes: 64 << 20,
+            files_merged_max: 10,
+            live_key_threshold: 0.7,
+        }
+    }
+}
+
+impl CompactionOptions {
+    fn complaint(&self) -> Option<&'static str> {
+        if !(1..=COMPACTIONS_MAX).contains(&self.threads) {
+            Some("from 1 to 4 compactions may run at once")
+        } else if !(SMALLEST_TABLE_FILE_BYTES..=LARGEST_TABLE_FILE_BYTES).contains(&self.table_file_bytes) {
+            Some("table_file_bytes must be from 1 KiB to 2 GiB")
+        } else if self.files_merged_max == 0 {
+            Some("files_merged_max must be at least 1")
+        } else if !(0.0..=1.0).contains(&self.live_key_threshold) {
+            Some("the live-key threshold must be from 0 to 1")
+        } else {
+            None
+        }
+    }
+}
+
 /// How to open a store.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -80,6 +144,8 @@ pub struct Options {
     pub memtable_links: LinkPolicy,
     /// How many Immutable MemTables may queue before writers wait.
     pub immutable_memtables_max: usize,
+    /// Which table files are compacted, and when.
+    pub compaction: CompactionOptions,
     /// Memory for cached blocks, in bytes.
     pub memory_budget_bytes: u64,
     /// Target size of a table file's blocks before compression, in bytes.
@@ -116,6 +182,7 @@ impl Default for Options {
             memtable_bytes: 64 << 20,
             memtable_links: LinkPolicy::default(),
             immutable_memtables_max: 2,
+            compaction: CompactionOptions::default(),
             memory_budget_bytes: 256 << 20,
             block_bytes: 4096,
             restart_interval: 16,
@@ -144,6 +211,8 @@ impl Options {
         self.imitation.check()?;
         let complaint = if let Some(fault) = self.comparator.fault_of_name() {
             fault
+        } else if let Some(complaint) = self.compaction.complaint() {
+            complaint
         } else if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
             "memtable_bytes must be from 4096 bytes to 1 GiB"
         } else if self.immutable_memtables_max == 0 {

@@ -23,5 +23,5 @@ pub use blocks::Blocks;
 pub use layout::{ROOT_BYTES, UNIT_BYTES};
 pub use medium::{Dram, FlushCounters, Medium};
 pub use persistent::{Delayed, Emulated, Imitation, LatencyModel, Persistent};
-pub use pool::{Extent, ExtentKind, Pool, PoolOptions};
+pub use pool::{Claim, Extent, ExtentKind, Pool, PoolOptions};
 pub use simulated::Simulated;

@@ -35,6 +35,8 @@ use slmdb_env::{Error, File, Result};
 
 pub use lifecycle::{check_direct, creation_finished};
 
+pub use allocate::Claim;
+
 use crate::layout::{Geometry, ROOT_OFFSET};
 use crate::mapping::Mapping;
 use crate::medium::Medium;

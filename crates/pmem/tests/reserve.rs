@@ -10,7 +10,7 @@ use common::{fill, is_filled, small};
 use proptest::prelude::*;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{ErrorKind, OsEnv};
-use slmdb_pmem::{Blocks, Dram, Emulated, Extent, ExtentKind, Medium, Pool, PoolOptions, Simulated, UNIT_BYTES};
+use slmdb_pmem::{Blocks, Claim, Dram, Emulated, Extent, ExtentKind, Medium, Pool, PoolOptions, Simulated, UNIT_BYTES};
 
 /// Header and map of a small pool.
 const OWN_UNITS: u64 = 2;
@@ -37,7 +37,7 @@ fn fill_up<M: Medium>(pool: &Pool<M>) -> Vec<Extent> {
 fn take_all<M: Medium>(pool: &Pool<M>, wanted_units: u64) -> u64 {
     let mut units = 0;
     loop {
-        match pool.allocate_part(ExtentKind::KeySegment, wanted_units * UNIT_BYTES, UNIT_BYTES, 1) {
+        match pool.allocate_part(ExtentKind::KeySegment, wanted_units * UNIT_BYTES, UNIT_BYTES, 1, Claim::Privileged) {
             Ok(part) => units += part.length_bytes / UNIT_BYTES,
             Err(error) => {
                 assert_eq!(error.kind(), ErrorKind::Full);
@@ -103,14 +103,15 @@ fn a_part_is_the_longest_run_unless_all_fits_one() {
         pool.free_extent(extents[index].offset).unwrap();
     }
     let part = |units: u64| {
-        let part = pool.allocate_part(ExtentKind::KeySegment, units * UNIT_BYTES, UNIT_BYTES, 1).unwrap();
+        let part =
+            pool.allocate_part(ExtentKind::KeySegment, units * UNIT_BYTES, UNIT_BYTES, 1, Claim::Privileged).unwrap();
         (part.offset, part.length_bytes / UNIT_BYTES)
     };
     assert_eq!(part(4), (extents[4].offset, 4), "the shortest run that is long enough");
     assert_eq!(part(6), (extents[2].offset, 5), "the longest there is");
     assert_eq!(part(1), (extents[0].offset, 1));
     let least = 3 * UNIT_BYTES;
-    let error = pool.allocate_part(ExtentKind::KeySegment, least, least, 1).unwrap_err();
+    let error = pool.allocate_part(ExtentKind::KeySegment, least, least, 1, Claim::Privileged).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Full, "two are left, and less than three are of no use");
     assert_eq!(pool.free_bytes(), 2 * UNIT_BYTES);
 }
@@ -128,7 +129,7 @@ fn arenas_make_the_pool_grow_and_leave_the_reserve() {
     let length = pool.length_bytes();
     pool.allocate_extent(ExtentKind::KeySegment, 300 * UNIT_BYTES, 1).unwrap();
     assert_eq!(pool.length_bytes(), length);
-    pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 2).unwrap();
+    pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 2, Claim::Privileged).unwrap();
     assert!(pool.free_bytes() >= 500 * UNIT_BYTES);
     pool.set_reserve(0, 0).unwrap();
     pool.allocate_extent(ExtentKind::Arena, pool.free_bytes() / 2, 3).unwrap();
@@ -230,7 +231,7 @@ fn a_crash_leaves_the_reserve_as_free_space() {
     fill(&pool, &kept);
     let before = medium.moment();
     pool.set_reserve(9 * UNIT_BYTES, UNIT_BYTES).unwrap();
-    pool.allocate_part(ExtentKind::KeySegment, 8 * UNIT_BYTES, UNIT_BYTES, 2).unwrap();
+    pool.allocate_part(ExtentKind::KeySegment, 8 * UNIT_BYTES, UNIT_BYTES, 2, Claim::Privileged).unwrap();
     pool.allocate_extent(ExtentKind::Arena, 3 * UNIT_BYTES, 3).unwrap();
     let mut replay = medium.history().replay();
     replay.to_moment(begin);
@@ -313,7 +314,7 @@ proptest! {
                     Err(error) => prop_assert_eq!(error.kind(), ErrorKind::Full),
                 },
                 Step::Part { wanted, least } => {
-                    match pool.allocate_part(ExtentKind::KeySegment, wanted * UNIT_BYTES, least * UNIT_BYTES, 1) {
+                    match pool.allocate_part(ExtentKind::KeySegment, wanted * UNIT_BYTES, least * UNIT_BYTES, 1, Claim::Privileged) {
                         Ok(extent) => {
                             prop_assert!((least..=wanted).contains(&(extent.length_bytes / UNIT_BYTES)));
                             extents.push(extent);

@@ -169,6 +169,17 @@ impl Db {
         self.inner.engine.flush()
     }
 
+    /// Brings everything acknowledged so far into table files and merges those with keys in the range (or hands over
+    /// `..` for all): afterwards no two of them overlap there, and nothing obsolete is left in them but deletes that are
+    /// still needed. Never needed; the store compacts by itself what is worth it. Reads and writes go on meanwhile.
+    ///
+    /// [`crate::Error::Full`] if there is no space for the new files beside the old ones; then what was done stays.
+    pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+        let (from, to) = (bound(range.start_bound()), bound(range.end_bound()));
+        self.inner.engine.compact_range(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
+    }
+
     /// What the store holds and has done.
     pub fn stats(&self) -> Stats {
         self.inner.engine.stats()

@@ -45,7 +45,7 @@ pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
 pub use slmdb_engine::{
-    Comparator, Compression, Counters, Error, ErrorKind, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy,
-    MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Result, Slice, Stats, VerifyProgress,
-    VerifyReport, WriteBatch,
+    CompactionOptions, CompactionPolicy, Comparator, Compression, Counters, Error, ErrorKind, FORMAT_VERSION,
+    Imitation, LatencyModel, LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Result,
+    Slice, Stats, VerifyProgress, VerifyReport, WriteBatch,
 };

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{Comparator, Compression, Imitation, KeyOrder, LinkPolicy, Medium, Result};
+use slmdb_engine::{CompactionOptions, Comparator, Compression, Imitation, KeyOrder, LinkPolicy, Medium, Result};
 use slmdb_env::Env;
 
 use crate::Db;
@@ -148,6 +148,13 @@ impl Options {
     /// is full they wait. Default: 2. More rides out longer bursts, and takes as much more memory or pool.
     pub fn immutable_memtables_max(mut self, count: usize) -> Options {
         self.engine.immutable_memtables_max = count;
+        self
+    }
+
+    /// Which table files are compacted, and when. The default suits most; see [`CompactionOptions`] for what can be changed
+    /// and why one would. It is of this opening, not of the store.
+    pub fn compaction(mut self, compaction: CompactionOptions) -> Options {
+        self.engine.compaction = compaction;
         self
     }
 

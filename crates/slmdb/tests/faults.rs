@@ -7,8 +7,8 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Model, Random, assert_same, assert_verified, contents};
-use slmdb::{ErrorKind, Options};
+use common::{Model, Random, assert_same, assert_verified, contents, eager_compaction};
+use slmdb::{CompactionOptions, ErrorKind, Options};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
 const STORE: &str = "/db";
@@ -18,6 +18,7 @@ fn options(env: &MemoryEnv) -> Options {
         .env(Arc::new(env.clone()))
         .sync(true)
         .memtable_bytes(4 << 10)
+        .compaction(CompactionOptions { table_file_bytes: 1 << 10, ..eager_compaction() })
         .memory_budget_bytes(1 << 16)
         .pool_initial_bytes(1 << 20)
         .pool_maximum_bytes(1 << 28)
@@ -59,6 +60,9 @@ fn workload(env: &MemoryEnv) -> Expected {
             }
             if number == 25 {
                 let _ = db.flush();
+            }
+            if number == 35 {
+                let _ = db.compact_range::<&[u8]>(..);
             }
         }
         let _ = db.close();

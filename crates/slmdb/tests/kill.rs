@@ -79,6 +79,7 @@ fn child_that_writes_until_it_is_killed() {
     let options = slmdb::Options::default()
         .memtable_bytes(memtable_bytes)
         .memtable_links(links)
+        .compaction(common::eager_compaction())
         .pool_initial_bytes(4 << 20)
         .pool_growth_bytes(1 << 20)
         .pool_maximum_bytes(4 << 30)

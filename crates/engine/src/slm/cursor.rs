@@ -130,6 +130,35 @@ impl<M: Medium + Clone> Cursor<M> {
         Ok(!deleted)
     }
 
+    /// The value of its key at a place that was in the index, or in the map of replaced records, when its leaf was read. A
+    /// compaction may have moved it since and removed the file; then it is looked for again.
+    fn value_at(&mut self, location: Location) -> Result<Slice> {
+        let mut location = location;
+        loop {
+            let wanted = (location.file, location.place.offset);
+            let at_hand = self.block.as_ref().filter(|(file, offset, _)| (*file, *offset) == wanted);
+            let block = match at_hand {
+                Some((_, _, block)) => Ok(block.clone()),
+                None => self.store.tables.block(location.file, location.place),
+            };
+            match block {
+                Ok(block) => {
+                    let value = self.store.tables.value_in(&block, &self.key, location);
+                    self.block = Some((wanted.0, wanted.1, block));
+                    return value;
+                }
+                Err(error) if self.store.is_gone(location.file) => {
+                    match self.store.location_at(&self.key, self.moment)? {
+                        Some(moved) if moved != location => location = moved,
+                        _ => return Err(error),
+                    }
+                    self.at = Some(At::Index(location));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
     /// The cursor leaves its entry, for a place that does not follow from it.
     fn set_out(&mut self) {
         self.at = None;
@@ -224,17 +253,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
         match self.at {
             None => Err(Error::invalid("the cursor is on no entry")),
             Some(At::MemTable(number)) => Ok(Slice::from(self.memtables[number].value())),
-            Some(At::Index(location)) => {
-                let wanted = (location.file, location.place.offset);
-                let at_hand = self.block.as_ref().filter(|(file, offset, _)| (*file, *offset) == wanted);
-                let block = match at_hand {
-                    Some((_, _, block)) => block.clone(),
-                    None => self.store.tables.block(location.file, location.place)?,
-                };
-                let value = self.store.tables.value_in(&block, &self.key, location);
-                self.block = Some((wanted.0, wanted.1, block));
-                value
-            }
+            Some(At::Index(location)) => self.value_at(location),
         }
     }
 }
@@ -242,5 +261,6 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.store.snapshots.release(self.moment);
+        self.store.sweep_retired();
     }
 }

@@ -17,18 +17,29 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{Edit, FileRecord};
-use slmdb_pmem::{Medium, Pool};
+use slmdb_manifest::{Edit, FileRecord, StoreState};
+use slmdb_pmem::{Claim, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
-use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment};
+use slmdb_structures::fast_fair::{
+    Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment_claiming,
+};
 use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
 
+use super::compaction::Output;
 use super::job::{Job, Phase, Slot};
 use super::set_aside::SetAside;
 use super::snapshots::{Location, Snapshots};
 use super::store::{Immutable, Store, View};
 use super::{locked, names};
+
+/// What the index thread takes from its queue.
+pub(crate) enum Finished<M: Medium> {
+    /// A flush's.
+    Flush(Built<M>),
+    /// A compaction's.
+    Compaction(Output),
+}
 
 /// A MemTable with its table file and key segment, ready to be indexed.
 pub(crate) struct Built<M: Medium> {
@@ -39,29 +50,43 @@ pub(crate) struct Built<M: Medium> {
     file: Option<BuiltFile>,
 }
 
-struct BuiltFile {
-    number: u32,
-    record: FileRecord,
-    segment: Segment,
-    slot: Option<Slot>,
+/// A table file that is durable, with its key segment.
+pub(crate) struct BuiltFile {
+    pub(super) number: u32,
+    pub(super) record: FileRecord,
+    pub(super) segment: Segment,
+    pub(super) slot: Option<Slot>,
 }
 
 impl<M: Medium + Clone> Store<M> {
     /// The file thread.
-    pub(crate) fn run_file_thread(&self, finished: SyncSender<Built<M>>) {
+    pub(crate) fn run_file_thread(&self, finished: SyncSender<Finished<M>>) {
         while let Some(immutable) = self.next_immutable() {
             self.publication.wait_for(immutable.last_sequence);
             let began_ns = self.env.monotonic_ns();
-            let file = match self.when_there_is_space(|| self.build(&immutable)) {
+            let file = match self.build_when_there_is_space(&immutable) {
                 Ok(file) => file,
                 // Everything is in the arenas, and stays there for the next opening.
                 Err(Error::Full { .. }) if self.gives_up() => return,
                 Err(error) => return self.fail(error),
             };
-            if finished.send(Built { immutable, began_ns, file }).is_err() {
+            if finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_err() {
                 return;
             }
         }
+    }
+
+    /// The table file and the key segment of a MemTable; `None` if it is empty.
+    fn build_when_there_is_space(&self, immutable: &Immutable<M>) -> Result<Option<BuiltFile>> {
+        if immutable.memtable.entries() == 0 {
+            return Ok(None);
+        }
+        let number = self.file_numbers.begin()?;
+        let built = self.when_there_is_space(|| self.build(immutable, number));
+        if built.is_err() {
+            self.file_numbers.end(number);
+        }
+        built.map(Some)
     }
 
     /// The oldest MemTable that waits for its flush; `None` when the store closes and none is left, or has failed.
@@ -83,12 +108,8 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Writes the table file and the key segment of a MemTable; both are durable on return. Until then nothing refers to
     /// them, and a failure leaves nothing behind but what the next opening removes.
-    fn build(&self, immutable: &Immutable<M>) -> Result<Option<BuiltFile>> {
+    fn build(&self, immutable: &Immutable<M>, number: u32) -> Result<BuiltFile> {
         let memtable = &*immutable.memtable;
-        if memtable.entries() == 0 {
-            return Ok(None);
-        }
-        let number = self.next_file_number.load(Ordering::Acquire);
         let mut job = Job {
             phase: Phase::Building,
             generation: memtable.generation(),
@@ -98,7 +119,7 @@ impl<M: Medium + Clone> Store<M> {
         };
         let slot = if M::PERSISTENT { Some(self.jobs.record(&self.pool, &job)?) } else { None };
         let built = self.build_file(immutable, number).and_then(|finished| {
-            let segment = segment_of(&self.pool, number, &finished.keys)?;
+            let segment = segment_of(&self.pool, number, &finished.keys, Claim::Privileged)?;
             Ok((finished, segment))
         });
         let (finished, segment) = match built {
@@ -115,21 +136,14 @@ impl<M: Medium + Clone> Store<M> {
                 return Err(error);
             }
         };
-        self.next_file_number.store(number + 1, Ordering::Release);
         if let Some(slot) = &slot {
             job.phase = Phase::Indexing;
             self.jobs.advance(&self.pool, slot, &job)?;
         }
-        Ok(Some(BuiltFile { number, record: file_record(&finished.properties, finished.length_bytes), segment, slot }))
+        Ok(BuiltFile { number, record: file_record(&finished.properties, finished.length_bytes), segment, slot })
     }
 
     fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<FinishedTable> {
-        if number == u32::MAX {
-            return Err(Error::Unsupported {
-                what: "a store has numbers for 4 billion table files".into(),
-                file: None,
-            });
-        }
         let path = names::table(&self.directory, number);
         let (options, order) = (table_options(&self.options), self.options.comparator.clone());
         let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.env, &path))?;
@@ -147,9 +161,13 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// The index thread.
-    pub(crate) fn run_index_thread(&self, finished: Receiver<Built<M>>) {
-        for built in finished {
-            match self.index_and_commit(built) {
+    pub(crate) fn run_index_thread(&self, finished: Receiver<Finished<M>>) {
+        for finished in finished {
+            let indexed = match finished {
+                Finished::Flush(built) => self.index_and_commit(built),
+                Finished::Compaction(output) => self.index_output(output),
+            };
+            match indexed {
                 Ok(()) => {}
                 // The next opening carries the job on.
                 Err(Error::Full { .. }) if self.gives_up() => return,
@@ -159,7 +177,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Whether a job that finds no space is left to the next opening.
-    fn gives_up(&self) -> bool {
+    pub(super) fn gives_up(&self) -> bool {
         self.has_failed() || locked(&self.traffic).closing
     }
 
@@ -171,16 +189,17 @@ impl<M: Medium + Clone> Store<M> {
             flushed_through: Some(immutable.last_sequence),
             ..Edit::default()
         };
+        let number = file.as_ref().map(|file| file.number);
         let mut slot = None;
         if let Some(file) = file {
             let live_changes =
                 self.when_there_is_space(|| swing(&self.tree, &self.pool, &file.segment, Some(&self.snapshots)))?;
             edit.live_changes = live_changes.into_iter().collect();
-            edit.next_file_number = Some(file.number + 1);
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }
-        self.when_there_is_space(|| self.commit(|state| Edit { job: state.last_job + 1, ..edit.clone() }))?;
+        self.when_there_is_space(|| self.commit(|state| numbered(state, edit.clone())))?;
+        number.inspect(|&number| self.file_numbers.end(number));
         drop(agreement);
         if let Some(slot) = slot {
             self.jobs.clear(&self.pool, slot)?;
@@ -214,6 +233,7 @@ impl<M: Medium + Clone> Store<M> {
         self.pacing.set_debt(traffic.debt(&self.options));
         self.flushed_through.store(last_sequence, Ordering::Release);
         self.group_sync.advance(last_sequence);
+        self.compactions.wake();
         self.room.notify_all();
         self.work.notify_all();
         Ok(())
@@ -262,8 +282,19 @@ pub(crate) fn swing<M: Medium>(
     Ok(live_changes)
 }
 
+/// A job's edit of the MANIFEST, with the job's number, and where the numbers of files go on.
+pub(crate) fn numbered(state: &StoreState, edit: Edit) -> Edit {
+    let next = edit.files_added.iter().map(|&(number, _)| number + 1).fold(state.next_file_number, u32::max);
+    Edit { job: state.last_job + 1, next_file_number: Some(next), ..edit }
+}
+
 /// The key segment of a finished table file.
-pub(crate) fn segment_of<M: Medium>(pool: &Arc<Pool<M>>, number: u32, keys: &KeySection) -> Result<Segment> {
+pub(crate) fn segment_of<M: Medium>(
+    pool: &Arc<Pool<M>>,
+    number: u32,
+    keys: &KeySection,
+    claim: Claim,
+) -> Result<Segment> {
     let mut entries = Vec::with_capacity(keys.len() as usize);
     let mut key_bytes = Vec::new();
     for entry in keys.entries() {
@@ -279,7 +310,7 @@ pub(crate) fn segment_of<M: Medium>(pool: &Arc<Pool<M>>, number: u32, keys: &Key
         block_offset: place.offset,
         block_length: place.length,
     });
-    write_segment(pool, number, entries)
+    write_segment_claiming(pool, number, entries, claim)
 }
 
 /// Where an index record says the value is.
@@ -311,7 +342,7 @@ pub(super) fn table_options(options: &crate::Options) -> TableOptions {
     }
 }
 
-fn table_kind(kind: EntryKind) -> slmdb_table::EntryKind {
+pub(super) fn table_kind(kind: EntryKind) -> slmdb_table::EntryKind {
     match kind {
         EntryKind::Put => slmdb_table::EntryKind::Put,
         EntryKind::Delete => slmdb_table::EntryKind::Delete,

@@ -1,19 +1,22 @@
-//! Job records: how far a flush has come, in the pool (design.md section 8; the paper's compaction log, section 3.3).
+//! Job records: how far flushes and compactions have come, in the pool (design.md section 8; the paper's compaction log,
+//! section 3.3).
 //!
-//! A record says which MemTable is being flushed, to which table file, and the phase. While a job is *building*, its
-//! outputs may be dropped; once it is *indexing*, the table file and its key segment are durable and the index may
-//! already point to them, so recovery carries on from there. The MANIFEST's record ends the job. On `Dram` there are no
-//! job records: the index does not outlive the process, so the MANIFEST alone tells what is done.
+//! A record says which table file is being made, of which MemTable if it is a flush, and the phase. While a flush is
+//! *building*, its output may be dropped; once it is *indexing*, the table file and its key segment are durable and the
+//! index may already point to them, so recovery carries on from there. A compaction makes its files one after the other,
+//! and each is a job of its own, recorded once it is durable: from then on it is *moving* keys from other files to this
+//! one. The MANIFEST's record ends the job. On `Dram` there are no job records: the index does not outlive the process, so
+//! the MANIFEST alone tells what is done.
 //!
 //! The pool's root area holds [`SLOTS`] records of 64 bytes, from [`FIRST_SLOT_OFFSET`] on:
 //!
 //! | offset | bytes | content |
 //! |---|---|---|
 //! | 0 | 8 | phase (low 32 bits; 0: the slot is free), crc32c of words 1 to 4 and the phase (high 32 bits) |
-//! | 8 | 8 | generation of the MemTable's arena |
+//! | 8 | 8 | generation of the MemTable's arena; 0 for a compaction |
 //! | 16 | 8 | number of the table file |
-//! | 24 | 8 | last sequence number in the MemTable |
-//! | 32 | 8 | order: larger for later jobs |
+//! | 24 | 8 | last sequence number in the MemTable; 0 for a compaction |
+//! | 32 | 8 | order: larger for later flushes; for a compaction the number of its file |
 //!
 //! Word 0 is written last and changes by one 8-byte store.
 
@@ -24,8 +27,9 @@ use slmdb_pmem::{Medium, Pool};
 
 use super::locked;
 
-/// How many jobs may be recorded at once: one that is indexed, one that waits for it, one that is built.
-pub(crate) const SLOTS: u64 = 4;
+/// How many jobs may be recorded at once. Of flushes: one that is indexed, one that waits for it, one that is built; of each
+/// compaction the same, and [`COMPACTIONS_MAX`](crate::options::COMPACTIONS_MAX) may run at once.
+pub(crate) const SLOTS: u64 = 3 + 3 * crate::options::COMPACTIONS_MAX as u64;
 
 /// Where in the pool's root area the first slot is; what lies before belongs to the tree.
 pub(crate) const FIRST_SLOT_OFFSET: u64 = 1024;
@@ -35,11 +39,15 @@ const _: () = assert!(FIRST_SLOT_OFFSET + SLOTS * SLOT_BYTES <= slmdb_pmem::ROOT
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
+    /// A flush whose output is not durable yet.
     Building = 1,
+    /// A flush whose output is durable.
     Indexing = 2,
+    /// An output of a compaction that is durable.
+    Moving = 3,
 }
 
-/// A flush under way.
+/// A flush, or an output of a compaction, under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) phase: Phase,
@@ -50,6 +58,11 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// An output of a compaction.
+    pub(crate) fn moving(file: u32) -> Job {
+        Job { phase: Phase::Moving, generation: 0, file, last_sequence: 0, order: u64::from(file) }
+    }
+
     fn words(&self) -> [u64; 4] {
         [self.generation, u64::from(self.file), self.last_sequence, self.order]
     }
@@ -114,7 +127,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// The jobs that an earlier opening left, oldest first, each with its slot.
+    /// The jobs that an earlier opening left, in the order in which they are to be carried on, each with its slot: outputs of
+    /// compactions, for flushes may have replaced what is in them; then flushes, oldest first.
     pub(crate) fn left<M: Medium>(&self, pool: &Pool<M>) -> Result<Vec<(Job, Slot)>> {
         let mut jobs = Vec::new();
         for index in 0..SLOTS {
@@ -130,6 +144,7 @@ impl Jobs {
             let phase = match state as u32 {
                 1 => Some(Phase::Building),
                 2 => Some(Phase::Indexing),
+                3 => Some(Phase::Moving),
                 _ => None,
             };
             let (Some(phase), Ok(file)) =
@@ -141,7 +156,7 @@ impl Jobs {
             locked(&self.taken)[index as usize] = true;
             jobs.push((job, Slot(index)));
         }
-        jobs.sort_by_key(|(job, _)| job.order);
+        jobs.sort_by_key(|(job, _)| (job.phase != Phase::Moving, job.order));
         Ok(jobs)
     }
 }
@@ -170,6 +185,10 @@ mod tests {
 
         let found = Jobs::default().left(&pool).unwrap();
         assert_eq!(found.iter().map(|(job, _)| *job).collect::<Vec<_>>(), [second, first]);
+        let third = jobs.record(&pool, &Job::moving(12)).unwrap();
+        let found = Jobs::default().left(&pool).unwrap();
+        assert_eq!(found.iter().map(|(job, _)| *job).collect::<Vec<_>>(), [Job::moving(12), second, first]);
+        jobs.clear(&pool, third).unwrap();
 
         pool.store(slot_offset(&pool, 0) + 24, 78).unwrap();
         assert!(matches!(Jobs::default().left(&pool), Err(Error::Corruption { .. })));

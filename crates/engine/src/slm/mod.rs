@@ -9,7 +9,8 @@
 //! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
 //! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush` |
 //! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source`; one moment: `snapshots` |
-//! | 3.3 selective compaction | not yet |
+//! | 3.3 selective compaction: merging | `compaction`, `merge`; the files that it leaves: `retired` |
+//! | 3.3 selective compaction: which files | `picker` |
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `job` |
 //! | 4 get | `read` |
 //! | 4 insert if absent, update if present | `conditional` |
@@ -20,21 +21,26 @@
 mod admission;
 mod ahead;
 mod arenas;
+mod compaction;
 mod conditional;
 mod cursor;
 mod fast_tier;
+mod file_numbers;
 mod flush;
 mod group_sync;
 mod index_source;
 mod job;
 mod memtable_source;
+mod merge;
 mod names;
 mod open;
 mod ordered_key;
 mod pacing;
+mod picker;
 mod publication;
 mod read;
 mod recovery;
+mod retired;
 mod set_aside;
 mod setbacks;
 mod snapshots;

@@ -3,6 +3,7 @@
 //! When a store is created the MANIFEST comes first and the pool's header last: a store whose MANIFEST has never seen an
 //! arena is *virgin*, and whatever there is of its pool is made again.
 
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -135,11 +136,17 @@ fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
     if !store.options.read_only {
         let (sender, receiver) = sync_channel(1);
         let (file, index, ahead) = (store.clone(), store.clone(), store.clone());
-        let spawned = [
+        let mut spawned: Vec<_> = (0..store.options.compaction.threads)
+            .map(|_| {
+                let (compaction, sender) = (store.clone(), sender.clone());
+                spawn("slmdb-compaction", &store, move || compaction.run_compaction_thread(sender))
+            })
+            .collect();
+        spawned.extend([
             spawn("slmdb-file", &store, move || file.run_file_thread(sender)),
             spawn("slmdb-index", &store, move || index.run_index_thread(receiver)),
             spawn("slmdb-ahead", &store, move || ahead.run_ahead_thread()),
-        ];
+        ]);
         for thread in spawned {
             match thread {
                 Ok(thread) => locked(&store.threads).push(thread),
@@ -194,6 +201,10 @@ impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
 
     fn flush(&self) -> Result<()> {
         self.0.flush()
+    }
+
+    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
+        self.0.compact_range(from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec))
     }
 
     fn stats(&self) -> Stats {

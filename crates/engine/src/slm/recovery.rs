@@ -17,14 +17,15 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
-use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
+use slmdb_pmem::{Arena, Claim, ExtentKind, Medium, Pool};
 use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::{Segment, Tree};
+use slmdb_structures::fast_fair::{Decision, Segment, Tree};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
 
 use super::admission::table_bytes;
 use super::arenas::Arenas;
-use super::flush::{file_record, segment_of, swing};
+use super::compaction::{add_output, move_to};
+use super::flush::{file_record, numbered, segment_of, swing};
 use super::job::{Jobs, Phase, Slot};
 use super::locked;
 use super::names::{self, FileKind};
@@ -123,39 +124,65 @@ fn finish_jobs<M: Medium + Clone>(
     let mut slots = Vec::new();
     for (job, slot) in jobs.left(pool)? {
         let committed = state.files.contains_key(&job.file);
+        if !committed && job.phase == Phase::Moving {
+            let segment = Segment::of_file(pool, job.file)?;
+            let reader = tables.reader(job.file)?;
+            let moved = move_to(tree, pool, &segment)?;
+            let mut edit = Edit::default();
+            add_output(&mut edit, job.file, file_record(reader.properties(), reader.length_bytes()), &moved);
+            apply(state, edit, pool)?;
+        }
         if !committed && job.phase == Phase::Indexing {
-            let damaged = |what: String| Error::corruption(pool.path(), 0, what);
             let segment = Segment::of_file(pool, job.file)?;
             let reader = tables.reader(job.file)?;
             let live_changes = swing(tree, pool, &segment, None)?;
             let record = file_record(reader.properties(), reader.length_bytes());
             let edit = Edit {
-                job: state.last_job + 1,
                 files_added: vec![(job.file, record)],
                 live_changes: live_changes.into_iter().collect(),
                 arenas_removed: vec![job.generation],
-                next_file_number: Some(job.file + 1),
                 flushed_through: Some(job.last_sequence),
                 ..Edit::default()
             };
-            state.apply(&edit).map_err(|what| damaged(format!("a job record does not fit the MANIFEST: {what}")))?;
+            apply(state, edit, pool)?;
         }
         slots.push(slot);
     }
     Ok(slots)
 }
 
-/// Step 2. Flush order is file number order, and a later file's entries are newer.
+/// Applies what a job that was carried to its end changes.
+fn apply<M: Medium>(state: &mut StoreState, edit: Edit, pool: &Pool<M>) -> Result<()> {
+    let edit = numbered(state, edit);
+    let damaged = |what| Error::corruption(pool.path(), 0, format!("a job record does not fit the MANIFEST: {what}"));
+    state.apply(&edit).map_err(damaged)
+}
+
+/// Step 2. Of each key the newest version counts, in whatever file it is.
 fn rebuild_index<M: Medium + Clone>(
     state: &StoreState,
     pool: &Arc<Pool<M>>,
     tree: &Tree<M>,
     tables: &Tables,
 ) -> Result<()> {
+    let mut deletes: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     for &number in state.files.keys() {
         let keys = tables.reader(number)?.key_section()?;
-        let segment = segment_of(pool, number, &keys)?;
+        let segment = segment_of(pool, number, &keys, Claim::Privileged)?;
         swing(tree, pool, &segment, None)?;
+        for entry in keys.entries() {
+            let entry = entry?;
+            if entry.kind == slmdb_table::EntryKind::Delete {
+                let newest = deletes.entry(entry.key.to_vec()).or_default();
+                *newest = entry.sequence.max(*newest);
+            }
+        }
+    }
+    for (key, sequence) in deletes {
+        tree.update(&key, |current| match current {
+            Some(current) if current.sequence() < sequence => Ok(Decision::Remove),
+            _ => Ok(Decision::Keep),
+        })?;
     }
     Ok(())
 }

@@ -101,6 +101,12 @@ impl Snapshots {
         self.open.load(Ordering::SeqCst)
     }
 
+    /// Whether a version that is kept is in this file.
+    pub(crate) fn pins(&self, file: u32) -> bool {
+        let inner = locked(&self.inner);
+        inner.replaced.values().flatten().any(|version| version.location.file == file)
+    }
+
     /// Replaced records that are kept.
     pub(crate) fn replaced_count(&self) -> usize {
         locked(&self.inner).replaced_count

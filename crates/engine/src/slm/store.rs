@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,11 +21,14 @@ use slmdb_structures::memtable::MemTable;
 
 use super::admission::{Grant, Wanted};
 use super::arenas::Arenas;
+use super::compaction::Compactions;
+use super::file_numbers::FileNumbers;
 use super::group_sync::GroupSync;
 use super::job::Jobs;
 use super::locked;
 use super::pacing::Pacing;
 use super::publication::Publication;
+use super::retired::Retired;
 use super::set_aside::SetAside;
 use super::setbacks::Setbacks;
 use super::snapshots::Snapshots;
@@ -69,7 +72,9 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) flushed_through: AtomicU64,
 
     pub(crate) catalog: Mutex<Catalog>,
-    pub(crate) next_file_number: AtomicU32,
+    pub(crate) file_numbers: FileNumbers,
+    pub(crate) retired: Retired,
+    pub(crate) compactions: Compactions,
     /// Held from the first swing of a flush until its commit, and by whoever must see the index and the MANIFEST agree.
     pub(crate) indexing: Mutex<()>,
 
@@ -205,6 +210,9 @@ pub(crate) struct Counted {
     pub(crate) user_bytes_put: AtomicU64,
     pub(crate) file_bytes_written: AtomicU64,
     pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) compaction_bytes_read: AtomicU64,
+    pub(crate) compaction_bytes_written: AtomicU64,
     pub(crate) waits: Waits,
 }
 
@@ -248,7 +256,9 @@ impl<M: Medium + Clone> Store<M> {
             group_sync: GroupSync::new(parts.last_sequence),
             snapshots: Snapshots::new(parts.options.comparator.clone()),
             flushed_through: AtomicU64::new(state.flushed_through),
-            next_file_number: AtomicU32::new(state.next_file_number),
+            file_numbers: FileNumbers::new(state.next_file_number),
+            retired: Retired::default(),
+            compactions: Compactions::default(),
             lifetime_before: state.lifetime,
             traffic: Mutex::new(Traffic {
                 active: parts.active,
@@ -310,6 +320,7 @@ impl<M: Medium + Clone> Store<M> {
         if self.failure.set(error.clone()).is_ok() {
             tracing::error!(%error, "the store takes no more writes");
         }
+        self.compactions.stop();
         let traffic = locked(&self.traffic);
         self.room.notify_all();
         self.work.notify_all();
@@ -391,6 +402,7 @@ impl<M: Medium + Clone> Store<M> {
             return Ok(());
         }
         locked(&self.traffic).closing = true;
+        self.compactions.stop();
         self.room.notify_all();
         self.work.notify_all();
         for thread in locked(&self.threads).drain(..) {
@@ -438,8 +450,10 @@ impl<M: Medium + Clone> Store<M> {
             media_bytes,
             fast_tier_bytes_asked: bytes_asked,
             flushes: self.counted.flushes.load(Ordering::Relaxed),
+            compactions: self.counted.compactions.load(Ordering::Relaxed),
+            compaction_bytes_read: self.counted.compaction_bytes_read.load(Ordering::Relaxed),
+            compaction_bytes_written: self.counted.compaction_bytes_written.load(Ordering::Relaxed),
             delay_us: self.counted.waits.total_ns() / 1000,
-            ..Counters::default()
         }
     }
 

@@ -58,6 +58,11 @@ impl Tables {
         })
     }
 
+    /// The file is not part of the store any more: closes it.
+    pub(crate) fn forget(&self, number: u32) {
+        self.readers.remove(&number);
+    }
+
     /// The block at `place`: from the cache, or by one read.
     pub(crate) fn block(&self, number: u32, place: Place) -> Result<Block> {
         let key = (number, place.offset);

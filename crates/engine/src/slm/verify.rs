@@ -143,7 +143,8 @@ impl<M: Medium + Clone> Store<M> {
                     live += 1;
                     points_elsewhere(found, entry.sequence, entry.kind, entry.place)
                 }
-                Some(found) => (found.sequence <= entry.sequence).then(|| {
+                // At the same number: a compaction has moved it, and this file is on its way out.
+                Some(found) => (found.sequence < entry.sequence).then(|| {
                     format!("the index points to the older sequence number {} in file {}", found.sequence, found.file)
                 }),
                 None => {
@@ -193,12 +194,15 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Files and extents that belong to nobody, or that are missing.
     fn verify_directory(&self, files: &BTreeMap<u32, FileRecord>, report: &mut VerifyReport) -> Result<()> {
-        // A flush that waits for this verification, or is being built, has its file and segment already.
-        let next_file_number = locked(&self.catalog).state().next_file_number;
-        let under_way = |number: u32| number >= next_file_number;
+        // What is being made, or waits for this verification to be committed, has its file and segment already; what was
+        // compacted away may linger. Asked before and after: it may begin, or be given up, in between.
+        let under_way = self.file_numbers.under_way();
+        let is_under_way = |number: u32| {
+            under_way.contains(&number) || self.file_numbers.is_under_way(number) || self.retired.lingers(number)
+        };
         for entry in self.env.list_directory(&self.directory)? {
             if let FileKind::Table(number) = names::kind(&entry.name) {
-                if !files.contains_key(&number) && !under_way(number) {
+                if !files.contains_key(&number) && !is_under_way(number) {
                     let path = self.directory.join(&entry.name);
                     report.findings.push(Error::corruption(path, 0, "a table file that the MANIFEST does not know"));
                 }
@@ -211,7 +215,7 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         for (number, parts) in &segments {
-            if !files.contains_key(number) && !under_way(*number) {
+            if !files.contains_key(number) && !is_under_way(*number) {
                 let what = format!("a key segment of table file {number}, which the MANIFEST does not know");
                 report.findings.push(Error::corruption(self.pool.path(), parts[0].offset, what));
             }

@@ -24,9 +24,9 @@ use crate::medium::Medium;
 /// region's map has come between two pieces.
 const GROWTHS_MAX: usize = 3;
 
-/// Who an extent is for.
+/// Whether an extent may take what is held in reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Claim {
+pub enum Claim {
     /// Leaves the reserve alone.
     Ordinary,
     /// May use it.
@@ -76,18 +76,26 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Takes an extent for a part of something that may lie in several places: of `wanted_bytes` where that many are free
-    /// in a row; else the longest free run, if it has `least_bytes`; else the pool grows. For key segments: uses the
-    /// reserve.
-    pub fn allocate_part(&self, kind: ExtentKind, wanted_bytes: u64, least_bytes: u64, owner: u32) -> Result<Extent> {
+    /// in a row; else the longest free run, if it has `least_bytes`; else the pool grows. For key segments: those of flushes
+    /// claim the reserve, others must not.
+    pub fn allocate_part(
+        &self,
+        kind: ExtentKind,
+        wanted_bytes: u64,
+        least_bytes: u64,
+        owner: u32,
+        claim: Claim,
+    ) -> Result<Extent> {
         check(kind, least_bytes.min(wanted_bytes), 0)?;
         let wanted = wanted_bytes.div_ceil(UNIT_BYTES);
         let least = least_bytes.div_ceil(UNIT_BYTES);
         let mut space = self.changeable_space()?;
-        let longest = space.longest().filter(|&(_, length)| (least..wanted).contains(&length));
+        let may_take = |run: &(u64, u64)| claim == Claim::Privileged || space.missing_units_without(*run, run.1) == 0;
+        let longest = space.longest().filter(|run| (least..wanted).contains(&run.1) && may_take(run));
         let (start, units) = match longest {
             Some(run) => (space.cut(run, run.1), run.1),
-            None => match self.find(&mut space, wanted, Claim::Privileged) {
-                Err(Error::Full { .. }) if least < wanted => (self.find(&mut space, least, Claim::Privileged)?, least),
+            None => match self.find(&mut space, wanted, claim) {
+                Err(Error::Full { .. }) if least < wanted => (self.find(&mut space, least, claim)?, least),
                 start => (start?, wanted),
             },
         };

@@ -4,11 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use slmdb::{Db, Medium, Options};
+use slmdb::{CompactionOptions, Db, Medium, Options};
 use tempfile::TempDir;
 
 /// What a store should hold.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Compaction of tiny files, nearly as often as there is anything to gain.
+pub fn eager_compaction() -> CompactionOptions {
+    CompactionOptions { table_file_bytes: 4 << 10, files_merged_max: 4, live_key_threshold: 0.9, ..Default::default() }
+}
 
 /// The media that every test runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,6 +40,29 @@ impl<M: Medium> Tree<M> {
     pub fn update_sorted<'k>(
         &self,
         keys: impl Iterator<Item = &'k [u8]>,
+        decide: impl FnMut(usize, Option<KeyRecord<'_>>) -> Result<Decision>,
+    ) -> Result<()> {
+        self.walk_sorted(keys, true, decide)
+    }
+
+    /// As [`Tree::update_sorted`], for changes that only make the tree point elsewhere: keys that the tree does not have are
+    /// left out, and for the others `decide` gives the record to point to, if any. Needs no room.
+    pub fn swap_sorted<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        mut decide: impl FnMut(usize, KeyRecord<'_>) -> Result<Option<u64>>,
+    ) -> Result<()> {
+        self.walk_sorted(keys, false, |number, current| {
+            let swapped = current.map_or(Ok(None), |current| decide(number, current))?;
+            Ok(swapped.map_or(Decision::Keep, Decision::Put))
+        })
+    }
+
+    /// `may_change_count`: whether `decide` may insert and remove, and not just swap.
+    fn walk_sorted<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+        may_change_count: bool,
         mut decide: impl FnMut(usize, Option<KeyRecord<'_>>) -> Result<Decision>,
     ) -> Result<()> {
         let group_max = NEW_NODES_MAX * comfortable(self.slots());
@@ -70,7 +93,7 @@ impl<M: Medium> Tree<M> {
                 return Err(self.damaged(leaf.node.offset, OUT_OF_ORDER));
             }
             let used = leaf.used();
-            let in_place = group <= shifts_in_place_max && used + group <= self.slots();
+            let in_place = !may_change_count || group <= shifts_in_place_max && used + group <= self.slots();
             if !in_place {
                 drop(leaf);
                 self.update_group(&mut batch, &mut changes, &mut decide, guard)?;

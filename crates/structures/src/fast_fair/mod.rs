@@ -63,6 +63,6 @@ mod tests;
 pub use iterate::{Direction, LeafRead, Range};
 pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, key_record_bytes_max, set_replaced_file};
 pub use need::{KeyLengths, piece_bytes, segment_bytes_max};
-pub use segment::{Part, Records, Segment, SegmentEntry, write_segment};
+pub use segment::{Part, Records, Segment, SegmentEntry, write_segment, write_segment_claiming};
 pub use tree::{LARGEST_NODE_BYTES, SMALLEST_NODE_BYTES, Tree};
 pub use update::{Applied, Decision};

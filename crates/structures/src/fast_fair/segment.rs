@@ -30,7 +30,7 @@
 
 use crossbeam_epoch::Guard;
 use slmdb_env::{Error, Result};
-use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
+use slmdb_pmem::{Claim, Extent, ExtentKind, Medium, Pool};
 
 use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, damaged, key_record_bytes};
 use super::need::KeyLengths;
@@ -72,11 +72,22 @@ pub struct Part {
 }
 
 /// Writes the segment of a table file; all of it is durable on return. The entries are walked twice, once to find out how
-/// much space they take. [`Error::Full`] if the pool has no room; then nothing is left behind.
+/// much space they take. It claims the pool's reserve, as flushes may. [`Error::Full`] if the pool has no room; then
+/// nothing is left behind.
 pub fn write_segment<'k, M: Medium>(
     pool: &Pool<M>,
     file: u32,
     entries: impl Iterator<Item = SegmentEntry<'k>> + Clone,
+) -> Result<Segment> {
+    write_segment_claiming(pool, file, entries, Claim::Privileged)
+}
+
+/// As [`write_segment`], for those who must leave the pool's reserve to flushes, or may not.
+pub fn write_segment_claiming<'k, M: Medium>(
+    pool: &Pool<M>,
+    file: u32,
+    entries: impl Iterator<Item = SegmentEntry<'k>> + Clone,
+    claim: Claim,
 ) -> Result<Segment> {
     let mut rest_bytes = 0;
     for entry in entries.clone() {
@@ -86,7 +97,7 @@ pub fn write_segment<'k, M: Medium>(
         rest_bytes += key_record_bytes(&entry);
     }
     let mut segment = Segment { file, parts: Vec::new(), keys: KeyLengths::default() };
-    let written = segment.write(pool, entries, rest_bytes);
+    let written = segment.write(pool, entries, rest_bytes, claim);
     // The first error tells more than one of giving the extents back.
     written.inspect_err(|_| drop(segment.free(pool))).map(|()| segment)
 }
@@ -138,13 +149,14 @@ impl Segment {
         pool: &Pool<M>,
         entries: impl Iterator<Item = SegmentEntry<'k>>,
         mut rest_bytes: u64,
+        claim: Claim,
     ) -> Result<()> {
-        let mut writer = self.next_part(pool, rest_bytes, 0)?;
+        let mut writer = self.next_part(pool, rest_bytes, 0, claim)?;
         for entry in entries {
             let length = key_record_bytes(&entry);
             if writer.room_bytes() < length {
                 self.end_part(writer, false)?;
-                writer = self.next_part(pool, rest_bytes, length)?;
+                writer = self.next_part(pool, rest_bytes, length, claim)?;
             }
             writer.add(&entry)?;
             let changed = || Error::invalid("the entries of a segment changed while it was written");
@@ -162,9 +174,10 @@ impl Segment {
         pool: &'p Pool<M>,
         rest_bytes: u64,
         least_bytes: u64,
+        claim: Claim,
     ) -> Result<PartWriter<'p, M>> {
         let [wanted, least] = [rest_bytes, least_bytes].map(|bytes| SEGMENT_HEADER_BYTES + bytes);
-        let extent = pool.allocate_part(ExtentKind::KeySegment, wanted, least, self.file)?;
+        let extent = pool.allocate_part(ExtentKind::KeySegment, wanted, least, self.file, claim)?;
         self.parts.push(Part { offset: extent.offset, count: 0, length_bytes: 0 });
         Ok(PartWriter::new(pool, extent))
     }

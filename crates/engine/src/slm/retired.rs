@@ -1,0 +1,100 @@
+//! Table files that a compaction has taken out of the store: when they go.
+//!
+//! Once the MANIFEST does not name a file any more, the index does not point into it: every entry that counted is in
+//! another file. Three may still want something of it.
+//!
+//! - A cursor or a snapshot, which sees an old version in it: the map of replaced records names it, and *pins* the file. It
+//!   goes with the last pin.
+//! - A reader who found a place in it just before. If the file is open already it stays readable; if not, the reader
+//!   looks the key up again ([`Store::is_gone`]).
+//! - A reader who stands on a key record of its segment. The segment's extents go back to the pool when no epoch guard is
+//!   left that was there before.
+//!
+//! What a crash leaves of all this the next opening removes: the MANIFEST does not name it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+use slmdb_pmem::{ExtentKind, Medium};
+
+use super::store::Store;
+use super::{locked, names};
+
+/// The files that the MANIFEST has given up and that are not gone yet.
+#[derive(Debug, Default)]
+pub(crate) struct Retired {
+    /// Files whose end is about to be in the MANIFEST, or is and they have not come further.
+    leaving: Mutex<BTreeSet<u32>>,
+    /// Files that are pinned, or were when they came here.
+    pinned: Mutex<BTreeSet<u32>>,
+    /// Files whose key segment waits for readers.
+    segments: Arc<Mutex<BTreeSet<u32>>>,
+}
+
+impl Retired {
+    /// Whether something of the file is still there, rightly.
+    pub(crate) fn lingers(&self, number: u32) -> bool {
+        [&self.leaving, &self.pinned, &*self.segments].into_iter().any(|files| locked(files).contains(&number))
+    }
+
+    /// The next MANIFEST record removes these files.
+    pub(super) fn announce(&self, numbers: &[u32]) {
+        locked(&self.leaving).extend(numbers);
+    }
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Gives up files that the MANIFEST does not name any more.
+    pub(super) fn retire_files(&self, numbers: &[u32]) {
+        locked(&self.retired.pinned).extend(numbers);
+        self.retire_segments(numbers);
+        locked(&self.retired.leaving).retain(|number| !numbers.contains(number));
+        self.sweep_retired();
+    }
+
+    /// Removes the retired files that nobody sees an old version in, or not any more. (After a failure nothing is removed.)
+    pub(super) fn sweep_retired(&self) {
+        // Held all the while, so that two don't remove the same. Nobody who reads or writes waits for it.
+        let mut pinned = locked(&self.retired.pinned);
+        if self.has_failed() {
+            return;
+        }
+        pinned.retain(|&number| {
+            if self.snapshots.pins(number) {
+                return true;
+            }
+            self.tables.forget(number);
+            let removed = self.env.remove_file(&names::table(&self.directory, number));
+            // It is tried again with the next.
+            removed.inspect_err(|error| tracing::warn!(%error, "a compacted table file stays for now")).is_err()
+        });
+    }
+
+    /// Frees the key segments once nobody can be reading there.
+    fn retire_segments(&self, numbers: &[u32]) {
+        let is_theirs = |owner: u32| numbers.contains(&owner);
+        let extents = self.pool.extents().into_iter();
+        let offsets: Vec<u64> = extents
+            .filter(|extent| extent.kind == ExtentKind::KeySegment && is_theirs(extent.owner))
+            .map(|extent| extent.offset)
+            .collect();
+        locked(&self.retired.segments).extend(numbers);
+        let (pool, segments, numbers) = (self.pool.clone(), self.retired.segments.clone(), numbers.to_vec());
+        let guard = crossbeam_epoch::pin();
+        guard.defer(move || {
+            for offset in offsets {
+                if let Err(error) = pool.free_extent(offset) {
+                    tracing::error!(%error, "a key segment could not be freed");
+                }
+            }
+            let mut segments = locked(&segments);
+            segments.retain(|number| !numbers.contains(number));
+        });
+        guard.flush();
+    }
+
+    /// Whether a file has been taken out of the store: what was in it is elsewhere now.
+    pub(super) fn is_gone(&self, number: u32) -> bool {
+        !self.file_numbers.is_under_way(number) && !locked(&self.catalog).state().files.contains_key(&number)
+    }
+}
