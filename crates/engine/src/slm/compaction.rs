@@ -191,10 +191,10 @@ impl<M: Medium + Clone> Store<M> {
         self.compactions.changed.notify_all();
     }
 
-    /// Waits for so long, or until the store closes.
+    /// Waits for so long, or until the store closes or somebody asks for a compaction.
     fn pause_compactions(&self, pause: Duration) {
         let inner = locked(&self.compactions.inner);
-        let is_on = |_: &mut Inner| !self.compactions.is_stopping();
+        let is_on = |inner: &mut Inner| !self.compactions.is_stopping() && inner.asked.is_empty();
         let waited = self.compactions.changed.wait_timeout_while(inner, pause, is_on);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }

@@ -261,7 +261,8 @@ pub(crate) fn swing<M: Medium>(
         tree.update_sorted(records.iter().map(|record| record.key()), |index, current| {
             let record = &records[index];
             if let Some(current) = current {
-                if current.offset() == record.offset() || current.sequence() >= record.sequence() {
+                // One version in two files: a compaction has copied it, into the one with the larger number.
+                if (current.sequence(), current.file()) >= (record.sequence(), record.file()) {
                     return Ok(Decision::Keep);
                 }
                 if let Some(snapshots) = snapshots {
