@@ -53,6 +53,18 @@ pub struct DirectoryEntry {
     pub is_directory: bool,
 }
 
+/// Memory that is a character device (device-dax): it can be mapped, but neither read, written, synced nor resized.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DaxDevice {
+    /// Its size in bytes; a multiple of the alignment, and not 0.
+    pub size_bytes: u64,
+    /// A mapping begins and ends at multiples of this, in the device and in memory: a power of two, a page at least.
+    pub alignment_bytes: u64,
+    /// Whether it keeps what it holds when the power goes. Ordinary memory (high-bandwidth, CXL) is given out as device-dax,
+    /// too.
+    pub is_persistent: bool,
+}
+
 /// File system, clock, randomness and identity of the machine. Errors carry the path.
 pub trait Env: Debug + Send + Sync + 'static {
     /// Opens a file. Interrupted calls are tried again by every operation here.
@@ -69,6 +81,9 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>>;
     /// Whether something exists at `path`.
     fn exists(&self, path: &Path) -> Result<bool>;
+    /// The device-dax at `path`; `None` where a file or a directory is, or nothing. [`Error::Unsupported`] for devices of
+    /// other kinds, pipes and the like. Nothing is opened.
+    fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>>;
     /// An absolute path for `path`, which need not exist.
     fn absolute(&self, path: &Path) -> Result<PathBuf>;
     /// Takes a lock without waiting; [`Error::Locked`] names the holder where it can be found out.

@@ -14,19 +14,24 @@
 //!
 //! Clock and randomness are deterministic: time moves on by a microsecond with every question and by
 //! [`MemoryEnv::advance_clock`]; random bytes follow from the seed. Relative paths start at `/`, and there are no links.
-//! Only files can be renamed. Files have no descriptors, so what is usually mapped has to be read and written here.
+//! Only files can be renamed. Files have no descriptors, so what is usually mapped has to be read and written here; a
+//! device-dax ([`MemoryEnv::add_dax_device`]) is the other way round.
 
+mod device;
 mod disk;
 mod faults;
 
 pub use faults::{Failure, Repeat};
 
+use std::collections::BTreeMap;
+use std::fs::File as StdFile;
 use std::io::ErrorKind as IoErrorKind;
 use std::os::fd::BorrowedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
+use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
+use device::Device;
 use disk::{Disk, Node};
 use faults::{Effect, Script};
 
@@ -45,6 +50,7 @@ pub struct MemoryEnv {
 #[derive(Debug)]
 struct Machine {
     disk: Disk,
+    devices: BTreeMap<PathBuf, Device>,
     script: Script,
     clock_ns: u64,
     random_state: u64,
@@ -67,6 +73,7 @@ impl MemoryEnv {
     pub fn with_seed(seed: u64) -> MemoryEnv {
         MemoryEnv::of(Machine {
             disk: Disk::new(),
+            devices: BTreeMap::new(),
             script: Script::default(),
             clock_ns: 0,
             random_state: seed,
@@ -138,6 +145,23 @@ impl MemoryEnv {
         self.machine().disk.set_content(&normal(path.as_ref()), bytes);
     }
 
+    /// Gives the machine a device-dax at `path`, whose directories are made and durable. What is returned is its memory,
+    /// zero at first, to be looked at and changed behind everybody's back. A kill and a power cut leave all that was stored
+    /// there, written back or not. Not an operation.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no memory that can be mapped like a file.
+    pub fn add_dax_device(&self, path: impl AsRef<Path>, device: DaxDevice) -> StdFile {
+        let path = normal(path.as_ref());
+        let mut machine = self.machine();
+        machine.disk.make_parents(&path);
+        let device = Device::new(device);
+        let memory = device.memory();
+        machine.devices.insert(path, device);
+        memory
+    }
+
     /// The machine after a power cut at this moment, with a new boot id: what was synced is there, nothing else is.
     /// This machine goes on untouched; no failures are armed on the new one, and its operations count from 0.
     pub fn crash(&self) -> MemoryEnv {
@@ -157,6 +181,7 @@ impl Machine {
     fn restarted(&self, disk: Disk, boot: u64) -> Machine {
         Machine {
             disk,
+            devices: self.devices.iter().map(|(path, device)| (path.clone(), device.copied())).collect(),
             script: Script::default(),
             clock_ns: self.clock_ns,
             // Another stream, so that what follows does not repeat what this machine goes on to draw.
@@ -201,6 +226,10 @@ impl Env for MemoryEnv {
             OpenMode::CreateNew | OpenMode::CreateOrTruncate => (Effect::TakesSpace, "create"),
         };
         machine.begin(effect, operation, path, "")?;
+        if let Some(device) = machine.devices.get(&normal(path)) {
+            let file = device.open(path, mode).map_err(|kind| Error::io(operation, path, kind.into()))?;
+            return Ok(Arc::new(file));
+        }
         let node = machine.disk.open(&normal(path), mode).map_err(|kind| Error::io(operation, path, kind.into()))?;
         Ok(Arc::new(MemoryFile { env: self.clone(), path: path.to_path_buf(), node, writable: mode != OpenMode::Read }))
     }
@@ -239,7 +268,14 @@ impl Env for MemoryEnv {
     fn exists(&self, path: &Path) -> Result<bool> {
         let mut machine = self.machine();
         machine.begin(Effect::Nothing, "look up", path, "")?;
-        Ok(machine.disk.exists(&normal(path)))
+        let path = normal(path);
+        Ok(machine.devices.contains_key(&path) || machine.disk.exists(&path))
+    }
+
+    fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
+        let mut machine = self.machine();
+        machine.begin(Effect::Nothing, "look up", path, "")?;
+        Ok(machine.devices.get(&normal(path)).map(Device::shape))
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf> {

@@ -14,8 +14,9 @@
 //! - **Boot id, clocks, randomness**, here so that no other layer asks the machine for anything behind a simulator's
 //!   back.
 //!
-//! Locks are in `os/lock.rs`.
+//! Locks are in `os/lock.rs`, devices in `os/device.rs`.
 
+mod device;
 mod lock;
 
 use std::fs::{self, File as StdFile, OpenOptions};
@@ -30,7 +31,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::{DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
+use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
 
 /// The largest offset a file can have in this system: beyond it calls fail with errors that say nothing.
 const LARGEST_OFFSET_BYTES: u64 = i64::MAX as u64;
@@ -114,6 +115,10 @@ impl Env for OsEnv {
 
     fn exists(&self, path: &Path) -> Result<bool> {
         path.try_exists().map_err(|source| Error::io("look up", path, source))
+    }
+
+    fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
+        device::at(path)
     }
 
     /// Made absolute with the current directory; links and `..` are left as they are.

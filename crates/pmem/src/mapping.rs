@@ -43,21 +43,31 @@ pub(crate) enum Sharing {
     Direct,
     /// Stores stay in this process; the descriptor needs no write permission.
     Private,
+    /// There are no stores: the mapping can only be read, and the descriptor needs no write permission.
+    Readable,
 }
 
 impl Mapping {
     /// Reserves addresses for `length_bytes` (a multiple of 64 KiB for [`Mapping::file`]) and nothing else: no memory,
     /// and every access faults. `path` is for the error.
     pub fn reserve(length_bytes: u64, path: &Path) -> Result<Mapping> {
+        Mapping::reserve_aligned(length_bytes, ALIGNMENT_BYTES, path)
+    }
+
+    /// As [`Mapping::reserve`], with a beginning at a multiple of `alignment_bytes`, a power of two, for devices that want
+    /// that.
+    pub fn reserve_aligned(length_bytes: u64, alignment_bytes: usize, path: &Path) -> Result<Mapping> {
+        let alignment_bytes = alignment_bytes.max(ALIGNMENT_BYTES);
         let failed = |source: std::io::Error| Error::io("reserve addresses", path, source);
         let too_long = || failed(std::io::ErrorKind::OutOfMemory.into());
         let length_bytes = usize::try_from(length_bytes).map_err(|_| too_long())?;
-        let reserved_bytes = length_bytes.checked_add(GUARD_BYTES + ALIGNMENT_BYTES).ok_or_else(too_long)?;
+        let reserved_bytes = 
+            length_bytes.checked_add(GUARD_BYTES).and_then(|bytes| bytes.checked_add(alignment_bytes)).ok_or_else(too_long)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: the kernel chooses the place, so nothing that exists is replaced.
         let reserved = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved_bytes, ProtFlags::empty(), flags) }
             .map_err(|errno| failed(errno.into()))?;
-        let gap = reserved.cast::<u8>().align_offset(ALIGNMENT_BYTES);
+        let gap = reserved.cast::<u8>().align_offset(alignment_bytes);
         let base = NonNull::new(reserved.cast::<u8>().wrapping_add(gap)).ok_or_else(too_long)?;
         Ok(Mapping { reserved, reserved_bytes, base, length_bytes })
     }
@@ -102,8 +112,8 @@ impl Mapping {
         let _ = unsafe { madvise(address, length, Advice::LinuxHugepage) };
     }
 
-    /// Puts `[from, to)` of a file at the same offsets of the range; both are multiples of the page size. Nothing of it
-    /// may be in use.
+    /// Puts `[from, to)` of a file at the same offsets of the range; both are multiples of the page size, or of what a device
+    /// wants. Nothing of it may be in use.
     pub fn file(
         &self,
         file: BorrowedFd<'_>,
@@ -116,16 +126,18 @@ impl Mapping {
         if length == 0 {
             return Ok(());
         }
+        let access = match sharing {
+            Sharing::Readable => ProtFlags::READ,
+            Sharing::Shared | Sharing::Direct | Sharing::Private => ProtFlags::READ | ProtFlags::WRITE,
+        };
         let flags = match sharing {
-            Sharing::Shared => MapFlags::SHARED,
+            Sharing::Shared | Sharing::Readable => MapFlags::SHARED,
             // A kernel that does not know MAP_SYNC ignores it in a mapping that is merely shared.
             Sharing::Direct => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
             Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
         };
         // SAFETY: as in `memory`.
-        let mapped = unsafe {
-            mmap(address, length, ProtFlags::READ | ProtFlags::WRITE, flags | MapFlags::FIXED, file, from_bytes)
-        };
+        let mapped = unsafe { mmap(address, length, access, flags | MapFlags::FIXED, file, from_bytes) };
         match mapped {
             Ok(_) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::INVAL) if sharing == Sharing::Direct => Err(not_direct(path)),

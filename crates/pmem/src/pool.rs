@@ -1,7 +1,7 @@
 //! The pool: the fast tier as one contiguous range of bytes, addressed by 64-bit offsets.
 //!
-//! A pool is a file on persistent memory (or on anything, for the [`Emulated`](crate::Emulated) medium), or plain
-//! memory. It is mapped once, at a range of addresses reserved for its largest size, so it grows while others read it.
+//! A pool is a file on persistent memory (or on anything, for the [`Emulated`](crate::Emulated) medium), a device that is
+//! persistent memory, or plain memory. It is mapped once, at a range of addresses reserved for its largest size, so it grows while others read it.
 //! Inside there are offsets, never addresses. Three things are to be had:
 //!
 //! * **words**: aligned 8-byte atomics, the only way to make anything visible ([`Pool::load`], [`Pool::store`],
@@ -20,6 +20,7 @@
 //! they are followed.
 
 pub(crate) mod allocate;
+mod device;
 mod extents;
 mod header;
 mod lifecycle;
@@ -31,9 +32,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use slmdb_env::{Error, File, Result};
+use slmdb_env::{DaxDevice, Error, File, Result};
 
-pub use lifecycle::{check_direct, creation_finished};
+pub use device::check_new_device;
+pub use lifecycle::{check_direct, creation_finished, remove_pool};
 
 pub use allocate::Claim;
 
@@ -121,7 +123,9 @@ enum Backing {
     File(Arc<dyn File>),
     /// In this file, which has no descriptor to map: read once, written back by [`Pool::seal`] and when dropped.
     Copy(Arc<dyn File>),
-    /// In a file that is not to change: mapped privately.
+    /// In this device, mapped whole from the beginning.
+    Device(Arc<dyn File>, DaxDevice),
+    /// In a file that is not to change, mapped privately; or in a device that is not to change, copied.
     ReadOnly,
 }
 

@@ -269,10 +269,15 @@ impl Disk {
         self.files.get(path).map(|node| node.lock().bytes.clone())
     }
 
-    pub(super) fn set_content(&mut self, path: &Path, bytes: &[u8]) {
+    /// Makes the directories above a path, durably.
+    pub(super) fn make_parents(&mut self, path: &Path) {
         for directory in path.ancestors().skip(1) {
             self.directories.insert(directory.to_path_buf(), true);
         }
+    }
+
+    pub(super) fn set_content(&mut self, path: &Path, bytes: &[u8]) {
+        self.make_parents(path);
         let node = self.files.entry(path.to_path_buf()).or_default();
         let mut inner = node.lock();
         inner.replace(bytes);

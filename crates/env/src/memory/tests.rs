@@ -258,3 +258,34 @@ fn the_next_operation_that_begins_so_fails() {
     b.write_at(b"1", 0).unwrap();
     assert_eq!(env.failures_struck(), 1);
 }
+
+#[test]
+fn a_device_dax_can_be_mapped_and_nothing_else() {
+    use std::os::unix::fs::FileExt;
+    let env = MemoryEnv::new();
+    let path = Path::new("/dev/dax0.0");
+    let shape = DaxDevice { size_bytes: 4 << 20, alignment_bytes: 2 << 20, is_persistent: true };
+    let memory = env.add_dax_device(path, shape);
+    assert_eq!(env.dax_device(path).unwrap(), Some(shape));
+    assert_eq!(env.dax_device(Path::new("/dev/dax1.0")).unwrap(), None);
+    assert!(env.exists(path).unwrap());
+    let file = env.open_file(path, OpenMode::ReadWrite).unwrap();
+    assert_eq!(file.length_bytes().unwrap(), 0);
+    assert!(file.descriptor().is_some());
+    file.read_at(&mut [0; 1], 0).unwrap_err();
+    file.write_at(b"x", 0).unwrap_err();
+    file.allocate(0, 1).unwrap_err();
+    file.set_length(1).unwrap_err();
+    file.sync_data().unwrap_err();
+    env.open_file(path, OpenMode::CreateNew).unwrap_err();
+    env.sync_directory(Path::new("/dev")).unwrap();
+
+    memory.write_all_at(b"stored", 3 << 20).unwrap();
+    let (killed, crashed) = (env.kill(), env.crash());
+    memory.write_all_at(b"later!", 3 << 20).unwrap();
+    for machine in [killed, crashed] {
+        let mut found = [0; 6];
+        machine.machine().devices[path].memory().read_exact_at(&mut found, 3 << 20).unwrap();
+        assert_eq!(&found, b"stored");
+    }
+}

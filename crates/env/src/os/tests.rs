@@ -102,3 +102,68 @@ fn the_lock_names_its_holder_also_when_that_is_a_stale_process() {
     drop(held);
     assert_eq!(fs::read(&path).unwrap(), b"");
 }
+
+/// A device in a sysfs of our own, at `place` below it, with files of these names and contents.
+fn described(place: &str, subsystem: &str, files: &[(&str, &str)]) -> Result<DaxDevice> {
+    let root = tempfile::tempdir().unwrap();
+    let device = root.path().join(place);
+    fs::create_dir_all(&device).unwrap();
+    fs::create_dir_all(root.path().join(subsystem)).unwrap();
+    std::os::unix::fs::symlink(root.path().join(subsystem), device.join("subsystem")).unwrap();
+    for (name, content) in files {
+        let file = device.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    // As `/sys/dev/char` has links only.
+    let link = root.path().join("250:1");
+    std::os::unix::fs::symlink(&device, &link).unwrap();
+    device::in_sysfs(&link, Path::new("/dev/some"))
+}
+
+#[test]
+fn a_device_dax_is_known_by_its_subsystem_and_described_by_sysfs() {
+    const NVDIMM: &str = "devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region1/dax1.0/dax1.0";
+    let persistent = |size_bytes, alignment_bytes| DaxDevice { size_bytes, alignment_bytes, is_persistent: true };
+    let sizes = [("size", "266338304\n"), ("align", "2097152\n")];
+    assert_eq!(described(NVDIMM, "bus/dax", &sizes).unwrap(), persistent(254 << 20, 2 << 20));
+    // Where kernels had it before.
+    for place in ["device/align", "dax_region/align"] {
+        let sizes = [("size", "2147483648"), (place, "1073741824")];
+        assert_eq!(described(NVDIMM, "class/dax", &sizes).unwrap(), persistent(2 << 30, 1 << 30));
+    }
+    assert_eq!(described(NVDIMM, "bus/dax", &[("size", "5000000")]).unwrap(), persistent(4 << 20, 2 << 20));
+
+    for place in ["devices/platform/hmem.0/dax0.0", "devices/pci0000:00/0000:00:03.0/virtio1/ndbus0/region0/dax0.0"] {
+        let volatile = DaxDevice { is_persistent: false, ..persistent(254 << 20, 2 << 20) };
+        assert_eq!(described(place, "bus/dax", &sizes).unwrap(), volatile);
+    }
+
+    for (subsystem, files) in [
+        ("class/mem", &sizes[..]),
+        ("bus/dax", &[("align", "2097152")]),
+        ("bus/dax", &[("size", "much"), ("align", "2097152")]),
+        ("bus/dax", &[("size", "1048576"), ("align", "2097152")]),
+        ("bus/dax", &[("size", "4194304"), ("align", "3145728")]),
+        ("bus/dax", &[("size", "4194304"), ("align", "0")]),
+    ] {
+        let error = described(NVDIMM, subsystem, files).unwrap_err();
+        assert!(matches!(&error, Error::Unsupported { file: Some(file), .. } if file == Path::new("/dev/some")), "{error}");
+    }
+}
+
+#[test]
+fn what_is_neither_file_nor_device_dax_is_refused_unopened() {
+    let (env, directory) = (OsEnv::new(), tempfile::tempdir().unwrap());
+    let file = directory.path().join("file");
+    fs::write(&file, b"").unwrap();
+    for place in [directory.path(), &file, &directory.path().join("nothing"), &file.join("below")] {
+        assert_eq!(env.dax_device(place).unwrap(), None, "{}", place.display());
+    }
+    // Opening it would wait for a writer.
+    let pipe = directory.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    for place in [&pipe, Path::new("/dev/null")] {
+        assert!(matches!(env.dax_device(place), Err(Error::Unsupported { .. })), "{}", place.display());
+    }
+}

@@ -278,6 +278,8 @@ impl<M: Medium> Pool<M> {
                 file.allocate(from, to - from)?;
                 self.mapping.memory(from, to, &self.path)
             }
+            // Mapped from the beginning, up to where a pool may grow.
+            Backing::Device(..) => Ok(()),
             Backing::ReadOnly => self.mapping.memory(from, to, &self.path),
             Backing::Memory => {
                 self.mapping.memory(from, to, &self.path)?;

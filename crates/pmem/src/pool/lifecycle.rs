@@ -10,22 +10,25 @@
 //! mixture of moments. (Not so on a medium that survives power cuts: there the stores themselves are what is left.)
 //!
 //! **Closing** is the reverse, and `seal` does it.
+//!
+//! A pool may be a device instead of a file; what is different then, `device` tells.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 
 use super::header::{HEADER_FRONT_BYTES, Header, words};
 use super::space::{Space, UnitTable};
-use super::{Backing, Pool, PoolOptions};
+use super::{Backing, Pool, PoolOptions, device};
 use crate::layout::{
     BOOT_ID_OFFSET, Geometry, LENGTH_OFFSET, MAGIC, MAGIC_OFFSET, POOL_UNITS_MAX, ROOT_OFFSET, STATE_OFFSET, State,
     UNIT_BYTES, VERSION_OFFSET, checked_word, state_word,
 };
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::Medium;
+use crate::persistent::Persistent;
 
 /// What is written back at a time to a file that can't be mapped.
 const COPY_BYTES: u64 = 1 << 20;
@@ -36,9 +39,13 @@ pub fn creation_finished(env: &dyn Env, path: &Path) -> Result<bool> {
     if !env.exists(path)? {
         return Ok(false);
     }
-    let mut magic = [0; 8];
-    let read = env.open_file(path, OpenMode::Read)?.read_at(&mut magic, MAGIC_OFFSET)?;
-    Ok(read == 8 && magic != [0; 8])
+    let device = env.dax_device(path)?;
+    let file = env.open_file(path, OpenMode::Read)?;
+    let front = match device {
+        Some(device) => device::first_unit(&*file, &device)?,
+        None => front_of_file(&*file)?,
+    };
+    Ok(front.len() >= 8 && front[..8] != [0; 8])
 }
 
 impl<M: Medium> Pool<M> {
@@ -51,9 +58,21 @@ impl<M: Medium> Pool<M> {
     /// same uuid; any other is left alone, with [`Error::Invalid`]. [`Error::Full`] if the file system can't hold it,
     /// [`Error::Unsupported`] if the medium survives power cuts and the file can't be mapped so that it does.
     ///
+    /// On a device-dax the same holds for what the device begins with, and the pool has its final length at once: that of
+    /// the device, or what the options allow.
+    ///
     /// The name becomes durable only when the caller syncs the directory.
     pub fn create(env: &dyn Env, path: &Path, medium: M, options: &PoolOptions) -> Result<Pool<M>> {
-        refuse_foreign_file(env, path, options)?;
+        if let Some(device) = env.dax_device(path)? {
+            device::check_persistence(&device, medium.survives_power_cut(), path)?;
+            let file = env.open_file(path, OpenMode::ReadWrite)?;
+            device::check_replaceable(&*file, &device, Some(options.uuid))?;
+            let length = device::new_length_bytes(&device, options.maximum_bytes, path)?;
+            let options = PoolOptions { initial_bytes: length, maximum_bytes: length, ..options.clone() };
+            device::clear(&*file, &device, &medium)?;
+            return Pool::format(medium, Backing::Device(file, device), path.to_path_buf(), &options, env.boot_id());
+        }
+        refuse_foreign_file(env, path, options.uuid)?;
         let file = env.open_file(path, OpenMode::CreateOrTruncate)?;
         let backing = match file.descriptor() {
             Some(_) => Backing::File(file),
@@ -68,13 +87,15 @@ impl<M: Medium> Pool<M> {
     /// accordingly is [`Error::Unsupported`]; read-only it may lie anywhere.
     ///
     /// With `read_only` the file is opened for reading and mapped privately: it may be written like any other pool, and
-    /// nothing of that reaches the file.
+    /// nothing of that reaches the file. (What the pool uses of a device is copied.)
     pub fn open(env: &dyn Env, path: &Path, medium: M, options: &PoolOptions, read_only: bool) -> Result<Pool<M>> {
-        let mode = if read_only { OpenMode::Read } else { OpenMode::ReadWrite };
-        let file = env.open_file(path, mode)?;
-        let mut front = [0; HEADER_FRONT_BYTES];
-        let read = file.read_at(&mut front, 0)?;
-        let header = Header::parse(&front[..read], file.length_bytes()?, path)?;
+        let device = env.dax_device(path)?;
+        let file = env.open_file(path, if read_only { OpenMode::Read } else { OpenMode::ReadWrite })?;
+        let (front, file_bytes) = match &device {
+            Some(device) => (device::first_unit(&*file, device)?, device.size_bytes),
+            None => (front_of_file(&*file)?, file.length_bytes()?),
+        };
+        let header = Header::parse(&front[..front.len().min(HEADER_FRONT_BYTES)], file_bytes, path)?;
         if header.uuid != options.uuid {
             let what = format!("{} is the pool of another store", path.display());
             return Err(Error::invalid(what));
@@ -84,26 +105,35 @@ impl<M: Medium> Pool<M> {
                         `slmdb repair` rebuilds it from the table files";
             return Err(Error::corruption(path, BOOT_ID_OFFSET, what));
         }
-        let length = header.length_units * UNIT_BYTES;
-        let mapping = Mapping::reserve(whole_units(options.maximum_bytes).max(length), path)?;
-        let backing = match (file.descriptor(), read_only) {
-            (Some(descriptor), true) => {
-                mapping.file(descriptor, 0, length, Sharing::Private, path)?;
-                Backing::ReadOnly
+        let backing = match (device, read_only) {
+            (_, true) => Backing::ReadOnly,
+            (Some(device), false) => {
+                device::check_persistence(&device, medium.survives_power_cut(), path)?;
+                Backing::Device(file.clone(), device)
             }
-            (Some(descriptor), false) => {
-                mapping.file(descriptor, 0, length, sharing(&medium), path)?;
-                Backing::File(file)
-            }
+            (None, false) if file.descriptor().is_some() => Backing::File(file.clone()),
             (None, false) if medium.survives_power_cut() => return Err(no_direct_file(path)),
-            (None, _) => {
+            (None, false) => Backing::Copy(file.clone()),
+        };
+        let length = header.length_units * UNIT_BYTES;
+        let mapping = backing.reserve(whole_units(options.maximum_bytes).max(length), path)?;
+        match (&backing, file.descriptor(), device) {
+            (Backing::Device(..), ..) => {}
+            (_, _, Some(device)) => {
+                mapping.memory(0, length, path)?;
+                device::copy_used(&*file, &device, header.geometry, header.length_units, &mapping)?;
+            }
+            (Backing::ReadOnly, Some(descriptor), None) => {
+                mapping.file(descriptor, 0, length, Sharing::Private, path)?;
+            }
+            (_, Some(descriptor), None) => mapping.file(descriptor, 0, length, sharing(&medium), path)?,
+            (_, None, None) => {
                 mapping.memory(0, length, path)?;
                 // SAFETY: mapped just now, and still known to nobody else.
                 let memory = unsafe { std::slice::from_raw_parts_mut(mapping.base(), length as usize) };
                 file.read_exact_at(memory, 0)?;
-                if read_only { Backing::ReadOnly } else { Backing::Copy(file) }
             }
-        };
+        }
         let pool = Pool::assemble(medium, mapping, backing, path.to_path_buf(), options, &header)?;
         pool.start(&header, env.boot_id())
     }
@@ -134,7 +164,7 @@ impl<M: Medium> Pool<M> {
         pool.start(&header, [0; 16])
     }
 
-    /// A new pool in zeroed space.
+    /// A new pool in space whose first unit is zero.
     fn format(medium: M, backing: Backing, path: PathBuf, options: &PoolOptions, boot_id: [u8; 16]) -> Result<Pool<M>> {
         let geometry = Geometry::for_maximum(options.maximum_bytes);
         let length_units = options.initial_bytes.div_ceil(UNIT_BYTES).max(geometry.smallest());
@@ -142,7 +172,7 @@ impl<M: Medium> Pool<M> {
             return Err(Error::invalid(format!("a pool of {} bytes is too large", options.initial_bytes)));
         }
         let maximum_bytes = whole_units(options.maximum_bytes).max(length_units * UNIT_BYTES);
-        let mapping = Mapping::reserve(maximum_bytes, &path)?;
+        let mapping = backing.reserve(maximum_bytes, &path)?;
         let header = Header { uuid: options.uuid, geometry, length_units, state: State::Open, open_count: 0, boot_id };
         let mut pool = Pool::assemble(medium, mapping, backing, path, options, &header)?;
         pool.extend(0, length_units)?;
@@ -266,7 +296,7 @@ impl<M: Medium> Pool<M> {
     pub(super) fn sync_file(&self) -> Result<()> {
         match &self.backing {
             Backing::File(file) | Backing::Copy(file) => file.sync_data(),
-            Backing::Memory | Backing::ReadOnly => Ok(()),
+            Backing::Memory | Backing::ReadOnly | Backing::Device(..) => Ok(()),
         }
     }
 
@@ -283,6 +313,21 @@ impl<M: Medium> Pool<M> {
     }
 }
 
+impl Backing {
+    /// Reserves the addresses of a pool that may get so long. Nothing is mapped there yet, unless it is a device: then all of
+    /// it is that there will be.
+    fn reserve(&self, maximum_bytes: u64, path: &Path) -> Result<Mapping> {
+        match self {
+            Backing::Device(file, device) => {
+                device::map(&**file, device, device::limit_bytes(device, maximum_bytes), Sharing::Shared)
+            }
+            Backing::Memory | Backing::File(_) | Backing::Copy(_) | Backing::ReadOnly => {
+                Mapping::reserve(maximum_bytes, path)
+            }
+        }
+    }
+}
+
 /// Whether a pool may hold pages of different moments: it was open when the machine went down, and its medium does not
 /// survive that.
 fn is_mixture(header: &Header, boot_id: [u8; 16], survives_power_cut: bool) -> bool {
@@ -294,7 +339,7 @@ pub(super) fn sharing<M: Medium>(medium: &M) -> Sharing {
     if medium.survives_power_cut() { Sharing::Direct } else { Sharing::Shared }
 }
 
-fn no_direct_file(path: &Path) -> Error {
+pub(super) fn no_direct_file(path: &Path) -> Error {
     Error::Unsupported {
         what: "persistent memory in an environment without real files".into(),
         file: Some(path.into()),
@@ -302,8 +347,11 @@ fn no_direct_file(path: &Path) -> Error {
 }
 
 /// Whether a new file at `path`, where nothing is yet, could be mapped as persistent memory: [`Error::Unsupported`] that
-/// names the imitation if not. A file is made there for a moment.
+/// names the imitation if not. A file is made there for a moment. A device-dax has to be persistent, and nothing is made.
 pub fn check_direct(env: &dyn Env, path: &Path) -> Result<()> {
+    if let Some(device) = env.dax_device(path)? {
+        return device::check_persistence(&device, true, path);
+    }
     let file = env.open_file(path, OpenMode::CreateNew)?;
     // While it has no name it can't be left behind.
     env.remove_file(path)?;
@@ -318,20 +366,48 @@ fn whole_units(limit_bytes: u64) -> u64 {
 }
 
 /// A pool may be made where nothing is, over an unfinished creation, and over the same store's pool: nowhere else.
-fn refuse_foreign_file(env: &dyn Env, path: &Path, options: &PoolOptions) -> Result<()> {
+fn refuse_foreign_file(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<()> {
     if !env.exists(path)? {
         return Ok(());
     }
-    let file: Arc<dyn File> = env.open_file(path, OpenMode::Read)?;
-    let mut unit = vec![0; UNIT_BYTES as usize];
-    let read = file.read_at(&mut unit, 0)?;
-    let front = &unit[..read.min(HEADER_FRONT_BYTES)];
-    let unfinished = front.iter().take(8).all(|&byte| byte == 0) && unit[front.len()..].iter().all(|&byte| byte == 0);
-    let ours = Header::parse(front, u64::MAX, path).is_ok_and(|header| header.uuid == options.uuid);
-    if unfinished || ours {
+    let file = env.open_file(path, OpenMode::Read)?;
+    if is_replaceable(&front_of_file(&*file)?, Some(uuid), path) {
         return Ok(());
     }
     Err(Error::invalid(format!("{} is there and is not a pool of this store; it is left alone", path.display())))
+}
+
+/// Whether what begins with this unit, or less, is an unfinished creation, or nothing, or the pool with this uuid.
+pub(super) fn is_replaceable(unit: &[u8], uuid: Option<[u8; 16]>, path: &Path) -> bool {
+    let (front, rest) = unit.split_at(unit.len().min(HEADER_FRONT_BYTES));
+    let unfinished = front.iter().take(8).all(|&byte| byte == 0) && rest.iter().all(|&byte| byte == 0);
+    unfinished || uuid.is_some() && Header::parse(front, u64::MAX, path).ok().map(|header| header.uuid) == uuid
+}
+
+/// The first unit of a file, or what there is of it.
+fn front_of_file(file: &dyn File) -> Result<Vec<u8>> {
+    let mut unit = vec![0; UNIT_BYTES as usize];
+    let read = file.read_at(&mut unit, 0)?;
+    unit.truncate(read);
+    Ok(unit)
+}
+
+/// Takes away the pool with this uuid: removes the file, or makes the device free for another store. Nothing at `path`
+/// is fine, and so is an unfinished creation; anything else is left alone, with [`Error::Invalid`]. REQUIRES: its store is
+/// locked, and nobody has the pool open.
+///
+/// That the name is gone becomes durable only when the caller syncs the directory.
+pub fn remove_pool(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<()> {
+    if let Some(device) = env.dax_device(path)? {
+        let file = env.open_file(path, OpenMode::ReadWrite)?;
+        device::check_replaceable(&*file, &device, Some(uuid))?;
+        return device::clear(&*file, &device, &Persistent::new());
+    }
+    if !env.exists(path)? {
+        return Ok(());
+    }
+    refuse_foreign_file(env, path, uuid)?;
+    env.remove_file(path)
 }
 
 #[cfg(test)]
