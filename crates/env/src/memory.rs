@@ -162,6 +162,12 @@ impl MemoryEnv {
         memory
     }
 
+    /// The memory of a device-dax, as [`MemoryEnv::add_dax_device`] gave it: for a machine that was killed or crashed it is
+    /// another. Not an operation.
+    pub fn dax_device_memory(&self, path: impl AsRef<Path>) -> Option<StdFile> {
+        self.machine().devices.get(&normal(path.as_ref())).map(Device::memory)
+    }
+
     /// The machine after a power cut at this moment, with a new boot id: what was synced is there, nothing else is.
     /// This machine goes on untouched; no failures are armed on the new one, and its operations count from 0.
     pub fn crash(&self) -> MemoryEnv {

@@ -61,8 +61,10 @@ impl Mapping {
         let failed = |source: std::io::Error| Error::io("reserve addresses", path, source);
         let too_long = || failed(std::io::ErrorKind::OutOfMemory.into());
         let length_bytes = usize::try_from(length_bytes).map_err(|_| too_long())?;
-        let reserved_bytes = 
-            length_bytes.checked_add(GUARD_BYTES).and_then(|bytes| bytes.checked_add(alignment_bytes)).ok_or_else(too_long)?;
+        let reserved_bytes = length_bytes
+            .checked_add(GUARD_BYTES)
+            .and_then(|bytes| bytes.checked_add(alignment_bytes))
+            .ok_or_else(too_long)?;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: the kernel chooses the place, so nothing that exists is replaced.
         let reserved = unsafe { mmap_anonymous(std::ptr::null_mut(), reserved_bytes, ProtFlags::empty(), flags) }

@@ -24,6 +24,7 @@ mod device;
 mod extents;
 mod header;
 mod lifecycle;
+mod place;
 mod seal;
 mod space;
 
@@ -34,8 +35,7 @@ use std::sync::{Arc, Mutex};
 
 use slmdb_env::{DaxDevice, Error, File, Result};
 
-pub use device::check_new_device;
-pub use lifecycle::{check_direct, creation_finished, remove_pool};
+pub use place::{check_direct, check_new_device, creation_finished, remove_pool};
 
 pub use allocate::Claim;
 

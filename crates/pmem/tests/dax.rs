@@ -5,14 +5,21 @@
 //! instruction that the processor should be found to have). Without them there is nothing to test on, and they say so.
 #![allow(clippy::unwrap_used)]
 
+mod common;
+
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
-use slmdb_pmem::{Emulated, Medium};
+use slmdb_env::{DaxDevice, Env, ErrorKind, OsEnv};
+use slmdb_pmem::pool::{check_direct, check_new_device, remove_pool};
+use slmdb_pmem::{Emulated, ExtentKind, Medium, Persistent, Pool, PoolOptions, UNIT_BYTES};
+
+use common::{UUID, fill, is_filled};
 
 /// A variable that names what to test on. `None`, and a word about it, when it is not set.
 fn given(name: &str) -> Option<PathBuf> {
@@ -80,26 +87,88 @@ fn a_file_in_the_page_cache_does_not() {
     assert_eq!(Window::new(&file, 1 << 20).err(), Some(Errno::OPNOTSUPP));
 }
 
+/// The device, for one test at a time.
+fn device() -> Option<(PathBuf, MutexGuard<'static, ()>)> {
+    static IN_USE: Mutex<()> = Mutex::new(());
+    let path = given("SLMDB_TEST_DAX_DEVICE")?;
+    Some((path, IN_USE.lock().unwrap_or_else(PoisonError::into_inner)))
+}
+
 #[test]
 fn a_device_dax_keeps_what_is_stored() {
-    let Some(device) = given("SLMDB_TEST_DAX_DEVICE") else { return };
+    let Some((device, _in_use)) = device() else { return };
     let file = File::options().read(true).write(true).open(&device).unwrap();
     let number = file.metadata().unwrap().rdev();
-    let told = |name: &str| -> usize {
+    let told = |name: &str| -> u64 {
         let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
         let text = std::fs::read_to_string(format!("/sys/dev/char/{major}:{minor}/{name}")).unwrap();
         text.trim().parse().unwrap()
     };
     let (size_bytes, alignment_bytes) = (told("size"), told("align"));
     assert_eq!((size_bytes > 0, size_bytes % alignment_bytes), (true, 0));
-    let last = size_bytes - 64;
-    let window = Window::new(&file, size_bytes).unwrap();
+    let known = OsEnv::new().dax_device(&device).unwrap();
+    assert_eq!(known, Some(DaxDevice { size_bytes, alignment_bytes, is_persistent: true }));
+    let (length, last) = (size_bytes as usize, size_bytes as usize - 64);
+    let window = Window::new(&file, length).unwrap();
+    let (before_first, before_last) = (window.read(0, 4), window.read(last, 4));
     let word = std::process::id().to_le_bytes();
     window.write(0, &word);
     window.write(last, &word);
     drop(window);
-    let window = Window::new(&file, size_bytes).unwrap();
+    let window = Window::new(&file, length).unwrap();
     assert_eq!((window.read(0, 4), window.read(last, 4)), (word.to_vec(), word.to_vec()));
+    window.write(0, &before_first);
+    window.write(last, &before_last);
+}
+
+#[test]
+fn a_pool_works_on_a_device_dax() {
+    let Some((path, _in_use)) = device() else { return };
+    let (env, dax) = (OsEnv::new(), || Persistent::dax(false).unwrap());
+    let DaxDevice { size_bytes, .. } = env.dax_device(&path).unwrap().unwrap();
+    let small = PoolOptions { initial_bytes: 0, growth_bytes: 0, maximum_bytes: 4 << 20, uuid: UUID };
+    let whole = PoolOptions { maximum_bytes: u64::MAX, ..small.clone() };
+    check_direct(&env, &path).unwrap();
+    assert!(check_new_device(&env, &path).unwrap());
+    let pool = Pool::create(&env, &path, dax(), &small).unwrap();
+    assert_eq!(pool.length_bytes(), 4 << 20);
+    let mut extents = Vec::new();
+    let error = loop {
+        match pool.allocate_extent(ExtentKind::KeySegment, 4 * UNIT_BYTES, extents.len() as u32) {
+            Ok(extent) => extents.push(extent),
+            Err(error) => break error,
+        }
+        fill(&pool, extents.last().unwrap());
+    };
+    assert_eq!((error.kind(), extents.len()), (ErrorKind::Full, 15));
+    drop(pool);
+    assert_eq!(check_new_device(&env, &path).unwrap_err().kind(), ErrorKind::Invalid);
+
+    let file = File::options().read(true).write(true).open(&path).unwrap();
+    for was_clean in [false, true] {
+        // Read-only: nothing that is stored then comes to the device.
+        let window = Window::new(&file, 4 << 20).unwrap();
+        let before = window.read(0, 4 << 20);
+        let pool = Pool::open(&env, &path, dax(), &small, true).unwrap();
+        assert!(pool.was_clean() == was_clean && extents.iter().all(|extent| is_filled(&pool, extent)));
+        pool.free_extent(extents[0].offset).unwrap();
+        fill(&pool, &pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 77).unwrap());
+        drop(pool);
+        assert!(window.read(0, 4 << 20) == before);
+        drop(window);
+        let pool = Pool::open(&env, &path, dax(), &small, false).unwrap();
+        assert!(pool.was_clean() == was_clean && extents.iter().all(|extent| is_filled(&pool, extent)));
+        pool.seal().unwrap();
+    }
+    let pool = Pool::open(&env, &path, dax(), &whole, false).unwrap();
+    assert_eq!(pool.maximum_bytes(), size_bytes);
+    let rest = pool.allocate_extent(ExtentKind::KeySegment, size_bytes - (4 << 20), 9).unwrap();
+    assert!(rest.end() > size_bytes - (1 << 20) && rest.end() <= size_bytes);
+    assert_eq!(pool.allocate_extent(ExtentKind::Arena, 1 << 20, 1).unwrap_err().kind(), ErrorKind::Full);
+    drop(pool);
+    assert_eq!(remove_pool(&env, &path, [9; 16]).unwrap_err().kind(), ErrorKind::Invalid);
+    remove_pool(&env, &path, UUID).unwrap();
+    assert!(Window::new(&file, 4 << 20).unwrap().read(0, UNIT_BYTES as usize).iter().all(|&byte| byte == 0));
 }
 
 #[test]

@@ -285,7 +285,7 @@ fn a_device_dax_can_be_mapped_and_nothing_else() {
     memory.write_all_at(b"later!", 3 << 20).unwrap();
     for machine in [killed, crashed] {
         let mut found = [0; 6];
-        machine.machine().devices[path].memory().read_exact_at(&mut found, 3 << 20).unwrap();
+        machine.dax_device_memory(path).unwrap().read_exact_at(&mut found, 3 << 20).unwrap();
         assert_eq!(&found, b"stored");
     }
 }

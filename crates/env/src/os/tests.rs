@@ -148,7 +148,10 @@ fn a_device_dax_is_known_by_its_subsystem_and_described_by_sysfs() {
         ("bus/dax", &[("size", "4194304"), ("align", "0")]),
     ] {
         let error = described(NVDIMM, subsystem, files).unwrap_err();
-        assert!(matches!(&error, Error::Unsupported { file: Some(file), .. } if file == Path::new("/dev/some")), "{error}");
+        assert!(
+            matches!(&error, Error::Unsupported { file: Some(file), .. } if file == Path::new("/dev/some")),
+            "{error}"
+        );
     }
 }
 

@@ -14,10 +14,10 @@
 
 use std::path::Path;
 
-use slmdb_env::{DaxDevice, Env, Error, File, OpenMode, Result};
+use slmdb_env::{DaxDevice, Error, File, Result};
 
 use super::header::HEADER_FRONT_BYTES;
-use super::lifecycle::is_replaceable;
+use super::place::{is_replaceable, no_direct_file};
 use crate::layout::{Entry, Geometry, POOL_UNITS_MAX, UNIT_BYTES};
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::{CACHE_LINE_BYTES, Medium};
@@ -38,7 +38,7 @@ pub(super) fn map(file: &dyn File, device: &DaxDevice, length_bytes: u64, sharin
         Error::Unsupported { what, file: Some(path.to_path_buf()) }
     })?;
     let mapping = Mapping::reserve_aligned(length_bytes, alignment_bytes, path)?;
-    let descriptor = file.descriptor().ok_or_else(|| super::lifecycle::no_direct_file(path))?;
+    let descriptor = file.descriptor().ok_or_else(|| no_direct_file(path))?;
     mapping.file(descriptor, 0, length_bytes, sharing, path)?;
     Ok(mapping)
 }
@@ -145,14 +145,6 @@ pub(super) fn copy_used(
         }
     }
     Ok(())
-}
-
-/// Whether a device-dax is at `path` where a store that has no pool yet could make one. `false`: there is none.
-/// [`Error::Invalid`] if the device holds something, [`Error::Unsupported`] if it can't hold a pool.
-pub fn check_new_device(env: &dyn Env, path: &Path) -> Result<bool> {
-    let Some(device) = env.dax_device(path)? else { return Ok(false) };
-    check_replaceable(&*env.open_file(path, OpenMode::Read)?, &device, None)?;
-    Ok(true)
 }
 
 #[cfg(test)]

@@ -14,12 +14,13 @@
 //! A pool may be a device instead of a file; what is different then, `device` tells.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicU64;
 use std::sync::Mutex;
+use std::sync::atomic::AtomicU64;
 
-use slmdb_env::{Env, Error, File, OpenMode, Result};
+use slmdb_env::{Env, Error, OpenMode, Result};
 
 use super::header::{HEADER_FRONT_BYTES, Header, words};
+use super::place::{front_of_file, no_direct_file, refuse_foreign_file};
 use super::space::{Space, UnitTable};
 use super::{Backing, Pool, PoolOptions, device};
 use crate::layout::{
@@ -28,25 +29,9 @@ use crate::layout::{
 };
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::Medium;
-use crate::persistent::Persistent;
 
 /// What is written back at a time to a file that can't be mapped.
 const COPY_BYTES: u64 = 1 << 20;
-
-/// Whether the file at `path` is a pool whose creation was finished. `false` for a missing, empty or unfinished one.
-/// Whoever redoes a creation on this answer must know from elsewhere that the pool never held anything.
-pub fn creation_finished(env: &dyn Env, path: &Path) -> Result<bool> {
-    if !env.exists(path)? {
-        return Ok(false);
-    }
-    let device = env.dax_device(path)?;
-    let file = env.open_file(path, OpenMode::Read)?;
-    let front = match device {
-        Some(device) => device::first_unit(&*file, &device)?,
-        None => front_of_file(&*file)?,
-    };
-    Ok(front.len() >= 8 && front[..8] != [0; 8])
-}
 
 impl<M: Medium> Pool<M> {
     /// A pool in plain memory, lost with the process. Its path is `(memory)`.
@@ -339,75 +324,9 @@ pub(super) fn sharing<M: Medium>(medium: &M) -> Sharing {
     if medium.survives_power_cut() { Sharing::Direct } else { Sharing::Shared }
 }
 
-pub(super) fn no_direct_file(path: &Path) -> Error {
-    Error::Unsupported {
-        what: "persistent memory in an environment without real files".into(),
-        file: Some(path.into()),
-    }
-}
-
-/// Whether a new file at `path`, where nothing is yet, could be mapped as persistent memory: [`Error::Unsupported`] that
-/// names the imitation if not. A file is made there for a moment. A device-dax has to be persistent, and nothing is made.
-pub fn check_direct(env: &dyn Env, path: &Path) -> Result<()> {
-    if let Some(device) = env.dax_device(path)? {
-        return device::check_persistence(&device, true, path);
-    }
-    let file = env.open_file(path, OpenMode::CreateNew)?;
-    // While it has no name it can't be left behind.
-    env.remove_file(path)?;
-    file.allocate(0, UNIT_BYTES)?;
-    let descriptor = file.descriptor().ok_or_else(|| no_direct_file(path))?;
-    Mapping::reserve(UNIT_BYTES, path)?.file(descriptor, 0, UNIT_BYTES, Sharing::Direct, path)
-}
-
 /// A limit in bytes, rounded down to whole units, and to what can be mapped at all.
 fn whole_units(limit_bytes: u64) -> u64 {
     (limit_bytes / UNIT_BYTES).min(POOL_UNITS_MAX) * UNIT_BYTES
-}
-
-/// A pool may be made where nothing is, over an unfinished creation, and over the same store's pool: nowhere else.
-fn refuse_foreign_file(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<()> {
-    if !env.exists(path)? {
-        return Ok(());
-    }
-    let file = env.open_file(path, OpenMode::Read)?;
-    if is_replaceable(&front_of_file(&*file)?, Some(uuid), path) {
-        return Ok(());
-    }
-    Err(Error::invalid(format!("{} is there and is not a pool of this store; it is left alone", path.display())))
-}
-
-/// Whether what begins with this unit, or less, is an unfinished creation, or nothing, or the pool with this uuid.
-pub(super) fn is_replaceable(unit: &[u8], uuid: Option<[u8; 16]>, path: &Path) -> bool {
-    let (front, rest) = unit.split_at(unit.len().min(HEADER_FRONT_BYTES));
-    let unfinished = front.iter().take(8).all(|&byte| byte == 0) && rest.iter().all(|&byte| byte == 0);
-    unfinished || uuid.is_some() && Header::parse(front, u64::MAX, path).ok().map(|header| header.uuid) == uuid
-}
-
-/// The first unit of a file, or what there is of it.
-fn front_of_file(file: &dyn File) -> Result<Vec<u8>> {
-    let mut unit = vec![0; UNIT_BYTES as usize];
-    let read = file.read_at(&mut unit, 0)?;
-    unit.truncate(read);
-    Ok(unit)
-}
-
-/// Takes away the pool with this uuid: removes the file, or makes the device free for another store. Nothing at `path`
-/// is fine, and so is an unfinished creation; anything else is left alone, with [`Error::Invalid`]. REQUIRES: its store is
-/// locked, and nobody has the pool open.
-///
-/// That the name is gone becomes durable only when the caller syncs the directory.
-pub fn remove_pool(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<()> {
-    if let Some(device) = env.dax_device(path)? {
-        let file = env.open_file(path, OpenMode::ReadWrite)?;
-        device::check_replaceable(&*file, &device, Some(uuid))?;
-        return device::clear(&*file, &device, &Persistent::new());
-    }
-    if !env.exists(path)? {
-        return Ok(());
-    }
-    refuse_foreign_file(env, path, uuid)?;
-    env.remove_file(path)
 }
 
 #[cfg(test)]
