@@ -46,7 +46,8 @@ pub struct StoreArguments {
 
     /// Where the fast tier is: a pool file, made together with the store [default: plain memory]
     ///
-    /// PATH is on persistent memory: a file system mounted for direct access (-o dax).
+    /// PATH is on persistent memory: a file system mounted for direct access (-o dax), or a device (/dev/dax0.0), which
+    /// is taken whole and has to hold nothing.
     /// emulated:PATH[,latency=NS][,model=line|persist][,bandwidth=MB/s][,unit=BYTES] maps any file and treats it as
     /// persistent memory; the rest imitates slower memory, for this opening alone: NS nanoseconds for each 64-byte
     /// line written back (model=line, the default) or for each fence (model=persist); a bandwidth; the write unit

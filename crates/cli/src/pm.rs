@@ -1,6 +1,6 @@
 //! `--pm`: where the fast tier is.
 //!
-//! `PATH` alone means persistent memory that maps with `MAP_SYNC` (DAX); `emulated:PATH[,latency=NS][,model=line|persist]
+//! `PATH` alone means persistent memory, a file that maps with `MAP_SYNC` (DAX) or a device-dax; `emulated:PATH[,latency=NS][,model=line|persist]
 //! [,bandwidth=MB/s][,unit=BYTES]` means any file, mapped, that is to behave like it. PATH is the pool file itself. It is
 //! remembered by the store; what is imitated holds for one opening.
 

@@ -36,10 +36,11 @@ pub enum Medium {
         /// The pool file itself; made together with the store.
         path: PathBuf,
     },
-    /// Persistent memory: a file on a file system mounted for direct access (`-o dax`), mapped with `MAP_SYNC`. A returned
-    /// put survives a kill of the process and a power cut, with no log and no sync.
+    /// Persistent memory: a file on a file system mounted for direct access (`-o dax`), mapped with `MAP_SYNC`; or a
+    /// device-dax, which the pool takes whole. A returned put survives a kill of the process and a power cut, with no log and
+    /// no sync.
     Dax {
-        /// The pool file itself; made together with the store.
+        /// The pool file itself, made together with the store; or the device, whose first 64 KiB have to be zero then.
         path: PathBuf,
     },
 }

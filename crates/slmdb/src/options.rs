@@ -192,7 +192,7 @@ impl Options {
         self
     }
 
-    /// First size of the pool, in bytes. Default: 16 MiB; it grows as it fills.
+    /// First size of the pool, in bytes. Default: 16 MiB; it grows as it fills. (On a device-dax it has all its size at once.)
     pub fn pool_initial_bytes(mut self, bytes: u64) -> Options {
         self.engine.pool_initial_bytes = bytes;
         self
@@ -204,7 +204,8 @@ impl Options {
         self
     }
 
-    /// The most the pool may grow to, in bytes; as much address space is reserved. Default: 1 TiB.
+    /// The most the pool may grow to, in bytes; as much address space is reserved. Default: 1 TiB. On a device-dax the pool
+    /// takes so much of the device, rounded up to its alignment.
     pub fn pool_maximum_bytes(mut self, bytes: u64) -> Options {
         self.engine.pool_maximum_bytes = bytes;
         self

@@ -4,12 +4,12 @@
 
 mod common;
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Home, Model, On, Random, assert_same, assert_verified, contents};
 use slmdb::{Db, ErrorKind, Medium, Options, WriteBatch};
+use slmdb_env::DaxDevice;
 use slmdb_env::memory::MemoryEnv;
 
 const MEMTABLE_BYTES: u64 = 32 << 10;
@@ -22,11 +22,17 @@ enum Filling {
     DiskOnDram,
     DiskOnEmulated,
     PoolOnEmulated,
+    /// On a device-dax.
+    PoolOnDevice,
     PoolOnDram,
 }
 
-const FILLINGS: [Filling; 4] =
-    [Filling::DiskOnDram, Filling::DiskOnEmulated, Filling::PoolOnEmulated, Filling::PoolOnDram];
+const FILLINGS: [Filling; 5] =
+    [Filling::DiskOnDram, Filling::DiskOnEmulated, Filling::PoolOnEmulated, Filling::PoolOnDevice, Filling::PoolOnDram];
+
+/// The device of [`Filling::PoolOnDevice`], which has more space than is given to the pool at first.
+const DEVICE: &str = "/dev/dax0.0";
+const DEVICE_BYTES: u64 = 64 << 20;
 
 /// What it is filled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +79,12 @@ impl Machine {
     fn new(filling: Filling, limit_bytes: u64) -> Machine {
         let place = match filling {
             Filling::PoolOnEmulated => Place::Files(Home::new(On::Emulated)),
+            Filling::PoolOnDevice => {
+                let env = MemoryEnv::new();
+                let device = DaxDevice { size_bytes: DEVICE_BYTES, alignment_bytes: 4096, is_persistent: true };
+                env.add_dax_device(DEVICE, device);
+                Place::Memory(env)
+            }
             _ => Place::Memory(MemoryEnv::new()),
         };
         let machine = Machine { place, filling, limit_bytes };
@@ -98,19 +110,18 @@ impl Machine {
             Place::Memory(env) => {
                 // (What is mapped reaches the files of this environment when it is synced.)
                 let options = options.env(Arc::new(env.clone())).sync(true);
-                let emulated = Medium::Emulated { path: Path::new("/pool").into() };
-                let options = if self.is_emulated() { options.medium(emulated) } else { options };
+                let options = match self.filling {
+                    Filling::DiskOnEmulated => options.medium(Medium::Emulated { path: "/pool".into() }),
+                    Filling::PoolOnDevice => options.medium(Medium::Dax { path: DEVICE.into() }),
+                    _ => options,
+                };
                 options.open("/db").unwrap()
             }
         }
     }
 
-    fn is_emulated(&self) -> bool {
-        matches!(self.filling, Filling::DiskOnEmulated | Filling::PoolOnEmulated)
-    }
-
     fn open(&self) -> Db {
-        let limited = matches!(self.filling, Filling::PoolOnDram | Filling::PoolOnEmulated);
+        let limited = matches!(self.filling, Filling::PoolOnDram | Filling::PoolOnEmulated | Filling::PoolOnDevice);
         self.open_with_pool(if limited { self.limit_bytes } else { PLENTY_BYTES })
     }
 
@@ -127,7 +138,7 @@ impl Machine {
             std::thread::sleep(Duration::from_millis(1));
         }
         let place = match &self.place {
-            Place::Memory(_) if self.is_emulated() => {
+            Place::Memory(_) if self.filling == Filling::DiskOnEmulated => {
                 db.close().unwrap();
                 return self;
             }
@@ -275,6 +286,11 @@ fn a_disk_filled_to_the_last_byte_on_emulated() {
 #[test]
 fn a_pool_filled_to_the_last_byte_on_emulated() {
     every_kind(Filling::PoolOnEmulated);
+}
+
+#[test]
+fn a_pool_filled_to_the_last_byte_on_a_device() {
+    every_kind(Filling::PoolOnDevice);
 }
 
 #[test]

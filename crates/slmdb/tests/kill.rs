@@ -14,7 +14,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, dax_directory};
+use common::{
+    Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, dax_device, dax_directory,
+};
 use slmdb::{Db, LinkPolicy, WriteBatch};
 
 const THREADS: u64 = 3;
@@ -71,7 +73,7 @@ fn child_that_writes_until_it_is_killed() {
     let mut words = plan.split('|');
     let mut next = || words.next().unwrap();
     let on = next();
-    let on = MEDIA.into_iter().find(|known| format!("{known:?}") == on).unwrap();
+    let on = MEDIA.into_iter().chain([On::DaxDevice]).find(|known| format!("{known:?}") == on).unwrap();
     let (store, pool, acknowledged, memtable_bytes) = (next(), next(), next(), next().parse().unwrap());
     let first: Vec<u64> = next().split(',').map(|number| number.parse().unwrap()).collect();
     // One size in three with persisted links, which the parent's own openings then follow, and copy away.
@@ -214,4 +216,12 @@ fn nothing_acknowledged_is_lost_by_kills_on_dax() {
         return println!("SKIPPED: SLMDB_TEST_DAX is not set; `scripts/dax-machine test` sets it");
     }
     kill_rounds(On::Dax, 3, 25 * budget());
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_kills_on_dax_device() {
+    if dax_device().is_none() {
+        return println!("SKIPPED: SLMDB_TEST_DAX_DEVICE is not set; `scripts/dax-machine test` sets it");
+    }
+    kill_rounds(On::DaxDevice, 4, 10 * budget());
 }

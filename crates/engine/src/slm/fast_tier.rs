@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
-use slmdb_pmem::pool::check_direct;
+use slmdb_pmem::pool::{check_direct, check_new_device};
 use slmdb_pmem::{Blocks, Dram, Medium as PoolMedium, Pool, PoolOptions};
 use slmdb_structures::fast_fair::Tree;
 
@@ -74,8 +74,9 @@ fn check_opening(options: &Options, kind: MediumKind) -> Result<()> {
     Ok(())
 }
 
+/// A pool is made where nothing is, or on a device-dax that holds nothing.
 fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
-    if !env.exists(path)? {
+    if check_new_device(env, path)? || !env.exists(path)? {
         return Ok(());
     }
     let what = format!(

@@ -21,6 +21,8 @@ pub enum On {
     Dram,
     Emulated,
     Dax,
+    /// On a real device-dax, of which there is one: a test has it for itself.
+    DaxDevice,
 }
 
 /// Those that there are here: [`On::Dax`] where `SLMDB_TEST_DAX` names a directory on a DAX file system, as
@@ -45,13 +47,40 @@ pub fn dax_directory() -> Option<PathBuf> {
     std::env::var_os("SLMDB_TEST_DAX").filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
+/// A real device-dax, where `SLMDB_TEST_DAX_DEVICE` names one that holds nothing.
+pub fn dax_device() -> Option<PathBuf> {
+    std::env::var_os("SLMDB_TEST_DAX_DEVICE").filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// A real device-dax that a test has its store's pool on; free for others again when this is dropped.
+pub struct DeviceOfTests {
+    device: PathBuf,
+    store: PathBuf,
+}
+
+impl DeviceOfTests {
+    pub fn new(device: &Path, store: &Path) -> DeviceOfTests {
+        DeviceOfTests { device: device.to_path_buf(), store: store.to_path_buf() }
+    }
+}
+
+impl Drop for DeviceOfTests {
+    fn drop(&mut self) {
+        let env = slmdb_env::OsEnv::new();
+        if let Ok(manifest) = slmdb_manifest::Manifest::read(&env, &self.store) {
+            let freed = slmdb_pmem::pool::remove_pool(&env, &self.device, manifest.state.uuid);
+            assert!(freed.is_ok() || std::thread::panicking(), "{freed:?}");
+        }
+    }
+}
+
 impl On {
     /// The medium with a pool; `Dram` has none.
     pub fn medium(self, pool: Option<PathBuf>) -> Medium {
         match (self, pool) {
             (On::Dram, None) => Medium::Dram,
             (On::Emulated, Some(path)) => Medium::Emulated { path },
-            (On::Dax, Some(path)) => Medium::Dax { path },
+            (On::Dax | On::DaxDevice, Some(path)) => Medium::Dax { path },
             (on, pool) => panic!("{on:?} with the pool {pool:?}"),
         }
     }
@@ -60,6 +89,7 @@ impl On {
 /// A directory for a store and one for its pool; both go when this is dropped, after failures too.
 pub struct Home {
     pub on: On,
+    device: Option<DeviceOfTests>,
     directory: TempDir,
     pool: Option<TempDir>,
 }
@@ -82,7 +112,7 @@ impl Home {
             builder
         };
         let pool = match on {
-            On::Dram => None,
+            On::Dram | On::DaxDevice => None,
             On::Emulated => {
                 let shm = Path::new("/dev/shm");
                 let roomy =
@@ -92,7 +122,9 @@ impl Home {
             }
             On::Dax => Some(builder().tempdir_in(dax_directory().unwrap()).unwrap()),
         };
-        Home { on, directory, pool }
+        let device =
+            (on == On::DaxDevice).then(|| DeviceOfTests::new(&dax_device().unwrap(), &directory.path().join("db")));
+        Home { on, device, directory, pool }
     }
 
     pub fn store(&self) -> PathBuf {
@@ -100,7 +132,8 @@ impl Home {
     }
 
     pub fn pool(&self) -> Option<PathBuf> {
-        self.pool.as_ref().map(|directory| directory.path().join("pool"))
+        let device = self.device.as_ref().map(|device| device.device.clone());
+        device.or_else(|| self.pool.as_ref().map(|directory| directory.path().join("pool")))
     }
 
     /// Options for this home, with everything made small so that little data walks every path.
