@@ -75,6 +75,9 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn remove_file(&self, path: &Path) -> Result<()>;
     /// Makes a directory and its missing parents; an existing one is fine.
     fn create_directory(&self, path: &Path) -> Result<()>;
+    /// Removes a directory if nothing is in it, and says whether that was so. Durable only after [`Env::sync_directory`]
+    /// of the one above.
+    fn remove_directory(&self, path: &Path) -> Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, path: &Path) -> Result<()>;
     /// What is in a directory, in no particular order.

@@ -258,6 +258,12 @@ impl Env for MemoryEnv {
         machine.disk.create_directory(&normal(path)).map_err(|kind| Error::io("create directory", path, kind.into()))
     }
 
+    fn remove_directory(&self, path: &Path) -> Result<bool> {
+        let mut machine = self.machine();
+        machine.begin(Effect::Nothing, "remove directory", path, "")?;
+        machine.disk.remove_directory(&normal(path)).map_err(|kind| Error::io("remove directory", path, kind.into()))
+    }
+
     fn sync_directory(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
         machine.begin(Effect::Syncs, "sync directory", path, "")?;

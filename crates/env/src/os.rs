@@ -79,6 +79,14 @@ impl Env for OsEnv {
         fs::create_dir_all(path).map_err(|source| Error::io("create directory", path, source))
     }
 
+    fn remove_directory(&self, path: &Path) -> Result<bool> {
+        match fs::remove_dir(path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == IoErrorKind::DirectoryNotEmpty => Ok(false),
+            Err(error) => Err(Error::io("remove directory", path, error)),
+        }
+    }
+
     /// See the module's essay for what is taken as success on file systems that can't do this.
     fn sync_directory(&self, path: &Path) -> Result<()> {
         let directory = StdFile::open(named(path)).map_err(|source| Error::io("open directory", path, source))?;

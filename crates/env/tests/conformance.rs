@@ -6,6 +6,7 @@
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, ErrorKind, File, LockMode, OpenMode, OsEnv, Result};
@@ -199,6 +200,44 @@ fn directories_are_made_listed_and_synced(place: &Place) {
     place.env.create_directory(&place.path("a/file/below")).unwrap_err();
 }
 
+fn directories_are_removed_only_when_they_are_empty(place: &Place) {
+    let directory = place.path("a");
+    place.env.create_directory(&place.path("a/b")).unwrap();
+    assert!(!place.env.remove_directory(&directory).unwrap());
+    assert!(place.env.remove_directory(&place.path("a/b")).unwrap());
+    place.create("a/file", b"1");
+    assert!(!place.env.remove_directory(&directory).unwrap());
+    assert_eq!(place.names(&directory), ["file"]);
+    place.env.remove_file(&place.path("a/file")).unwrap();
+    assert!(place.env.remove_directory(&directory).unwrap());
+    assert!(!place.env.exists(&directory).unwrap());
+    assert_eq!(cause(place.env.remove_directory(&directory).unwrap_err()), IoErrorKind::NotFound);
+    place.env.create_directory(&directory).unwrap();
+    assert!(place.names(&directory).is_empty());
+}
+
+/// Whoever holds a lock may remove its file: there is never a second holder, of the file that was or of a new one.
+fn a_lock_whose_file_is_removed_never_has_two_holders(place: &Place) {
+    let path = place.path("LOCK");
+    let (holders, held) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..2000 {
+                    let Ok(lock) = place.env.lock(&path, LockMode::Exclusive) else { continue };
+                    assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two holders");
+                    held.fetch_add(1, Ordering::SeqCst);
+                    std::thread::yield_now();
+                    assert_eq!(holders.fetch_sub(1, Ordering::SeqCst), 1);
+                    place.env.remove_file(&path).unwrap();
+                    drop(lock);
+                }
+            });
+        }
+    });
+    assert!(held.into_inner() > 100);
+}
+
 fn errors_carry_the_path(place: &Place) {
     let path = place.path("none");
     match place.open("none", OpenMode::Read).unwrap_err() {
@@ -310,6 +349,8 @@ macro_rules! conformance {
             renaming_replaces_and_follows_open_files,
             removed_files_live_on_while_open,
             directories_are_made_listed_and_synced,
+            directories_are_removed_only_when_they_are_empty,
+            a_lock_whose_file_is_removed_never_has_two_holders,
             errors_carry_the_path,
             locks_exclude_each_other_as_they_should,
             threads_share_files,

@@ -38,7 +38,8 @@
 
 use slmdb_env::{Error, File, Result};
 
-pub(crate) const MAGIC: [u8; 8] = *b"slmdbMAN";
+/// What every MANIFEST begins with.
+pub const MAGIC: [u8; 8] = *b"slmdbMAN";
 pub(crate) const FORMAT_VERSION: u32 = 1;
 
 /// Where a field lies in a header: offset and length in bytes.

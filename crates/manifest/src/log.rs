@@ -77,7 +77,12 @@ impl Manifest {
     /// those of a newer version [`Error::Unsupported`]; no MANIFEST at all is [`Error::Io`] (not found). Holds the
     /// state and the longest record in memory.
     pub fn read(env: &dyn Env, directory: &Path) -> Result<Reading> {
-        let file = env.open_file(&directory.join(FILE_NAME), OpenMode::Read)?;
+        Manifest::read_file(env, &directory.join(FILE_NAME))
+    }
+
+    /// As [`Manifest::read`], of a MANIFEST that has another name.
+    pub fn read_file(env: &dyn Env, path: &Path) -> Result<Reading> {
+        let file = env.open_file(path, OpenMode::Read)?;
         let length_bytes = file.length_bytes()?;
         let header = Header::read(&*file)?;
         let (mut offset, mut edits, mut state) = (HEADER_BYTES as u64, 0, None);

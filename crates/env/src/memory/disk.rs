@@ -4,7 +4,7 @@
 //! a file system: a name points to a [`Node`], which lives as long as a name, a durable name or an open file refers to
 //! it. So a rename that was not synced leaves the durable old name pointing to the same content.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -137,8 +137,10 @@ impl Holders {
 pub(super) struct Disk {
     files: BTreeMap<PathBuf, Node>,
     durable_files: BTreeMap<PathBuf, Node>,
-    /// The directories, and whether their names are durable in the directory above. They are never removed.
+    /// The directories, and whether their names are durable in the directory above.
     directories: BTreeMap<PathBuf, bool>,
+    /// Directories that were removed, but not durably.
+    removed_directories: BTreeSet<PathBuf>,
     pub(super) capacity_bytes: u64,
 }
 
@@ -150,6 +152,7 @@ impl Disk {
             files: BTreeMap::new(),
             durable_files: BTreeMap::new(),
             directories: BTreeMap::from([(PathBuf::from("/"), true)]),
+            removed_directories: BTreeSet::new(),
             capacity_bytes: u64::MAX,
         }
     }
@@ -204,9 +207,23 @@ impl Disk {
             return Err(IoErrorKind::NotADirectory);
         }
         for directory in path.ancestors() {
-            self.directories.entry(directory.to_path_buf()).or_insert(false);
+            // A name that was taken away, but not durably, is durable still.
+            let is_durable = self.removed_directories.remove(directory);
+            self.directories.entry(directory.to_path_buf()).or_insert(is_durable);
         }
         Ok(())
+    }
+
+    /// Removes a directory if it is empty, and says whether it was.
+    pub(super) fn remove_directory(&mut self, path: &Path) -> DiskResult<bool> {
+        self.check_directory(path)?;
+        if path.parent().is_none() || !self.list(path)?.is_empty() {
+            return Ok(false);
+        }
+        if self.directories.remove(path) == Some(true) {
+            self.removed_directories.insert(path.to_path_buf());
+        }
+        Ok(true)
     }
 
     pub(super) fn sync_directory(&mut self, path: &Path) -> DiskResult<()> {
@@ -215,6 +232,11 @@ impl Disk {
         self.durable_files.retain(|name, _| !inside(name));
         for (name, node) in self.files.iter().filter(|(name, _)| inside(name)) {
             self.durable_files.insert(name.clone(), node.clone());
+        }
+        let gone: Vec<PathBuf> = self.removed_directories.iter().filter(|name| inside(name)).cloned().collect();
+        for directory in gone {
+            self.removed_directories.remove(&directory);
+            self.durable_files.retain(|name, _| name.parent() != Some(&directory));
         }
         for (_, durable) in self.directories.iter_mut().filter(|(name, _)| inside(name)) {
             *durable = true;
@@ -289,11 +311,14 @@ impl Disk {
 
     /// What a power cut leaves, all of it durable: files and directories whose names are durable all the way up.
     pub(super) fn durable(&self) -> Disk {
-        let reachable = |path: &Path| path.ancestors().skip(1).all(|above| self.directories.get(above) == Some(&true));
+        let durable =
+            |path: &Path| self.directories.get(path) == Some(&true) || self.removed_directories.contains(path);
+        let reachable = |path: &Path| path.ancestors().skip(1).all(durable);
         let files = self.durable_files.iter().filter(|(name, _)| reachable(name));
         let files = files.map(|(name, node)| (name.clone(), Node::holding(node.lock().durable.clone()))).collect();
-        let directories = self.directories.iter().filter(|&(name, &durable)| durable && reachable(name));
-        let directories = directories.map(|(name, _)| (name.clone(), true)).collect();
+        let directories = self.directories.keys().chain(&self.removed_directories);
+        let directories = directories.filter(|name| durable(name) && reachable(name));
+        let directories = directories.map(|name| (name.clone(), true)).collect();
         Disk::of(files, directories, self.capacity_bytes)
     }
 
@@ -319,12 +344,14 @@ impl Disk {
             files: self.files.iter().map(|(name, node)| (name.clone(), copy(node))).collect(),
             durable_files: self.durable_files.iter().map(|(name, node)| (name.clone(), copy(node))).collect(),
             directories: self.directories.clone(),
+            removed_directories: self.removed_directories.clone(),
             capacity_bytes: self.capacity_bytes,
         }
     }
 
     fn of(files: BTreeMap<PathBuf, Node>, directories: BTreeMap<PathBuf, bool>, capacity_bytes: u64) -> Disk {
-        Disk { durable_files: files.clone(), files, directories, capacity_bytes }
+        let removed_directories = BTreeSet::new();
+        Disk { durable_files: files.clone(), files, directories, removed_directories, capacity_bytes }
     }
 
     fn check_parent(&self, path: &Path) -> DiskResult<()> {

@@ -34,6 +34,18 @@ struct OsLock {
 
 impl Lock for OsLock {}
 
+impl OsLock {
+    /// Whether the path leads to the file that is locked.
+    fn is_at(&self, path: &Path) -> Result<bool> {
+        let own = self.file.metadata().map_err(|source| Error::io("look up", path, source))?;
+        match fs::metadata(path) {
+            Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io("look up", path, error)),
+        }
+    }
+}
+
 impl Drop for OsLock {
     fn drop(&mut self) {
         if self.mode == LockMode::Exclusive {
@@ -45,8 +57,28 @@ impl Drop for OsLock {
     }
 }
 
+/// As often as this a lock file may be taken away by others just before it is locked.
+const ATTEMPTS_MAX: usize = 100;
+
 /// Takes the lock without waiting.
+///
+/// Whoever destroys a store removes its lock file while he holds it. A file that was opened before that and locked after
+/// it keeps nobody out; so what was locked must still be what the path leads to.
 pub(super) fn take(path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
+    for _ in 0..ATTEMPTS_MAX {
+        let lock = take_once(path, mode)?;
+        if lock.is_at(path)? {
+            if mode == LockMode::Exclusive {
+                // The id is a courtesy: a full disk must not keep anybody from opening a store and deleting things in it.
+                let _ = write_process_id(&lock.file);
+            }
+            return Ok(Box::new(lock));
+        }
+    }
+    Err(Error::Locked { path: path.to_path_buf(), holder: None })
+}
+
+fn take_once(path: &Path, mode: LockMode) -> Result<OsLock> {
     let mut options = OpenOptions::new();
     let (options, operation) = match mode {
         LockMode::Exclusive => {
@@ -62,11 +94,7 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
         }
         Err(errno) => return Err(Error::io("lock", path, errno.into())),
     }
-    if mode == LockMode::Exclusive {
-        // The id is a courtesy: a full disk must not keep anybody from opening a store and deleting things in it.
-        let _ = write_process_id(&file);
-    }
-    Ok(Box::new(OsLock { file, mode }))
+    Ok(OsLock { file, mode })
 }
 
 fn write_process_id(file: &StdFile) -> io::Result<()> {

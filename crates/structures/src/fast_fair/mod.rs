@@ -14,6 +14,7 @@
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
 //! * [`iterate`]: reading in order; [`verify`]: checking all of it;
+//! * [`estimate`]: how many keys are in a range, about;
 //! * [`need`]: how much of the pool it may come to need.
 //!
 //! # What differs from the paper
@@ -42,6 +43,7 @@ pub mod batch;
 mod build;
 mod change;
 mod complete;
+pub mod estimate;
 mod fences;
 mod intent;
 pub mod iterate;
@@ -60,6 +62,7 @@ pub mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use estimate::Sample;
 pub use iterate::{Direction, LeafRead, Range};
 pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, key_record_bytes_max, set_replaced_file};
 pub use need::{KeyLengths, piece_bytes, segment_bytes_max};

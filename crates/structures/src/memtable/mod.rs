@@ -17,7 +17,7 @@
 //! records by their CRCs and sorts, and a write needs one fence. The log is the same under both, and says what counts.
 //!
 //! To read: `record` (the bytes), `arena_header`, `links`; `towers`, `node`, `heads` and `skiplist` (the order); `memtable`
-//! (both together) with `chain` (persisted links); `found` and `cursor`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
+//! (both together) with `chain` (persisted links); `found`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
 //! back). `docs/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
@@ -34,6 +34,7 @@ mod node;
 mod rebuild;
 mod record;
 mod replay;
+mod sample;
 mod skiplist;
 mod sort;
 mod towers;

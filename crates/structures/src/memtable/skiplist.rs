@@ -38,6 +38,8 @@ use crate::EntryKind;
 
 /// Levels that a list can have: with one node in four going higher, enough for 4^14 entries.
 const MAXIMUM_HEIGHT: usize = 14;
+/// One node in so many goes one level higher.
+pub(super) const BRANCHING: usize = 4;
 
 /// Where the last entry of a batch went: for each level the nodes it was put between. Only for the list it was used
 /// with first.
@@ -286,6 +288,31 @@ impl SkipList {
     pub fn first(&self) -> Option<EntryRef<'_>> {
         // SAFETY: every node has level 0.
         self.entry_at(unsafe { link(self.front, 0) }.load(Ordering::Acquire))
+    }
+
+    /// Levels in use.
+    pub fn height(&self) -> usize {
+        self.height.load(Ordering::Relaxed)
+    }
+
+    /// The entries of a level, from a key's newest version on or from the first.
+    pub fn level_from(&self, level: usize, key: Option<&[u8]>) -> impl Iterator<Item = EntryRef<'_>> {
+        assert!(level < MAXIMUM_HEIGHT, "there is no such level");
+        let mut before = self.front;
+        if let Some(key) = key {
+            let target = self.heads.target(key, u64::MAX);
+            let mut after = ptr::null_mut();
+            for level in (level..self.height()).rev() {
+                (before, after) = self.walk(level, before, after, &target);
+            }
+        }
+        // SAFETY: `before` was found on this level or on a higher one (or is the front), and what follows it on this level
+        // is on it, too; so each has this level.
+        let next = move |before: *mut Node| unsafe { link(before, level) }.load(Ordering::Acquire);
+        std::iter::successors(Some(next(before)).filter(|node| !node.is_null()), move |&node| {
+            Some(next(node)).filter(|node| !node.is_null())
+        })
+        .filter_map(|node| self.entry_at(node))
     }
 
     /// The last entry of all.
