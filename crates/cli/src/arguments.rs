@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
-use slmdb::{Compression, Db, Error, Options};
+use slmdb::{Compression, Db, Destroyed, Error, Options};
 
 use crate::commands::Command;
 use crate::failure::{Failure, Result};
@@ -131,6 +131,11 @@ impl StoreArguments {
             options = options.compression(how.into());
         }
         self.open(&options, missing)
+    }
+
+    /// Removes the store.
+    pub fn destroy(&self) -> Result<Destroyed> {
+        Ok(slmdb::destroy(&self.db, &self.options())?)
     }
 
     fn open(&self, options: &Options, missing: Missing) -> Result<Db> {

@@ -2,6 +2,8 @@
 //!
 //! The walk uses a cursor, not an iterator of pairs, because a cursor reads a value only when it is asked for one.
 
+use std::ops::Bound;
+
 use slmdb::{Cursor, Db};
 
 use crate::failure::Result;
@@ -59,6 +61,12 @@ impl Span {
             if reverse { cursor.prev()? } else { cursor.next()? }
         }
         Ok(visited)
+    }
+
+    /// The same as bounds.
+    pub fn bounds(&self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let from = self.from.clone().map_or(Bound::Unbounded, Bound::Included);
+        (from, self.to.clone().map_or(Bound::Unbounded, Bound::Excluded))
     }
 
     fn is_empty(&self) -> bool {

@@ -7,21 +7,26 @@
 //! Nothing here knows a system call or a cache line: files come from [`slmdb_env`], the fast tier from [`slmdb_pmem`].
 #![forbid(unsafe_code)]
 
+mod amplification;
 mod batch;
+mod events;
 mod options;
 pub mod slm;
 mod stats;
 mod verify_report;
 
+pub use amplification::WriteAmplification;
 pub use batch::WriteBatch;
+pub use events::{Event, EventListener, Listener, SpaceFor};
 pub use options::{CompactionOptions, CompactionPolicy, Medium, Options};
+pub use slm::{Destroyed, PoolFate, WaitFor};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;
 pub use slmdb_order::{Comparator, KeyOrder};
 pub use slmdb_pmem::{Imitation, LatencyModel};
 pub use slmdb_structures::memtable::{LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
-pub use stats::{Stats, Waits};
+pub use stats::{Approximate, Stats, TableFile, Waits};
 pub use verify_report::{VerifyProgress, VerifyReport};
 
 use std::ops::Bound;
@@ -65,6 +70,10 @@ pub trait Engine: Send + Sync {
     fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()>;
     /// What the store holds and has done.
     fn stats(&self) -> Stats;
+    /// The table files, by number.
+    fn table_files(&self) -> Vec<TableFile>;
+    /// How much is in a range, about; reads no table file.
+    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate>;
     /// Checks everything there is against everything else.
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport>;
     /// Ends the background work and seals the store, so that the next open can verify every byte. The engine refuses
@@ -98,4 +107,9 @@ pub trait EngineCursor: Send {
 /// there is `slm` alone).
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     slm::open(options, directory)
+}
+
+/// Removes the store in `directory`, with its pool, and nothing else.
+pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
+    slm::destroy(options, directory)
 }

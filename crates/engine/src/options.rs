@@ -12,6 +12,8 @@ use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
 use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
 use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES};
 
+use crate::Listener;
+
 /// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
 
@@ -165,6 +167,8 @@ pub struct Options {
     pub pool_maximum_bytes: u64,
     /// How many table files are held open at once.
     pub open_tables_max: usize,
+    /// Who is told what the store does.
+    pub event_listener: Listener,
     /// The environment that every file operation goes through.
     pub env: Arc<dyn Env>,
 }
@@ -193,6 +197,7 @@ impl Default for Options {
             pool_growth_bytes: 64 << 20,
             pool_maximum_bytes: 1 << 40,
             open_tables_max: 500,
+            event_listener: Listener::default(),
             env: Arc::new(OsEnv::new()),
         }
     }

@@ -69,3 +69,41 @@ pub struct Waits {
     /// The longest single wait.
     pub longest_us: u64,
 }
+
+/// A table file, as the MANIFEST knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableFile {
+    /// Its number, which is its name.
+    pub number: u32,
+    /// Its length, in bytes.
+    pub bytes: u64,
+    /// All entries in it.
+    pub entries: u64,
+    /// Those that still count: puts that the index points to, and deletes that are still needed.
+    pub live: u64,
+    /// Deletes in it.
+    pub deletes: u64,
+    /// The smallest key in it.
+    pub smallest_key: Vec<u8>,
+    /// The largest key in it.
+    pub largest_key: Vec<u8>,
+    /// The lowest sequence number in it.
+    pub lowest_sequence: u64,
+    /// The highest sequence number in it.
+    pub highest_sequence: u64,
+    /// When it was made, in nanoseconds since 1970 UTC.
+    pub created_unix_ns: u64,
+}
+
+/// How much is in a range of keys, about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Approximate {
+    /// Keys that have a value.
+    pub keys: u64,
+    /// Bytes of table files that their entries take.
+    pub table_bytes: u64,
+    /// Bytes of keys and values in MemTables, superseded ones included.
+    pub memtable_bytes: u64,
+}

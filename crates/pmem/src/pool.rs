@@ -35,7 +35,7 @@ use std::sync::{Arc, Mutex};
 
 use slmdb_env::{DaxDevice, Error, File, Result};
 
-pub use place::{check_direct, check_new_device, creation_finished, remove_pool};
+pub use place::{check_direct, check_new_device, creation_finished, has_uuid, remove_pool};
 
 pub use allocate::Claim;
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{
-    Condition, Engine, Error, KeyOrder, Result, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch,
+    Approximate, Condition, Engine, Error, KeyOrder, Result, Slice, Stats, TableFile, VerifyProgress, VerifyReport,
+    WriteBatch,
 };
 
 use crate::{Cursor, Options, Range};
@@ -183,6 +184,72 @@ impl Db {
     /// What the store holds and has done.
     pub fn stats(&self) -> Stats {
         self.inner.engine.stats()
+    }
+
+    /// The table files, by number.
+    pub fn table_files(&self) -> Vec<TableFile> {
+        self.inner.engine.table_files()
+    }
+
+    /// What a property says now, as text for people: one of [`Db::property_names`], or `None`.
+    ///
+    /// `slmdb.table-files` is a table of the table files; `slmdb.stats` has all numbers of [`Db::stats`], a line each, and each
+    /// of them is a property of its own: `slmdb.table-bytes`, `slmdb.lifetime.flushes`. [`Db::stats`] and
+    /// [`Db::table_files`] give the same as numbers.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// db.put("k", "v")?;
+    /// assert_eq!(db.property("slmdb.memtable-entries").as_deref(), Some("1"));
+    /// assert_eq!(db.property("slmdb.no-such-thing"), None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn property(&self, name: &str) -> Option<String> {
+        crate::properties::property(self, name)
+    }
+
+    /// The names that [`Db::property`] knows.
+    pub fn property_names(&self) -> Vec<String> {
+        crate::properties::names(self)
+    }
+
+    /// How much is in a range, about. It takes some milliseconds at most, whatever the range, and reads no table file.
+    ///
+    /// Up to 4,096 keys in table files are counted exactly, and so are up to 256 entries in each MemTable; beyond that the
+    /// number of keys is meant to be within 10 % of the truth for what is in table files, and within 20 % for what is in
+    /// MemTables. Bytes are as good where the values of one table file are about as long as each other; each entry of a mixed
+    /// file is taken to be as long as its mean, within the limits of its block. Writes that go on meanwhile may be in it or not.
+    pub fn approximate<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Approximate> {
+        fn bytes<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<&[u8]> {
+            bound.map(K::as_ref)
+        }
+        self.inner.engine.approximate((bytes(range.start_bound()), bytes(range.end_bound())))
+    }
+
+    /// About how many bytes a range takes, in table files and MemTables together; see [`Db::approximate`].
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// db.put("b", [0; 1000])?;
+    /// assert_eq!(db.approximate_size("a".."c")?, 1001);
+    /// assert_eq!(db.approximate_count("a".."c")?, 1);
+    /// assert_eq!(db.approximate_size("c".."d")?, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        let approximate = self.approximate(range)?;
+        Ok(approximate.table_bytes + approximate.memtable_bytes)
+    }
+
+    /// About how many keys with a value are in a range; see [`Db::approximate`].
+    pub fn approximate_count<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+        Ok(self.approximate(range)?.keys)
     }
 
     /// Checks everything there is against everything else; `progress` is told how far it has come. What is wrong is in

@@ -38,6 +38,7 @@ struct Readme;
 mod cursor;
 mod db;
 mod options;
+mod properties;
 mod range;
 
 pub use cursor::Cursor;
@@ -45,7 +46,30 @@ pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
 pub use slmdb_engine::{
-    CompactionOptions, CompactionPolicy, Comparator, Compression, Counters, Error, ErrorKind, FORMAT_VERSION,
-    Imitation, LatencyModel, LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Result,
-    Slice, Stats, VerifyProgress, VerifyReport, WriteBatch,
+    Approximate, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters, Destroyed, Error, ErrorKind, Event, EventListener, FORMAT_VERSION,
+    Imitation, LatencyModel, LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, PoolFate,
+    Result, Slice, SpaceFor, Stats, TableFile, VerifyProgress, VerifyReport, WaitFor, WriteAmplification, WriteBatch,
 };
+
+/// Removes the store in the directory `path`: its files, its pool (if what is there carries this store's identity), and the
+/// directory if nothing else is in it. Everything else stays, and is named in what is returned. Of `options` only the
+/// environment and the medium matter, and the medium only for a pool that was moved.
+///
+/// Errors: [`Error::Locked`] while anybody has the store open, for reading or writing; [`Error::Invalid`] if there is no store.
+/// If it is cut short, by an error or a crash, the store is whole, or it is none any more, which nothing opens; then
+/// calling this again removes the rest. A store whose MANIFEST is damaged is removed, too, but its pool, which nobody knows
+/// then, is left.
+///
+/// ```
+/// # fn main() -> slmdb::Result<()> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// # let path = directory.path().join("db");
+/// slmdb::Db::open(&path)?.put("k", "v")?;
+/// let destroyed = slmdb::destroy(&path, &slmdb::Options::default())?;
+/// assert!(destroyed.left.is_empty() && !path.exists());
+/// # Ok(())
+/// # }
+/// ```
+pub fn destroy(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Destroyed> {
+    slmdb_engine::destroy(options.of_engine(), path.as_ref())
+}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{CompactionOptions, Comparator, Compression, Imitation, KeyOrder, LinkPolicy, Medium, Result};
+use slmdb_engine::{CompactionOptions, Comparator, Compression, EventListener, Imitation, KeyOrder, LinkPolicy, Listener, Medium, Result};
 use slmdb_env::Env;
 
 use crate::Db;
@@ -35,6 +35,11 @@ impl Options {
     /// order than [`Options::comparator`] names.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
         Db::with_options(&self.engine, self.sync, path.as_ref())
+    }
+
+    /// Those of them that an engine takes.
+    pub(crate) fn of_engine(&self) -> &slmdb_engine::Options {
+        &self.engine
     }
 
     /// Whether a missing store is made. Default: true.
@@ -214,6 +219,28 @@ impl Options {
     /// How many table files are held open at once. Default: 500; lower it where the limit of descriptors is low.
     pub fn open_tables_max(mut self, count: usize) -> Options {
         self.engine.open_tables_max = count;
+        self
+    }
+
+    /// Who is told what the store does: flushes, delays, failures, want of space. Default: nobody, which costs nothing.
+    /// [`EventListener`] tells how it is called. What opened for reading alone has nothing to tell.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// use slmdb::{Event, Options};
+    ///
+    /// let options = Options::default().event_listener(|event: &Event| match event {
+    ///     Event::FlushEnded { bytes, duration, .. } => eprintln!("{bytes} bytes flushed in {duration:?}"),
+    ///     Event::Failed { cause, .. } => eprintln!("the store is read-only: {cause}"),
+    ///     _ => {} // there will be more in later versions
+    /// });
+    /// let db = options.open(directory.path().join("db"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn event_listener(mut self, listener: impl EventListener) -> Options {
+        self.engine.event_listener = Listener(Some(Arc::new(listener)));
         self
     }
 

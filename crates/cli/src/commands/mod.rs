@@ -2,6 +2,7 @@
 
 mod del;
 mod demo;
+mod destroy;
 mod export;
 mod get;
 mod import;
@@ -10,6 +11,7 @@ mod later;
 mod put;
 mod scan;
 mod shell;
+mod size;
 mod stats;
 mod update;
 mod verify;
@@ -44,10 +46,14 @@ pub enum Command {
     Export(export::Arguments),
     /// Print what the store holds, and what it has done
     Stats(stats::Arguments),
+    /// Tell about how many keys a range has, and how many bytes they take
+    Size(size::Arguments),
     /// Read everything, compare it with its checksums and with the index, and print what is damaged
     Verify(verify::Arguments),
     /// Read commands from standard input, one a line, and answer each
     Shell(shell::Arguments),
+    /// Remove a store with its fast tier, and nothing else
+    Destroy(destroy::Arguments),
     /// Show on this machine, in under a minute, what the store does
     Demo(demo::Arguments),
 
@@ -85,8 +91,10 @@ impl Command {
             Command::Import(arguments) => import::run(&arguments),
             Command::Export(arguments) => export::run(&arguments),
             Command::Stats(arguments) => stats::run(&arguments),
+            Command::Size(arguments) => size::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Shell(arguments) => shell::run(&arguments),
+            Command::Destroy(arguments) => destroy::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Repair(_) => Err(Later::Repair.failure()),
             Command::Checkpoint(_) => Err(Later::Checkpoint.failure()),

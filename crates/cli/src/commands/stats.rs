@@ -2,8 +2,10 @@
 //!
 //! One list of fields makes both forms, so that a number has the same name in the text, in the JSON and in the library.
 
-use serde_json::{Map, Value};
-use slmdb::{Counters, Db, Stats};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use slmdb::{Counters, Db, Stats, TableFile, WriteAmplification};
 
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Result};
@@ -15,6 +17,7 @@ const AFTER_HELP: &str = "\
 
 Examples:
   slmdb stats --db debs
+  slmdb stats --db debs --files
   slmdb stats --db debs --json | jq .lifetime.file_bytes_written";
 
 /// What `stats` takes.
@@ -33,6 +36,9 @@ pub struct StatsOptions {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+    /// Print the table files instead, a line each (with --json: an object each)
+    #[arg(long)]
+    files: bool,
 }
 
 /// A number and what it counts.
@@ -41,6 +47,7 @@ enum Amount<'s> {
     Count(u64),
     Bytes(u64),
     BytesPerKey(f64),
+    Ratio(f64),
     Microseconds(u64),
 }
 
@@ -51,6 +58,7 @@ impl Amount<'_> {
             Amount::Word(word) => word.to_string(),
             Amount::Count(number) | Amount::Bytes(number) | Amount::Microseconds(number) => units::count(number),
             Amount::BytesPerKey(bytes) => format!("{bytes:.1}"),
+            Amount::Ratio(ratio) => format!("{ratio:.2}"),
         }
     }
 
@@ -67,7 +75,7 @@ impl Amount<'_> {
         match *self {
             Amount::Word(word) => Value::from(word),
             Amount::Count(number) | Amount::Bytes(number) | Amount::Microseconds(number) => Value::from(number),
-            Amount::BytesPerKey(bytes) => Value::from(bytes),
+            Amount::BytesPerKey(number) | Amount::Ratio(number) => Value::from(number),
         }
     }
 }
@@ -77,7 +85,7 @@ type Field<'s> = (&'static str, Amount<'s>);
 /// What the store holds, in groups. The groups are the text's; the JSON has the fields side by side.
 fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 5] {
     let waits = &stats.waits;
-    use Amount::{Bytes, BytesPerKey, Count, Microseconds, Word};
+    use Amount::{Bytes, BytesPerKey, Count, Microseconds, Ratio, Word};
     [
         (
             "store",
@@ -105,6 +113,7 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 5] {
                 ("table_files", Count(stats.table_files)),
                 ("table_bytes", Bytes(stats.table_bytes)),
                 ("live_bytes", Bytes(stats.live_bytes)),
+                ("space_amplification", Ratio(stats.space_amplification())),
             ],
         ),
         (
@@ -134,7 +143,8 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 5] {
 
 /// What the store has done.
 fn counters(counters: &Counters) -> Vec<Field<'static>> {
-    use Amount::{Bytes, Count, Microseconds};
+    use Amount::{Bytes, Count, Microseconds, Ratio};
+    let amplification = WriteAmplification::of(counters);
     vec![
         ("user_bytes_put", Bytes(counters.user_bytes_put)),
         ("file_bytes_written", Bytes(counters.file_bytes_written)),
@@ -147,11 +157,17 @@ fn counters(counters: &Counters) -> Vec<Field<'static>> {
         ("compaction_bytes_read", Bytes(counters.compaction_bytes_read)),
         ("compaction_bytes_written", Bytes(counters.compaction_bytes_written)),
         ("delay_us", Microseconds(counters.delay_us)),
+        ("write_amplification_of_files", Ratio(amplification.files)),
+        ("write_amplification_of_fast_tier", Ratio(amplification.fast_tier)),
+        ("write_amplification_of_compactions", Ratio(amplification.compactions)),
     ]
 }
 
 /// Writes the numbers to `output`, `before` in front of each line.
 pub fn write_stats(options: &StatsOptions, db: &Db, output: &mut Output, before: &str) -> Result<()> {
+    if options.files {
+        return write_files(options, db, output, before);
+    }
     let stats = db.stats();
     if options.json {
         output.line(&format!("{before}{}", json(&stats)))?;
@@ -161,6 +177,35 @@ pub fn write_stats(options: &StatsOptions, db: &Db, output: &mut Output, before:
         }
     }
     Ok(())
+}
+
+/// Writes the table files.
+fn write_files(options: &StatsOptions, db: &Db, output: &mut Output, before: &str) -> Result<()> {
+    if options.json {
+        return db.table_files().iter().try_for_each(|file| output.line(&format!("{before}{}", json_of_file(file))));
+    }
+    let table = db.property("slmdb.table-files").unwrap_or_default();
+    table.lines().try_for_each(|line| output.line(&format!("{before}{line}")))
+}
+
+fn json_of_file(file: &TableFile) -> Value {
+    let mut object = json!({
+        "number": file.number,
+        "bytes": file.bytes,
+        "entries": file.entries,
+        "live": file.live,
+        "deletes": file.deletes,
+        "lowest_sequence_number": file.lowest_sequence,
+        "highest_sequence_number": file.highest_sequence,
+        "created_unix_ns": file.created_unix_ns,
+    });
+    for (name, key) in [("smallest_key", &file.smallest_key), ("largest_key", &file.largest_key)] {
+        match std::str::from_utf8(key) {
+            Ok(text) => object[name] = Value::from(text),
+            Err(_) => object[format!("{name}_b64")] = Value::from(STANDARD.encode(key)),
+        }
+    }
+    object
 }
 
 fn json(stats: &Stats) -> Value {

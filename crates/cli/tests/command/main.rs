@@ -4,6 +4,7 @@ mod data;
 mod debian;
 mod demo;
 mod formats;
+mod operations;
 mod shell;
 mod store;
 mod usage;

@@ -26,6 +26,9 @@ fn wrong_usage_is_2_and_one_line() {
         &["demo", "--keys", "0"],
         &["shell", "--db", "d", "--pm", "emulated:"],
         &["put", "--db", "d", "--memory-budget", "lots", "k", "v"],
+        &["destroy"],
+        &["destroy", "--db", "d"],
+        &["size", "--db", "d", "--limit", "1"],
         &["put", "--db", "d", "\\q", "v"],
         &["put", "--db", "d", "k", "\\x0"],
         &["scan", "--db", "d", "--prefix", "\\"],
@@ -37,9 +40,10 @@ fn wrong_usage_is_2_and_one_line() {
 
 #[test]
 fn help_and_version_are_0() {
-    for verb in
-        ["put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "shell", "demo"]
-    {
+    for verb in [
+        "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "size", "verify", "shell",
+        "destroy", "demo",
+    ] {
         let ran = slmdb(&[verb, "--help"], b"");
         ran.expect(0);
         assert!(ran.out().contains("Example") && ran.out().contains("--db"), "{verb}: {}", ran.out());

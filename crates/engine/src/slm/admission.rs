@@ -24,6 +24,7 @@ use super::set_aside::{BALLAST, SetAside};
 use super::store::{Filling, Immutable, Parts, Store, Traffic};
 use crate::Options;
 use crate::batch::Totals;
+use crate::events::SpaceFor;
 
 /// Part of a MemTable's size by which more disk space is set aside at a time.
 const STEP_PART: u64 = 8;
@@ -278,6 +279,7 @@ impl<M: Medium + Clone> Store<M> {
             Ok(()) => {
                 let mut traffic = locked(&self.traffic);
                 traffic.space_wanted = None;
+                self.events.space_found(SpaceFor::Write);
                 self.room.notify_all();
                 Ok(())
             }
@@ -339,6 +341,7 @@ impl<M: Medium + Clone> Store<M> {
             return;
         }
         traffic.space_wanted = None;
+        self.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.of_space(wanted, cause);
         let has_large_arena = |active: &Filling<M>| self.arenas.is_large(active.memtable.capacity_bytes());
         if traffic.immutables == 0 && traffic.active.as_ref().is_some_and(has_large_arena) && !traffic.closing {

@@ -14,6 +14,7 @@ use slmdb_structures::memtable::MemTable;
 use super::locked;
 use super::set_aside::SetAside;
 use super::store::{Filling, Store};
+use crate::events::SpaceFor;
 
 impl<M: Medium + Clone> Store<M> {
     /// The ahead thread.
@@ -79,6 +80,7 @@ impl<M: Medium + Clone> Store<M> {
         let mut traffic = locked(&self.traffic);
         if let Some(spare) = spare {
             traffic.spare = Some(spare);
+            self.events.space_found(SpaceFor::MemTable);
         }
         let somebody_waits = traffic.spare_waited_for;
         if let (Some(cause), true) = (setback, somebody_waits) {
@@ -92,6 +94,7 @@ impl<M: Medium + Clone> Store<M> {
                 self.wait_for_flush(traffic);
                 return Ok(());
             }
+            self.events.space_refused(SpaceFor::MemTable, &cause);
             traffic.setbacks.of_memtable(capacity_bytes, cause);
         }
         traffic.spare_wanted_bytes = 0;

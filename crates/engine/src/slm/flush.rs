@@ -25,13 +25,17 @@ use slmdb_structures::fast_fair::{
     Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment_claiming,
 };
 use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
+use tracing::field::Empty;
+use tracing::info_span;
 
 use super::compaction::Output;
 use super::job::{Job, Phase, Slot};
 use super::set_aside::SetAside;
 use super::snapshots::{Location, Snapshots};
 use super::store::{Immutable, Store, View};
+use super::trace::timed;
 use super::{locked, names};
+use crate::Event;
 
 /// What the index thread takes from its queue.
 pub(crate) enum Finished<M: Medium> {
@@ -64,7 +68,15 @@ impl<M: Medium + Clone> Store<M> {
         while let Some(immutable) = self.next_immutable() {
             self.publication.wait_for(immutable.last_sequence);
             let began_ns = self.env.monotonic_ns();
-            let file = match self.build_when_there_is_space(&immutable) {
+            self.notify(|| Event::FlushBegan {
+                generation: immutable.memtable.generation(),
+                entries: immutable.memtable.entries(),
+                memtable_bytes: immutable.memtable.used_bytes(),
+            });
+            let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+            let span = info_span!("flush_build", generation, entries, ms = Empty);
+            let build = || self.build_when_there_is_space(&immutable);
+            let file = match timed(&*self.env, span, build) {
                 Ok(file) => file,
                 // Everything is in the arenas, and stays there for the next opening.
                 Err(Error::Full { .. }) if self.gives_up() => return,
@@ -192,20 +204,30 @@ impl<M: Medium + Clone> Store<M> {
         let number = file.as_ref().map(|file| file.number);
         let mut slot = None;
         if let Some(file) = file {
-            let live_changes =
-                self.when_there_is_space(|| swing(&self.tree, &self.pool, &file.segment, Some(&self.snapshots)))?;
+            let span = info_span!("flush_index", file = file.number, ms = Empty);
+            let swing = || swing(&self.tree, &self.pool, &file.segment, Some(&self.snapshots));
+            let live_changes = timed(&*self.env, span, || self.when_there_is_space(swing))?;
             edit.live_changes = live_changes.into_iter().collect();
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }
-        self.when_there_is_space(|| self.commit(|state| numbered(state, edit.clone())))?;
+        let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
+        let commit = || self.commit(|state| numbered(state, edit.clone()));
+        timed(&*self.env, span, || self.when_there_is_space(commit))?;
         number.inspect(|&number| self.file_numbers.end(number));
         drop(agreement);
         if let Some(slot) = slot {
             self.jobs.clear(&self.pool, slot)?;
         }
         self.counted.flushes.fetch_add(1, Ordering::Relaxed);
-        self.retire(immutable, began_ns)
+        let generation = immutable.memtable.generation();
+        self.retire(immutable, began_ns)?;
+        let file = edit.files_added.first();
+        let (entries, bytes) = file.map_or((0, 0), |(_, record)| (record.entries, record.length_bytes));
+        let (file, duration) = (file.map(|(number, _)| *number), self.since(began_ns));
+        tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
+        self.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
+        Ok(())
     }
 
     /// Takes a flushed MemTable from the readers' list, and gives up what was set aside for it.
@@ -230,7 +252,7 @@ impl<M: Medium + Clone> Store<M> {
         let mut traffic = locked(&self.traffic);
         self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
         traffic.last_flush_end_ns = now_ns;
-        self.pacing.set_debt(traffic.debt(&self.options));
+        self.set_pace(&traffic);
         self.flushed_through.store(last_sequence, Ordering::Release);
         self.group_sync.advance(last_sequence);
         self.compactions.wake();

@@ -16,14 +16,19 @@
 //! | 4 insert if absent, update if present | `conditional` |
 //! | 5 recovery | `open`, `recovery` |
 //!
+//! Beside the paper: `approximate`, `verify`, `destroy`; what is told of it all: `trace`, and [`crate::Event`].
+//!
 //! Reading order: `store` (what there is), `write`, `conditional`, `flush`, `read`, `cursor`, `recovery`.
 
 mod admission;
 mod ahead;
+mod approximate;
 mod arenas;
 mod compaction;
 mod conditional;
 mod cursor;
+mod delay;
+mod destroy;
 mod fast_tier;
 mod file_numbers;
 mod flush;
@@ -46,6 +51,7 @@ mod setbacks;
 mod snapshots;
 mod store;
 mod tables;
+mod trace;
 mod verify;
 mod waits;
 mod write;
@@ -56,6 +62,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use slmdb_env::Result;
 
 use crate::{Engine, Options};
+
+pub use destroy::{Destroyed, PoolFate, destroy};
+pub use waits::WaitFor;
 
 /// The name under which the MANIFEST records this engine.
 pub const ENGINE_NAME: &str = "slm";

@@ -3,6 +3,7 @@
 //! ```text
 //! LOCK                the holder's process id; locked while the store is open
 //! MANIFEST            what the store consists of
+//! MANIFEST.destroyed  the same, of a store that is being destroyed
 //! 0000000012.sst      a table file, by its number
 //! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
 //! 0000000007.space    space set aside for the table file of that MemTable; worth nothing to the next opening
@@ -13,6 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// The lock file.
 pub(crate) const LOCK: &str = "LOCK";
+
+/// The MANIFEST of a store that is being destroyed.
+pub(crate) const DESTROYED: &str = "MANIFEST.destroyed";
 
 /// The path of table file `number`.
 pub(crate) fn table(directory: &Path, number: u32) -> PathBuf {

@@ -11,45 +11,58 @@ use std::sync::mpsc::sync_channel;
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, StoreState};
 use slmdb_pmem::Persistent;
+use tracing::field::Empty;
+use tracing::info_span;
 
 use super::fast_tier;
 use super::names::{self, FileKind};
 use super::recovery::recover;
 use super::store::Store;
+use super::trace::timed;
 use super::{ENGINE_NAME, locked};
-use crate::{Condition, Engine, EngineCursor, Options, Slice, Stats, VerifyProgress, VerifyReport, WriteBatch};
+use crate::{
+    Approximate, Condition, Engine, EngineCursor, Options, Slice, Stats, TableFile, VerifyProgress, VerifyReport,
+    WriteBatch,
+};
 
 /// See [`super::open`].
 pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    let env = &*options.env;
+    let directory = env.absolute(directory)?;
+    let span = info_span!("open", directory = %directory.display(), read_only = options.read_only, ms = Empty);
+    timed(env, span, || open_in(options, &directory))
+}
+
+/// See [`open`]; the directory is absolute.
+fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     options.check()?;
     let env = &options.env;
-    let directory = env.absolute(directory)?;
-    let lock = take_lock(options, &directory)?;
+    let lock = take_lock(options, directory)?;
     if !env.exists(&directory.join(MANIFEST_NAME))? {
-        create_manifest(options, &directory)?;
+        create_manifest(options, directory)?;
     } else if options.error_if_exists {
         return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
     }
-    let mut state = Manifest::read(&**env, &directory)?.state;
-    check_names(options, &state, &directory)?;
+    let mut state = Manifest::read(&**env, directory)?.state;
+    check_names(options, &state, directory)?;
     fast_tier::bind(options, &mut state)?;
     let unit_bytes = options.media_unit_bytes;
     match state.medium.kind {
         MediumKind::Dram => {
             let fast = fast_tier::in_memory(options, &state)?;
-            Ok(start(recover(options, &directory, state, fast, lock)?))
+            Ok(start(recover(options, directory, state, fast, lock)?))
         }
         MediumKind::Emulated if !options.imitation.is_nothing() => {
             let medium = Persistent::imitating(&options.imitation).with_unit(unit_bytes)?;
             let fast = fast_tier::in_pool(medium, options, &state)?;
-            Ok(start(recover(options, &directory, state, fast, lock)?))
+            Ok(start(recover(options, directory, state, fast, lock)?))
         }
         // One type for both, so that one engine is compiled for both.
         kind @ (MediumKind::Emulated | MediumKind::Dax) => {
             let dax = kind == MediumKind::Dax;
             let medium = if dax { Persistent::dax(options.caches_are_persistent)? } else { Persistent::new() };
             let fast = fast_tier::in_pool(medium.with_unit(unit_bytes)?, options, &state)?;
-            Ok(start(recover(options, &directory, state, fast, lock)?))
+            Ok(start(recover(options, directory, state, fast, lock)?))
         }
     }
 }
@@ -91,11 +104,12 @@ fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
     if !env.exists(directory)? {
         return Ok(());
     }
-    match env
-        .list_directory(directory)?
-        .iter()
-        .find(|entry| matches!(names::kind(&entry.name), FileKind::Table(_) | FileKind::Arena(_)))
-    {
+    let entries = env.list_directory(directory)?;
+    if entries.iter().any(|entry| entry.name == names::DESTROYED) {
+        let what = format!("the store in {} was being destroyed; destroy it again, to the end", directory.display());
+        return Err(Error::invalid(what));
+    }
+    match entries.iter().find(|entry| matches!(names::kind(&entry.name), FileKind::Table(_) | FileKind::Arena(_))) {
         None => Ok(()),
         Some(remains) => Err(Error::corruption(
             directory.join(MANIFEST_NAME),
@@ -211,18 +225,35 @@ impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
         self.0.stats()
     }
 
+    fn table_files(&self) -> Vec<TableFile> {
+        self.0.table_files()
+    }
+
+    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
+        self.0.approximate(range)
+    }
+
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        self.0.verify(progress)
+        let span = info_span!("verify", table_files = Empty, entries = Empty, findings = Empty, ms = Empty);
+        timed(&*self.0.env, span.clone(), || {
+            let report = self.0.verify(progress)?;
+            span.record("table_files", report.table_files_checked);
+            span.record("entries", report.entries_checked);
+            span.record("findings", report.findings.len());
+            Ok(report)
+        })
     }
 
     fn close(&self) -> Result<()> {
-        self.0.close()
+        let closed = self.0.close();
+        self.0.events.end();
+        closed
     }
 }
 
 impl<M: slmdb_pmem::Medium + Clone> Drop for Slm<M> {
     fn drop(&mut self) {
-        if let Err(error) = self.0.close() {
+        if let Err(error) = self.close() {
             tracing::error!(%error, "closing failed; the next opening recovers");
         }
     }

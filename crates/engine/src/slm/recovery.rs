@@ -21,6 +21,8 @@ use slmdb_pmem::{Arena, Claim, ExtentKind, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Segment, Tree};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
+use tracing::field::Empty;
+use tracing::info_span;
 
 use super::admission::table_bytes;
 use super::arenas::Arenas;
@@ -32,8 +34,10 @@ use super::names::{self, FileKind};
 use super::set_aside::{SetAside, remove_leftovers as remove_space};
 use super::store::{Catalog, Filling, Immutable, Parts, Store};
 use super::tables::Tables;
+use super::trace::timed;
 use crate::Options;
 use crate::batch::Totals;
+use crate::events::Events;
 
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
 /// openings don't leave many small table files.
@@ -61,12 +65,14 @@ pub(super) fn recover<M: Medium + Clone>(
     check_tables(options, directory, &state)?;
 
     let finished_jobs = if M::PERSISTENT {
-        finish_jobs(&mut state, &pool, &tree, &jobs, &tables)?
+        timed(&*env, info_span!("finish_jobs", ms = Empty), || finish_jobs(&mut state, &pool, &tree, &jobs, &tables))?
     } else {
-        rebuild_index(&state, &pool, &tree, &tables)?;
+        let span = info_span!("rebuild_index", table_files = state.files.len(), ms = Empty);
+        timed(&*env, span, || rebuild_index(&state, &pool, &tree, &tables))?;
         Vec::new()
     };
-    let log = replay_log(options, &state, &arenas)?;
+    let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
+    let log = timed(&*env, span, || replay_log(options, &state, &arenas))?;
     check_strays(options, &state, &arenas, log.last_sequence)?;
 
     let mut parts = Parts {
@@ -83,15 +89,20 @@ pub(super) fn recover<M: Medium + Clone>(
         recovered: log.memtables,
         last_sequence: log.last_sequence,
         file_bytes_written: 0,
+        events: Events::default(),
         lock,
     };
     if !options.read_only {
-        take_over(&mut parts)?;
+        let span = info_span!("take_over", memtables = parts.recovered.len(), ms = Empty);
+        timed(&*env, span, || take_over(&mut parts))?;
         for slot in finished_jobs {
             parts.jobs.clear(&parts.pool, slot)?;
         }
         remove_leftovers(&parts)?;
+        parts.events = Events::to(&options.event_listener)?;
     }
+    let state = parts.catalog.state();
+    tracing::info!(table_files = state.files.len(), last_sequence_number = parts.last_sequence, "recovered");
     Ok(Store::new(parts))
 }
 

@@ -18,6 +18,8 @@ use slmdb_manifest::{Counters, Edit, Manifest, MediumKind, StoreState};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium, Pool};
 use slmdb_structures::fast_fair::{KeyLengths, Tree};
 use slmdb_structures::memtable::MemTable;
+use tracing::field::Empty;
+use tracing::info_span;
 
 use super::admission::{Grant, Wanted};
 use super::arenas::Arenas;
@@ -33,9 +35,11 @@ use super::set_aside::SetAside;
 use super::setbacks::Setbacks;
 use super::snapshots::Snapshots;
 use super::tables::Tables;
+use super::trace::timed;
 use super::waits::Waits;
 use crate::batch::Totals;
-use crate::{FORMAT_VERSION, Options, Stats};
+use crate::events::{Event, Events, SpaceFor};
+use crate::{FORMAT_VERSION, Options, Stats, TableFile};
 
 /// How long a flush waits before it tries a full disk again: at first, and at most. (It doubles each time.)
 const FULL_DISK_RETRY_FIRST: Duration = Duration::from_millis(1);
@@ -82,6 +86,7 @@ pub(crate) struct Store<M: Medium> {
     closed: AtomicBool,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) counted: Counted,
+    pub(crate) events: Events,
     pub(crate) pacing: Pacing,
     /// Disk space for the MANIFEST when there is no other.
     pub(crate) ballast: OnceLock<SetAside>,
@@ -232,6 +237,7 @@ pub(crate) struct Parts<M: Medium> {
     pub(crate) recovered: Vec<Immutable<M>>,
     pub(crate) last_sequence: u64,
     pub(crate) file_bytes_written: u64,
+    pub(crate) events: Events,
     pub(crate) lock: Option<Box<dyn Lock>>,
 }
 
@@ -286,6 +292,7 @@ impl<M: Medium + Clone> Store<M> {
             closed: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
             counted,
+            events: parts.events,
             pacing: Pacing::default(),
             ballast: OnceLock::new(),
             indexed_keys: Mutex::new(KeyLengths::in_segments(&parts.pool)),
@@ -319,12 +326,29 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn fail(&self, error: Error) {
         if self.failure.set(error.clone()).is_ok() {
             tracing::error!(%error, "the store takes no more writes");
+            self.notify(|| Event::Failed { cause: error });
         }
         self.compactions.stop();
         let traffic = locked(&self.traffic);
         self.room.notify_all();
         self.work.notify_all();
         drop(traffic);
+    }
+
+    /// Tells the event listener; without one nothing is made. May be called anywhere, under any lock.
+    pub(crate) fn notify(&self, make: impl FnOnce() -> Event) {
+        self.events.notify(make);
+    }
+
+    /// How long ago that was, on the clock of the environment.
+    pub(crate) fn since(&self, then_ns: u64) -> Duration {
+        Duration::from_nanos(self.env.monotonic_ns().saturating_sub(then_ns))
+    }
+
+    /// Settles how much writers are slowed. The caller holds the traffic's lock.
+    pub(crate) fn set_pace(&self, traffic: &Traffic<M>) {
+        self.pacing.set_debt(traffic.debt(&self.options));
+        self.events.paced(self.pacing.is_limited(), || self.env.monotonic_ns());
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -371,6 +395,7 @@ impl<M: Medium + Clone> Store<M> {
                 done => {
                     if was_set_back {
                         locked(&self.traffic).flush_setback = None;
+                        self.events.space_found(SpaceFor::Job);
                     }
                     return done;
                 }
@@ -379,6 +404,7 @@ impl<M: Medium + Clone> Store<M> {
             tracing::warn!(%cause, "a flush waits for space");
             let mut traffic = locked(&self.traffic);
             traffic.setbacks.of_flush(cause.clone());
+            self.events.space_refused(SpaceFor::Job, &cause);
             traffic.flush_setback = Some(cause.clone());
             self.room.notify_all();
             self.work.notify_all();
@@ -401,6 +427,11 @@ impl<M: Medium + Clone> Store<M> {
         if self.closed.swap(true, Ordering::AcqRel) || self.options.read_only {
             return Ok(());
         }
+        timed(&*self.env, info_span!("close", ms = Empty), || self.seal())
+    }
+
+    /// The work of [`Store::close`].
+    fn seal(&self) -> Result<()> {
         locked(&self.traffic).closing = true;
         self.compactions.stop();
         self.room.notify_all();
@@ -460,6 +491,24 @@ impl<M: Medium + Clone> Store<M> {
     /// Counters since the store was made.
     fn lifetime(&self) -> Counters {
         self.lifetime_before.plus(&self.since_open())
+    }
+
+    /// See [`crate::Engine::table_files`].
+    pub(crate) fn table_files(&self) -> Vec<TableFile> {
+        let catalog = locked(&self.catalog);
+        let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
+            number,
+            bytes: file.length_bytes,
+            entries: file.entries,
+            live: file.live,
+            deletes: file.deletes,
+            smallest_key: file.smallest_key.clone(),
+            largest_key: file.largest_key.clone(),
+            lowest_sequence: file.lowest_sequence,
+            highest_sequence: file.highest_sequence,
+            created_unix_ns: file.created_unix_ns,
+        });
+        files.collect()
     }
 
     /// See [`crate::Engine::stats`].

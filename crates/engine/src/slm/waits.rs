@@ -6,7 +6,8 @@ use crate::stats;
 
 /// What a writer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WaitFor {
+#[non_exhaustive]
+pub enum WaitFor {
     /// Nothing but that flushes catch up: it is slowed.
     Pace,
     /// The queue of Immutable MemTables is full: for the oldest to be flushed.
@@ -17,10 +18,15 @@ pub(crate) enum WaitFor {
     Space,
 }
 
+impl WaitFor {
+    /// How many there are.
+    pub(crate) const COUNT: usize = 4;
+}
+
 /// Counters, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    total: [AtomicU64; 4],
+    total: [AtomicU64; WaitFor::COUNT],
     longest: AtomicU64,
 }
 

@@ -16,6 +16,7 @@ use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 
 use super::admission::{Admission, Wanted};
+use super::delay::Delay;
 use super::locked;
 use super::publication::Ticket;
 use super::store::{Filling, Immutable, Store, Traffic, View};
@@ -72,6 +73,7 @@ impl<M: Medium + Clone> Store<M> {
         let deletes_alone = totals.puts == 0;
         let mut traffic = locked(&self.traffic);
         let setbacks = traffic.setbacks.count();
+        let mut delay = Delay::none(self);
         let (memtable, reservation) = loop {
             self.check_writable()?;
             if traffic.closing {
@@ -82,7 +84,7 @@ impl<M: Medium + Clone> Store<M> {
                 active.room_bytes() >= space_bytes && active.takes_entries(totals.entries, self.options.memtable_bytes)
             });
             let Some(active) = active else {
-                traffic = self.rotate(traffic, arena_bytes, setbacks)?;
+                traffic = self.rotate(traffic, arena_bytes, setbacks, &mut delay)?;
                 continue;
             };
             match self.admission(&traffic, active, totals, deletes_alone) {
@@ -93,7 +95,7 @@ impl<M: Medium + Clone> Store<M> {
                     let wanted = Wanted::new(totals, deletes_alone);
                     traffic.setbacks.check_space(setbacks, &wanted)?;
                     self.want_space(&mut traffic, wanted);
-                    traffic = self.delay(traffic, WaitFor::Space);
+                    traffic = delay.wait(traffic, WaitFor::Space);
                     continue;
                 }
             }
@@ -109,7 +111,7 @@ impl<M: Medium + Clone> Store<M> {
         traffic.next_sequence = last_sequence + 1;
         let ticket = self.publication.begin(last_sequence);
         if traffic.immutables > 0 {
-            self.pacing.set_debt(traffic.debt(&self.options));
+            self.set_pace(&traffic);
         }
         if traffic.spare.is_none()
             && traffic.spare_wanted_bytes == 0
@@ -152,6 +154,7 @@ impl<M: Medium + Clone> Store<M> {
         mut traffic: MutexGuard<'a, Traffic<M>>,
         needed_bytes: u64,
         setbacks: u64,
+        delay: &mut Delay<'a, M>,
     ) -> Result<MutexGuard<'a, Traffic<M>>> {
         if traffic.closing {
             return Err(closed());
@@ -171,15 +174,7 @@ impl<M: Medium + Clone> Store<M> {
             traffic.setbacks.check_flush(setbacks)?;
         }
         self.work.notify_all();
-        Ok(self.delay(traffic, if has_room { WaitFor::MemTable } else { WaitFor::Flush }))
-    }
-
-    /// Waits until something changes that may let the writer go on.
-    fn delay<'a>(&'a self, traffic: MutexGuard<'a, Traffic<M>>, cause: WaitFor) -> MutexGuard<'a, Traffic<M>> {
-        let start_ns = self.env.monotonic_ns();
-        let traffic = Self::wait(&self.room, traffic);
-        self.counted.waits.add(cause, self.env.monotonic_ns() - start_ns);
-        traffic
+        Ok(delay.wait(traffic, if has_room { WaitFor::MemTable } else { WaitFor::Flush }))
     }
 
     /// The active MemTable becomes an Immutable MemTable. `next` takes the writes from then on; without, they wait until its
@@ -210,13 +205,14 @@ impl<M: Medium + Clone> Store<M> {
         let mut traffic = locked(&self.traffic);
         let setbacks = traffic.setbacks.count();
         let target = traffic.next_sequence - 1;
+        let mut delay = Delay::none(self);
         loop {
             self.check_writable()?;
             if self.flushed_through.load(Ordering::Acquire) >= target {
                 return Ok(());
             }
             if traffic.active.is_some() && traffic.active_from <= target {
-                traffic = self.rotate(traffic, 0, setbacks)?;
+                traffic = self.rotate(traffic, 0, setbacks, &mut delay)?;
                 continue;
             }
             traffic.setbacks.check_flush(setbacks)?;

@@ -6,7 +6,7 @@ use slmdb_env::{Env, Error, File, OpenMode, Result};
 
 use super::device;
 use super::header::{HEADER_FRONT_BYTES, Header};
-use crate::layout::UNIT_BYTES;
+use crate::layout::{MAGIC, UNIT_BYTES, UUID_OFFSET};
 use crate::mapping::{Mapping, Sharing};
 use crate::persistent::Persistent;
 
@@ -72,6 +72,17 @@ pub(super) fn front_of_file(file: &dyn File) -> Result<Vec<u8>> {
     let read = file.read_at(&mut unit, 0)?;
     unit.truncate(read);
     Ok(unit)
+}
+
+/// Whether what is at `path` says that it is a pool with this uuid, whatever else may be wrong with it.
+pub fn has_uuid(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<bool> {
+    let file = env.open_file(path, OpenMode::Read)?;
+    let front = match env.dax_device(path)? {
+        Some(device) => device::first_unit(&*file, &device)?,
+        None => front_of_file(&*file)?,
+    };
+    let has_magic = front.get(..8).is_some_and(|magic| magic == MAGIC.to_le_bytes());
+    Ok(has_magic && front.get(UUID_OFFSET..UUID_OFFSET + 16).is_some_and(|found| found == uuid))
 }
 
 /// Takes away the pool with this uuid: removes the file, or makes the device free for another store. Nothing at `path`

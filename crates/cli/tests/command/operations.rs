@@ -1,0 +1,78 @@
+//! `size`, `stats --files` and `destroy`.
+
+use crate::Place;
+
+fn filled() -> Place {
+    let place = Place::new();
+    let lines: String = (0..3000).map(|number| format!("key{number:04}\t{}\n", "x".repeat(50))).collect();
+    place.run_with_input("import", &["--memtable", "64KiB", "-"], lines.as_bytes()).expect(0);
+    place
+}
+
+#[test]
+fn size_tells_about_how_much_a_range_has() {
+    let place = filled();
+    let json = |arguments: &[&str]| {
+        let ran = place.run("size", &[arguments, &["--json"]].concat());
+        ran.expect(0);
+        serde_json::from_str::<serde_json::Value>(&ran.out()).expect("an object")
+    };
+    let keys = |arguments: &[&str]| json(arguments)["keys"].as_u64().expect("a number");
+    assert!((2400..=3600).contains(&keys(&[])), "{}", keys(&[]));
+    assert!((800..=1200).contains(&keys(&["--prefix", "key1"])));
+    assert!((400..=600).contains(&keys(&["--from", "key1000", "--to", "key1500"])));
+    assert_eq!(keys(&["--from", "z"]), 0);
+    let all = json(&[]);
+    let bytes = all["table_bytes"].as_u64().unwrap() + all["memtable_bytes"].as_u64().unwrap();
+    assert!((40_000..400_000).contains(&bytes), "{all}");
+    let ran = place.run("size", &["--from", "z"]);
+    ran.printed("about 0 keys\nabout 0 B in table files\nabout 0 B in MemTables\n");
+    let missing = Place::new();
+    missing.run("size", &[]).failed(3, "invalid");
+}
+
+#[test]
+fn stats_shows_table_files_and_amplification() {
+    let place = filled();
+    let ran = place.run("stats", &["--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&ran.out()).expect("an object");
+    assert!(stats["space_amplification"].as_f64().unwrap() >= 1.0, "{stats}");
+    assert!(stats["lifetime"]["write_amplification_of_files"].as_f64().unwrap() > 0.5, "{stats}");
+    let ran = place.run("stats", &["--files"]);
+    ran.expect(0);
+    let files = stats["table_files"].as_u64().unwrap() as usize;
+    assert!(files >= 2);
+    assert_eq!(ran.out().lines().count(), files + 1, "{}", ran.out());
+    assert!(ran.out().lines().next().unwrap().trim_start().starts_with("number"), "{}", ran.out());
+    let ran = place.run("stats", &["--files", "--json"]);
+    let objects: Vec<serde_json::Value> =
+        ran.out().lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    assert_eq!(objects.len(), files);
+    assert_eq!(objects[0]["smallest_key"], "key0000");
+    let bytes: u64 = objects.iter().map(|file| file["bytes"].as_u64().unwrap()).sum();
+    assert_eq!(bytes, stats["table_bytes"].as_u64().unwrap());
+}
+
+#[test]
+fn destroy_asks_or_is_told_yes_and_removes_the_store_alone() {
+    let place = Place::new();
+    let pool = place.path("pool");
+    let pm = format!("emulated:{}", pool.display());
+    place.run("put", &["--pm", &pm, "k", "v"]).expect(0);
+    place.run_with_input("destroy", &[], b"yes\n").failed(2, "usage");
+    assert_eq!(place.run("get", &["k"]).expect(0).out(), "v\n");
+    std::fs::write(place.path("db/notes.txt"), "mine").unwrap();
+    let ran = place.run("destroy", &["--yes"]);
+    ran.expect(0);
+    let out = ran.out();
+    assert!(out.starts_with("destroyed: "), "{out}");
+    assert!(out.contains(&format!("destroyed: the pool {}\n", pool.display())), "{out}");
+    assert!(out.ends_with("notes.txt\n") && out.contains("left: "), "{out}");
+    assert!(!pool.exists());
+    assert_eq!(std::fs::read_dir(place.path("db")).unwrap().count(), 1);
+    place.run("destroy", &["--yes"]).failed(3, "invalid");
+
+    let place = filled();
+    place.run("destroy", &["--yes"]).expect(0);
+    assert!(!place.path("db").exists());
+}
