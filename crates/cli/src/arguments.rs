@@ -63,8 +63,11 @@ pub struct StoreArguments {
     #[arg(long, verbatim_doc_comment, help_heading = "Opening the store")]
     pub eadr: bool,
 
-    /// Memory for cached blocks, like 256MiB or 1G [default: 256MiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = "Opening the store")]
+    /// Memory for all that the store keeps there, like 256MiB or 1G [default: 256MiB]
+    ///
+    /// Cached blocks take what the rest leaves (open files, MemTables, and on plain memory the index), and at least a
+    /// sixteenth. What is needed is taken, even beyond; `slmdb stats` tells how much that is.
+    #[arg(long, value_name = "SIZE", verbatim_doc_comment, value_parser = parse_size, help_heading = "Opening the store")]
     pub memory_budget: Option<u64>,
 }
 

@@ -149,7 +149,7 @@ pub struct Options {
     pub immutable_memtables_max: usize,
     /// Which table files are compacted, and when.
     pub compaction: CompactionOptions,
-    /// Memory for cached blocks, in bytes.
+    /// Memory for everything that is kept there, in bytes; the block cache has what the rest leaves.
     pub memory_budget_bytes: u64,
     /// Target size of a table file's blocks before compression, in bytes.
     pub block_bytes: usize,

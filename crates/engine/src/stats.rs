@@ -34,10 +34,12 @@ pub struct Stats {
     pub fast_tier_index_bytes_per_key: f64,
     /// Levels of the B+-tree.
     pub index_height: u32,
-    /// DRAM that the store accounts for, in bytes: block cache, MemTables' towers, on `Dram` also arenas and index.
+    /// What the store keeps in plain memory, in bytes; `docs/memory.md` tells how that was measured.
     pub memory_bytes: u64,
-    /// The part of it that the block cache takes, in bytes.
-    pub block_cache_bytes: u64,
+    /// What it was given to keep, in bytes ([`crate::Options::memory_budget_bytes`]). It takes more if it needs more.
+    pub memory_budget_bytes: u64,
+    /// The parts of [`Stats::memory_bytes`].
+    pub memory: Memory,
     /// The newest sequence number that readers see.
     pub last_sequence_number: u64,
     /// Old versions of records kept for iterators that are still open.
@@ -52,6 +54,64 @@ pub struct Stats {
     pub since_open: Counters,
     /// Since the store was made, as of the last MANIFEST record plus this opening.
     pub lifetime: Counters,
+}
+
+/// What a store keeps in plain memory, in bytes. What is in persistent memory, or in a file that imitates it, is not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Memory {
+    /// Cached blocks, and the cache's own tables.
+    pub block_cache_bytes: u64,
+    /// What is known of table files that are held open.
+    pub open_tables_bytes: u64,
+    /// The skiplists over the MemTables, flushed ones that iterators still read included.
+    pub memtable_lists_bytes: u64,
+    /// On `Dram`: the MemTables' records.
+    pub memtable_arenas_bytes: u64,
+    /// On `Dram`: the index, that is nodes and key segments; space of theirs that is free again included. On other media: the
+    /// tables that say where in the pool what lies.
+    pub index_bytes: u64,
+    /// Old versions of records that are kept for iterators.
+    pub replaced_records_bytes: u64,
+    /// Open iterators and cursors with the blocks that they are on (which may be in the cache, too).
+    pub cursors_bytes: u64,
+    /// What is known of the table files there are.
+    pub catalog_bytes: u64,
+    /// What flushes and compactions have at hand.
+    pub background_bytes: u64,
+}
+
+impl Memory {
+    /// All of it.
+    pub fn total_bytes(&self) -> u64 {
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Each part with its name.
+    pub fn parts(&self) -> [(&'static str, u64); 9] {
+        let Memory {
+            block_cache_bytes,
+            open_tables_bytes,
+            memtable_lists_bytes,
+            memtable_arenas_bytes,
+            index_bytes,
+            replaced_records_bytes,
+            cursors_bytes,
+            catalog_bytes,
+            background_bytes,
+        } = *self;
+        [
+            ("block_cache_bytes", block_cache_bytes),
+            ("open_tables_bytes", open_tables_bytes),
+            ("memtable_lists_bytes", memtable_lists_bytes),
+            ("memtable_arenas_bytes", memtable_arenas_bytes),
+            ("index_bytes", index_bytes),
+            ("replaced_records_bytes", replaced_records_bytes),
+            ("cursors_bytes", cursors_bytes),
+            ("catalog_bytes", catalog_bytes),
+            ("background_bytes", background_bytes),
+        ]
+    }
 }
 
 /// How long writers have waited, in microseconds, and for what.

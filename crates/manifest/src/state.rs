@@ -209,4 +209,14 @@ impl StoreState {
             candidates: Vec::new(),
         }
     }
+
+    /// What the state takes in memory, in bytes, about.
+    pub fn memory_bytes(&self) -> u64 {
+        // A map's nodes are two thirds full on average; keys are allocations of their own.
+        const KEY_BYTES: usize = 16;
+        let keys: usize = self.files.values().map(|file| file.smallest_key.len() + file.largest_key.len()).sum();
+        let per_file = size_of::<(u32, FileRecord)>() * 3 / 2 + 2 * KEY_BYTES;
+        let per_arena = size_of::<(u64, ArenaRecord)>() * 3 / 2;
+        (size_of::<StoreState>() + keys + self.files.len() * per_file + self.arenas.len() * per_arena) as u64
+    }
 }

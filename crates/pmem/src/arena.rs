@@ -63,6 +63,9 @@ struct Dirty {
     to: u64,
 }
 
+/// In what units a mapped file comes into memory.
+const PAGE_BYTES: u64 = 4096;
+
 const NOTHING: Dirty = Dirty { from: u64::MAX, to: 0 };
 
 impl<M: Medium> Arena<M> {
@@ -116,6 +119,16 @@ impl<M: Medium> Arena<M> {
     pub fn from_bytes(medium: M, path: &Path, mut bytes: Vec<u8>) -> Arena<M> {
         let (base, length_bytes) = (bytes.as_mut_ptr(), bytes.len() as u64);
         Arena { base, length_bytes, home: Home::Bytes { path: path.to_path_buf(), medium, _bytes: bytes } }
+    }
+
+    /// What it takes of plain memory, in bytes, if so many of its bytes have been written. Of a mapped file that is the pages
+    /// in use; in a pool it is nothing of its own: [`Pool::dram_bytes`] has it.
+    pub fn dram_bytes(&self, written_bytes: u64) -> u64 {
+        match &self.home {
+            Home::Pool { .. } => 0,
+            Home::File { .. } => written_bytes.next_multiple_of(PAGE_BYTES).min(self.length_bytes),
+            Home::Copy { .. } | Home::Bytes { .. } => self.length_bytes,
+        }
     }
 
     /// How long it is.

@@ -3,7 +3,7 @@
 //! Read it in this order, which is also the way a store takes: [`medium`] (what a store, a flush and a fence are),
 //! [`persistent`] (those that are real), `layout` (the format), `mapping` (address space), [`pool`] (words, bytes and extents behind 64-bit offsets),
 //! [`blocks`] (fixed-size blocks within extents, for tree nodes), [`arena`] (memory for one MemTable), and [`simulated`],
-//! the medium that remembers everything and shows what a crash could have left.
+//! the medium that remembers everything and shows what a crash could have left. (`heap` is about plain memory.)
 //!
 //! All stores to the fast tier pass through [`Medium`], so that one recorder sees them all; every offset that was read
 //! from the fast tier is checked before it is followed, so that damaged bytes give [`slmdb_env::Error::Corruption`] and
@@ -11,6 +11,7 @@
 
 pub mod arena;
 pub mod blocks;
+mod heap;
 mod layout;
 mod mapping;
 pub mod medium;
@@ -20,6 +21,7 @@ pub mod simulated;
 
 pub use arena::Arena;
 pub use blocks::Blocks;
+pub use heap::give_back_free_memory;
 pub use layout::{ROOT_BYTES, UNIT_BYTES};
 pub use medium::{Dram, FlushCounters, Medium};
 pub use persistent::{Delayed, Emulated, Imitation, LatencyModel, Persistent};

@@ -39,10 +39,10 @@ pub use place::{check_direct, check_new_device, creation_finished, has_uuid, rem
 
 pub use allocate::Claim;
 
-use crate::layout::{Geometry, ROOT_OFFSET};
+use crate::layout::{Geometry, ROOT_OFFSET, UNIT_BYTES};
 use crate::mapping::Mapping;
 use crate::medium::Medium;
-use space::{Space, UnitTable};
+use space::{Space, UNIT_TABLE_BYTES, UnitTable};
 
 /// How a pool is made and how it may grow. All sizes are rounded up to whole units of 64 KiB.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +184,19 @@ impl<M: Medium> Pool<M> {
     /// Bytes in extents, the pool's own included.
     pub fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the pool takes of plain memory, in bytes: where it has a file to be in, the tables alone that say what lies
+    /// where; else also every unit that was ever given out. (Freed space stays with the process.) Of a pool that was opened
+    /// read-only, whose changes stay in memory, what was given out since.
+    pub fn dram_bytes(&self) -> u64 {
+        let tables_bytes = self.length_bytes() / UNIT_BYTES * UNIT_TABLE_BYTES;
+        tables_bytes
+            + match &self.backing {
+                Backing::File(_) => 0,
+                Backing::Memory | Backing::ReadOnly => self.units.used_once() * UNIT_BYTES,
+                Backing::Copy(_) => self.length_bytes(),
+            }
     }
 
     /// How long the pool may become, in bytes.

@@ -83,7 +83,7 @@ impl Amount<'_> {
 type Field<'s> = (&'static str, Amount<'s>);
 
 /// What the store holds, in groups. The groups are the text's; the JSON has the fields side by side.
-fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 5] {
+fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
     let waits = &stats.waits;
     use Amount::{Bytes, BytesPerKey, Count, Microseconds, Ratio, Word};
     [
@@ -93,12 +93,11 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 5] {
                 ("format_version", Count(u64::from(stats.format_version))),
                 ("medium", Word(stats.medium)),
                 ("last_sequence_number", Count(stats.last_sequence_number)),
-                ("memory_bytes", Bytes(stats.memory_bytes)),
-                ("block_cache_bytes", Bytes(stats.block_cache_bytes)),
                 ("open_cursors", Count(stats.open_cursors)),
                 ("replaced_records_kept", Count(stats.replaced_records_kept)),
             ],
         ),
+        ("memory", memory(stats)),
         (
             "MemTables",
             vec![
@@ -139,6 +138,12 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 5] {
             ],
         ),
     ]
+}
+
+/// What the store keeps in memory, as a whole and in parts.
+fn memory(stats: &Stats) -> Vec<Field<'static>> {
+    let whole = [("memory_budget_bytes", stats.memory_budget_bytes), ("memory_bytes", stats.memory_bytes)];
+    whole.into_iter().chain(stats.memory.parts()).map(|(name, bytes)| (name, Amount::Bytes(bytes))).collect()
 }
 
 /// What the store has done.
@@ -272,7 +277,9 @@ mod tests {
             "live_bytes",
             "fast_tier_bytes",
             "fast_tier_index_bytes_per_key",
+            "memory_budget_bytes",
             "memory_bytes",
+            "block_cache_bytes",
             "last_sequence_number",
         ] {
             assert!(json.get(field).is_some(), "{field}");

@@ -281,6 +281,31 @@ fn stats_in_both_forms() {
 }
 
 #[test]
+fn the_memory_budget_is_what_it_was_given_and_what_is_in_memory_adds_up() {
+    let place = Place::new();
+    place.run("put", &["--memory-budget", "2MiB", "a", "1"]).expect(0);
+    let stats = place.run("stats", &["--json", "--memory-budget", "3MiB"]).expect(0);
+    let stats: serde_json::Value = serde_json::from_slice(&stats.stdout).unwrap();
+    assert_eq!(stats["memory_budget_bytes"], 3 << 20);
+    let parts =
+        ["block_cache", "open_tables", "memtable_lists", "memtable_arenas", "index", "replaced_records", "cursors"];
+    let parts = parts.into_iter().chain(["catalog", "background"]);
+    let sum: u64 = parts.map(|part| stats[format!("{part}_bytes")].as_u64().unwrap()).sum();
+    assert_eq!(stats["memory_bytes"], sum);
+    assert!(stats["memtable_arenas_bytes"].as_u64().unwrap() >= 4096, "the put is in a MemTable: {stats}");
+    let values: String = (0..200).map(|key| format!("put {key} {}\n", "v".repeat(60_000))).collect();
+    let reads: String = (0..200).map(|key| format!("get {key}\n")).collect();
+    for (budget, cached_at_most) in [("3MiB", 3 << 20), ("100MiB", 100 << 20)] {
+        let script = format!("{values}flush\n{reads}stats --json\n");
+        let out = place.run_with_input("shell", &["--memory-budget", budget], script.as_bytes()).expect(0).out();
+        let json = out.lines().find_map(|line| line.strip_prefix("= {")).map(|rest| format!("{{{rest}")).unwrap();
+        let cached = serde_json::from_str::<serde_json::Value>(&json).unwrap()["block_cache_bytes"].as_u64().unwrap();
+        let all = 200 * 60_000;
+        assert!(cached <= cached_at_most && (cached > all) == (cached_at_most > all), "{budget}: {cached}");
+    }
+}
+
+#[test]
 fn compression_is_of_each_opening() {
     let place = Place::new();
     let built_in = slmdb::Compression::BUILT_IN.len();

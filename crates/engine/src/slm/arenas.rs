@@ -184,6 +184,11 @@ impl<M: Medium + Clone> Arenas<M> {
         self.reclaim()
     }
 
+    /// Looks at the retired MemTables that somebody still reads.
+    pub(crate) fn for_each_retired(&self, look: &mut impl FnMut(&MemTable<M>)) {
+        locked(&self.retired).memtables.iter().for_each(|memtable| look(memtable));
+    }
+
     /// Gives back the arenas of retired MemTables that nobody reads any more.
     fn reclaim(&self) -> Result<()> {
         let mut retired = locked(&self.retired);

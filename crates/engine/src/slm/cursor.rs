@@ -75,6 +75,17 @@ impl<M: Medium + Clone> Cursor<M> {
         Cursor { store, moment, memtables, index, heading, at: None, key, passage, block: None }
     }
 
+    /// Keeps this block at hand instead of the one before.
+    fn keep_block(&mut self, block: Option<(u32, u32, Block)>) {
+        let bytes =
+            |block: &Option<(u32, u32, Block)>| block.as_ref().map_or(0, |(_, _, block)| block.memory_bytes() as u64);
+        let (old_bytes, new_bytes) = (bytes(&self.block), bytes(&block));
+        if old_bytes != new_bytes {
+            self.store.budget.cursor_blocks.replace(old_bytes, new_bytes);
+        }
+        self.block = block;
+    }
+
     /// With all sources at or after the wanted place: stops at the smallest key that is not deleted.
     fn settle_forward(&mut self) -> Result<()> {
         self.heading = Heading::Forward;
@@ -144,7 +155,7 @@ impl<M: Medium + Clone> Cursor<M> {
             match block {
                 Ok(block) => {
                     let value = self.store.tables.value_in(&block, &self.key, location);
-                    self.block = Some((wanted.0, wanted.1, block));
+                    self.keep_block(Some((wanted.0, wanted.1, block)));
                     return value;
                 }
                 Err(error) if self.store.is_gone(location.file) => {
@@ -260,7 +271,8 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
-        self.store.snapshots.release(self.moment);
+        self.keep_block(None);
+        self.store.release_moment(self.moment);
         self.store.sweep_retired();
     }
 }

@@ -30,6 +30,7 @@ use tracing::info_span;
 
 use super::compaction::Output;
 use super::job::{Job, Phase, Slot};
+use super::memory::flush_bytes;
 use super::set_aside::SetAside;
 use super::snapshots::{Location, Snapshots};
 use super::store::{Immutable, Store, View};
@@ -67,6 +68,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn run_file_thread(&self, finished: SyncSender<Finished<M>>) {
         while let Some(immutable) = self.next_immutable() {
             self.publication.wait_for(immutable.last_sequence);
+            self.share_memory();
             let began_ns = self.env.monotonic_ns();
             self.notify(|| Event::FlushBegan {
                 generation: immutable.memtable.generation(),
@@ -122,6 +124,7 @@ impl<M: Medium + Clone> Store<M> {
     /// them, and a failure leaves nothing behind but what the next opening removes.
     fn build(&self, immutable: &Immutable<M>, number: u32) -> Result<BuiltFile> {
         let memtable = &*immutable.memtable;
+        let _held = self.budget.background.hold(flush_bytes(&immutable.totals));
         let mut job = Job {
             phase: Phase::Building,
             generation: memtable.generation(),
@@ -238,7 +241,7 @@ impl<M: Medium + Clone> Store<M> {
             Ok(()) | Err(Error::Full { .. }) => {}
             Err(error) => return Err(error),
         }
-        let bytes = memtable.used_bytes();
+        let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
         {
             let _traffic = locked(&self.traffic);
             let view = self.view.load_full();
@@ -247,6 +250,7 @@ impl<M: Medium + Clone> Store<M> {
         }
         // Before anybody who waits for space looks again.
         self.arenas.retire(memtable)?;
+        self.flush_freed(&totals, list_bytes);
         self.release_in_pool(&totals)?;
         let now_ns = self.env.monotonic_ns();
         let mut traffic = locked(&self.traffic);

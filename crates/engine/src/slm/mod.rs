@@ -14,6 +14,7 @@
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `job` |
 //! | 4 get | `read` |
 //! | 4 insert if absent, update if present | `conditional` |
+//! | one budget for all memory | `memory` |
 //! | 5 recovery | `open`, `recovery` |
 //!
 //! Beside the paper: `approximate`, `verify`, `destroy`; what is told of it all: `trace`, and [`crate::Event`].
@@ -35,6 +36,7 @@ mod flush;
 mod group_sync;
 mod index_source;
 mod job;
+mod memory;
 mod memtable_source;
 mod merge;
 mod names;

@@ -147,6 +147,7 @@ fn check_names(options: &Options, state: &StoreState, directory: &Path) -> Resul
 /// Starts the background threads of a store that takes writes.
 fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
     let store = Arc::new(store);
+    store.share_memory();
     if !store.options.read_only {
         let (sender, receiver) = sync_channel(1);
         let (file, index, ahead) = (store.clone(), store.clone(), store.clone());

@@ -15,6 +15,7 @@ use slmdb_table::Place;
 
 use super::locked;
 use super::ordered_key::OrderedKey;
+use super::tables::ALLOCATION_BYTES;
 
 /// Where a value lies: which entry of which block of which table file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,8 @@ struct Inner {
     moments: BTreeMap<u64, usize>,
     replaced: BTreeMap<OrderedKey, Vec<Replaced>>,
     replaced_count: usize,
+    /// The length of the keys in `replaced`, together.
+    key_bytes: usize,
     /// How many of them were kept when what nobody sees was last looked for.
     kept_count: usize,
 }
@@ -54,12 +57,24 @@ impl Inner {
     /// Forgets the replaced records that no registered moment sees.
     fn forget_unseen(&mut self) {
         let moments = &self.moments;
-        self.replaced.retain(|_, versions| {
+        let key_bytes = &mut self.key_bytes;
+        self.replaced.retain(|key, versions| {
             versions.retain(|version| moments.range(version.location.sequence..version.replaced_at).next().is_some());
+            if versions.is_empty() {
+                *key_bytes -= key.key.len();
+            }
             !versions.is_empty()
         });
         self.replaced_count = self.replaced.values().map(Vec::len).sum();
         self.kept_count = self.replaced_count;
+    }
+
+    /// What the replaced records take in memory, in bytes, about: their map's nodes are two thirds full, and a list of versions
+    /// begins with room for four.
+    fn memory_bytes(&self) -> u64 {
+        let per_key = size_of::<(OrderedKey, Vec<Replaced>)>() * 3 / 2 + 2 * ALLOCATION_BYTES;
+        let lists = self.replaced_count.max(4 * self.replaced.len()) * size_of::<Replaced>();
+        (self.replaced.len() * per_key + self.key_bytes + lists) as u64
     }
 }
 
@@ -79,21 +94,24 @@ impl Snapshots {
         sequence
     }
 
-    /// Ends a cursor at `sequence`; what nobody can see any more is forgotten.
-    pub(crate) fn release(&self, sequence: u64) {
+    /// Ends a cursor at `sequence`; what nobody can see any more is forgotten. Says how much memory that freed, in bytes.
+    pub(crate) fn release(&self, sequence: u64) -> u64 {
         let mut inner = locked(&self.inner);
         self.open.fetch_sub(1, Ordering::SeqCst);
-        let Some(count) = inner.moments.get_mut(&sequence) else { return };
+        let Some(count) = inner.moments.get_mut(&sequence) else { return 0 };
         *count -= 1;
         if *count > 0 {
-            return;
+            return 0;
         }
         let was_oldest = inner.moments.keys().next() == Some(&sequence);
         inner.moments.remove(&sequence);
         // Looking costs as much as there is. What younger cursors saw alone waits until there is twice as much.
         if was_oldest || inner.replaced_count > 2 * inner.kept_count {
+            let before = inner.memory_bytes();
             inner.forget_unseen();
+            return before - inner.memory_bytes();
         }
+        0
     }
 
     /// Cursors that are open.
@@ -112,6 +130,11 @@ impl Snapshots {
         locked(&self.inner).replaced_count
     }
 
+    /// What the replaced records take in memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        locked(&self.inner).memory_bytes()
+    }
+
     /// A flush is about to replace (or remove) `old`, the index's record of `key`, by what has sequence number
     /// `replaced_at`. REQUIRES: under the leaf's lock, before the swing.
     pub(crate) fn note_replaced(&self, key: &[u8], old: Location, replaced_at: u64) {
@@ -122,7 +145,11 @@ impl Snapshots {
         let seen = inner.moments.range(old.sequence..replaced_at).next().is_some();
         if seen {
             let key = OrderedKey::new(key, &self.order);
-            inner.replaced.entry(key).or_default().push(Replaced { location: old, replaced_at });
+            let key_bytes = key.key.len();
+            let versions = inner.replaced.entry(key).or_default();
+            versions.push(Replaced { location: old, replaced_at });
+            let is_first = versions.len() == 1;
+            inner.key_bytes += if is_first { key_bytes } else { 0 };
             inner.replaced_count += 1;
         }
     }

@@ -28,6 +28,7 @@ use super::file_numbers::FileNumbers;
 use super::group_sync::GroupSync;
 use super::job::Jobs;
 use super::locked;
+use super::memory::Budget;
 use super::pacing::Pacing;
 use super::publication::Publication;
 use super::retired::Retired;
@@ -60,6 +61,7 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) jobs: Jobs,
     pub(crate) arenas: Arenas<M>,
     pub(crate) tables: Tables,
+    pub(crate) budget: Budget,
 
     /// The MemTables that hold what is not in table files yet, newest first. A reader takes one list and keeps it.
     pub(crate) view: ArcSwap<View<M>>,
@@ -256,6 +258,7 @@ impl<M: Medium + Clone> Store<M> {
         let read_only = parts.options.read_only;
         Store {
             env: parts.options.env.clone(),
+            budget: Budget::new(&parts.options),
             uuid: state.uuid,
             view: ArcSwap::from_pointee(View { memtables }),
             publication: Publication::new(parts.last_sequence),
@@ -533,10 +536,8 @@ impl<M: Medium + Clone> Store<M> {
         let taken_by =
             |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
         let (node_bytes, key_segment_bytes) = (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
-        let block_cache_bytes = self.tables.cache_bytes();
         let memtable_bytes = view.memtables.iter().map(|m| m.used_bytes()).sum();
-        let towers: u64 = view.memtables.iter().map(|m| m.memory_bytes()).sum();
-        let in_dram = if M::PERSISTENT { 0 } else { memtable_bytes + self.pool.used_bytes() };
+        let memory = self.memory();
         let since_open = self.since_open();
         let (immutable_memtables, flush_waits_for) = {
             let traffic = locked(&self.traffic);
@@ -561,8 +562,9 @@ impl<M: Medium + Clone> Store<M> {
             },
             // A tree whose root can't be read is for `verify` to report.
             index_height: self.tree.height().unwrap_or(0),
-            memory_bytes: block_cache_bytes + towers + in_dram,
-            block_cache_bytes,
+            memory_budget_bytes: self.options.memory_budget_bytes,
+            memory_bytes: memory.total_bytes(),
+            memory,
             last_sequence_number: self.publication.published(),
             replaced_records_kept: self.snapshots.replaced_count() as u64,
             open_cursors: self.snapshots.open() as u64,

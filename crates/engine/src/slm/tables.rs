@@ -16,12 +16,19 @@ use crate::Options;
 /// A block's name: file number and offset.
 type BlockKey = (u32, u32);
 
+/// What an allocator takes for itself, with what rounding wastes: for each of the two allocations that a block is, too.
+pub(super) const ALLOCATION_BYTES: usize = 16;
+
+/// What the cache's own tables take for a block that is cached, and for those remembered that were. A guess that serves to
+/// keep the cache within its share; `stats` asks the cache.
+const CACHE_ENTRY_BYTES: usize = 64;
+
 #[derive(Clone)]
 struct ByMemory;
 
 impl Weighter<BlockKey, Block> for ByMemory {
     fn weight(&self, _: &BlockKey, block: &Block) -> u64 {
-        block.memory_bytes() as u64 + 64
+        (block.memory_bytes() + 2 * ALLOCATION_BYTES + CACHE_ENTRY_BYTES) as u64
     }
 }
 
@@ -103,7 +110,24 @@ impl Tables {
     }
 
     /// Memory that the block cache takes, in bytes.
-    pub(crate) fn cache_bytes(&self) -> u64 {
-        self.blocks.weight()
+    pub(crate) fn cache_memory_bytes(&self) -> u64 {
+        let guessed_bytes = (self.blocks.len() * CACHE_ENTRY_BYTES) as u64;
+        let own = self.blocks.memory_used();
+        self.blocks.weight().saturating_sub(guessed_bytes) + (own.entries + own.map) as u64
+    }
+
+    /// What the block cache may take from now on, in bytes. What is too much goes at once; says how much that was.
+    pub(crate) fn set_cache_bytes(&self, bytes: u64) -> u64 {
+        let before = self.blocks.weight();
+        self.blocks.set_capacity(bytes);
+        before.saturating_sub(self.blocks.weight())
+    }
+
+    /// Memory that the open table files' readers take, in bytes.
+    pub(crate) fn readers_memory_bytes(&self) -> u64 {
+        let own = self.readers.memory_used();
+        let readers =
+            self.readers.iter().map(|(_, reader)| reader.memory_bytes() + 4 * ALLOCATION_BYTES).sum::<usize>();
+        (readers + own.entries + own.map) as u64
     }
 }

@@ -229,6 +229,7 @@ impl<M: Medium> Pool<M> {
             self.backing = Backing::ReadOnly;
             return Err(error);
         }
+        self.units.count_from_here();
         if self.was_clean {
             self.store_state(State::Turning);
         }

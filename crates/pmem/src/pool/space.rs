@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 
 use slmdb_env::Result;
 
@@ -150,13 +150,21 @@ impl Space {
 pub(super) struct UnitTable {
     memory: Mapping,
     units: usize,
+    /// How many units have been in an extent since [`UnitTable::count_from_here`], be they free again.
+    used_once: AtomicU64,
 }
+
+/// In place of a kind: the unit is free, and was in an extent before.
+const FREED: u8 = u8::MAX;
+
+/// What the table takes for a unit, in bytes.
+pub(super) const UNIT_TABLE_BYTES: u64 = 3;
 
 impl UnitTable {
     /// A table for so many units, all free. Takes memory only as it is used.
     pub fn new(units: u64, path: &Path) -> Result<UnitTable> {
-        let memory = Mapping::zeroed(units.saturating_mul(3), path)?;
-        Ok(UnitTable { memory, units: units as usize })
+        let memory = Mapping::zeroed(units.saturating_mul(UNIT_TABLE_BYTES), path)?;
+        Ok(UnitTable { memory, units: units as usize, used_once: AtomicU64::new(0) })
     }
 
     fn starts(&self) -> &[AtomicU16] {
@@ -188,16 +196,29 @@ impl UnitTable {
     /// Enters an extent.
     pub fn set(&self, start: u64, units: u64, kind: ExtentKind, geometry: Geometry) {
         let in_region = geometry.in_region(start) as u16;
+        let mut first_uses = 0;
         for unit in start as usize..(start + units) as usize {
+            first_uses += u64::from(self.kinds()[unit].load(Ordering::Relaxed) == 0);
             self.starts()[unit].store(in_region, Ordering::Relaxed);
             self.kinds()[unit].store(kind as u8, Ordering::Relaxed);
         }
+        self.used_once.fetch_add(first_uses, Ordering::Relaxed);
+    }
+
+    /// How many units have been in an extent since [`UnitTable::count_from_here`], be they free again.
+    pub fn used_once(&self) -> u64 {
+        self.used_once.load(Ordering::Relaxed)
+    }
+
+    /// Begins to count anew: units that are or were in an extent count no more.
+    pub fn count_from_here(&self) {
+        self.used_once.store(0, Ordering::Relaxed);
     }
 
     /// Forgets an extent.
     pub fn clear(&self, start: u64, units: u64) {
         for unit in start as usize..(start + units) as usize {
-            self.kinds()[unit].store(0, Ordering::Relaxed);
+            self.kinds()[unit].store(FREED, Ordering::Relaxed);
         }
     }
 }
@@ -273,5 +294,8 @@ mod tests {
         assert_eq!(table.kind(u64::MAX), None);
         table.clear(4096 + 17, 3);
         assert_eq!(table.start(4096 + 17, geometry), None);
+        assert_eq!(table.used_once(), 3);
+        table.set(4096 + 19, 2, ExtentKind::Blocks, geometry);
+        assert_eq!(table.used_once(), 4, "one of the two had been used before");
     }
 }

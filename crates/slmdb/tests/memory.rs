@@ -1,0 +1,234 @@
+//! What a store says that it keeps in memory ([`slmdb::Stats::memory_bytes`]) is what its process takes, within a quarter; and
+//! where that is up to the block cache, it stays within the budget.
+//!
+//! Each store lives in a process of its own: this test program, started again as a child. What the process took before the store
+//! was opened is taken off. On `Dram` all resident memory counts, arenas are mapped files; on other media what is the process's
+//! own: the pool is a shared mapping, and not plain memory but its imitation.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::process::Command;
+
+use common::{Home, On, Random};
+use slmdb::{Db, Options, Stats};
+
+const MIB: u64 = 1 << 20;
+
+/// With less than this in memory, what a process takes anyway tells more than what the store takes.
+const TELLING_BYTES: u64 = 64_000_000;
+
+struct Plan {
+    name: &'static str,
+    on: On,
+    key_bytes: usize,
+    value_bytes: usize,
+    keys: u64,
+    budget_bytes: u64,
+    memtable_bytes: u64,
+    /// Iterators held at once.
+    iterators: usize,
+}
+
+const PLANS: [Plan; 5] = [
+    Plan {
+        name: "small values",
+        on: On::Emulated,
+        key_bytes: 20,
+        value_bytes: 100,
+        keys: 500_000,
+        budget_bytes: 68 * MIB,
+        memtable_bytes: 8 * MIB,
+        iterators: 1000,
+    },
+    Plan {
+        name: "values of a block",
+        on: On::Emulated,
+        key_bytes: 20,
+        value_bytes: 3000,
+        keys: 30_000,
+        budget_bytes: 72 * MIB,
+        memtable_bytes: 16 * MIB,
+        iterators: 1000,
+    },
+    Plan {
+        name: "values larger than a block",
+        on: On::Emulated,
+        key_bytes: 20,
+        value_bytes: 40_000,
+        keys: 3_000,
+        budget_bytes: 80 * MIB,
+        memtable_bytes: 16 * MIB,
+        iterators: 100,
+    },
+    Plan {
+        name: "a large index",
+        on: On::Dram,
+        key_bytes: 120,
+        value_bytes: 10,
+        keys: 300_000,
+        budget_bytes: 96 * MIB,
+        memtable_bytes: 8 * MIB,
+        iterators: 1000,
+    },
+    Plan {
+        name: "large MemTables",
+        on: On::Dram,
+        key_bytes: 20,
+        value_bytes: 400,
+        keys: 200_000,
+        budget_bytes: 160 * MIB,
+        memtable_bytes: 32 * MIB,
+        iterators: 100,
+    },
+];
+
+/// A field of `/proc/self/status`, in bytes.
+fn status(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+}
+
+/// What the process takes that a store on this medium can be the cause of.
+fn resident_bytes(on: On) -> u64 {
+    let other = if on == On::Dram { status("RssFile") + status("RssShmem") } else { 0 };
+    status("RssAnon") + other
+}
+
+/// Key number so much, of this length.
+fn key(number: u64, bytes: usize) -> Vec<u8> {
+    format!("{:016x}{:k>2$}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15), "", bytes - 16).into_bytes()
+}
+
+/// Values half of which is noise.
+fn value(random: &mut Random, bytes: usize) -> Vec<u8> {
+    let mut value = vec![b'v'; bytes];
+    for part in value[..bytes / 2].chunks_mut(8) {
+        part.copy_from_slice(&random.next().to_le_bytes()[..part.len()]);
+    }
+    value
+}
+
+struct Child {
+    plan: &'static Plan,
+    db: Db,
+    before_bytes: u64,
+    telling_steps: u64,
+    wrong: Vec<String>,
+}
+
+impl Child {
+    /// Compares what the store says with what the process takes.
+    fn compare(&mut self, step: &str) -> Stats {
+        let stats = self.db.stats();
+        let taken = resident_bytes(self.plan.on).saturating_sub(self.before_bytes);
+        let said = stats.memory_bytes;
+        let parts = stats.memory.parts();
+        let parts: Vec<String> = parts
+            .iter()
+            .filter(|(_, bytes)| *bytes >= MIB / 4)
+            .map(|(name, bytes)| format!("{name} {:.1}", *bytes as f64 / MIB as f64))
+            .collect();
+        let line = format!(
+            "{}, {step}: says {:.1} MiB, takes {:.1} MiB ({:.2}); {}",
+            self.plan.name,
+            said as f64 / MIB as f64,
+            taken as f64 / MIB as f64,
+            taken as f64 / said as f64,
+            parts.join(", ")
+        );
+        println!("{line}");
+        if said.max(taken) >= TELLING_BYTES {
+            self.telling_steps += 1;
+            if said.abs_diff(taken) > said / 4 {
+                self.wrong.push(line);
+            }
+        }
+        stats
+    }
+
+    fn key(&self, number: u64) -> Vec<u8> {
+        key(number, self.plan.key_bytes)
+    }
+
+    fn fill(&self, from: u64, to: u64) {
+        let mut random = Random(from);
+        for number in from..to {
+            self.db.put(self.key(number), value(&mut random, self.plan.value_bytes)).unwrap();
+        }
+    }
+
+    /// Reads at random, and then everything.
+    fn read(&self) {
+        let mut random = Random(7);
+        for _ in 0..self.plan.keys / 10 {
+            assert!(self.db.get(self.key(random.below(self.plan.keys))).unwrap().is_some());
+        }
+        assert_eq!(self.db.iter().unwrap().map(Result::unwrap).count() as u64, self.plan.keys);
+    }
+
+    fn run(&mut self) {
+        let plan = self.plan;
+        self.fill(0, plan.keys);
+        self.compare("filled");
+        self.db.flush().unwrap();
+        self.compare("flushed");
+        self.read();
+        self.compare("read");
+        let mut random = Random(8);
+        let iterators: Vec<_> = (0..plan.iterators)
+            .map(|_| {
+                let mut range = self.db.range(self.key(random.below(plan.keys))..).unwrap();
+                range.next().unwrap().unwrap();
+                range
+            })
+            .collect();
+        self.compare("iterators held");
+        let overwritten = plan.keys / 4;
+        self.fill(0, overwritten);
+        self.db.flush().unwrap();
+        let stats = self.compare("overwritten under them");
+        assert_eq!(stats.replaced_records_kept, overwritten);
+        drop(iterators);
+        let stats = self.compare("iterators dropped");
+        assert_eq!(stats.memory.replaced_records_bytes, 0);
+        self.read();
+        let stats = self.compare("read again");
+
+        // What is needed beside the cache is given; the cache has the rest, or its floor.
+        let cache_bytes = stats.memory.block_cache_bytes;
+        let needed_bytes = stats.memory_bytes - cache_bytes;
+        let share_bytes = stats.memory_budget_bytes.saturating_sub(needed_bytes).max(stats.memory_budget_bytes / 16);
+        assert!(cache_bytes <= share_bytes + share_bytes / 20, "over the budget: {stats:#?}");
+        assert!(self.wrong.is_empty(), "more than a quarter beside it:\n{}", self.wrong.join("\n"));
+        assert!(self.telling_steps >= 3, "too small to tell anything");
+    }
+}
+
+/// The child: one store. Does nothing when the tests are run as usual.
+#[test]
+fn child_with_a_store() {
+    let Ok(number) = std::env::var("SLMDB_MEMORY_TEST") else { return };
+    let plan = &PLANS[number.parse::<usize>().unwrap()];
+    let home = Home::new(plan.on);
+    let options = Options::default().memtable_bytes(plan.memtable_bytes).memory_budget_bytes(plan.budget_bytes);
+    let before_bytes = resident_bytes(plan.on);
+    let db = home.on(options).open(home.store()).unwrap();
+    Child { plan, db, before_bytes, telling_steps: 0, wrong: Vec::new() }.run();
+}
+
+#[test]
+fn what_a_store_says_it_keeps_is_what_its_process_takes() {
+    for (number, plan) in PLANS.iter().enumerate() {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["child_with_a_store", "--exact", "--nocapture", "--test-threads=1"])
+            .env("SLMDB_MEMORY_TEST", number.to_string())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        println!("{said}");
+        let errors = String::from_utf8_lossy(&child.stderr);
+        assert!(child.status.success(), "{}: {errors}", plan.name);
+    }
+}
