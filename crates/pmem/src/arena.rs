@@ -53,6 +53,8 @@ enum Home<M: Medium> {
         path: PathBuf,
         medium: M,
         _bytes: Vec<u8>,
+        /// How many of them were read; the others are zeros that nobody has touched.
+        read_bytes: u64,
     },
 }
 
@@ -118,7 +120,20 @@ impl<M: Medium> Arena<M> {
     /// Bytes that were read from `path`: recovered content. They may be written, which reaches no file.
     pub fn from_bytes(medium: M, path: &Path, mut bytes: Vec<u8>) -> Arena<M> {
         let (base, length_bytes) = (bytes.as_mut_ptr(), bytes.len() as u64);
-        Arena { base, length_bytes, home: Home::Bytes { path: path.to_path_buf(), medium, _bytes: bytes } }
+        Arena {
+            base,
+            length_bytes,
+            home: Home::Bytes { path: path.to_path_buf(), medium, _bytes: bytes, read_bytes: length_bytes },
+        }
+    }
+
+    /// The same arena of [`Arena::from_bytes`], of whose bytes all but the first were zeros to begin with and have not been
+    /// touched: they take no memory.
+    pub fn with_zeros_behind(mut self, content_bytes: u64) -> Arena<M> {
+        if let Home::Bytes { read_bytes, .. } = &mut self.home {
+            *read_bytes = content_bytes;
+        }
+        self
     }
 
     /// What it takes of plain memory, in bytes, if so many of its bytes have been written. Of a mapped file that is the pages
@@ -127,7 +142,10 @@ impl<M: Medium> Arena<M> {
         match &self.home {
             Home::Pool { .. } => 0,
             Home::File { .. } => written_bytes.next_multiple_of(PAGE_BYTES).min(self.length_bytes),
-            Home::Copy { .. } | Home::Bytes { .. } => self.length_bytes,
+            Home::Copy { .. } => self.length_bytes,
+            Home::Bytes { read_bytes, .. } => {
+                written_bytes.max(*read_bytes).next_multiple_of(PAGE_BYTES).min(self.length_bytes)
+            }
         }
     }
 

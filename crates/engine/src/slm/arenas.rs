@@ -128,8 +128,9 @@ impl<M: Medium + Clone> Arenas<M> {
                     return Err(Error::corruption(path, 0, format!("no arena has {length_bytes} bytes")));
                 }
                 let mut bytes = vec![0; length_bytes as usize];
-                file.read_exact_at(&mut bytes[..file_bytes.min(length_bytes) as usize], 0)?;
-                Ok(Some(Arena::from_bytes(medium.clone(), &path, bytes)))
+                let read_bytes = file_bytes.min(length_bytes);
+                file.read_exact_at(&mut bytes[..read_bytes as usize], 0)?;
+                Ok(Some(Arena::from_bytes(medium.clone(), &path, bytes).with_zeros_behind(read_bytes)))
             }
         }
     }

@@ -49,7 +49,7 @@ pub(crate) struct Budget {
     cache_bytes: Mutex<u64>,
     /// What the cache and cursors have freed since the allocator was last asked to give back, in bytes.
     freed_bytes: AtomicU64,
-    /// What the last flush has left with its thread, in bytes.
+    /// What the largest flush so far has left with its thread, in bytes.
     kept_bytes: AtomicU64,
     /// What flushes and compactions have at hand.
     pub(crate) background: Gauge,
@@ -206,7 +206,7 @@ impl<M: Medium + Clone> Store<M> {
     /// A flush has ended: its buffers are free, and its MemTable's list, unless somebody reads it.
     pub(crate) fn flush_freed(&self, totals: &Totals, list_bytes: u64) {
         let kept_bytes = flush_bytes(totals) / KEPT_PART;
-        self.budget.kept_bytes.store(kept_bytes, Ordering::Relaxed);
+        self.budget.kept_bytes.fetch_max(kept_bytes, Ordering::Relaxed);
         self.budget.freed(flush_bytes(totals) - kept_bytes + list_bytes);
         self.share_memory();
     }
