@@ -193,7 +193,7 @@ impl<M: Medium> Pool<M> {
         let tables_bytes = self.length_bytes() / UNIT_BYTES * UNIT_TABLE_BYTES;
         tables_bytes
             + match &self.backing {
-                Backing::File(_) => 0,
+                Backing::File(_) | Backing::Device(..) => 0,
                 Backing::Memory | Backing::ReadOnly => self.units.used_once() * UNIT_BYTES,
                 Backing::Copy(_) => self.length_bytes(),
             }

@@ -46,9 +46,10 @@ pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
 pub use slmdb_engine::{
-    Approximate, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters, Destroyed, Error, ErrorKind, Event, EventListener, FORMAT_VERSION,
-    Imitation, LatencyModel, LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate,
-    Result, Slice, SpaceFor, Stats, TableFile, VerifyProgress, VerifyReport, WaitFor, WriteAmplification, WriteBatch,
+    Approximate, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters, Destroyed, Error, ErrorKind,
+    Event, EventListener, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES,
+    MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, Result, Slice, SpaceFor, Stats, TableFile, VerifyProgress,
+    VerifyReport, WaitFor, WriteAmplification, WriteBatch,
 };
 
 /// Removes the store in the directory `path`: its files, its pool (if what is there carries this store's identity), and the

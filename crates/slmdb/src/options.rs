@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{CompactionOptions, Comparator, Compression, EventListener, Imitation, KeyOrder, LinkPolicy, Listener, Medium, Result};
+use slmdb_engine::{
+    CompactionOptions, Comparator, Compression, EventListener, Imitation, KeyOrder, LinkPolicy, Listener, Medium,
+    Result,
+};
 use slmdb_env::Env;
 
 use crate::Db;

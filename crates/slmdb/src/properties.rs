@@ -37,9 +37,10 @@ fn numbers(stats: &Stats) -> Vec<(String, String)> {
     let mut numbers = fields![stats;
         format_version medium last_sequence_number index_keys index_height memtable_entries memtable_bytes
         immutable_memtables table_files table_bytes live_bytes fast_tier_bytes fast_tier_node_bytes
-        fast_tier_key_segment_bytes fast_tier_index_bytes_per_key memory_bytes block_cache_bytes open_cursors
-        replaced_records_kept];
+        fast_tier_key_segment_bytes fast_tier_index_bytes_per_key memory_bytes open_cursors replaced_records_kept];
     numbers.retain(|(name, _)| name != "table-files"); // that is the table of them
+    let parts = stats.memory.parts().into_iter();
+    numbers.extend(parts.map(|(name, bytes)| (format!("memory.{}", name.replace('_', "-")), bytes.to_string())));
     numbers.push(("table-files-count".into(), stats.table_files.to_string()));
     numbers.push(("space-amplification".into(), format!("{:.3}", stats.space_amplification())));
     let waits = fields![stats.waits; pace_us flush_us memtable_us space_us longest_us];

@@ -42,12 +42,16 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
 use slmdb_table::{KeyEntry, KeySection, TableBuilder};
+use tracing::field::Empty;
+use tracing::info_span;
 
 use super::flush::{BuiltFile, Finished, file_record, numbered, segment_of, table_options};
 use super::job::Job;
-use super::merge::{Merge, Values};
+use super::merge::{Merge, Values, WINDOW_BYTES};
 use super::store::Store;
+use super::trace::timed;
 use super::{locked, names, picker};
+use crate::Event;
 
 /// After so many entries a compaction looks whether the store closes.
 const ENTRIES_BETWEEN_LOOKS: u64 = 1024;
@@ -62,6 +66,8 @@ pub(crate) type KeyBound = Bound<Vec<u8>>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(super) inputs: Vec<u32>,
+    /// What chose them.
+    pub(super) chosen_by: &'static str,
 }
 
 /// What compactions are doing, and what is wanted of them.
@@ -72,6 +78,8 @@ pub(crate) struct Compactions {
     changed: Condvar,
     /// The store closes, or has failed.
     stopping: AtomicBool,
+    /// Compactions that have begun since the store was opened.
+    begun: AtomicU64,
     /// Deletes up to this sequence number need not be kept in table files.
     pub(super) deletes_droppable_through: AtomicU64,
 }
@@ -283,36 +291,71 @@ impl<M: Medium + Clone> Store<M> {
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
         let inputs =
             if has_garbage || overlaps { files.iter().map(|(number, _)| **number).collect() } else { Vec::new() };
-        Plan { inputs }
+        Plan { inputs, chosen_by: "compact_range" }
     }
 
     /// Merges files into new ones.
     fn compact(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
-        let (mut sections, mut values) = (Vec::new(), Vec::new());
+        let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let began_ns = self.env.monotonic_ns();
+        let span = info_span!("compaction", number, chosen_by = plan.chosen_by, files = plan.inputs.len(), ms = Empty);
+        self.notify(|| Event::CompactionBegan {
+            number,
+            chosen_by: plan.chosen_by,
+            inputs: plan.inputs.clone(),
+            input_bytes: self.length_bytes_of(&plan.inputs),
+        });
+        let mut outputs =
+            Outputs { store: self, builder: None, finished, sent: Vec::new(), made: Vec::new(), bytes_written: 0 };
+        let mut bytes_read = 0;
+        let ended = timed(&*self.env, span, || {
+            let merged = self.merge(plan, &mut outputs, &mut bytes_read);
+            merged.and_then(|()| outputs.end(&plan.inputs))
+        });
+        outputs.abandon();
+        let (made, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
+        self.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        self.share_memory();
+        ended?;
+        self.counted.compactions.fetch_add(1, Ordering::Relaxed);
+        self.retire_files(&plan.inputs);
+        self.notify(|| Event::CompactionEnded {
+            number,
+            inputs: plan.inputs.clone(),
+            outputs: made,
+            bytes_read,
+            bytes_written,
+            duration: Duration::from_nanos(self.env.monotonic_ns().saturating_sub(began_ns)),
+        });
+        Ok(())
+    }
+
+    /// How long table files are together, in bytes.
+    fn length_bytes_of(&self, numbers: &[u32]) -> u64 {
+        let catalog = locked(&self.catalog);
+        numbers.iter().filter_map(|number| catalog.state().files.get(number)).map(|file| file.length_bytes).sum()
+    }
+
+    /// Copies what still counts.
+    fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
+        let (mut sections, mut values, mut held) = (Vec::new(), Vec::new(), Vec::new());
         for &number in &plan.inputs {
             let open = || {
                 let reader = self.tables.reader(number)?;
                 Ok((reader.key_section()?, Values::new(&reader)))
             };
             let (section, input_values) = open().map_err(|error| Stopped::Unreadable(number, error))?;
-            self.counted.compaction_bytes_read.fetch_add(section.memory_bytes() as u64, Ordering::Relaxed);
+            *bytes_read += section.memory_bytes() as u64;
+            held.push(self.budget.background.hold(section.memory_bytes() as u64 + WINDOW_BYTES as u64));
             sections.push(section);
             values.push(input_values);
         }
-        let mut outputs = Outputs { store: self, builder: None, finished, sent: Vec::new() };
-        let merged = self.merge(plan, &sections, &mut values, &mut outputs);
-        let read_bytes = values.iter().map(|values| values.read_bytes).sum();
-        self.counted.compaction_bytes_read.fetch_add(read_bytes, Ordering::Relaxed);
-        let ended = merged.and_then(|()| outputs.end(&plan.inputs));
-        outputs.abandon();
-        ended?;
-        self.counted.compactions.fetch_add(1, Ordering::Relaxed);
-        self.retire_files(&plan.inputs);
-        Ok(())
+        let copied = self.merge_sections(plan, &sections, &mut values, outputs);
+        *bytes_read += values.iter().map(|values| values.read_bytes).sum::<u64>();
+        copied
     }
 
-    /// Copies what still counts.
-    fn merge(
+    fn merge_sections(
         &self,
         plan: &Plan,
         sections: &[KeySection],
@@ -426,6 +469,9 @@ struct Outputs<'s, M: Medium + Clone> {
     finished: &'s SyncSender<Finished<M>>,
     /// Those that are on their way to the MANIFEST.
     sent: Vec<Receiver<()>>,
+    /// The numbers of those that were finished.
+    made: Vec<u32>,
+    bytes_written: u64,
 }
 
 impl<M: Medium + Clone> Outputs<'_, M> {
@@ -470,10 +516,15 @@ impl<M: Medium + Clone> Outputs<'_, M> {
             let record = file_record(&finished.properties, finished.length_bytes);
             Ok(BuiltFile { number, record, segment, slot })
         };
-        build().map(Some).map_err(|error: Error| {
-            let stopped = Stopped::from(error);
-            if matches!(stopped, Stopped::NoSpace(_)) { self.remove(number, stopped) } else { stopped }
-        })
+        match build().map_err(|error: Error| Stopped::from(error)) {
+            Ok(file) => {
+                self.made.push(number);
+                self.bytes_written += file.record.length_bytes;
+                Ok(Some(file))
+            }
+            Err(stopped @ Stopped::NoSpace(_)) => Err(self.remove(number, stopped)),
+            Err(stopped) => Err(stopped),
+        }
     }
 
     fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {

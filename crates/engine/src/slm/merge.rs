@@ -11,7 +11,7 @@ use slmdb_order::KeyOrder;
 use slmdb_table::{Block, EntryKind, KeyEntries, KeyEntry, KeySection, SequentialReader, Slice, TableReader};
 
 /// How much of a file is read at a time, in bytes.
-const WINDOW_BYTES: usize = 1 << 20;
+pub(super) const WINDOW_BYTES: usize = 1 << 20;
 
 /// The values of one input, read in the order of the file.
 pub(super) struct Values {

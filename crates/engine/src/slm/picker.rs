@@ -33,5 +33,6 @@ pub(super) fn pick(
         .collect();
     candidates.sort_by(|a, b| a.1.total_cmp(&b.1));
     candidates.truncate(options.files_merged_max);
-    (!candidates.is_empty()).then(|| Plan { inputs: candidates.into_iter().map(|(number, _)| number).collect() })
+    let inputs: Vec<u32> = candidates.into_iter().map(|(number, _)| number).collect();
+    (!inputs.is_empty()).then_some(Plan { inputs, chosen_by: "live-key ratio" })
 }
