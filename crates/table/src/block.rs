@@ -1,6 +1,6 @@
 //! [`Block`]: the content of one data block, in memory.
 //!
-//! Entries in key order, then what finds them:
+//! Entries in key order, versions of one key newest first, then what finds them:
 //!
 //! ```text
 //! entry    varint  bytes of the key shared with the restart key (0 at a restart)
@@ -198,16 +198,27 @@ impl Block {
         }
     }
 
-    /// The entry of `key`, if the block has one.
+    /// The newest entry of `key` that the block has, if there is one.
     ///
     /// [`Error::Corruption`] if an entry that had to be looked at is none.
     pub fn get(&self, key: &[u8]) -> Result<Option<BlockEntry>> {
+        self.find(key, |_| true)
+    }
+
+    /// The entry of `key` with this very sequence number, if the block has it. Errors as [`Block::get`] has them.
+    pub fn get_version(&self, key: &[u8], sequence: u64) -> Result<Option<BlockEntry>> {
+        self.find(key, |entry| entry.sequence == sequence)
+    }
+
+    /// The first entry of `key` that is wanted.
+    #[inline]
+    fn find(&self, key: &[u8], is_wanted: impl Fn(&BlockEntry) -> bool) -> Result<Option<BlockEntry>> {
         if self.len() == 1 {
-            return self.get_at(0, key);
+            return Ok(self.get_at(0, key)?.filter(is_wanted));
         }
         for slot in self.inner.tagged(tag_of(key)) {
             if slot < self.len() {
-                let found = self.get_at(slot, key)?;
+                let found = self.get_at(slot, key)?.filter(&is_wanted);
                 if found.is_some() {
                     return Ok(found);
                 }
@@ -216,7 +227,7 @@ impl Block {
         Ok(None)
     }
 
-    /// The entries in key order. The iterator keeps the block in memory.
+    /// The entries in key order, versions of one key newest first. The iterator keeps the block in memory.
     pub fn entries(&self) -> BlockEntries {
         BlockEntries::new(self.cursor())
     }

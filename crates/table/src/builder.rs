@@ -14,7 +14,7 @@ use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_order::KeyOrder;
 
 use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
-use crate::entry::EntryKind;
+use crate::entry::{EntryKind, order_of_entries};
 use crate::footer::{FOOTER_BYTES, Footer};
 use crate::key_section::{Chunk, KeySection, KeySectionBuilder, RUN_BYTES};
 use crate::options::{MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, TableOptions};
@@ -40,6 +40,7 @@ pub struct TableBuilder {
     keys: KeySectionBuilder,
     properties: Properties,
     last_key: Vec<u8>,
+    last_sequence: u64,
     order: KeyOrder,
     failure: Option<Error>,
 }
@@ -106,17 +107,19 @@ impl TableBuilder {
             keys: KeySectionBuilder::default(),
             properties: Properties::new(number, env.unix_time_ns()),
             last_key: Vec::new(),
+            last_sequence: 0,
             order,
             failure: None,
         })
     }
 
-    /// Appends an entry. Keys must ascend strictly in the table's order; a delete has no value.
+    /// Appends an entry. Keys must ascend in the table's order; of one key there may be several versions, with descending
+    /// sequence numbers. A delete has no value.
     ///
     /// [`Error::Invalid`], and nothing appended, if that is not so, if key or value is longer than the format takes, or
     /// if the file could pass [`MAXIMUM_FILE_BYTES`]: then end this table and put the entry into the next.
     pub fn add(&mut self, key: &[u8], sequence: u64, kind: EntryKind, value: &[u8]) -> Result<()> {
-        self.check(key, kind, value)?;
+        self.check(key, sequence, kind, value)?;
         self.append(&NewEntry { key, sequence, kind, value }).inspect_err(|error| self.failure = Some(error.clone()))
     }
 
@@ -177,7 +180,7 @@ impl TableBuilder {
     }
 
     /// Refuses what can't be appended.
-    fn check(&self, key: &[u8], kind: EntryKind, value: &[u8]) -> Result<()> {
+    fn check(&self, key: &[u8], sequence: u64, kind: EntryKind, value: &[u8]) -> Result<()> {
         self.check_sound()?;
         let invalid = |what: String| Err(Error::invalid(format!("{}: {what}", self.path.display())));
         if key.len() > MAXIMUM_KEY_BYTES {
@@ -189,8 +192,9 @@ impl TableBuilder {
         if kind == EntryKind::Delete && !value.is_empty() {
             return invalid("a delete with a value".to_string());
         }
-        if self.properties.entries > 0 && self.order.compare(key, &self.last_key).is_le() {
-            return invalid("a key that is not larger than the one before".to_string());
+        let last = (&*self.last_key, self.last_sequence);
+        if self.properties.entries > 0 && order_of_entries(&self.order, (key, sequence), last).is_le() {
+            return invalid("a key that is not larger than the one before, nor an older version of it".to_string());
         }
         // The key is also in the key section and, while it is the largest or as the smallest, in the properties.
         let more = (3 * key.len() + value.len()) as u64 + ENTRY_OVERHEAD_BYTES_AT_MOST;
@@ -210,9 +214,11 @@ impl TableBuilder {
         let start = self.writer.part_start();
         self.block.add(self.writer.buffer(), start, entry);
         self.keys.add(entry.key, entry.sequence, entry.kind);
-        self.properties.count(entry.key, entry.sequence, entry.kind, entry.value.len());
+        let is_older = self.properties.entries > 0 && self.last_key == entry.key;
+        self.properties.count(entry.key, entry.sequence, entry.kind, entry.value.len(), is_older);
         self.last_key.clear();
         self.last_key.extend_from_slice(entry.key);
+        self.last_sequence = entry.sequence;
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use std::ops::Range;
 use slmdb_env::Result;
 
 use crate::block::Block;
-use crate::entry::{EntryKind, TableEntry};
+use crate::entry::{EntryKind, TableEntry, order_of_entries};
 use crate::options::MAXIMUM_KEY_BYTES;
 use crate::slice::Slice;
 
@@ -88,7 +88,7 @@ impl BlockCursor {
         self.move_to(self.block.len() - 1)
     }
 
-    /// Moves to the first entry whose key is at least `key`; nowhere if there is none.
+    /// Moves to the first entry whose key is at least `key`, the newest of that key; nowhere if there is none.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         match self.slot_of(key)? {
             slot if slot < self.block.len() => self.move_to(slot),
@@ -96,7 +96,7 @@ impl BlockCursor {
         }
     }
 
-    /// Moves to the last entry whose key is less than `key`; nowhere if there is none.
+    /// Moves to the last entry whose key is less than `key`, the oldest of that key; nowhere if there is none.
     pub fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         match self.slot_of(key)? {
             0 => Ok(()),
@@ -132,8 +132,8 @@ impl BlockCursor {
             let middle = low + (high - low) / 2;
             match self.compare(middle, key)? {
                 Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok(middle),
-                Ordering::Greater => high = middle,
+                // Newer versions of the key may stand before.
+                Ordering::Equal | Ordering::Greater => high = middle,
             }
         }
         Ok(low)
@@ -151,12 +151,14 @@ impl BlockCursor {
         Ok(self.block.order().compare(&self.key, key))
     }
 
-    /// Moves to a slot whose key must compare like this to the current one.
+    /// Moves to a slot whose entry must compare like this to the current one.
     #[inline]
     fn step_to(&mut self, slot: usize, expected: Ordering) -> Result<()> {
         std::mem::swap(&mut self.key, &mut self.previous_key);
+        let previous_sequence = self.sequence;
         self.move_to(slot)?;
-        if self.block.order().compare(&self.key, &self.previous_key) != expected {
+        let (here, previous) = ((&*self.key, self.sequence), (&*self.previous_key, previous_sequence));
+        if order_of_entries(self.block.order(), here, previous) != expected {
             self.valid = false;
             return Err(self.block.corrupt("its keys do not ascend"));
         }
@@ -184,7 +186,7 @@ impl BlockCursor {
     }
 }
 
-/// The entries of a block in key order; after an error there are no more.
+/// The entries of a block in order; after an error there are no more.
 #[derive(Debug, Clone)]
 pub struct BlockEntries {
     cursor: BlockCursor,

@@ -1,6 +1,16 @@
 //! What a table file holds: entries, and where they are.
 
+use std::cmp::Ordering;
+
+use slmdb_order::KeyOrder;
+
 use crate::slice::Slice;
+
+/// How entries with these keys and sequence numbers stand in a table file: by key, versions of one key newest first.
+#[inline]
+pub(crate) fn order_of_entries(order: &KeyOrder, left: (&[u8], u64), right: (&[u8], u64)) -> Ordering {
+    order.compare(left.0, right.0).then_with(|| right.1.cmp(&left.1))
+}
 
 /// Whether an entry sets its key or removes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

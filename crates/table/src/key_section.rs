@@ -1,5 +1,5 @@
-//! The key section: every entry's key, sequence number, kind and place, in key order, without the values. It is what the
-//! index is built from: after a flush or a compaction from memory, after the loss of the fast tier from the files.
+//! The key section: every entry's key, sequence number, kind and place, in the order of the blocks, without the values. It
+//! is what the index is built from: after a flush or a compaction from memory, after the loss of the fast tier from the files.
 //!
 //! It consists of chunks of about 64 KiB, each a part of its own with its own checksum, so that a damaged one costs its
 //! own keys only. A chunk's content:
@@ -27,7 +27,7 @@ use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 
 use crate::codec::{get_length, get_range, get_u32, get_u64, get_varint, put_varint, unzigzag, varint_bytes, zigzag};
-use crate::entry::{EntryKind, KeyEntry, Place};
+use crate::entry::{EntryKind, KeyEntry, Place, order_of_entries};
 use crate::options::MAXIMUM_KEY_BYTES;
 use crate::part::{Content, TRAILER_BYTES};
 use crate::properties::Properties;
@@ -96,8 +96,9 @@ impl KeySection {
         self.chunks.iter().map(|chunk| chunk.content.bytes.len() + size_of::<Chunk>()).sum()
     }
 
-    /// The entries in key order. That keys ascend strictly, that places follow one another and that there are as many
-    /// entries as [`len`](KeySection::len) is checked on the way; after an error there are no more.
+    /// The entries in key order, versions of one key newest first. That they are in order, that places follow one another
+    /// and that there are as many entries as [`len`](KeySection::len) is checked on the way; after an error there are no
+    /// more.
     pub fn entries(&self) -> KeyEntries<'_> {
         KeyEntries {
             section: self,
@@ -105,9 +106,27 @@ impl KeySection {
             chunk: None,
             ordinal: 0,
             block_end: 0,
-            previous_key: None,
+            previous: None,
             finished: false,
         }
+    }
+
+    /// The newest entry of each key, as [`entries`](KeySection::entries) has them: what the index is to know.
+    pub fn newest_entries(&self) -> impl Iterator<Item = Result<KeyEntry<'_>>> {
+        let mut last = None;
+        self.entries().filter(move |entry| match entry {
+            Ok(entry) => last.replace(entry.key) != Some(entry.key),
+            Err(_) => true,
+        })
+    }
+
+    /// The entries that are not the newest of their keys, as [`entries`](KeySection::entries) has them.
+    pub fn older_entries(&self) -> impl Iterator<Item = Result<KeyEntry<'_>>> {
+        let mut last = None;
+        self.entries().filter(move |entry| match entry {
+            Ok(entry) => last.replace(entry.key) == Some(entry.key),
+            Err(_) => true,
+        })
     }
 }
 
@@ -121,7 +140,7 @@ pub struct KeyEntries<'a> {
     ordinal: u64,
     /// Where the last chunk's blocks ended.
     block_end: u64,
-    previous_key: Option<&'a [u8]>,
+    previous: Option<(&'a [u8], u64)>,
     finished: bool,
 }
 
@@ -156,10 +175,11 @@ impl<'a> KeyEntries<'a> {
                 self.chunk = None;
                 continue;
             };
-            if self.previous_key.is_some_and(|previous| self.section.order.compare(previous, entry.key).is_ge()) {
+            let here = (entry.key, entry.sequence);
+            if self.previous.is_some_and(|previous| order_of_entries(&self.section.order, previous, here).is_ge()) {
                 return Err(chunk.corrupt("its keys do not ascend"));
             }
-            self.previous_key = Some(entry.key);
+            self.previous = Some(here);
             self.ordinal += 1;
             return Ok(Some(entry));
         }

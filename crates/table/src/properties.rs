@@ -4,18 +4,19 @@
 //!
 //! ```text
 //! 0   u64     entries
-//! 8   u64     deletes among them
-//! 16  u64     blocks
-//! 24  u64     length of all blocks as stored: where the key section starts
-//! 32  u64     length of all keys
-//! 40  u64     length of all values
-//! 48  u64     lowest sequence number
-//! 56  u64     highest sequence number
-//! 64  u64     creation time, nanoseconds since 1970 UTC
-//! 72  u16     length of the smallest key
-//! 74  u16     length of the largest key
-//! 76  u32     how many key chunks
-//! 80  bytes   the smallest key, the largest key
+//! 8   u64     older versions among them: entries that a newer one of the same key stands before
+//! 16  u64     deletes among the others
+//! 24  u64     blocks
+//! 32  u64     length of all blocks as stored: where the key section starts
+//! 40  u64     length of all keys
+//! 48  u64     length of all values
+//! 56  u64     lowest sequence number
+//! 64  u64     highest sequence number
+//! 72  u64     creation time, nanoseconds since 1970 UTC
+//! 80  u16     length of the smallest key
+//! 82  u16     length of the largest key
+//! 84  u32     how many key chunks
+//! 88  bytes   the smallest key, the largest key
 //! …   u32 …   length of each key chunk as stored, in order
 //! ```
 
@@ -29,8 +30,8 @@ use crate::entry::EntryKind;
 use crate::options::MAXIMUM_KEY_BYTES;
 use crate::part::TRAILER_BYTES;
 
-const FIXED_BYTES: usize = 80;
-const _: () = assert!(FIXED_BYTES == 9 * size_of::<u64>() + 2 * size_of::<u16>() + size_of::<u32>());
+const FIXED_BYTES: usize = 88;
+const _: () = assert!(FIXED_BYTES == 10 * size_of::<u64>() + 2 * size_of::<u16>() + size_of::<u32>());
 const _: () = assert!(MAXIMUM_KEY_BYTES == u16::MAX as usize);
 
 /// What a table file says about itself.
@@ -40,7 +41,10 @@ pub struct Properties {
     pub number: u32,
     /// How many entries it has; at least one.
     pub entries: u64,
-    /// How many of them are deletes.
+    /// How many of them are older versions: an entry of the same key with a higher sequence number stands before. The index
+    /// is never to know them.
+    pub older_versions: u64,
+    /// How many of the others are deletes.
     pub deletes: u64,
     /// How many blocks they are in.
     pub blocks: u64,
@@ -68,6 +72,7 @@ impl Properties {
         Properties {
             number,
             entries: 0,
+            older_versions: 0,
             deletes: 0,
             blocks: 0,
             smallest_key: Vec::new(),
@@ -83,12 +88,13 @@ impl Properties {
 
     /// Takes an entry into account; all but the largest key, which is set at the end.
     #[inline]
-    pub(crate) fn count(&mut self, key: &[u8], sequence: u64, kind: EntryKind, value_bytes: usize) {
+    pub(crate) fn count(&mut self, key: &[u8], sequence: u64, kind: EntryKind, value_bytes: usize, is_older: bool) {
         if self.entries == 0 {
             self.smallest_key = key.to_vec();
         }
         self.entries += 1;
-        self.deletes += u64::from(kind == EntryKind::Delete);
+        self.older_versions += u64::from(is_older);
+        self.deletes += u64::from(!is_older && kind == EntryKind::Delete);
         self.lowest_sequence = self.lowest_sequence.min(sequence);
         self.highest_sequence = self.highest_sequence.max(sequence);
         self.key_bytes += key.len() as u64;
@@ -105,6 +111,7 @@ impl Properties {
     pub(crate) fn encode(&self, chunk_lengths: &[u32], out: &mut Vec<u8>) {
         let numbers = [
             self.entries,
+            self.older_versions,
             self.deletes,
             self.blocks,
             self.data_bytes,
@@ -147,11 +154,22 @@ impl Properties {
 
     fn decode_fields(content: &[u8], number: u32) -> Option<(Properties, Vec<u32>)> {
         let mut at = 0;
-        let mut numbers = [0; 9];
+        let mut numbers = [0; 10];
         for number in &mut numbers {
             *number = get_u64(content, &mut at)?;
         }
-        let [entries, deletes, blocks, data_bytes, key_bytes, value_bytes, lowest, highest, created_unix_ns] = numbers;
+        let [
+            entries,
+            older_versions,
+            deletes,
+            blocks,
+            data_bytes,
+            key_bytes,
+            value_bytes,
+            lowest,
+            highest,
+            created_unix_ns,
+        ] = numbers;
         let smallest_bytes = get_u16(content, &mut at)?;
         let largest_bytes = get_u16(content, &mut at)?;
         let chunks = get_u32(content, &mut at)? as usize;
@@ -167,6 +185,7 @@ impl Properties {
         let properties = Properties {
             number,
             entries,
+            older_versions,
             deletes,
             blocks,
             smallest_key: content[smallest].to_vec(),
@@ -183,14 +202,17 @@ impl Properties {
 
     /// What can't be, if anything.
     fn contradiction(&self, order: &KeyOrder) -> Option<&'static str> {
-        let keys_ascend = if self.entries == 1 {
+        let keys = self.entries.saturating_sub(self.older_versions);
+        let keys_ascend = if keys == 1 {
             self.smallest_key == self.largest_key
         } else {
             order.compare(&self.smallest_key, &self.largest_key).is_lt()
         };
         if self.entries == 0 || self.blocks == 0 || self.blocks > self.entries {
             Some("no such numbers of entries and blocks")
-        } else if self.deletes > self.entries {
+        } else if keys == 0 {
+            Some("no such number of older versions")
+        } else if self.deletes > keys {
             Some("more deletes than entries")
         } else if self.lowest_sequence > self.highest_sequence {
             Some("the lowest sequence number is above the highest")

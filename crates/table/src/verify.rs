@@ -9,7 +9,7 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 
 use crate::cursor::BlockCursor;
-use crate::entry::{KeyEntry, Place};
+use crate::entry::{KeyEntry, Place, order_of_entries};
 use crate::key_section::{Chunk, ChunkEntries};
 use crate::properties::Properties;
 use crate::reader::TableReader;
@@ -25,6 +25,7 @@ pub(crate) fn verify(table: &TableReader, progress: &mut dyn FnMut(u64)) -> Vec<
         findings: Vec::new(),
         sums: Properties::new(table.properties.number, table.properties.created_unix_ns),
         last_key: Vec::new(),
+        last_sequence: 0,
         blocks_end: 0,
         seamless: true,
         whole: true,
@@ -51,6 +52,7 @@ struct Verifier<'a> {
     /// What the properties should say.
     sums: Properties,
     last_key: Vec<u8>,
+    last_sequence: u64,
     /// Where the last known block ended.
     blocks_end: u64,
     /// Whether the next block must start there. After a damaged chunk it may be further on, though never before: no
@@ -116,11 +118,14 @@ impl Verifier<'_> {
         self.seamless = true;
         let mut block: Option<OpenBlock> = None;
         while let Some(entry) = entries.advance()? {
-            if self.sums.entries > 0 && self.table.source.order.compare(&self.last_key, entry.key).is_ge() {
+            let (last, here) = ((&*self.last_key, self.last_sequence), (entry.key, entry.sequence));
+            if self.sums.entries > 0 && order_of_entries(&self.table.source.order, last, here).is_ge() {
                 return Err(entries.corrupt("its keys do not ascend"));
             }
+            let is_older = self.sums.entries > 0 && self.last_key == entry.key;
             self.last_key.clear();
             self.last_key.extend_from_slice(entry.key);
+            self.last_sequence = entry.sequence;
             if block.as_ref().is_none_or(|block| block.place != entry.place) {
                 if let Some(block) = block.take() {
                     self.end_block(block);
@@ -128,7 +133,7 @@ impl Verifier<'_> {
                 block = Some(self.begin_block(entry.place));
             }
             if let Some(block) = &mut block {
-                self.entry(block, &entry);
+                self.entry(block, &entry, is_older);
             }
         }
         if let Some(block) = block {
@@ -154,7 +159,7 @@ impl Verifier<'_> {
     }
 
     /// Compares an entry of the key section with the next one of its block, and goes on in that.
-    fn entry(&mut self, block: &mut OpenBlock, entry: &KeyEntry<'_>) {
+    fn entry(&mut self, block: &mut OpenBlock, entry: &KeyEntry<'_>, is_older: bool) {
         let mut value_bytes = 0;
         if let Some(mut cursor) = block.cursor.take() {
             value_bytes = cursor.value().len();
@@ -162,7 +167,7 @@ impl Verifier<'_> {
             let moved = compared.and_then(|()| cursor.next()).map(|()| cursor);
             block.cursor = self.or_find(moved);
         }
-        self.sums.count(entry.key, entry.sequence, entry.kind, value_bytes);
+        self.sums.count(entry.key, entry.sequence, entry.kind, value_bytes, is_older);
     }
 
     fn end_block(&mut self, block: OpenBlock) {

@@ -21,7 +21,9 @@ fn entries_of_version_1() -> Vec<Entry> {
         Entry::put([0xff; 300], 5, [0xfe; 3]),
     ];
     entries.extend((0..40u64).map(|number| Entry::put(format!("key{number:05}"), number * 1000, [number as u8; 9])));
-    entries.sort_by(|left, right| left.key.cmp(&right.key));
+    entries.extend((0..9u64).map(|number| Entry::put("key00030", 2 + 3 * number, [number as u8; 50])));
+    entries.push(Entry::delete("key00030", 30));
+    entries.sort_by(|left, right| left.key.cmp(&right.key).then(right.sequence.cmp(&left.sequence)));
     entries
 }
 

@@ -75,8 +75,12 @@ fn problems(bytes: &[u8], sound: &Sound) -> Vec<Error> {
         match table.read_block(place).map(|block| block.entries().collect::<Result<Vec<_>, _>>()) {
             Ok(Ok(entries)) => {
                 for entry in entries {
-                    let put = sound.entries.iter().find(|put| put.key == entry.key).expect("a key that was never put");
-                    assert_eq!((put.sequence, put.kind), (entry.sequence, entry.kind));
+                    let put = sound
+                        .entries
+                        .iter()
+                        .find(|put| (&put.key, put.sequence) == (&entry.key, entry.sequence))
+                        .expect("an entry that was never put");
+                    assert_eq!(put.kind, entry.kind);
                     assert_eq!(entry.value, put.value, "a wrong value, and no error");
                 }
             }

@@ -46,7 +46,7 @@ fn check<E: Env>(env: &WatchedEnv<E>, path: &std::path::Path, compression: Compr
 
     for (key, entry) in keys_of(&finished.keys).unwrap().into_iter().zip(&entries) {
         let block = table.read_block(key.place).unwrap();
-        let value = block.get(&key.key).unwrap().unwrap().value;
+        let value = block.get_version(&key.key, key.sequence).unwrap().unwrap().value;
         assert_eq!(env.take_notes().reads, [(key.place.offset.into(), key.place.length as usize)]);
         assert_eq!(value, entry.value);
         if compression == Compression::None && !value.is_empty() {

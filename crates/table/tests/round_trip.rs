@@ -6,14 +6,14 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, OpenMode, OsEnv};
 use slmdb_order::KeyOrder;
 use slmdb_table::{
-    Compression, EntryKind, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Place, TableBuilder,
-    TableOptions, TableReader, WorstCase,
+    Compression, EntryKind, KeySection, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Place,
+    TableBuilder, TableOptions, TableReader, WorstCase,
 };
 use support::testing::{budgeted, config};
 use support::watched::WatchedEnv;
@@ -44,6 +44,7 @@ fn check(entries: &[Entry], options: TableOptions) {
     assert_eq!(*table.properties(), finished.properties);
     assert_eq!(keys_of(&table.key_section().unwrap()).unwrap(), keys);
     check_properties(&finished.properties, entries);
+    check_versions(&finished.keys, entries);
     check_blocks(&table, entries, &places_of(&finished.keys).unwrap(), options);
     assert_eq!(read_all(&env).unwrap(), entries);
 
@@ -72,7 +73,10 @@ fn check_properties(properties: &slmdb_table::Properties, entries: &[Entry]) {
     let sequences = || entries.iter().map(|entry| entry.sequence);
     assert_eq!(properties.number, NUMBER);
     assert_eq!(properties.entries, entries.len() as u64);
-    assert_eq!(properties.deletes, entries.iter().filter(|entry| entry.kind == EntryKind::Delete).count() as u64);
+    let is_newest = |index: &usize| *index == 0 || entries[*index - 1].key != entries[*index].key;
+    let newest: Vec<&Entry> = (0..entries.len()).filter(is_newest).map(|index| &entries[index]).collect();
+    assert_eq!(properties.older_versions, (entries.len() - newest.len()) as u64);
+    assert_eq!(properties.deletes, newest.iter().filter(|entry| entry.kind == EntryKind::Delete).count() as u64);
     assert_eq!(properties.smallest_key, entries[0].key);
     assert_eq!(properties.largest_key, entries[entries.len() - 1].key);
     assert_eq!(Some(properties.lowest_sequence), sequences().min());
@@ -82,6 +86,22 @@ fn check_properties(properties: &slmdb_table::Properties, entries: &[Entry]) {
 }
 
 /// All entries are in the blocks, in order; blocks follow one another; what is too long for one is alone in it.
+/// The newest entries of all keys, and the others, are told apart; a key alone finds its newest entry.
+fn check_versions(section: &KeySection, entries: &[Entry]) {
+    let mut newest = BTreeMap::new();
+    for entry in entries.iter().rev() {
+        newest.insert(&entry.key[..], entry.sequence);
+    }
+    let told: BTreeMap<_, _> =
+        section.newest_entries().map(|entry| entry.unwrap()).map(|e| (e.key, e.sequence)).collect();
+    assert_eq!(told, newest);
+    assert_eq!(section.newest_entries().count(), newest.len());
+    let older = section.older_entries().map(|entry| entry.unwrap());
+    let is_older = |entry: &&Entry| newest[&entry.key[..]] != entry.sequence;
+    let expected = entries.iter().filter(is_older).map(|entry| (&entry.key[..], entry.sequence));
+    assert!(older.map(|entry| (entry.key, entry.sequence)).eq(expected));
+}
+
 fn check_blocks(table: &TableReader, entries: &[Entry], places: &[Place], options: TableOptions) {
     let mut left = entries;
     let mut next = 0;
@@ -179,6 +199,29 @@ proptest! {
         });
         let sorted: BTreeMap<_, _> = entries.map(|entry| (entry.key.clone(), entry)).collect();
         let entries: Vec<_> = sorted.into_values().collect();
+        check(&entries, options);
+    }
+}
+
+proptest! {
+    #![proptest_config(config(64))]
+
+    #[test]
+    fn versions_of_keys_come_back(
+        versions in btree_map((0..12u8, any::<u16>()), (any::<bool>(), 0..60usize), 1..300),
+        options in options(),
+    ) {
+        // A key that is the empty one, and keys that are heads of others.
+        let key = |number: u8| vec![number / 4; usize::from(number % 4)];
+        let mut entries: Vec<Entry> = versions
+            .into_iter()
+            .map(|((number, sequence), (is_put, length))| match is_put {
+                true => Entry::put(key(number), sequence.into(), vec![sequence as u8; length]),
+                false => Entry::delete(key(number), sequence.into()),
+            })
+            .collect();
+        entries.sort_by(|left, right| left.key.cmp(&right.key).then(right.sequence.cmp(&left.sequence)));
+        entries.dedup_by(|one, other| (&one.key, one.sequence) == (&other.key, other.sequence));
         check(&entries, options);
     }
 }
@@ -340,7 +383,8 @@ fn readers_are_shared_between_threads() {
         for _ in 0..4 {
             scope.spawn(|| {
                 for (key, entry) in keys.iter().zip(small_entries()) {
-                    let found = table.read_block(key.place).unwrap().get(&key.key).unwrap().unwrap();
+                    let block = table.read_block(key.place).unwrap();
+                    let found = block.get_version(&key.key, key.sequence).unwrap().unwrap();
                     assert_eq!(found.value, entry.value);
                 }
             });

@@ -217,10 +217,43 @@ fn a_walk_finds_what_is_wrong() {
     assert_eq!(walk(&[&[0, 2, 1, b'a'], &[1, 2, 1, b'b']]).unwrap()[1].key, b"ab");
     says(&[&[0, 2, 1, b'b'], &[0, 2, 1, b'a']], "do not ascend");
     says(&[&[0, 2, 1, b'a'], &[0, 2, 1, b'a']], "do not ascend");
+    assert_eq!(walk(&[&[0, 2, 2, b'a'], &[0, 2, 1, b'a']]).unwrap()[1].sequence, 1);
+    says(&[&[0, 2, 1, b'a'], &[0, 2, 2, b'a']], "do not ascend");
     says(&[&[1, 2, 1, b'a']], "cut off");
     says(&[&[0, 2, 1, b'a'], &[2, 2, 1, b'b']], "shares more than there is");
     says(&[&[0, 4, 1, b'a']], "cut off");
     says(&[&[0, 3, 1, b'a', b'v']], "cut off");
+}
+
+#[test]
+fn versions_of_a_key_are_found_by_their_numbers() {
+    let versions: [(&[u8], u64); 6] = [(b"a", 4), (b"b", 9), (b"b", 7), (b"b", 5), (b"b", 2), (b"c", 6)];
+    for restart_interval in [1, 2, 16] {
+        let (mut builder, mut content) = (BlockBuilder::new(restart_interval), Vec::new());
+        for (key, sequence) in versions {
+            let kind = if sequence == 7 { EntryKind::Delete } else { EntryKind::Put };
+            let value = [10 + sequence as u8];
+            let value = if kind == EntryKind::Put { &value[..] } else { &[] };
+            builder.add(&mut content, 0, &NewEntry { key, sequence, kind, value });
+        }
+        builder.finish(&mut content);
+        let block = block_of(&content).unwrap();
+        assert_eq!(block.get(b"b").unwrap().unwrap().sequence, 9);
+        for sequence in [9, 5, 2] {
+            assert_eq!(block.get_version(b"b", sequence).unwrap().unwrap().value, [10 + sequence as u8]);
+        }
+        assert_eq!(block.get_version(b"b", 7).unwrap().unwrap().kind, EntryKind::Delete);
+        assert!(block.get_version(b"b", 8).unwrap().is_none() && block.get_version(b"a", 9).unwrap().is_none());
+        let mut cursor = block.cursor();
+        cursor.seek(b"b").unwrap();
+        assert_eq!((cursor.key(), cursor.sequence()), (b"b".as_slice(), 9));
+        cursor.seek_before(b"c").unwrap();
+        assert_eq!((cursor.key(), cursor.sequence()), (b"b".as_slice(), 2));
+        cursor.prev().unwrap();
+        assert_eq!((cursor.key(), cursor.sequence()), (b"b".as_slice(), 5));
+        cursor.seek_before(b"b").unwrap();
+        assert_eq!((cursor.key(), cursor.sequence()), (b"a".as_slice(), 4));
+    }
 }
 
 #[test]

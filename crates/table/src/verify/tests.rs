@@ -65,7 +65,8 @@ impl Forgery {
             for &(key, sequence, kind) in block {
                 let value = if kind == EntryKind::Put { b"value".as_slice() } else { b"" };
                 builder.add(writer.buffer(), start, &NewEntry { key: key.as_bytes(), sequence, kind, value });
-                properties.count(key.as_bytes(), sequence, kind, value.len());
+                let is_older = properties.entries > 0 && properties.largest_key == key.as_bytes();
+                properties.count(key.as_bytes(), sequence, kind, value.len(), is_older);
                 properties.largest_key = key.into();
             }
             builder.finish(writer.buffer());
@@ -170,9 +171,31 @@ fn keys_that_do_not_ascend_are_found() {
 }
 
 #[test]
+fn versions_of_a_key_are_sound_newest_first_alone() {
+    let put = EntryKind::Put;
+    let with = |versions: &[&[Item]]| {
+        let items: Vec<Vec<Item>> = versions.iter().map(|block| block.to_vec()).collect();
+        Forgery { blocks: items.clone(), keys: items, ..Forgery::new() }
+    };
+    // In one block, over the end of one, and of one key alone.
+    assert_finds(&with(&[&[("a", 9, put), ("a", 5, put), ("a", 2, EntryKind::Delete), ("b", 3, put)]]), &[]);
+    assert_finds(&with(&[&[("a", 9, put)], &[("a", 5, put)], &[("a", 4, put), ("b", 8, put)]]), &[]);
+    assert_finds(&with(&[&[("a", 9, put), ("a", 5, put)]]), &[]);
+    let out_of_order = ["block: its keys do not ascend", "key chunk: its keys do not ascend"];
+    assert_finds(&with(&[&[("a", 5, put), ("a", 9, put)]]), &out_of_order);
+    assert_finds(&with(&[&[("a", 5, put), ("a", 5, put)]]), &out_of_order);
+    assert_finds(&with(&[&[("a", 5, put)], &[("a", 5, put)]]), &out_of_order[1..]);
+    // Smallest and largest key are one if there is but one.
+    let mut forgery = with(&[&[("a", 9, put), ("a", 5, put)]]);
+    forgery.properties = Box::new(|properties| properties.largest_key = b"b".to_vec());
+    assert_finds(&forgery, &["no such smallest and largest key"]);
+}
+
+#[test]
 fn wrong_properties_are_found() {
-    let changes: [fn(&mut Properties); 9] = [
+    let changes: [fn(&mut Properties); 10] = [
         |properties| properties.entries += 1,
+        |properties| properties.older_versions += 1,
         |properties| properties.deletes += 1,
         |properties| properties.blocks -= 1,
         |properties| properties.key_bytes += 1,
@@ -188,8 +211,10 @@ fn wrong_properties_are_found() {
     }
     // These need no reading of entries.
     type Refused = (fn(&mut Properties), &'static str);
-    let changes: [Refused; 5] = [
+    let changes: [Refused; 7] = [
         (|properties| properties.entries = 0, "no such numbers of entries and blocks"),
+        (|properties| properties.older_versions = 5, "no such number of older versions"),
+        (|properties| properties.older_versions = u64::MAX, "no such number of older versions"),
         (|properties| properties.deletes = 6, "more deletes than entries"),
         (|properties| properties.lowest_sequence = 10, "the lowest sequence number is above"),
         (|properties| properties.smallest_key = b"f".to_vec(), "no such smallest and largest key"),

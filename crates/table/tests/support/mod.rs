@@ -81,7 +81,7 @@ pub fn read_all(env: &dyn Env) -> Result<Vec<Entry>> {
     let table = open(env)?;
     let mut entries = Vec::new();
     for key in keys_of(&table.key_section()?)? {
-        let Some(found) = table.read_block(key.place)?.get(&key.key)? else {
+        let Some(found) = table.read_block(key.place)?.get_version(&key.key, key.sequence)? else {
             return Err(Error::corruption(PATH, key.place.offset.into(), "a key is not in its block"));
         };
         assert_eq!((found.sequence, found.kind), (key.sequence, key.kind), "key section and block disagree");
@@ -92,7 +92,7 @@ pub fn read_all(env: &dyn Env) -> Result<Vec<Entry>> {
 }
 
 /// A small table with everything in it: several blocks, deletes, empty key and value, keys that are heads of others, a
-/// value with a block of its own, one that compresses.
+/// value with a block of its own, one that compresses, older versions.
 pub fn small_entries() -> Vec<Entry> {
     let mut entries = vec![
         Entry::put("", 9, "of the empty key"),
@@ -104,7 +104,12 @@ pub fn small_entries() -> Vec<Entry> {
     for number in 0..30u64 {
         entries.push(Entry::put(format!("key{number:03}"), 100 + number, format!("value {number}")));
     }
-    entries.sort_by(|left, right| left.key.cmp(&right.key));
+    // Versions in one block, and some that go over its end.
+    entries.push(Entry::put("ab", 5, "older"));
+    entries.push(Entry::delete("key004", 9));
+    entries.push(Entry::put("key004", 8, "deleted"));
+    entries.extend((0..12).map(|number| Entry::put("key020", 50 + number, [number as u8; 20])));
+    entries.sort_by(|left, right| left.key.cmp(&right.key).then(right.sequence.cmp(&left.sequence)));
     entries
 }
 
