@@ -61,6 +61,9 @@ pub trait Engine: Send + Sync {
     fn contains_key(&self, key: &[u8]) -> Result<bool>;
     /// A cursor over the map as it is now, however long it lives.
     fn cursor(&self) -> Result<Box<dyn EngineCursor>>;
+    /// The map as it is now, to be read for as long as it is held. It stops no writer, and keeps of MemTables and files only
+    /// what nobody else would find any more.
+    fn snapshot(&self) -> Result<Arc<dyn EngineSnapshot>>;
     /// Makes everything acknowledged so far outlive a power cut.
     fn sync(&self) -> Result<()>;
     /// Brings everything acknowledged so far into table files.
@@ -79,6 +82,18 @@ pub trait Engine: Send + Sync {
     /// Ends the background work and seals the store, so that the next open can verify every byte. The engine refuses
     /// writes afterwards. Calling it again does nothing.
     fn close(&self) -> Result<()>;
+}
+
+/// An [`Engine`]'s map at one moment. Methods are as the engine's own.
+pub trait EngineSnapshot: Send + Sync {
+    /// The number of the last write that it sees.
+    fn sequence_number(&self) -> u64;
+    /// The value that `key` had.
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
+    /// Whether `key` had a value; reads no table file.
+    fn contains_key(&self, key: &[u8]) -> Result<bool>;
+    /// A cursor over the map as it was. It may outlive the snapshot.
+    fn cursor(&self) -> Result<Box<dyn EngineCursor>>;
 }
 
 /// A position in an [`Engine`]'s map at one moment. It is on an entry, or (not [`EngineCursor::valid`]) on none.

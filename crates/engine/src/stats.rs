@@ -42,10 +42,14 @@ pub struct Stats {
     pub memory: Memory,
     /// The newest sequence number that readers see.
     pub last_sequence_number: u64,
-    /// Old versions of records kept for iterators that are still open.
+    /// Old versions of records kept for iterators and snapshots that are still open.
     pub replaced_records_kept: u64,
+    /// DRAM that the map of them takes, about, in bytes. (Their values are in table files.)
+    pub replaced_records_bytes: u64,
     /// Iterators and cursors that are open.
     pub open_cursors: u64,
+    /// Snapshots that are held.
+    pub open_snapshots: u64,
     /// How long writers have waited since this opening, and for what.
     pub waits: Waits,
     /// What a flush waits for now: a disk or pool that is full. `None`: nothing.

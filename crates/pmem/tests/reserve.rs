@@ -129,7 +129,7 @@ fn arenas_make_the_pool_grow_and_leave_the_reserve() {
     let length = pool.length_bytes();
     pool.allocate_extent(ExtentKind::KeySegment, 300 * UNIT_BYTES, 1).unwrap();
     assert_eq!(pool.length_bytes(), length);
-    pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 2, Claim::Privileged).unwrap();
+    pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 2).unwrap();
     assert!(pool.free_bytes() >= 500 * UNIT_BYTES);
     pool.set_reserve(0, 0).unwrap();
     pool.allocate_extent(ExtentKind::Arena, pool.free_bytes() / 2, 3).unwrap();

@@ -5,7 +5,9 @@ use slmdb_engine::{EngineCursor, Result, Slice};
 /// A position in the store as it was when the cursor was made, whatever is written, flushed or deleted since.
 ///
 /// It is on an entry ([`Cursor::valid`]) or on none: at first, beyond either end, and after an error. It keeps what it
-/// sees alive (MemTables, replaced records), and the store's `LOCK`; it does not hold up writers.
+/// sees alive (the MemTables that there were when it was made, replaced records), and the store's `LOCK`; it does not hold
+/// up writers. To look at one moment for long, take a [`Snapshot`](crate::Snapshot), which keeps no MemTables, and cursors
+/// of it.
 pub struct Cursor {
     inner: Box<dyn EngineCursor>,
 }

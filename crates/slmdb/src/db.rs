@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{
-    Approximate, Condition, Engine, Error, KeyOrder, Result, Slice, Stats, TableFile, VerifyProgress, VerifyReport,
-    WriteBatch,
+    Approximate, Condition, Engine, KeyOrder, Result, Slice, Stats, TableFile, VerifyProgress, VerifyReport, WriteBatch,
 };
 
-use crate::{Cursor, Options, Range};
+use crate::range::{Bounds, bounds_of, bounds_of_prefix};
+use crate::{Cursor, Options, Range, Snapshot};
 
 /// An open store. Clones are cheap and mean the same store; all of them may be used from any number of threads at once.
 ///
 /// The store is closed cleanly when the last clone goes ([`Db::close`] also tells whether that worked). The `LOCK` is
-/// released when the last cursor and iterator are gone, too.
+/// released when the last cursor, iterator and snapshot are gone, too.
 #[derive(Clone)]
 pub struct Db {
     inner: Arc<Inner>,
@@ -133,8 +133,7 @@ impl Db {
     /// # }
     /// ```
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
-        let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
-        self.range_of((owned(range.start_bound()), owned(range.end_bound())))
+        self.range_of(bounds_of(&range))
     }
 
     /// The entries whose keys start with `prefix`; as [`Db::range`]. The empty prefix means all.
@@ -142,12 +141,7 @@ impl Db {
     /// [`crate::Error::Invalid`] for any other under a [`Options::comparator`]: the keys with a common prefix need not be
     /// next to each other then. Use [`Db::range`] with bounds that mean something in that order.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
-        let (prefix, order) = (prefix.as_ref(), &self.inner.order);
-        if !order.is_bytewise() && !prefix.is_empty() {
-            let what = format!("keys with a prefix are no range in the order {:?}; use bounds instead", order.name());
-            return Err(Error::invalid(what));
-        }
-        self.range_of(crate::range::of_prefix(prefix))
+        self.range_of(bounds_of_prefix(prefix.as_ref(), &self.inner.order)?)
     }
 
     /// All entries; as [`Db::range`].
@@ -158,6 +152,11 @@ impl Db {
     /// A position that moves over the entries as they are at this moment.
     pub fn cursor(&self) -> Result<Cursor> {
         Ok(Cursor::new(self.inner.engine.cursor()?))
+    }
+
+    /// The store as it is at this moment, to be read for as long as it is held.
+    pub fn snapshot(&self) -> Result<Snapshot> {
+        Ok(Snapshot::new(self.inner.engine.snapshot()?, self.inner.order.clone()))
     }
 
     /// Makes everything acknowledged so far survive a power cut. On persistent memory it does already.
@@ -270,8 +269,8 @@ impl Db {
         Arc::into_inner(self.inner).map_or(Ok(()), |inner| inner.engine.close())
     }
 
-    fn range_of(&self, bounds: crate::range::Bounds) -> Result<Range> {
-        Range::new(self.inner.engine.clone(), self.inner.order.clone(), bounds)
+    fn range_of(&self, bounds: Bounds) -> Result<Range> {
+        Ok(Range::new(self.inner.engine.cursor()?, self.inner.order.clone(), bounds))
     }
 
     /// Encodes a batch of one change in this thread's own, and hands it over.

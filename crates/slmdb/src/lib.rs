@@ -40,6 +40,7 @@ mod db;
 mod options;
 mod properties;
 mod range;
+mod snapshot;
 
 pub use cursor::Cursor;
 pub use db::Db;
@@ -51,6 +52,7 @@ pub use slmdb_engine::{
     MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, Result, Slice, SpaceFor, Stats, TableFile, VerifyProgress,
     VerifyReport, WaitFor, WriteAmplification, WriteBatch,
 };
+pub use snapshot::Snapshot;
 
 /// Removes the store in the directory `path`: its files, its pool (if what is there carries this store's identity), and the
 /// directory if nothing else is in it. Everything else stays, and is named in what is returned. Of `options` only the

@@ -1,15 +1,29 @@
 //! [`Range`] and [`Keys`]: the entries of a store between two bounds, as double-ended iterators.
 
-use std::ops::Bound;
-use std::sync::Arc;
+use std::ops::{Bound, RangeBounds};
 
-use slmdb_engine::{Engine, EngineCursor, KeyOrder, Result, Slice};
+use slmdb_engine::{EngineCursor, Error, KeyOrder, Result, Slice};
 
 /// Lower and upper bound of a range of keys.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The bounds of the keys that start with `prefix`: up to the shortest string that is larger than all of them.
-pub(crate) fn of_prefix(prefix: &[u8]) -> Bounds {
+/// The bounds of a range as they are kept.
+pub(crate) fn bounds_of<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
+    let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
+    (owned(range.start_bound()), owned(range.end_bound()))
+}
+
+/// The bounds of the keys that start with `prefix`, which are next to each other in the order by bytes alone.
+pub(crate) fn bounds_of_prefix(prefix: &[u8], order: &KeyOrder) -> Result<Bounds> {
+    if order.is_bytewise() || prefix.is_empty() {
+        return Ok(of_prefix(prefix));
+    }
+    let what = format!("keys with a prefix are no range in the order {:?}; use bounds instead", order.name());
+    Err(Error::invalid(what))
+}
+
+/// The bounds of the keys that start with `prefix`, ordered by bytes: up to the shortest string that is larger than all of them.
+fn of_prefix(prefix: &[u8]) -> Bounds {
     if prefix.is_empty() {
         return (Bound::Unbounded, Bound::Unbounded);
     }
@@ -52,9 +66,8 @@ enum Standing {
 }
 
 impl Range {
-    pub(crate) fn new(engine: Arc<dyn Engine>, order: KeyOrder, bounds: Bounds) -> Result<Range> {
-        let cursor = engine.cursor()?;
-        Ok(Range { walk: Walk { cursor, order, bounds, standing: Standing::Nowhere, ended: false } })
+    pub(crate) fn new(cursor: Box<dyn EngineCursor>, order: KeyOrder, bounds: Bounds) -> Range {
+        Range { walk: Walk { cursor, order, bounds, standing: Standing::Nowhere, ended: false } }
     }
 
     /// The keys alone; no table file is read for them.

@@ -146,6 +146,8 @@ fn compare(memtable: &Arc<MemTable<Dram>>, model: &Model, probes: &[Vec<u8>], la
             newest.push((key, *sequence));
         }
     }
+    let all: Vec<_> = memtable.all_entries().map(|entry| (entry.key.to_vec(), Reverse(entry.sequence))).collect();
+    prop_assert_eq!(all, model.keys().cloned().collect::<Vec<_>>());
     let flushed: Vec<_> = memtable.newest_entries().map(|entry| (entry.key.to_vec(), entry.sequence)).collect();
     prop_assert_eq!(flushed, newest.into_iter().map(|(key, sequence)| (key.clone(), sequence)).collect::<Vec<_>>());
     Ok(())

@@ -48,6 +48,7 @@ use tracing::info_span;
 use super::flush::{BuiltFile, Finished, file_record, numbered, segment_of, table_options};
 use super::job::Job;
 use super::merge::{Merge, Values, WINDOW_BYTES};
+use super::older_versions::OlderVersions;
 use super::store::Store;
 use super::trace::timed;
 use super::{locked, names, picker};
@@ -514,7 +515,7 @@ impl<M: Medium + Clone> Outputs<'_, M> {
             let segment = segment_of(&store.pool, number, &finished.keys, Claim::Ordinary)?;
             let slot = if M::PERSISTENT { Some(store.jobs.record(&store.pool, &Job::moving(number))?) } else { None };
             let record = file_record(&finished.properties, finished.length_bytes);
-            Ok(BuiltFile { number, record, segment, slot })
+            Ok(BuiltFile { number, record, segment, older: OlderVersions::default(), slot })
         };
         match build().map_err(|error: Error| Stopped::from(error)) {
             Ok(file) => {

@@ -8,7 +8,11 @@
 //!
 //! Taking the moment: the cursor registers, which tells it what is published, and takes the list of MemTables; if the list
 //! has changed meanwhile it starts over. So everything up to its moment is in the list it holds, or was in the index
-//! before it registered.
+//! before it registered. A cursor of a snapshot takes over that one's moment, and the list as it is then: for a snapshot
+//! flushes have seen to it that this does.
+//!
+//! The MemTables of its list are all that a cursor keeps alive, however many follow. So it costs what was in memory when it
+//! was made, and flushes write nothing for it that a scan of a moment would leave behind as garbage.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,8 +25,8 @@ use slmdb_table::{Block, Slice};
 
 use super::index_source::IndexSource;
 use super::memtable_source::MemTableSource;
-use super::snapshots::Location;
-use super::store::Store;
+use super::snapshots::{Holder, Location};
+use super::store::{Store, View};
 use crate::EngineCursor;
 
 /// See [`EngineCursor`].
@@ -58,18 +62,27 @@ enum At {
 impl<M: Medium + Clone> Cursor<M> {
     /// A cursor on no entry, at the present moment.
     pub(crate) fn new(store: Arc<Store<M>>) -> Cursor<M> {
-        let (moment, memtables) = loop {
+        let (moment, view) = loop {
             let before = store.view.load_full();
-            let moment = store.snapshots.register(|| store.publication.published());
+            let moment = store.snapshots.register(Holder::Cursor, || store.publication.published());
             let after = store.view.load_full();
             if Arc::ptr_eq(&before, &after) {
-                break (
-                    moment,
-                    before.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect(),
-                );
+                break (moment, before);
             }
-            store.snapshots.release(moment);
+            store.release(moment, Holder::Cursor);
         };
+        Cursor::over(store, moment, &view)
+    }
+
+    /// A cursor on no entry, at the moment of a snapshot that is held.
+    pub(crate) fn at(store: Arc<Store<M>>, moment: u64) -> Cursor<M> {
+        let moment = store.snapshots.register(Holder::Cursor, || moment);
+        let view = store.view.load_full();
+        Cursor::over(store, moment, &view)
+    }
+
+    fn over(store: Arc<Store<M>>, moment: u64, view: &View<M>) -> Cursor<M> {
+        let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         Cursor { store, moment, memtables, index, heading, at: None, key, passage, block: None }
@@ -272,7 +285,6 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.keep_block(None);
-        self.store.release_moment(self.moment);
-        self.store.sweep_retired();
+        self.store.release(self.moment, Holder::Cursor);
     }
 }

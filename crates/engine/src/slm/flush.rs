@@ -1,7 +1,7 @@
 //! Flush: an Immutable MemTable becomes a table file (paper, section 3.2 «Building a B+-tree»; design.md section 8).
 //!
-//! Two threads, as in the paper. The *file thread* writes the newest version of every key to a table file, syncs it and its
-//! directory, and builds the key segment. The *index thread* takes finished files from a queue and swings the index's
+//! Two threads, as in the paper. The *file thread* writes the newest version of every key to a table file (and older
+//! ones that snapshots see), syncs it and its directory, and builds the key segment. The *index thread* takes finished files from a queue and swings the index's
 //! words to the new records; meanwhile the file thread writes the next MemTable's file. A MANIFEST record commits the job.
 //!
 //! Order is what keeps this right: jobs are indexed, committed and retired strictly in MemTable order, else an older put
@@ -31,8 +31,9 @@ use tracing::info_span;
 use super::compaction::Output;
 use super::job::{Job, Phase, Slot};
 use super::memory::flush_bytes;
+use super::older_versions::OlderVersions;
 use super::set_aside::SetAside;
-use super::snapshots::{Location, Snapshots};
+use super::snapshots::Location;
 use super::store::{Immutable, Store, View};
 use super::trace::timed;
 use super::{locked, names};
@@ -60,6 +61,8 @@ pub(crate) struct BuiltFile {
     pub(super) number: u32,
     pub(super) record: FileRecord,
     pub(super) segment: Segment,
+    /// What snapshots see of the MemTable beside the newest versions.
+    pub(super) older: OlderVersions,
     pub(super) slot: Option<Slot>,
 }
 
@@ -133,11 +136,11 @@ impl<M: Medium + Clone> Store<M> {
             order: immutable.last_sequence,
         };
         let slot = if M::PERSISTENT { Some(self.jobs.record(&self.pool, &job)?) } else { None };
-        let built = self.build_file(immutable, number).and_then(|finished| {
+        let built = self.build_file(immutable, number).and_then(|(finished, older)| {
             let segment = segment_of(&self.pool, number, &finished.keys, Claim::Privileged)?;
-            Ok((finished, segment))
+            Ok((finished, older, segment))
         });
-        let (finished, segment) = match built {
+        let (finished, older, segment) = match built {
             Ok(built) => built,
             Err(error) => {
                 if matches!(error, Error::Full { .. }) {
@@ -155,10 +158,12 @@ impl<M: Medium + Clone> Store<M> {
             job.phase = Phase::Indexing;
             self.jobs.advance(&self.pool, slot, &job)?;
         }
-        Ok(BuiltFile { number, record: file_record(&finished.properties, finished.length_bytes), segment, slot })
+        older.note(number, &finished.keys, &self.snapshots)?;
+        let record = file_record(&finished.properties, finished.length_bytes);
+        Ok(BuiltFile { number, record, segment, older, slot })
     }
 
-    fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<FinishedTable> {
+    fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<(FinishedTable, OlderVersions)> {
         let path = names::table(&self.directory, number);
         let (options, order) = (table_options(&self.options), self.options.comparator.clone());
         let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.env, &path))?;
@@ -166,13 +171,15 @@ impl<M: Medium + Clone> Store<M> {
             Some(file) => TableBuilder::in_file(file, &*self.env, &path, number, self.uuid, options, order)?,
             None => TableBuilder::new_in_order(&*self.env, &path, number, self.uuid, options, order)?,
         };
-        for entry in immutable.memtable.newest_entries() {
-            builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;
-        }
+        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
+        let moments = self.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        let older = OlderVersions::write(&immutable.memtable, moments, |entry| {
+            builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)
+        })?;
         let finished = builder.finish()?;
         self.env.sync_directory(&self.directory)?;
         self.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
-        Ok(finished)
+        Ok((finished, older))
     }
 
     /// The index thread.
@@ -208,7 +215,10 @@ impl<M: Medium + Clone> Store<M> {
         let mut slot = None;
         if let Some(file) = file {
             let span = info_span!("flush_index", file = file.number, ms = Empty);
-            let swing = || swing(&self.tree, &self.pool, &file.segment, Some(&self.snapshots));
+            let note = |key: &[u8], old: Location, newest: u64| {
+                self.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
+            };
+            let swing = || swing(&self.tree, &self.pool, &file.segment, note);
             let live_changes = timed(&*self.env, span, || self.when_there_is_space(swing))?;
             edit.live_changes = live_changes.into_iter().collect();
             edit.files_added = vec![(file.number, file.record)];
@@ -269,11 +279,14 @@ impl<M: Medium + Clone> Store<M> {
 /// Swings the index to the records of a segment, in key order: what is older is replaced, a delete removes. Returns how
 /// the live counts of other files change. Doing it again after a crash in the middle does only what is missing: a record
 /// that the index points to already stays, and the number of the file it replaced is in the record.
+///
+/// `note` is told of each record that is replaced, before it is: its key, where its value is, and the sequence number of
+/// what takes its place.
 pub(crate) fn swing<M: Medium>(
     tree: &Tree<M>,
     pool: &Pool<M>,
     segment: &Segment,
-    snapshots: Option<&Snapshots>,
+    note: impl Fn(&[u8], Location, u64),
 ) -> Result<BTreeMap<u32, i64>> {
     let offsets: Vec<u64> = {
         let guard = crossbeam_epoch::pin();
@@ -291,9 +304,7 @@ pub(crate) fn swing<M: Medium>(
                 if (current.sequence(), current.file()) >= (record.sequence(), record.file()) {
                     return Ok(Decision::Keep);
                 }
-                if let Some(snapshots) = snapshots {
-                    snapshots.note_replaced(record.key(), location(&current), record.sequence());
-                }
+                note(record.key(), location(&current), record.sequence());
                 set_replaced_file(pool, record.offset(), current.file())?;
             }
             Ok(match record.kind() {
@@ -315,7 +326,7 @@ pub(crate) fn numbered(state: &StoreState, edit: Edit) -> Edit {
     Edit { job: state.last_job + 1, next_file_number: Some(next), ..edit }
 }
 
-/// The key segment of a finished table file.
+/// The key segment of a finished table file: the newest version of each key.
 pub(crate) fn segment_of<M: Medium>(
     pool: &Arc<Pool<M>>,
     number: u32,
@@ -324,7 +335,7 @@ pub(crate) fn segment_of<M: Medium>(
 ) -> Result<Segment> {
     let mut entries = Vec::with_capacity(keys.len() as usize);
     let mut key_bytes = Vec::new();
-    for entry in keys.entries() {
+    for entry in keys.newest_entries() {
         let entry = entry?;
         let start = key_bytes.len();
         key_bytes.extend_from_slice(entry.key);
@@ -346,13 +357,13 @@ pub(crate) fn location(record: &KeyRecord<'_>) -> Location {
     Location { file: record.file(), place, sequence: record.sequence() }
 }
 
-/// What the MANIFEST keeps of a table file; all its puts are live when it is new.
+/// What the MANIFEST keeps of a table file; all its puts are live when it is new, but for older versions, which never are.
 pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u64) -> FileRecord {
     FileRecord {
         length_bytes,
         entries: properties.entries,
         deletes: properties.deletes,
-        live: properties.entries - properties.deletes,
+        live: properties.entries - properties.older_versions - properties.deletes,
         smallest_key: properties.smallest_key.clone(),
         largest_key: properties.largest_key.clone(),
         lowest_sequence: properties.lowest_sequence,

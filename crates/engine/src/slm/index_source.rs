@@ -7,6 +7,7 @@
 //! the index to the map in between, never the other way, so it is seen at least once; of two versions the newer wins.
 
 use std::ops::{Bound, Range};
+use std::sync::Arc;
 
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
@@ -181,7 +182,7 @@ impl IndexSource {
 
     /// Merges records from the map, which are in key order, into the entries. (Sorting might panic, if the order is a
     /// comparator's and none.)
-    fn add_replaced(&mut self, replaced: Vec<(Vec<u8>, Location)>, order: &KeyOrder) {
+    fn add_replaced(&mut self, replaced: Vec<(Arc<[u8]>, Location)>, order: &KeyOrder) {
         if replaced.is_empty() {
             return;
         }

@@ -152,7 +152,7 @@ impl<M: Medium + Clone> Store<M> {
             block_cache_bytes: self.tables.cache_memory_bytes(),
             open_tables_bytes: self.tables.readers_memory_bytes(),
             index_bytes: self.pool.dram_bytes(),
-            replaced_records_bytes: self.snapshots.memory_bytes(),
+            replaced_records_bytes: self.snapshots.kept_bytes(),
             cursors_bytes: self.snapshots.open() as u64 * CURSOR_BYTES + self.budget.cursor_blocks.bytes(),
             catalog_bytes: locked(&self.catalog).state().memory_bytes(),
             background_bytes: self.budget.background.bytes().max(self.budget.kept_bytes.load(Ordering::Relaxed)),
@@ -194,9 +194,8 @@ impl<M: Medium + Clone> Store<M> {
         ((immutables + 1).max(2) * full).saturating_sub(lists + arenas)
     }
 
-    /// Ends a cursor at `moment`. What was kept for it may be the cache's.
-    pub(crate) fn release_moment(&self, moment: u64) {
-        let freed_bytes = self.snapshots.release(moment);
+    /// So much less is kept for cursors and snapshots. It may be the cache's.
+    pub(crate) fn kept_freed(&self, freed_bytes: u64) {
         if freed_bytes >= self.budget.noticeable_bytes() {
             self.budget.freed(freed_bytes);
             self.share_memory();

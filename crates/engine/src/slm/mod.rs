@@ -8,7 +8,8 @@
 //! | 3.1 MemTables that wait for their flush; space for it | `pacing`, `admission`, `set_aside` |
 //! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
 //! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush` |
-//! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source`; one moment: `snapshots` |
+//! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source` |
+//! | not in the paper: snapshots; what they see across flushes | `snapshot`; `snapshots`, `replaced`, `older_versions` |
 //! | 3.3 selective compaction: merging | `compaction`, `merge`; the files that it leaves: `retired` |
 //! | 3.3 selective compaction: which files | `picker` |
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `job` |
@@ -40,6 +41,7 @@ mod memory;
 mod memtable_source;
 mod merge;
 mod names;
+mod older_versions;
 mod open;
 mod ordered_key;
 mod pacing;
@@ -47,9 +49,11 @@ mod picker;
 mod publication;
 mod read;
 mod recovery;
+mod replaced;
 mod retired;
 mod set_aside;
 mod setbacks;
+mod snapshot;
 mod snapshots;
 mod store;
 mod tables;

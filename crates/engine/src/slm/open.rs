@@ -21,8 +21,8 @@ use super::store::Store;
 use super::trace::timed;
 use super::{ENGINE_NAME, locked};
 use crate::{
-    Approximate, Condition, Engine, EngineCursor, Options, Slice, Stats, TableFile, VerifyProgress, VerifyReport,
-    WriteBatch,
+    Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Options, Slice, Stats, TableFile, VerifyProgress,
+    VerifyReport, WriteBatch,
 };
 
 /// See [`super::open`].
@@ -208,6 +208,10 @@ impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
 
     fn cursor(&self) -> Result<Box<dyn EngineCursor>> {
         Ok(Box::new(super::cursor::Cursor::new(self.0.clone())))
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn EngineSnapshot>> {
+        Ok(Arc::new(super::snapshot::SlmSnapshot::new(self.0.clone())))
     }
 
     fn sync(&self) -> Result<()> {

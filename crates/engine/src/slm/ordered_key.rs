@@ -1,6 +1,7 @@
 //! [`OrderedKey`]: a key that knows the order it is in, for maps in the store's order.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use slmdb_order::KeyOrder;
 
@@ -10,13 +11,13 @@ use slmdb_order::KeyOrder;
 /// then: give it one, and compare with the other.
 #[derive(Debug, Clone)]
 pub(crate) struct OrderedKey {
-    pub(crate) key: Vec<u8>,
+    pub(crate) key: Arc<[u8]>,
     order: KeyOrder,
 }
 
 impl OrderedKey {
-    pub(crate) fn new(key: &[u8], order: &KeyOrder) -> OrderedKey {
-        OrderedKey { key: key.to_vec(), order: order.clone() }
+    pub(crate) fn new(key: Arc<[u8]>, order: &KeyOrder) -> OrderedKey {
+        OrderedKey { key, order: order.clone() }
     }
 }
 

@@ -4,10 +4,11 @@
 //! points to all that was in it, so whoever takes the list first and looks in the index afterwards misses nothing. The
 //! index knows every key that has a value in a table file; a key that it does not know is missing, and no block is read.
 //!
+//! A read at a snapshot's moment goes the same way, up to that; and what the index has replaced since is in the map of
+//! replaced records ([`super::snapshots`]).
+//!
 //! Between index and block a compaction may have moved the entry and removed the file. Then the file is gone from the
 //! store, and the key is looked up again: the entry, or what replaced it, is somewhere else.
-
-use std::ops::Bound;
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
@@ -17,6 +18,15 @@ use slmdb_table::Slice;
 use super::flush::location;
 use super::snapshots::Location;
 use super::store::Store;
+
+/// Of which moment a read is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Moment {
+    /// The present one.
+    Now,
+    /// One that is [registered](super::snapshots).
+    At(u64),
+}
 
 /// Where the newest version of a key is.
 enum Newest {
@@ -28,9 +38,19 @@ enum Newest {
 impl<M: Medium + Clone> Store<M> {
     /// See [`crate::Engine::get`].
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.get_at(key, Moment::Now)
+    }
+
+    /// See [`crate::Engine::contains_key`].
+    pub(crate) fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.contains_key_at(key, Moment::Now)
+    }
+
+    /// The value of `key` at a moment.
+    pub(crate) fn get_at(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         let mut before = None;
         loop {
-            let location = match self.newest(key, |value| Slice::from(value))? {
+            let location = match self.newest(key, moment, |value| Slice::from(value))? {
                 Newest::InMemTable(value) => return Ok(Some(value)),
                 Newest::Missing => return Ok(None),
                 Newest::InTable(location) => location,
@@ -43,9 +63,9 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
-    /// See [`crate::Engine::contains_key`].
-    pub(crate) fn contains_key(&self, key: &[u8]) -> Result<bool> {
-        Ok(!matches!(self.newest(key, |_| Slice::default())?, Newest::Missing))
+    /// Whether `key` has a value at a moment.
+    pub(crate) fn contains_key_at(&self, key: &[u8], moment: Moment) -> Result<bool> {
+        Ok(!matches!(self.newest(key, moment, |_| Slice::default())?, Newest::Missing))
     }
 
     /// Where the version of `key` is that a moment sees, if it is in a table file. The index is asked first: a version may
@@ -56,16 +76,16 @@ impl<M: Medium + Clone> Store<M> {
             self.tree.get(key, &guard)?.map(|record| location(&record))
         };
         let seen = in_index.filter(|location| location.sequence <= moment);
-        Ok(seen.or_else(|| {
-            let this = (Bound::Included(key), Bound::Included(key));
-            self.snapshots.replaced_in(this, moment).pop().map(|(_, location)| location)
-        }))
+        Ok(seen.or_else(|| self.snapshots.replaced(key, moment)))
     }
 
-    fn newest(&self, key: &[u8], take: impl Fn(&[u8]) -> Slice) -> Result<Newest> {
-        let published = self.publication.published();
+    fn newest(&self, key: &[u8], moment: Moment, take: impl Fn(&[u8]) -> Slice) -> Result<Newest> {
+        let up_to = match moment {
+            Moment::Now => self.publication.published(),
+            Moment::At(moment) => moment,
+        };
         for memtable in &self.view.load().memtables {
-            if let Some(found) = memtable.get(key, published) {
+            if let Some(found) = memtable.get(key, up_to) {
                 return Ok(match found.kind {
                     EntryKind::Put => Newest::InMemTable(take(found.value)),
                     EntryKind::Delete => Newest::Missing,
@@ -73,6 +93,14 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         let guard = crossbeam_epoch::pin();
-        Ok(self.tree.get(key, &guard)?.map_or(Newest::Missing, |record| Newest::InTable(location(&record))))
+        let indexed = self.tree.get(key, &guard)?.map(|record| location(&record));
+        let location = match moment {
+            Moment::Now => indexed,
+            // What it saw may have moved from the index to the map, never the other way.
+            Moment::At(moment) => {
+                indexed.filter(|location| location.sequence <= moment).or_else(|| self.snapshots.replaced(key, moment))
+            }
+        };
+        Ok(location.map_or(Newest::Missing, Newest::InTable))
     }
 }

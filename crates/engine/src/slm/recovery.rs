@@ -146,7 +146,7 @@ fn finish_jobs<M: Medium + Clone>(
         if !committed && job.phase == Phase::Indexing {
             let segment = Segment::of_file(pool, job.file)?;
             let reader = tables.reader(job.file)?;
-            let live_changes = swing(tree, pool, &segment, None)?;
+            let live_changes = swing(tree, pool, &segment, |_, _, _| ())?;
             let record = file_record(reader.properties(), reader.length_bytes());
             let edit = Edit {
                 files_added: vec![(job.file, record)],
@@ -180,8 +180,8 @@ fn rebuild_index<M: Medium + Clone>(
     for &number in state.files.keys() {
         let keys = tables.reader(number)?.key_section()?;
         let segment = segment_of(pool, number, &keys, Claim::Privileged)?;
-        swing(tree, pool, &segment, None)?;
-        for entry in keys.entries() {
+        swing(tree, pool, &segment, |_, _, _| ())?;
+        for entry in keys.newest_entries() {
             let entry = entry?;
             if entry.kind == slmdb_table::EntryKind::Delete {
                 let newest = deletes.entry(entry.key.to_vec()).or_default();

@@ -538,6 +538,7 @@ impl<M: Medium + Clone> Store<M> {
         let (node_bytes, key_segment_bytes) = (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
         let memtable_bytes = view.memtables.iter().map(|m| m.used_bytes()).sum();
         let memory = self.memory();
+        let kept = self.snapshots.kept();
         let since_open = self.since_open();
         let (immutable_memtables, flush_waits_for) = {
             let traffic = locked(&self.traffic);
@@ -566,8 +567,10 @@ impl<M: Medium + Clone> Store<M> {
             memory_bytes: memory.total_bytes(),
             memory,
             last_sequence_number: self.publication.published(),
-            replaced_records_kept: self.snapshots.replaced_count() as u64,
-            open_cursors: self.snapshots.open() as u64,
+            replaced_records_kept: kept.records,
+            replaced_records_bytes: kept.bytes,
+            open_cursors: kept.cursors,
+            open_snapshots: kept.snapshots,
             waits: self.counted.waits.told(),
             flush_waits_for,
             since_open,

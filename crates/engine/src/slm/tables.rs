@@ -81,7 +81,7 @@ impl Tables {
         Ok(block)
     }
 
-    /// The value of `key` at a location that the index gave. The block must hold that key at that sequence number: what
+    /// The value of `key` at a location that the index, or the map of replaced records, gave. The block must hold that key at that sequence number: what
     /// it says otherwise is never passed on.
     pub(crate) fn value(&self, key: &[u8], location: Location) -> Result<Slice> {
         let block = self.block(location.file, location.place)?;
@@ -90,13 +90,10 @@ impl Tables {
 
     /// Likewise, from a block that is at hand.
     pub(crate) fn value_in(&self, block: &Block, key: &[u8], location: Location) -> Result<Slice> {
-        let found = block.get(key)?;
-        match found {
-            Some(entry) if entry.sequence == location.sequence && entry.kind == slmdb_table::EntryKind::Put => {
-                Ok(entry.value)
-            }
-            found => {
-                let what = match found {
+        match block.get_version(key, location.sequence)? {
+            Some(entry) if entry.kind == slmdb_table::EntryKind::Put => Ok(entry.value),
+            _ => {
+                let what = match block.get(key)? {
                     None => "the index points to a block that does not hold the key".to_string(),
                     Some(entry) => format!(
                         "the index points to sequence number {}, the block holds {} ({:?})",

@@ -3,7 +3,8 @@
 //! - every table file from end to end: checksums, order, key section against blocks, properties against the MANIFEST;
 //! - the index's own structure: fences, order, levels, links, no block leaked;
 //! - every entry of every table file against the index: the index points to it, or to something newer, or the key was
-//!   deleted by something newer;
+//!   deleted by something newer (older versions, which flushes write for snapshots, are passed over: the newest of the
+//!   same key stands beside them);
 //! - the number of keys in the index against the live counts of the MANIFEST;
 //! - key segments: all parts, and their checksums;
 //! - the directory and the pool's extents against the MANIFEST.
@@ -46,11 +47,11 @@ impl<M: Medium + Clone> Store<M> {
         let keys = self.verify_tables(&files, &mut report, progress);
         let deleted_at = newest_deletes(&keys, &mut report);
         let mut live = BTreeMap::new();
-        for (&number, section) in &keys {
+        for (&number, Keys { section, .. }) in &keys {
             live.insert(number, self.verify_entries(number, section, &deleted_at, &mut report)?);
         }
         self.verify_counts(&files, &live, &mut report)?;
-        self.verify_directory(&files, &mut report)?;
+        self.verify_directory(&files, &keys, &mut report)?;
         if report.findings.len() > FINDINGS_MAX {
             let more = report.findings.len() - FINDINGS_MAX;
             report.findings.truncate(FINDINGS_MAX);
@@ -83,7 +84,7 @@ impl<M: Medium + Clone> Store<M> {
         files: &BTreeMap<u32, FileRecord>,
         report: &mut VerifyReport,
         progress: &mut dyn FnMut(VerifyProgress),
-    ) -> BTreeMap<u32, KeySection> {
+    ) -> BTreeMap<u32, Keys> {
         let total_bytes = files.values().map(|file| file.length_bytes).sum();
         let mut before_bytes = 0;
         let mut keys = BTreeMap::new();
@@ -104,7 +105,10 @@ impl<M: Medium + Clone> Store<M> {
                         report.findings.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
                     }
                     match reader.key_section() {
-                        Ok(section) => drop(keys.insert(number, section)),
+                        Ok(section) => {
+                            let count = properties.entries - properties.older_versions;
+                            keys.insert(number, Keys { section, count });
+                        }
                         Err(error) => report.findings.push(error),
                     }
                 }
@@ -126,10 +130,10 @@ impl<M: Medium + Clone> Store<M> {
         report: &mut VerifyReport,
     ) -> Result<u64> {
         let mut live = 0;
-        for entry in section.entries() {
+        report.entries_checked += section.len();
+        for entry in section.newest_entries() {
             // A broken key section has been reported already.
             let Ok(entry) = entry else { break };
-            report.entries_checked += 1;
             let guard = crossbeam_epoch::pin();
             let in_index = match self.tree.get(entry.key, &guard) {
                 Ok(record) => record.map(|record| location(&record)),
@@ -193,7 +197,12 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Files and extents that belong to nobody, or that are missing.
-    fn verify_directory(&self, files: &BTreeMap<u32, FileRecord>, report: &mut VerifyReport) -> Result<()> {
+    fn verify_directory(
+        &self,
+        files: &BTreeMap<u32, FileRecord>,
+        keys: &BTreeMap<u32, Keys>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
         // What is being made, or waits for this verification to be committed, has its file and segment already; what was
         // compacted away may linger. Asked before and after: it may begin, or be given up, in between.
         let under_way = self.file_numbers.under_way();
@@ -220,14 +229,15 @@ impl<M: Medium + Clone> Store<M> {
                 report.findings.push(Error::corruption(self.pool.path(), parts[0].offset, what));
             }
         }
-        for (number, file) in files {
+        for number in files.keys() {
             let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
             match Segment::open(&self.pool, parts) {
-                Ok(segment) if segment.count() != file.entries => {
+                // What can't be read has been reported already.
+                Ok(segment) if keys.get(number).is_some_and(|keys| keys.count != segment.count()) => {
                     let what = format!(
-                        "the key segment of table file {number} has {} records for {} entries",
+                        "the key segment of table file {number} has {} records for {} keys",
                         segment.count(),
-                        file.entries
+                        keys.get(number).map_or(0, |keys| keys.count)
                     );
                     report.findings.push(Error::corruption(self.pool.path(), segment.parts()[0].offset, what));
                 }
@@ -243,11 +253,18 @@ impl<M: Medium + Clone> Store<M> {
     }
 }
 
+/// The keys of a table file.
+struct Keys {
+    section: KeySection,
+    /// How many there are: each once, whatever versions of it the file has.
+    count: u64,
+}
+
 /// The newest delete of each key that has one.
-fn newest_deletes(keys: &BTreeMap<u32, KeySection>, report: &mut VerifyReport) -> HashMap<Vec<u8>, u64> {
+fn newest_deletes(keys: &BTreeMap<u32, Keys>, report: &mut VerifyReport) -> HashMap<Vec<u8>, u64> {
     let mut newest = HashMap::new();
-    for section in keys.values() {
-        for entry in section.entries() {
+    for Keys { section, .. } in keys.values() {
+        for entry in section.newest_entries() {
             match entry {
                 Ok(entry) if entry.kind == EntryKind::Delete => {
                     let sequence = newest.entry(entry.key.to_vec()).or_insert(0);

@@ -27,6 +27,29 @@ pub struct MemTableEntry<'a> {
     pub value: &'a [u8],
 }
 
+/// Iterator of [`MemTable::all_entries`](super::MemTable::all_entries).
+#[derive(Debug, Clone)]
+pub struct AllEntries<'a> {
+    next: Option<EntryRef<'a>>,
+}
+
+impl<'a> AllEntries<'a> {
+    /// From the first entry of a list on.
+    pub(super) fn new(first: Option<EntryRef<'a>>) -> AllEntries<'a> {
+        AllEntries { next: first }
+    }
+}
+
+impl<'a> Iterator for AllEntries<'a> {
+    type Item = MemTableEntry<'a>;
+
+    fn next(&mut self) -> Option<MemTableEntry<'a>> {
+        let entry = self.next?;
+        self.next = entry.next();
+        Some(MemTableEntry { key: entry.key(), sequence: entry.sequence(), kind: entry.kind(), value: entry.value() })
+    }
+}
+
 /// Iterator of [`MemTable::newest_entries`](super::MemTable::newest_entries).
 #[derive(Debug, Clone)]
 pub struct NewestEntries<'a> {

@@ -23,7 +23,7 @@ use slmdb_pmem::{Arena, Medium};
 use super::arena_header::{ARENA_FORMAT_VERSION, ArenaHeader, MAXIMUM_ARENA_BYTES};
 use super::chain::{Chain, NewLink};
 use super::cursor::MemTableCursor;
-use super::found::{Found, NewestEntries};
+use super::found::{AllEntries, Found, NewestEntries};
 use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, new_slot, slot_of};
 use super::rebuild::Gathered;
 use super::record::{self, MAXIMUM_BATCH_BYTES, Payload, RECORD_ALIGNMENT_BYTES, RecordHeader};
@@ -330,6 +330,12 @@ impl<M: Medium> MemTable<M> {
     /// fully published and gets no more records; with records coming in it shows some of them.
     pub fn newest_entries(&self) -> NewestEntries<'_> {
         NewestEntries::new(self.list.first())
+    }
+
+    /// Every version of each key, deletes included: in key order, newest first. With the same caution as
+    /// [`newest_entries`](MemTable::newest_entries).
+    pub fn all_entries(&self) -> AllEntries<'_> {
+        AllEntries::new(self.list.first())
     }
 
     /// What all keys begin with, as far as the first and the last of them agree. Empty when there are none, and where keys

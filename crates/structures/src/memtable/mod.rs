@@ -9,7 +9,7 @@
 //! [`try_reserve`](MemTable::try_reserve) a place and number it → [`fill`](MemTable::fill) it, side by side with other
 //! writers → publish the sequence number once everything before it is filled, which is the engine's part. Readers name
 //! the number they look up to: [`get`](MemTable::get), [`cursor`](MemTable::cursor). A flush walks
-//! [`newest_entries`](MemTable::newest_entries). After a crash, [`replay`] rebuilds MemTables from their arenas, and
+//! [`newest_entries`](MemTable::newest_entries), or [all](MemTable::all_entries) if a snapshot sees older ones. After a crash, [`replay`] rebuilds MemTables from their arenas, and
 //! [`MemTable::copied_from`] moves small ones into a new arena.
 //!
 //! **Two policies for links.** The paper persists the lowest level's links (Algorithm 1: two fences a write) and rebuilds
@@ -41,7 +41,7 @@ mod towers;
 
 pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES};
 pub use cursor::MemTableCursor;
-pub use found::{Found, MemTableEntry, NewestEntries};
+pub use found::{AllEntries, Found, MemTableEntry, NewestEntries};
 pub use links::{LinkPolicy, SLOT_BYTES};
 pub use memtable::{MemTable, MemTableOptions, Reservation};
 pub use record::{

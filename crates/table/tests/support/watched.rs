@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use slmdb_env::{DirectoryEntry, Env, File, Lock, LockMode, OpenMode, Result};
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode, Result};
 
 /// What was noted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -91,6 +91,12 @@ impl<E: Env> Env for WatchedEnv<E> {
     }
     fn remove_file(&self, path: &Path) -> Result<()> {
         self.inner.remove_file(path)
+    }
+    fn remove_directory(&self, path: &Path) -> Result<bool> {
+        self.inner.remove_directory(path)
+    }
+    fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
+        self.inner.dax_device(path)
     }
     fn create_directory(&self, path: &Path) -> Result<()> {
         self.inner.create_directory(path)
