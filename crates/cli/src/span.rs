@@ -4,7 +4,7 @@
 
 use std::ops::Bound;
 
-use slmdb::{Cursor, Db};
+use slmdb::Cursor;
 
 use crate::failure::Result;
 
@@ -33,10 +33,10 @@ impl Span {
         span
     }
 
-    /// Visits the keys in order, or backwards, up to `limit` of them, and gives their number.
+    /// Visits the keys in order, or backwards, up to `limit` of them, and gives their number. The cursor is a new one.
     pub fn walk(
         &self,
-        db: &Db,
+        mut cursor: Cursor,
         reverse: bool,
         limit: Option<u64>,
         mut visit: impl FnMut(&mut Cursor) -> Result<()>,
@@ -44,7 +44,6 @@ impl Span {
         if limit == Some(0) || self.is_empty() {
             return Ok(0);
         }
-        let mut cursor = db.cursor()?;
         match (reverse, &self.from, &self.to) {
             (false, Some(from), _) => cursor.seek(from)?,
             (false, None, _) => cursor.seek_first()?,

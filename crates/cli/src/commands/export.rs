@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use slmdb::Db;
+use slmdb::Cursor;
 
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Result};
@@ -49,13 +49,13 @@ impl ExportOptions {
     }
 }
 
-/// Writes every record of `db` to `output`, `before` in front of each line.
-pub fn export(options: &ExportOptions, db: &Db, output: &mut Output, before: &[u8]) -> Result<()> {
+/// Writes every record of a new cursor's moment to `output`, `before` in front of each line.
+pub fn export(options: &ExportOptions, cursor: Cursor, output: &mut Output, before: &[u8]) -> Result<()> {
     let format = options.format.unwrap_or_else(|| ExportFormat::by_name(&options.file));
     let started = Instant::now();
     let mut line = Vec::new();
     let mut exported_bytes = 0;
-    let written = Span::everything().walk(db, false, None, |cursor| {
+    let written = Span::everything().walk(cursor, false, None, |cursor| {
         line.clear();
         line.extend_from_slice(before);
         let value = cursor.value()?;
@@ -86,6 +86,6 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
         Some(file) => Output::file(file)?,
         None => Output::standard(),
     };
-    export(&arguments.options, &db, &mut output, b"")?;
+    export(&arguments.options, db.cursor()?, &mut output, b"")?;
     Ok(Exit::Done)
 }

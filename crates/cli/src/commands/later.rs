@@ -23,22 +23,16 @@ pub enum Later {
     Compact,
     /// `bench`
     Bench,
-    /// `snapshot` in the shell
-    Snapshot,
-    /// `release` in the shell
-    Release,
 }
 
 impl Later {
-    /// The verb of that name, if it is one of these. `snapshot` and `release` are verbs of the shell.
+    /// The verb of that name, if it is one of these.
     pub fn by_name(name: &[u8]) -> Option<Later> {
         Some(match name {
             b"repair" => Later::Repair,
             b"checkpoint" => Later::Checkpoint,
             b"compact" => Later::Compact,
             b"bench" => Later::Bench,
-            b"snapshot" => Later::Snapshot,
-            b"release" => Later::Release,
             _ => return None,
         })
     }
@@ -50,8 +44,6 @@ impl Later {
             Later::Checkpoint => ("checkpoint", "copy the directory of a closed store, or use `slmdb export`"),
             Later::Compact => ("compact", "`slmdb export` into a new store drops what has been overwritten"),
             Later::Bench => ("bench", "`slmdb demo` prints this machine's rates"),
-            Later::Snapshot => ("snapshot", "each scan sees one moment without it"),
-            Later::Release => ("release", "there is no snapshot to release"),
         };
         Failure::unsupported(format!("`{name}` is not in this version yet; {instead}"))
     }

@@ -1,6 +1,6 @@
 //! `scan`: the keys of a range, in order or backwards, with or without their values.
 
-use slmdb::Db;
+use slmdb::Cursor;
 
 use crate::arguments::StoreArguments;
 use crate::bytes::Word;
@@ -56,13 +56,13 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// Writes the records to `output`, `before` in front of each line.
-    pub fn write(&self, db: &Db, output: &mut Output, before: &[u8]) -> Result<()> {
+    /// Writes the records of a new cursor's moment to `output`, `before` in front of each line.
+    pub fn write(&self, cursor: Cursor, output: &mut Output, before: &[u8]) -> Result<()> {
         let bytes = |word: &Option<Word>| word.as_ref().map(|word| word.0.clone());
         let span = Span::new(bytes(&self.from), bytes(&self.to), bytes(&self.prefix));
         let format = if self.json { ExportFormat::Jsonl } else { ExportFormat::Tsv };
         let mut line = Vec::new();
-        span.walk(db, self.reverse, self.limit, |cursor| {
+        span.walk(cursor, self.reverse, self.limit, |cursor| {
             line.clear();
             line.extend_from_slice(before);
             if self.keys_only {
@@ -81,7 +81,7 @@ impl ScanOptions {
 pub fn run(arguments: &Arguments) -> Result<Exit> {
     let db = arguments.store.open_for_reading()?;
     let mut output = Output::standard();
-    let written = arguments.options.write(&db, &mut output, b"");
+    let written = arguments.options.write(db.cursor()?, &mut output, b"");
     // What was read before a failure is shown; the failure decides how the command ends.
     let flushed = output.flush();
     written?;

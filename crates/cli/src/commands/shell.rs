@@ -20,6 +20,8 @@ Commands:
   begin · commit · abort              puts and deletes in between form a batch: each is answered `ok` once it is queued,
                                       and all take effect together when `commit` is answered `ok`; reads do not see
                                       them before; a batch that is open at the end of the input is dropped
+  snapshot · release                  get, scan and export in between see the store as it was at `snapshot`; writes go on,
+                                      and `insert` and `update` depend on what is there now
   flush                               write MemTables to table files now
   sync                                make everything answered so far outlive a power cut
   help · exit

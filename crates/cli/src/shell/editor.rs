@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn verbs_and_their_options_are_completed() {
         assert_eq!(completed("pu"), ["put "]);
-        assert_eq!(completed("s"), ["scan ", "stats ", "sync "]);
+        assert_eq!(completed("s"), ["scan ", "stats ", "sync ", "snapshot "]);
         assert_eq!(completed("").len(), VERBS.len());
         assert_eq!(completed("scan --re"), ["--reverse "]);
         assert_eq!(completed("scan --from a --l"), ["--limit "]);

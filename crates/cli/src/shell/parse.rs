@@ -14,9 +14,9 @@ use crate::commands::{ExportOptions, ImportOptions, Later, ScanOptions, StatsOpt
 use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
-pub const VERBS: [&str; 17] = [
-    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "flush", "sync", "begin",
-    "commit", "abort", "help", "exit",
+pub const VERBS: [&str; 19] = [
+    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "flush", "sync",
+    "snapshot", "release", "begin", "commit", "abort", "help", "exit",
 ];
 
 /// What a line asks for.
@@ -38,6 +38,10 @@ pub enum Request {
     Flush,
     /// `sync`
     Sync,
+    /// `snapshot`
+    Snapshot,
+    /// `release`
+    Release,
     /// `begin`
     Begin,
     /// `commit`
@@ -110,6 +114,8 @@ pub fn parse(line: &[u8]) -> Result<Option<Request>> {
         b"import" | b"export" => with_options(verb, words.iter().map(|word| bytes(word)))?,
         b"flush" => alone("flush", &words, Request::Flush)?,
         b"sync" => alone("sync", &words, Request::Sync)?,
+        b"snapshot" => alone("snapshot", &words, Request::Snapshot)?,
+        b"release" => alone("release", &words, Request::Release)?,
         b"begin" => alone("begin", &words, Request::Begin)?,
         b"commit" => alone("commit", &words, Request::Commit)?,
         b"abort" => alone("abort", &words, Request::Abort)?,
@@ -201,13 +207,15 @@ mod tests {
             "stats now",
             "flush now",
             "exit now",
+            "snapshot now",
+            "release 1",
             "frob\\x00",
             "PUT a b",
         ] {
             let answer = parsed(line);
             assert!(answer.starts_with("usage: ") && !answer.contains('\n'), "{line}: {answer}");
         }
-        for line in ["snapshot", "release 1", "repair", "compact", "checkpoint x"] {
+        for line in ["repair", "compact", "checkpoint x"] {
             let answer = parsed(line);
             assert!(answer.starts_with("unsupported: "), "{line}: {answer}");
         }

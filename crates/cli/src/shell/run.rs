@@ -5,7 +5,7 @@
 
 use std::io::BufRead;
 
-use slmdb::{Db, WriteBatch};
+use slmdb::{Cursor, Db, Snapshot, WriteBatch};
 
 use super::parse::{Request, VERBS, Verb, parse};
 use crate::bytes::escape_into;
@@ -41,6 +41,8 @@ pub struct Session {
     db: Option<Db>,
     /// Between `begin` and `commit` or `abort`.
     batch: Option<WriteBatch>,
+    /// Between `snapshot` and `release`: what reads see.
+    snapshot: Option<Snapshot>,
     output: Output,
     colours: bool,
     highest_code: u8,
@@ -49,7 +51,7 @@ pub struct Session {
 impl Session {
     /// A conversation about `db` on standard output.
     pub fn new(db: Db, colours: bool) -> Session {
-        Session { db: Some(db), batch: None, output: Output::standard(), colours, highest_code: 0 }
+        Session { db: Some(db), batch: None, snapshot: None, output: Output::standard(), colours, highest_code: 0 }
     }
 
     /// Carries out a line and answers it. Only an answer that can't be written is a failure here.
@@ -117,7 +119,11 @@ impl Session {
                 None => db.delete(key)?,
             },
             Request::Get(key) => {
-                let Some(value) = db.get(key)? else { return Ok(Verdict::NotFound) };
+                let value = match &self.snapshot {
+                    Some(snapshot) => snapshot.get(key)?,
+                    None => db.get(key)?,
+                };
+                let Some(value) = value else { return Ok(Verdict::NotFound) };
                 let mut line = DATA.as_bytes().to_vec();
                 escape_into(&mut line, &value);
                 line.push(b'\n');
@@ -128,6 +134,16 @@ impl Session {
             Request::Options(verb) => return self.carry_out_options(verb),
             Request::Flush => db.flush()?,
             Request::Sync => db.sync()?,
+            Request::Snapshot => {
+                if self.snapshot.is_some() {
+                    return Err(Failure::usage("a snapshot is held already; `release` it first"));
+                }
+                self.snapshot = Some(db.snapshot()?);
+            }
+            Request::Release => {
+                let none = || Failure::usage("no snapshot is held; `snapshot` takes one");
+                self.snapshot.take().ok_or_else(none)?;
+            }
             Request::Begin => {
                 if self.batch.is_some() {
                     return Err(Failure::usage("a batch is open already; `commit` or `abort` it first"));
@@ -165,7 +181,7 @@ impl Session {
     fn carry_out_options(&mut self, verb: Verb) -> Result<Verdict> {
         let Some(db) = &self.db else { return Err(closed()) };
         match verb {
-            Verb::Scan(options) => options.write(db, &mut self.output, DATA.as_bytes())?,
+            Verb::Scan(options) => options.write(self.cursor(db)?, &mut self.output, DATA.as_bytes())?,
             Verb::Import(options) => {
                 if options.reads_standard_input() {
                     return Err(Failure::usage("standard input is where the commands come from; name a file"));
@@ -173,8 +189,8 @@ impl Session {
                 import(&options, || Ok(db.clone()))?;
             }
             Verb::Export(options) => match options.file() {
-                Some(file) => export(&options, db, &mut Output::file(file)?, b"")?,
-                None => export(&options, db, &mut self.output, DATA.as_bytes())?,
+                Some(file) => export(&options, self.cursor(db)?, &mut Output::file(file)?, b"")?,
+                None => export(&options, self.cursor(db)?, &mut self.output, DATA.as_bytes())?,
             },
             Verb::Stats(options) => write_stats(&options, db, &mut self.output, DATA)?,
             Verb::Verify => {
@@ -187,8 +203,17 @@ impl Session {
         Ok(Verdict::Done)
     }
 
+    /// A cursor at the moment that reads see.
+    fn cursor(&self, db: &Db) -> Result<Cursor> {
+        Ok(match &self.snapshot {
+            Some(snapshot) => snapshot.cursor()?,
+            None => db.cursor()?,
+        })
+    }
+
     fn close(&mut self) -> Result<()> {
         self.batch = None;
+        self.snapshot = None;
         match self.db.take() {
             Some(db) => Ok(db.close()?),
             None => Ok(()),
