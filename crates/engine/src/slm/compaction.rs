@@ -233,9 +233,13 @@ impl<M: Medium + Clone> Store<M> {
             } else {
                 let catalog = locked(&self.catalog);
                 let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
-                let droppable_through = self.deletes_droppable_through();
-                next = picker::pick(&self.options.compaction, catalog.state(), &is_free, droppable_through)
-                    .map(|plan| (plan, None));
+                let choice = picker::Choice {
+                    options: &self.options.compaction,
+                    state: catalog.state(),
+                    is_free: &is_free,
+                    deletes_droppable_through: self.deletes_droppable_through(),
+                };
+                next = picker::pick(&choice).map(|plan| (plan, None));
             }
             if let Some((plan, asked)) = next {
                 inner.busy.extend(&plan.inputs);

@@ -1,0 +1,44 @@
+//! Which table files are compacted (paper, section 3.3; design.md section 10).
+//!
+//! Two policies can be compared: [`paper`], and [`gain`], the default.
+
+mod gain;
+mod paper;
+
+use slmdb_manifest::{FileRecord, StoreState};
+
+use super::compaction::Plan;
+use crate::{CompactionOptions, CompactionPolicy};
+
+/// Entries of a file that nobody needs: superseded puts, and deletes that the index checkpoints cover.
+pub(super) fn garbage(file: &FileRecord, deletes_droppable_through: u64) -> u64 {
+    let is_covered = file.highest_sequence <= deletes_droppable_through;
+    let needed = file.live + if is_covered { 0 } else { file.deletes };
+    file.entries.saturating_sub(needed)
+}
+
+/// What a picker sees.
+pub(super) struct Choice<'a> {
+    pub(super) options: &'a CompactionOptions,
+    pub(super) state: &'a StoreState,
+    /// Whether a file may be taken: no other compaction has it, and it could be read so far.
+    pub(super) is_free: &'a dyn Fn(u32) -> bool,
+    /// Deletes up to this sequence number are garbage.
+    pub(super) deletes_droppable_through: u64,
+}
+
+impl Choice<'_> {
+    /// The part of a file's entries that is needed.
+    fn needed_part(&self, file: &FileRecord) -> f64 {
+        1.0 - garbage(file, self.deletes_droppable_through) as f64 / file.entries.max(1) as f64
+    }
+}
+
+/// The files to merge next, if any.
+pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
+    match choice.options.policy {
+        CompactionPolicy::Manual => None,
+        CompactionPolicy::Paper => paper::pick(choice),
+        CompactionPolicy::Gain => gain::pick(choice),
+    }
+}
