@@ -19,8 +19,6 @@ pub enum Later {
     Repair,
     /// `checkpoint DIR`
     Checkpoint,
-    /// `compact`
-    Compact,
     /// `bench`
     Bench,
 }
@@ -31,7 +29,6 @@ impl Later {
         Some(match name {
             b"repair" => Later::Repair,
             b"checkpoint" => Later::Checkpoint,
-            b"compact" => Later::Compact,
             b"bench" => Later::Bench,
             _ => return None,
         })
@@ -42,7 +39,6 @@ impl Later {
         let (name, instead) = match self {
             Later::Repair => ("repair", "`slmdb export` saves what can still be read; import it into a new store"),
             Later::Checkpoint => ("checkpoint", "copy the directory of a closed store, or use `slmdb export`"),
-            Later::Compact => ("compact", "`slmdb export` into a new store drops what has been overwritten"),
             Later::Bench => ("bench", "`slmdb demo` prints this machine's rates"),
         };
         Failure::unsupported(format!("`{name}` is not in this version yet; {instead}"))

@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+mod compact;
 mod del;
 mod demo;
 mod destroy;
@@ -50,6 +51,8 @@ pub enum Command {
     Size(size::Arguments),
     /// Read everything, compare it with its checksums and with the index, and print what is damaged
     Verify(verify::Arguments),
+    /// Merge table files now, and drop what is obsolete in them
+    Compact(compact::Arguments),
     /// Read commands from standard input, one a line, and answer each
     Shell(shell::Arguments),
     /// Remove a store with its fast tier, and nothing else
@@ -63,9 +66,6 @@ pub enum Command {
     /// Make a second store of this one (not in this version yet)
     #[command(hide = true)]
     Checkpoint(later::Arguments),
-    /// Merge table files now (not in this version yet)
-    #[command(hide = true)]
-    Compact(later::Arguments),
     /// Measure this store beside others (not in this version yet)
     #[command(hide = true)]
     Bench(later::Arguments),
@@ -93,12 +93,12 @@ impl Command {
             Command::Stats(arguments) => stats::run(&arguments),
             Command::Size(arguments) => size::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
+            Command::Compact(arguments) => compact::run(&arguments),
             Command::Shell(arguments) => shell::run(&arguments),
             Command::Destroy(arguments) => destroy::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Repair(_) => Err(Later::Repair.failure()),
             Command::Checkpoint(_) => Err(Later::Checkpoint.failure()),
-            Command::Compact(_) => Err(Later::Compact.failure()),
             Command::Bench(_) => Err(Later::Bench.failure()),
             Command::DemoWriter(arguments) => demo::run_writer(&arguments),
             Command::DemoSweeper(arguments) => demo::run_sweeper(&arguments),

@@ -15,7 +15,7 @@ use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
 pub const VERBS: [&str; 19] = [
-    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "flush", "sync",
+    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "compact", "flush", "sync",
     "snapshot", "release", "begin", "commit", "abort", "help", "exit",
 ];
 
@@ -36,6 +36,8 @@ pub enum Request {
     Options(Verb),
     /// `flush`
     Flush,
+    /// `compact`
+    Compact,
     /// `sync`
     Sync,
     /// `snapshot`
@@ -113,6 +115,7 @@ pub fn parse(line: &[u8]) -> Result<Option<Request>> {
         // Their words are file names and names of fields, which nobody else unescapes.
         b"import" | b"export" => with_options(verb, words.iter().map(|word| bytes(word)))?,
         b"flush" => alone("flush", &words, Request::Flush)?,
+        b"compact" => alone("compact", &words, Request::Compact)?,
         b"sync" => alone("sync", &words, Request::Sync)?,
         b"snapshot" => alone("snapshot", &words, Request::Snapshot)?,
         b"release" => alone("release", &words, Request::Release)?,
@@ -206,6 +209,7 @@ mod tests {
             "import",
             "stats now",
             "flush now",
+            "compact now",
             "exit now",
             "snapshot now",
             "release 1",
@@ -215,7 +219,7 @@ mod tests {
             let answer = parsed(line);
             assert!(answer.starts_with("usage: ") && !answer.contains('\n'), "{line}: {answer}");
         }
-        for line in ["repair", "compact", "checkpoint x"] {
+        for line in ["repair", "checkpoint x"] {
             let answer = parsed(line);
             assert!(answer.starts_with("unsupported: "), "{line}: {answer}");
         }

@@ -133,6 +133,7 @@ impl Session {
             Request::Update(key, value) => return self.conditional(|db| db.update_if_present(key, value)),
             Request::Options(verb) => return self.carry_out_options(verb),
             Request::Flush => db.flush()?,
+            Request::Compact => db.compact_range::<&[u8]>(..)?,
             Request::Sync => db.sync()?,
             Request::Snapshot => {
                 if self.snapshot.is_some() {

@@ -76,3 +76,21 @@ fn destroy_asks_or_is_told_yes_and_removes_the_store_alone() {
     place.run("destroy", &["--yes"]).expect(0);
     assert!(!place.path("db").exists());
 }
+
+#[test]
+fn compact_drops_what_was_overwritten() {
+    let place = Place::new();
+    for round in 0..3 {
+        let value = char::from(b'a' + round).to_string().repeat(100);
+        let lines: String = (0..2000).map(|number| format!("key{number:04}\t{value}{number}\n")).collect();
+        place.run_with_input("import", &["--memtable", "64KiB", "-"], lines.as_bytes()).expect(0);
+    }
+    let ran = place.run("compact", &["--prefix", "key1"]);
+    assert!(ran.expect(0).err().contains("compacted: "), "{}", ran.err());
+    place.run("compact", &[]).expect(0);
+    let stats: serde_json::Value = serde_json::from_str(&place.run("stats", &["--json"]).out()).expect("an object");
+    assert_eq!((&stats["space_amplification"], &stats["index_keys"]), (&1.0.into(), &2000.into()), "{stats}");
+    place.run("verify", &[]).expect(0);
+    assert_eq!(place.run("get", &["key1999"]).out(), format!("{}1999\n", "c".repeat(100)));
+    Place::new().run("compact", &[]).failed(3, "invalid");
+}

@@ -62,7 +62,7 @@ fn errors_end_nothing_and_decide_the_code() {
     for (position, line) in lines.iter().enumerate() {
         assert!(if position == 3 { line == "ok" } else { line.starts_with("error usage: ") }, "{line}");
     }
-    let lines = answers(&place, "compact\nrepair\nget a\nget b\nfrob\n", 3);
+    let lines = answers(&place, "bench\nrepair\nget a\nget b\nfrob\n", 3);
     assert!(lines[..2].iter().all(|line| line.starts_with("error unsupported: ")), "{lines:?}");
     assert_eq!(lines[2..5], ["= 1", "ok", "not found"]);
     let lines = answers(&place, &format!("put {} v\nget a\n", "k".repeat(65_536)), 3);

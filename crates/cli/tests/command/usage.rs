@@ -57,7 +57,6 @@ fn what_is_not_there_yet_is_unsupported() {
     let place = Place::new();
     place.run("repair", &[]).failed(3, "unsupported");
     place.run("checkpoint", &["dir"]).failed(3, "unsupported");
-    place.run("compact", &[]).failed(3, "unsupported");
     place.run("bench", &["--quick"]).failed(3, "unsupported");
     assert!(!place.path("db").exists());
 }
