@@ -159,7 +159,8 @@ impl StoreArguments {
             .map_or_else(|error| error.kind() == std::io::ErrorKind::NotFound, |mut entries| entries.next().is_none())
     }
 
-    fn options(&self) -> Options {
+    /// The options that these arguments mean.
+    pub fn options(&self) -> Options {
         let mut options = Options::default().caches_are_persistent(self.eadr);
         if let Some(tier) = &self.pm {
             options = tier.apply(options);

@@ -11,6 +11,7 @@ mod amplification;
 mod batch;
 mod events;
 mod options;
+mod repair_report;
 pub mod slm;
 mod stats;
 mod verify_report;
@@ -19,6 +20,7 @@ pub use amplification::WriteAmplification;
 pub use batch::WriteBatch;
 pub use events::{Event, EventListener, Listener, SpaceFor};
 pub use options::{CompactionOptions, CompactionPolicy, Medium, Options};
+pub use repair_report::{Loss, RepairProgress, RepairReport};
 pub use slm::{Destroyed, PoolFate, WaitFor};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;
@@ -127,4 +129,11 @@ pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
 /// Removes the store in `directory`, with its pool, and nothing else.
 pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
     slm::destroy(options, directory)
+}
+
+/// Makes the store in `directory`, which nobody has open, whole from what can be read: its MANIFEST, table files, index
+/// checkpoints, and the MemTables of the old pool. Makes the pool anew, if the store has one, and gives damaged files other
+/// names. Says what could not be saved. Cut short, it is begun again.
+pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
+    slm::repair(options, directory, progress)
 }

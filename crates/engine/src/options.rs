@@ -169,6 +169,8 @@ pub struct Options {
     pub open_tables_max: usize,
     /// Who is told what the store does.
     pub event_listener: Listener,
+    /// After so many flushed entries an index checkpoint is taken.
+    pub checkpoint_entries: u64,
     /// The environment that every file operation goes through.
     pub env: Arc<dyn Env>,
 }
@@ -198,6 +200,7 @@ impl Default for Options {
             pool_maximum_bytes: 1 << 40,
             open_tables_max: 500,
             event_listener: Listener::default(),
+            checkpoint_entries: 4 << 20,
             env: Arc::new(OsEnv::new()),
         }
     }
@@ -231,6 +234,8 @@ impl Options {
             "node_bytes must be a power of two from 256 to 4096"
         } else if !self.media_unit_bytes.is_power_of_two() || !(64..=4096).contains(&self.media_unit_bytes) {
             "media_unit_bytes must be a power of two from 64 to 4096"
+        } else if self.checkpoint_entries == 0 {
+            "checkpoint_entries must be at least 1"
         } else if self.open_tables_max == 0 {
             "open_tables_max must be at least 1"
         } else {

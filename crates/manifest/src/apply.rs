@@ -8,13 +8,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::edit::Edit;
-use crate::state::{FileRecord, StoreState};
+use crate::state::{CheckpointRecord, FileRecord, StoreState};
 
 /// Live counts as they will be, by file.
 type NewLive = BTreeMap<u32, u64>;
 
 /// No job, generation or sequence number gets this far: key records have 56 bits for sequence numbers.
 const NUMBERS_MAX: u64 = 1 << 56;
+
+/// So many index checkpoints are kept.
+const CHECKPOINTS_MAX: usize = 2;
 
 impl StoreState {
     /// Applies an edit, or says why it does not fit; then nothing is changed.
@@ -37,6 +40,8 @@ impl StoreState {
         }
         check_bounds(self.last_job, Some(self.next_generation), Some(self.flushed_through))?;
         check_closing(self.closed_at_sequence, self.flushed_through)?;
+        check_checkpoints(&self.checkpoints, self.flushed_through)?;
+        check_dropped(self.deletes_dropped_through, self.flushed_through)?;
         check_candidates(&self.candidates, |number| self.files.contains_key(&number))
     }
 
@@ -51,6 +56,12 @@ impl StoreState {
         never_back("flushed_through", self.flushed_through, edit.flushed_through)?;
         check_closing(edit.closed_at_sequence, edit.flushed_through.unwrap_or(self.flushed_through))?;
         self.check_arenas(edit)?;
+        let flushed_through = edit.flushed_through.unwrap_or(self.flushed_through);
+        if let Some(checkpoints) = &edit.checkpoints {
+            check_checkpoints(checkpoints, flushed_through)?;
+        }
+        never_back("deletes_dropped_through", self.deletes_dropped_through, edit.deletes_dropped_through)?;
+        check_dropped(edit.deletes_dropped_through.unwrap_or(0), flushed_through)?;
 
         let added = self.check_files_added(edit)?;
         let removed = self.check_files_removed(edit)?;
@@ -82,6 +93,10 @@ impl StoreState {
         self.last_job = self.last_job.max(edit.job);
         self.closed_at_sequence = edit.closed_at_sequence;
         self.lifetime = edit.lifetime.unwrap_or(self.lifetime);
+        if let Some(checkpoints) = &edit.checkpoints {
+            self.checkpoints.clone_from(checkpoints);
+        }
+        self.deletes_dropped_through = edit.deletes_dropped_through.unwrap_or(self.deletes_dropped_through);
         if let Some(medium) = &edit.medium {
             self.medium = medium.clone();
         }
@@ -191,6 +206,32 @@ fn check_closing(closed_at_sequence: Option<u64>, flushed_through: u64) -> Resul
         }
         _ => Ok(()),
     }
+}
+
+fn check_checkpoints(checkpoints: &[CheckpointRecord], flushed_through: u64) -> Result<(), String> {
+    if checkpoints.len() > CHECKPOINTS_MAX {
+        return Err(format!("{} index checkpoints", checkpoints.len()));
+    }
+    if let Some(pair) =
+        checkpoints.windows(2).find(|pair| pair[0].number >= pair[1].number || pair[0].through > pair[1].through)
+    {
+        return Err(format!("index checkpoint {} comes after {}", pair[1].number, pair[0].number));
+    }
+    match checkpoints.iter().find(|checkpoint| checkpoint.number == 0 || checkpoint.through > flushed_through) {
+        None => Ok(()),
+        Some(CheckpointRecord { number, through, .. }) => {
+            Err(format!("index checkpoint {number} through {through}, but flushed through {flushed_through}"))
+        }
+    }
+}
+
+fn check_dropped(deletes_dropped_through: u64, flushed_through: u64) -> Result<(), String> {
+    if deletes_dropped_through > flushed_through {
+        return Err(format!(
+            "deletes dropped through {deletes_dropped_through}, but flushed through {flushed_through}"
+        ));
+    }
+    Ok(())
 }
 
 fn check_candidates(candidates: &[u32], is_there: impl Fn(u32) -> bool) -> Result<(), String> {

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::state::{FileRecord, MediumKind, StoreState};
+use crate::state::{CheckpointRecord, FileRecord, MediumKind, StoreState};
 
 /// More of a key than this is not shown.
 const KEY_SHOWN_BYTES: usize = 40;
@@ -63,6 +63,13 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
         write!(to, "{} {number}", if index == 0 { ":" } else { "," })?;
     }
     writeln!(to)?;
+    for checkpoint in &state.checkpoints {
+        let CheckpointRecord { number, through, entries, length_bytes } = checkpoint;
+        writeln!(to, "checkpoint {number}: through {through}, {entries} entries, {length_bytes} bytes")?;
+    }
+    if state.deletes_dropped_through > 0 {
+        writeln!(to, "deletes dropped through {}", state.deletes_dropped_through)?;
+    }
     writeln!(to, "lifetime")?;
     for (name, value) in state.lifetime.named() {
         writeln!(to, "  {name} {value}")?;

@@ -1,6 +1,6 @@
 //! One change of a [`StoreState`](crate::StoreState): what a flush, a compaction, a new arena or a clean close appends.
 
-use crate::state::{ArenaRecord, Counters, FileRecord, MediumRecord};
+use crate::state::{ArenaRecord, CheckpointRecord, Counters, FileRecord, MediumRecord};
 
 /// A change, applied as a whole or not at all. The default changes nothing but `closed_at_sequence`, which it clears.
 ///
@@ -33,6 +33,11 @@ pub struct Edit {
     pub lifetime: Option<Counters>,
     /// The whole candidate list, if it changed otherwise than by removal of files.
     pub candidates: Option<Vec<u32>>,
+    /// All index checkpoints there are from now on, oldest first, if that changed.
+    pub checkpoints: Option<Vec<CheckpointRecord>>,
+    /// Up to where tombstones may have been dropped, if that changed: what ends a compaction that has dropped some because
+    /// of their sequence numbers gives the largest of these.
+    pub deletes_dropped_through: Option<u64>,
     /// The medium, if it moved or was rebuilt.
     pub medium: Option<MediumRecord>,
 }

@@ -18,6 +18,8 @@
 //! | 9 | s e | closed at sequence number | u64; absent: not closed |
 //! | 10 | S e | lifetime counters | 11 × u64, in the order of [`Counters`] |
 //! | 11 | S e | candidates | n × u32 |
+//! | 12 | s e | checkpoints | n × (number u32, through u64, entries u64, length u64), oldest first; absent in a state: none |
+//! | 13 | s e | deletes dropped through | u64; absent in a state: 0 |
 //! | 16 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
 //! | 17 | e | files removed | n × u32 |
 //! | 18 | e | live changes | n × (file u32, change i64) |
@@ -31,7 +33,9 @@ use std::path::PathBuf;
 
 use crate::edit::Edit;
 use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
-use crate::state::{ArenaRecord, Counters, FileRecord, LIFETIME_COUNTERS, MediumKind, MediumRecord, StoreState};
+use crate::state::{
+    ArenaRecord, CheckpointRecord, Counters, FileRecord, LIFETIME_COUNTERS, MediumKind, MediumRecord, StoreState,
+};
 
 pub(crate) const UUID: u16 = 1;
 pub(crate) const ENGINE: u16 = 2;
@@ -44,6 +48,8 @@ pub(crate) const JOB: u16 = 8;
 pub(crate) const CLOSED_AT_SEQUENCE: u16 = 9;
 pub(crate) const LIFETIME: u16 = 10;
 pub(crate) const CANDIDATES: u16 = 11;
+pub(crate) const CHECKPOINTS: u16 = 12;
+pub(crate) const DELETES_DROPPED_THROUGH: u16 = 13;
 pub(crate) const FILE_ADDED: u16 = 16;
 pub(crate) const FILES_REMOVED: u16 = 17;
 pub(crate) const LIVE_CHANGES: u16 = 18;
@@ -66,6 +72,11 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
     put_u64(&mut to, CLOSED_AT_SEQUENCE, state.closed_at_sequence);
     put_lifetime(&mut to, &state.lifetime);
     put_list(&mut to, CANDIDATES, state.candidates.iter().map(|number| number.to_le_bytes()));
+    if !state.checkpoints.is_empty() {
+        put_checkpoints(&mut to, &state.checkpoints);
+    }
+    let dropped_through = state.deletes_dropped_through;
+    put_u64(&mut to, DELETES_DROPPED_THROUGH, (dropped_through != 0).then_some(dropped_through));
     for (&number, file) in &state.files {
         put_file(&mut to, number, file);
     }
@@ -93,6 +104,10 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
     if let Some(candidates) = &edit.candidates {
         put_list(&mut to, CANDIDATES, candidates.iter().map(|number| number.to_le_bytes()));
     }
+    if let Some(checkpoints) = &edit.checkpoints {
+        put_checkpoints(&mut to, checkpoints);
+    }
+    put_u64(&mut to, DELETES_DROPPED_THROUGH, edit.deletes_dropped_through);
     for (number, file) in &edit.files_added {
         put_file(&mut to, *number, file);
     }
@@ -125,6 +140,17 @@ fn put_u64(to: &mut FieldWriter, tag: u16, value: Option<u64>) {
 fn put_list<const N: usize>(to: &mut FieldWriter, tag: u16, items: impl Iterator<Item = [u8; N]>) {
     let bytes: Vec<u8> = items.flatten().collect();
     to.put(tag, &[&bytes]);
+}
+
+fn put_checkpoints(to: &mut FieldWriter, checkpoints: &[CheckpointRecord]) {
+    let mut bytes = Vec::with_capacity(checkpoints.len() * 28);
+    for CheckpointRecord { number, through, entries, length_bytes } in checkpoints {
+        bytes.extend_from_slice(&number.to_le_bytes());
+        for word in [through, entries, length_bytes] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+    }
+    to.put(CHECKPOINTS, &[&bytes]);
 }
 
 fn put_medium(to: &mut FieldWriter, medium: &MediumRecord) {
@@ -195,6 +221,8 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
         closed_at_sequence: fields.closed_at_sequence,
         lifetime: present(fields.lifetime, "lifetime counters")?,
         candidates: present(fields.candidates, "candidates")?,
+        checkpoints: fields.checkpoints.unwrap_or_default(),
+        deletes_dropped_through: fields.deletes_dropped_through.unwrap_or_default(),
     })
 }
 
@@ -217,6 +245,8 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
         closed_at_sequence: fields.closed_at_sequence,
         lifetime: fields.lifetime,
         candidates: fields.candidates,
+        checkpoints: fields.checkpoints,
+        deletes_dropped_through: fields.deletes_dropped_through,
         medium: fields.medium,
     })
 }
@@ -239,6 +269,8 @@ struct Fields {
     closed_at_sequence: Option<u64>,
     lifetime: Option<Counters>,
     candidates: Option<Vec<u32>>,
+    checkpoints: Option<Vec<CheckpointRecord>>,
+    deletes_dropped_through: Option<u64>,
     files_added: Vec<(u32, FileRecord)>,
     files_removed: Option<Vec<u32>>,
     live_changes: Option<Vec<(u32, i64)>>,
@@ -271,6 +303,8 @@ impl Fields {
             CLOSED_AT_SEQUENCE => once(&mut self.closed_at_sequence, value.u64()),
             LIFETIME => once(&mut self.lifetime, lifetime(value)),
             CANDIDATES => once(&mut self.candidates, value.list(Reader::u32)),
+            CHECKPOINTS => once(&mut self.checkpoints, value.list(checkpoint)),
+            DELETES_DROPPED_THROUGH => once(&mut self.deletes_dropped_through, value.u64()),
             FILE_ADDED => {
                 self.files_added.push((value.u32()?, file(value)?));
                 Ok(())
@@ -339,6 +373,11 @@ fn file(value: &mut Reader<'_>) -> Decoded<FileRecord> {
         },
         largest_key: value.take_rest().to_vec(),
     })
+}
+
+fn checkpoint(value: &mut Reader<'_>) -> Decoded<CheckpointRecord> {
+    let (number, through) = (value.u32()?, value.u64()?);
+    Ok(CheckpointRecord { number, through, entries: value.u64()?, length_bytes: value.u64()? })
 }
 
 fn arena(value: &mut Reader<'_>) -> Decoded<ArenaRecord> {

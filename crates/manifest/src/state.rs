@@ -36,6 +36,24 @@ pub struct StoreState {
     pub lifetime: Counters,
     /// The compaction candidate list, in the engine's order (section 3.3 of the paper). Each is one of `files`.
     pub candidates: Vec<u32>,
+    /// The index checkpoints, oldest first: two at most.
+    pub checkpoints: Vec<CheckpointRecord>,
+    /// Tombstones up to this sequence number may have been dropped by compactions. Without a checkpoint that goes as far,
+    /// the index can't be rebuilt: deleted keys would come back.
+    pub deletes_dropped_through: u64,
+}
+
+/// An index checkpoint: a file that says where the newest version of every key was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckpointRecord {
+    /// Its number; larger for later ones.
+    pub number: u32,
+    /// S: every flush up to this sequence number had been committed when it was begun.
+    pub through: u64,
+    /// How many entries it has.
+    pub entries: u64,
+    /// The file's length in bytes.
+    pub length_bytes: u64,
 }
 
 /// The medium of the fast tier, as it was when the MANIFEST was last written.
@@ -207,6 +225,8 @@ impl StoreState {
             closed_at_sequence: None,
             lifetime: Counters::default(),
             candidates: Vec::new(),
+            checkpoints: Vec::new(),
+            deletes_dropped_through: 0,
         }
     }
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{
-    Approximate, Condition, Engine, KeyOrder, Result, Slice, Stats, TableFile, VerifyProgress, VerifyReport, WriteBatch,
+    Approximate, Condition, Engine, KeyOrder, RepairProgress, RepairReport, Result, Slice, Stats, TableFile,
+    VerifyProgress, VerifyReport, WriteBatch,
 };
 
 use crate::range::{Bounds, bounds_of, bounds_of_prefix};
@@ -40,6 +41,16 @@ impl Db {
     /// Opens the store in the directory `path` with default [`Options`]; makes it if it is missing.
     pub fn open(path: impl AsRef<Path>) -> Result<Db> {
         Options::default().open(path)
+    }
+
+    /// Makes a store that nobody has open whole again from what can be read: its MANIFEST, its table files and index
+    /// checkpoints, and the MemTables of its pool. The pool, if it has one, is made anew with a new identity; damaged files
+    /// keep their bytes under other names. The report says what could not be saved, key by key where that can be known.
+    ///
+    /// Errors: [`crate::Error::Invalid`] if there is no MANIFEST, [`crate::Error::Corruption`] if it can't be read;
+    /// [`crate::Error::Locked`]; [`crate::Error::Full`]. A repair that was cut short is begun again by the next call.
+    pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
+        Options::default().repair(path, progress)
     }
 
     pub(crate) fn with_options(options: &slmdb_engine::Options, sync: bool, path: &Path) -> Result<Db> {

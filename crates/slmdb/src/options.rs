@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use slmdb_engine::{
     CompactionOptions, Comparator, Compression, EventListener, Imitation, KeyOrder, LinkPolicy, Listener, Medium,
-    Result,
+    RepairProgress, RepairReport, Result,
 };
 use slmdb_env::Env;
 
@@ -38,6 +38,12 @@ impl Options {
     /// order than [`Options::comparator`] names.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
         Db::with_options(&self.engine, self.sync, path.as_ref())
+    }
+
+    /// As [`Db::repair`], with these options: the comparator must be the store's own; whoever knows that the pool was moved
+    /// names its place.
+    pub fn repair(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
+        slmdb_engine::repair(&self.engine, path.as_ref(), progress)
     }
 
     /// Those of them that an engine takes.
@@ -248,6 +254,15 @@ impl Options {
     /// ```
     pub fn event_listener(mut self, listener: impl EventListener) -> Options {
         self.engine.event_listener = Listener(Some(Arc::new(listener)));
+        self
+    }
+
+    /// After so many flushed entries an index checkpoint is taken in the background: a file from which the index is rebuilt
+    /// quickly, at every opening on `Dram`, and when a pool is lost; it also lets compactions drop deletes. Where the index is
+    /// larger than twice that, half of its keys count instead. A clean close on `Dram` takes one after a sixteenth of it.
+    /// Default: 4 million. Lower it to open faster after a crash; each costs a file about as long as all keys.
+    pub fn checkpoint_entries(mut self, entries: u64) -> Options {
+        self.engine.checkpoint_entries = entries;
         self
     }
 

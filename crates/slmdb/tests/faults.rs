@@ -19,6 +19,7 @@ fn options(env: &MemoryEnv) -> Options {
         .sync(true)
         .memtable_bytes(4 << 10)
         .compaction(CompactionOptions { table_file_bytes: 1 << 10, ..eager_compaction() })
+        .checkpoint_entries(64)
         .memory_budget_bytes(1 << 16)
         .pool_initial_bytes(1 << 20)
         .pool_maximum_bytes(1 << 28)

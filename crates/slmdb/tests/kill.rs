@@ -80,6 +80,7 @@ fn child_that_writes_until_it_is_killed() {
     let links = LinkPolicy::ALL[usize::from(memtable_bytes == 64 << 10)];
     let options = slmdb::Options::default()
         .memtable_bytes(memtable_bytes)
+        .checkpoint_entries(500)
         .memtable_links(links)
         .compaction(common::eager_compaction())
         .pool_initial_bytes(4 << 20)

@@ -41,7 +41,8 @@ fn random_options(home: &Home, random: &mut Random) -> Options {
         .restart_interval([1, 3, 16][random.below(3) as usize])
         .compression(Compression::BUILT_IN[random.below(Compression::BUILT_IN.len() as u64) as usize])
         .node_bytes([256, 512, 1024][random.below(3) as usize])
-        .open_tables_max([1, 3, 500][random.below(3) as usize]);
+        .open_tables_max([1, 3, 500][random.below(3) as usize])
+        .checkpoint_entries([1, 300, 4 << 20][random.below(3) as usize]);
     home.on(options)
 }
 

@@ -52,12 +52,14 @@
 mod block;
 mod block_builder;
 mod builder;
+mod checkpoint;
 mod codec;
 mod compression;
 mod cursor;
 mod entry;
 mod footer;
 mod key_section;
+mod key_stream;
 mod options;
 mod part;
 mod properties;
@@ -73,11 +75,16 @@ mod writer;
 
 pub use block::Block;
 pub use builder::{FinishedTable, TableBuilder};
+pub use checkpoint::{
+    CHECKPOINT_FORMAT_VERSION, CheckpointReader, CheckpointStream, CheckpointWriter, CheckpointedFile,
+    CheckpointedLocation, FinishedCheckpoint,
+};
 pub use compression::Compression;
 pub use cursor::{BlockCursor, BlockEntries};
 pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
 pub use footer::FORMAT_VERSION;
 pub use key_section::{KeyEntries, KeySection};
+pub use key_stream::KeyStream;
 pub use options::{
     LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, SMALLEST_BLOCK_BYTES, TableOptions,
 };

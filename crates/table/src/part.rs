@@ -54,14 +54,18 @@ pub(crate) enum PartKind {
     Block = 1,
     Keys = 2,
     Properties = 3,
+    /// Of an index checkpoint.
+    CheckpointKeys = 4,
+    /// Of an index checkpoint.
+    CheckpointSummary = 5,
 }
 
 impl PartKind {
     /// The longest content that a compressed part of this kind is unpacked to, in bytes.
     fn unpacked_bytes_at_most(self) -> usize {
         match self {
-            PartKind::Keys => CHUNK_BYTES_AT_MOST,
-            PartKind::Block | PartKind::Properties => COMPRESSED_PART_MAXIMUM_BYTES,
+            PartKind::Keys | PartKind::CheckpointKeys => CHUNK_BYTES_AT_MOST,
+            PartKind::Block | PartKind::Properties | PartKind::CheckpointSummary => COMPRESSED_PART_MAXIMUM_BYTES,
         }
     }
 
@@ -70,6 +74,8 @@ impl PartKind {
             PartKind::Block => "block",
             PartKind::Keys => "key chunk",
             PartKind::Properties => "properties",
+            PartKind::CheckpointKeys => "checkpoint chunk",
+            PartKind::CheckpointSummary => "checkpoint summary",
         }
     }
 }
@@ -148,11 +154,23 @@ pub(crate) fn open(
     path: &Path,
     offset: u32,
 ) -> Result<Content> {
+    open_numbered(stored, identity, kind, path, offset, offset.into())
+}
+
+/// As [`open`], for a part whose checksum covers `number` where other parts have their offset.
+pub(crate) fn open_numbered(
+    stored: Stored<'_>,
+    identity: Identity,
+    kind: PartKind,
+    path: &Path,
+    number: u32,
+    offset: u64,
+) -> Result<Content> {
     let bytes: &[u8] = match &stored {
         Stored::Own(bytes) => bytes,
         Stored::Lent(bytes) => bytes,
     };
-    let corrupt = |what: &str| Error::corruption(path, offset.into(), format!("{}: {what}", kind.name()));
+    let corrupt = |what: &str| Error::corruption(path, offset, format!("{}: {what}", kind.name()));
     let unsupported = |what: String| Error::Unsupported {
         what: format!("{} at {offset}: {what}", kind.name()),
         file: Some(path.to_path_buf()),
@@ -161,7 +179,7 @@ pub(crate) fn open(
     let (covered, checksum) = bytes.split_last_chunk::<4>().ok_or_else(too_short)?;
     let (body, content_bytes) = covered.split_last_chunk::<4>().ok_or_else(too_short)?;
     let (&stored_as, body) = body.split_last().ok_or_else(too_short)?;
-    if identity.checksum(kind, offset, covered) != u32::from_le_bytes(*checksum) {
+    if identity.checksum(kind, number, covered) != u32::from_le_bytes(*checksum) {
         return Err(corrupt("its checksum does not match"));
     }
     let content_bytes = u32::from_le_bytes(*content_bytes) as usize;
@@ -210,6 +228,20 @@ pub(crate) fn read(
     // Nobody else has these bytes yet, so `get_mut` gives them; likewise in `open`.
     file.read_exact_at(Arc::get_mut(&mut bytes).unwrap_or_default(), offset.into())?;
     open(Stored::Own(bytes), identity, kind, path, offset)
+}
+
+/// As [`read`], for a part whose checksum covers `number` where other parts have their offset.
+pub(crate) fn read_numbered(
+    file: &dyn File,
+    identity: Identity,
+    kind: PartKind,
+    path: &Path,
+    number: u32,
+    (offset, length): (u64, usize),
+) -> Result<Content> {
+    let mut bytes = zeroed(length);
+    file.read_exact_at(Arc::get_mut(&mut bytes).unwrap_or_default(), offset)?;
+    open_numbered(Stored::Own(bytes), identity, kind, path, number, offset)
 }
 
 /// Shared bytes, zero and not yet shared, so that they can be read into. One allocation, no copy.

@@ -15,7 +15,7 @@ pub struct Arguments {
 /// A verb of a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Later {
-    /// `repair`
+    /// `repair` in the shell
     Repair,
     /// `checkpoint DIR`
     Checkpoint,
@@ -37,7 +37,9 @@ impl Later {
     /// What is answered.
     pub fn failure(self) -> Failure {
         let (name, instead) = match self {
-            Later::Repair => ("repair", "`slmdb export` saves what can still be read; import it into a new store"),
+            Later::Repair => {
+                return Failure::unsupported("`repair` is for stores that nobody has open: `slmdb repair --db DIR`");
+            }
             Later::Checkpoint => ("checkpoint", "copy the directory of a closed store, or use `slmdb export`"),
             Later::Bench => ("bench", "`slmdb demo` prints this machine's rates"),
         };

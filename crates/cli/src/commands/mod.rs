@@ -10,6 +10,7 @@ mod import;
 mod insert;
 mod later;
 mod put;
+mod repair;
 mod scan;
 mod shell;
 mod size;
@@ -53,6 +54,8 @@ pub enum Command {
     Verify(verify::Arguments),
     /// Merge table files now, and drop what is obsolete in them
     Compact(compact::Arguments),
+    /// Make a store with lost or damaged files whole from what can be read, and print what can't
+    Repair(repair::Arguments),
     /// Read commands from standard input, one a line, and answer each
     Shell(shell::Arguments),
     /// Remove a store with its fast tier, and nothing else
@@ -60,9 +63,6 @@ pub enum Command {
     /// Show on this machine, in under a minute, what the store does
     Demo(demo::Arguments),
 
-    /// Rebuild a lost or damaged fast tier (not in this version yet)
-    #[command(hide = true)]
-    Repair(later::Arguments),
     /// Make a second store of this one (not in this version yet)
     #[command(hide = true)]
     Checkpoint(later::Arguments),
@@ -97,7 +97,7 @@ impl Command {
             Command::Shell(arguments) => shell::run(&arguments),
             Command::Destroy(arguments) => destroy::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
-            Command::Repair(_) => Err(Later::Repair.failure()),
+            Command::Repair(arguments) => repair::run(&arguments),
             Command::Checkpoint(_) => Err(Later::Checkpoint.failure()),
             Command::Bench(_) => Err(Later::Bench.failure()),
             Command::DemoWriter(arguments) => demo::run_writer(&arguments),

@@ -14,7 +14,7 @@ use crate::commands::{ExportOptions, ImportOptions, Later, ScanOptions, StatsOpt
 use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
-pub const VERBS: [&str; 19] = [
+pub const VERBS: [&str; 20] = [
     "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "compact", "flush", "sync",
     "snapshot", "release", "begin", "commit", "abort", "help", "exit",
 ];

@@ -81,8 +81,6 @@ pub(crate) struct Compactions {
     stopping: AtomicBool,
     /// Compactions that have begun since the store was opened.
     begun: AtomicU64,
-    /// Deletes up to this sequence number need not be kept in table files.
-    pub(super) deletes_droppable_through: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -111,6 +109,8 @@ pub(crate) struct Output {
     file: Option<BuiltFile>,
     /// The inputs, if this is the last.
     removed: Vec<u32>,
+    /// Deletes up to here may have been left out because the index checkpoints cover them.
+    deletes_dropped_through: u64,
     /// Told once it is in the MANIFEST. (Dropped without a word if it does not get there.)
     done: SyncSender<()>,
 }
@@ -153,11 +153,6 @@ impl Compactions {
 }
 
 impl<M: Medium + Clone> Store<M> {
-    /// Deletes up to this sequence number need not be kept in table files: the index checkpoints cover them.
-    pub(super) fn deletes_droppable_through(&self) -> u64 {
-        self.compactions.deletes_droppable_through.load(Ordering::Acquire)
-    }
-
     /// A compaction thread.
     pub(crate) fn run_compaction_thread(&self, finished: SyncSender<Finished<M>>) {
         let mut pause = NO_SPACE_PAUSE_FIRST;
@@ -237,7 +232,7 @@ impl<M: Medium + Clone> Store<M> {
                     options: &self.options.compaction,
                     state: catalog.state(),
                     is_free: &is_free,
-                    deletes_droppable_through: self.deletes_droppable_through(),
+                    deletes_droppable_through: self.checkpoints.deletes_droppable_through(),
                 };
                 next = picker::pick(&choice).map(|plan| (plan, None));
             }
@@ -291,7 +286,7 @@ impl<M: Medium + Clone> Store<M> {
             .filter(|(_, file)| is_before(&file.smallest_key, &asked.to) && is_behind(&file.largest_key, &asked.from))
             .collect();
         files.sort_by(|(_, a), (_, b)| order.compare(&a.smallest_key, &b.smallest_key));
-        let droppable_through = self.deletes_droppable_through();
+        let droppable_through = self.checkpoints.deletes_droppable_through();
         let has_garbage = files.iter().any(|(_, file)| picker::garbage(file, droppable_through) > 0);
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
         let inputs =
@@ -310,8 +305,15 @@ impl<M: Medium + Clone> Store<M> {
             inputs: plan.inputs.clone(),
             input_bytes: self.length_bytes_of(&plan.inputs),
         });
-        let mut outputs =
-            Outputs { store: self, builder: None, finished, sent: Vec::new(), made: Vec::new(), bytes_written: 0 };
+        let mut outputs = Outputs {
+            store: self,
+            builder: None,
+            finished,
+            sent: Vec::new(),
+            made: Vec::new(),
+            bytes_written: 0,
+            deletes_dropped_through: 0,
+        };
         let mut bytes_read = 0;
         let ended = timed(&*self.env, span, || {
             let merged = self.merge(plan, &mut outputs, &mut bytes_read);
@@ -378,7 +380,10 @@ impl<M: Medium + Clone> Store<M> {
                 return Err(Stopped::Closing);
             }
             let number = plan.inputs[input];
-            if copied == Some(entry.key) || !self.still_counts(number, &entry).map_err(Stopped::Failed)? {
+            let dropped_through = &mut outputs.deletes_dropped_through;
+            if copied == Some(entry.key)
+                || !self.still_counts(number, &entry, dropped_through).map_err(Stopped::Failed)?
+            {
                 continue;
             }
             copied = Some(entry.key);
@@ -393,22 +398,30 @@ impl<M: Medium + Clone> Store<M> {
         Ok(())
     }
 
-    /// Whether an entry of a table file is to be kept.
-    fn still_counts(&self, number: u32, entry: &KeyEntry<'_>) -> Result<bool> {
+    /// Whether an entry of a table file is to be kept. `deletes_dropped_through` rises to the sequence number of a delete
+    /// that is not, because index checkpoints cover it.
+    fn still_counts(&self, number: u32, entry: &KeyEntry<'_>, deletes_dropped_through: &mut u64) -> Result<bool> {
         let guard = crossbeam_epoch::pin();
         let current = self.tree.get(entry.key, &guard)?;
-        Ok(match entry.kind {
-            slmdb_table::EntryKind::Put => {
-                current.is_some_and(|current| current.file() == number && current.sequence() == entry.sequence)
+        match (entry.kind, current) {
+            (slmdb_table::EntryKind::Put, current) => {
+                Ok(current.is_some_and(|current| current.file() == number && current.sequence() == entry.sequence))
             }
-            slmdb_table::EntryKind::Delete => current.is_none() && entry.sequence > self.deletes_droppable_through(),
-        })
+            (slmdb_table::EntryKind::Delete, Some(_)) => Ok(false),
+            (slmdb_table::EntryKind::Delete, None) => {
+                let is_covered = entry.sequence <= self.checkpoints.deletes_droppable_through();
+                if is_covered {
+                    *deletes_dropped_through = entry.sequence.max(*deletes_dropped_through);
+                }
+                Ok(!is_covered)
+            }
+        }
     }
 
     /// The index thread's part: moves the keys, and commits.
     pub(super) fn index_output(&self, output: Output) -> Result<()> {
         let agreement = locked(&self.indexing);
-        let Output { file, removed, done } = output;
+        let Output { file, removed, deletes_dropped_through, done } = output;
         self.retired.announce(&removed);
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
         let (mut slot, mut number) = (None, None);
@@ -417,7 +430,12 @@ impl<M: Medium + Clone> Store<M> {
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));
         }
-        self.when_there_is_space(|| self.commit(|state| numbered(state, edit.clone())))?;
+        self.when_there_is_space(|| {
+            self.commit(|state| {
+                let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
+                numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })
+            })
+        })?;
         number.inspect(|&number| self.file_numbers.end(number));
         drop(agreement);
         if let Some(slot) = slot {
@@ -477,6 +495,8 @@ struct Outputs<'s, M: Medium + Clone> {
     /// The numbers of those that were finished.
     made: Vec<u32>,
     bytes_written: u64,
+    /// Up to here deletes were left out because the index checkpoints cover them.
+    deletes_dropped_through: u64,
 }
 
 impl<M: Medium + Clone> Outputs<'_, M> {
@@ -534,7 +554,7 @@ impl<M: Medium + Clone> Outputs<'_, M> {
 
     fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
         let (done, told) = sync_channel(1);
-        let output = Output { file, removed, done };
+        let output = Output { file, removed, deletes_dropped_through: self.deletes_dropped_through, done };
         // Two at most are on their way: the records of their jobs have slots.
         while self.sent.len() > 1 {
             self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;

@@ -91,12 +91,35 @@ pub(super) fn in_memory(options: &Options, state: &StoreState) -> Result<Fast<Dr
     with_index(Pool::anonymous(Dram, &pool_options(options, state.uuid))?, options)
 }
 
+/// The pool of a store as the MANIFEST has it, newly made with an empty index. Replaces what an earlier attempt left there,
+/// and nothing else.
+pub(super) fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+    let (env, (path, uuid)) = (&*options.env, pool_of(state)?);
+    let pool = Pool::create(env, path, medium, &pool_options(options, uuid))?;
+    if let Some(directory) = path.parent() {
+        env.sync_directory(directory)?;
+    }
+    with_index(pool, options)
+}
+
+/// The pool that a store had, to be read and nothing else: no byte of it changes.
+pub(super) fn old_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
+    let (path, uuid) = pool_of(state)?;
+    Pool::open(&*options.env, path, medium, &pool_options(options, uuid), true)
+}
+
+/// Where a store's pool is, and its identity.
+fn pool_of(state: &StoreState) -> Result<(&Path, [u8; 16])> {
+    match (&state.medium.pool_path, state.medium.pool_uuid) {
+        (Some(path), Some(uuid)) => Ok((path, uuid)),
+        _ => Err(Error::corruption(MANIFEST_NAME, 0, "the MANIFEST names no pool for a store that needs one")),
+    }
+}
+
 /// The pool of a store that has one: opened, or made if the store is virgin.
 pub(super) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
     let env = &*options.env;
-    let (Some(path), Some(uuid)) = (&state.medium.pool_path, state.medium.pool_uuid) else {
-        return Err(Error::corruption(MANIFEST_NAME, 0, "the MANIFEST names no pool for a store that needs one"));
-    };
+    let (path, uuid) = pool_of(state)?;
     let pool_options = pool_options(options, uuid);
     if is_virgin(state) {
         if options.read_only {
@@ -104,12 +127,7 @@ pub(super) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state
                 "the store's creation was cut short: open it for writing once, which finishes it",
             ));
         }
-        // Replaces what an earlier attempt left there, and nothing else.
-        let pool = Pool::create(env, path, medium, &pool_options)?;
-        if let Some(directory) = path.parent() {
-            env.sync_directory(directory)?;
-        }
-        return with_index(pool, options);
+        return new_pool(medium, options, state);
     }
     if !env.exists(path)? {
         return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
@@ -142,9 +160,7 @@ fn pool_options(options: &Options, uuid: [u8; 16]) -> PoolOptions {
 }
 
 fn wants_another_pool(what: String) -> Error {
-    Error::invalid(format!(
-        "{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files (not in this version yet)"
-    ))
+    Error::invalid(format!("{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files"))
 }
 
 /// Nothing was ever written to the store: its creation may not have come as far as the pool.

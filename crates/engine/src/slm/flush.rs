@@ -234,9 +234,10 @@ impl<M: Medium + Clone> Store<M> {
         }
         self.counted.flushes.fetch_add(1, Ordering::Relaxed);
         let generation = immutable.memtable.generation();
-        self.retire(immutable, began_ns)?;
         let file = edit.files_added.first();
         let (entries, bytes) = file.map_or((0, 0), |(_, record)| (record.entries, record.length_bytes));
+        self.checkpoints.flushed(entries);
+        self.retire(immutable, began_ns)?;
         let (file, duration) = (file.map(|(number, _)| *number), self.since(began_ns));
         tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
         self.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });

@@ -16,7 +16,7 @@
 //! | 4 get | `read` |
 //! | 4 insert if absent, update if present | `conditional` |
 //! | one budget for all memory | `memory` |
-//! | 5 recovery | `open`, `recovery` |
+//! | 5 recovery | `open`, `recovery`; an index made from files alone: `rebuild`, `repair`; what spares it most of them: `checkpoint` |
 //!
 //! Beside the paper: `approximate`, `verify`, `destroy`; what is told of it all: `trace`, and [`crate::Event`].
 //!
@@ -26,6 +26,7 @@ mod admission;
 mod ahead;
 mod approximate;
 mod arenas;
+mod checkpoint;
 mod compaction;
 mod conditional;
 mod cursor;
@@ -48,7 +49,9 @@ mod pacing;
 mod picker;
 mod publication;
 mod read;
+mod rebuild;
 mod recovery;
+mod repair;
 mod replaced;
 mod retired;
 mod set_aside;
@@ -67,7 +70,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use slmdb_env::Result;
 
-use crate::{Engine, Options};
+use crate::{Engine, Options, RepairProgress, RepairReport};
 
 pub use destroy::{Destroyed, PoolFate, destroy};
 pub use waits::WaitFor;
@@ -78,6 +81,11 @@ pub const ENGINE_NAME: &str = "slm";
 /// Opens, recovers or makes an SLM-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     open::open(options, directory)
+}
+
+/// Repairs an SLM-DB store.
+pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
+    repair::repair(options, directory, progress)
 }
 
 /// A mutex's content. A thread that panicked while it held the lock has said so already; what others do about it is

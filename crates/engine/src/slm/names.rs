@@ -5,6 +5,7 @@
 //! MANIFEST            what the store consists of
 //! MANIFEST.destroyed  the same, of a store that is being destroyed
 //! 0000000012.sst      a table file, by its number
+//! 0000000003.checkpoint  an index checkpoint, by its number
 //! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
 //! 0000000007.space    space set aside for the table file of that MemTable; worth nothing to the next opening
 //! ```
@@ -23,6 +24,11 @@ pub(crate) fn table(directory: &Path, number: u32) -> PathBuf {
     directory.join(format!("{number:010}.sst"))
 }
 
+/// The path of index checkpoint `number`.
+pub(crate) fn checkpoint(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("{number:010}.checkpoint"))
+}
+
 /// The path of the arena of `generation` on `Dram`.
 pub(crate) fn arena(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("{generation:010}.arena"))
@@ -37,12 +43,13 @@ pub(crate) fn space(directory: &Path, generation: u64) -> PathBuf {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileKind {
     Table(u32),
+    Checkpoint(u32),
     Arena(u64),
     Space(u64),
     Other,
 }
 
-/// Reads a name back; whatever is not exactly as [`table`], [`arena`] and [`space`] make it is somebody else's.
+/// Reads a name back; whatever is not exactly as [`table`], [`checkpoint`], [`arena`] and [`space`] make it is somebody else's.
 pub(crate) fn kind(name: &str) -> FileKind {
     let Some((stem, extension)) = name.split_once('.') else { return FileKind::Other };
     if stem.len() < 10 || !stem.bytes().all(|b| b.is_ascii_digit()) || (stem.len() > 10 && stem.starts_with('0')) {
@@ -50,6 +57,7 @@ pub(crate) fn kind(name: &str) -> FileKind {
     }
     match extension {
         "sst" => stem.parse().map_or(FileKind::Other, FileKind::Table),
+        "checkpoint" => stem.parse().map_or(FileKind::Other, FileKind::Checkpoint),
         "arena" => stem.parse().map_or(FileKind::Other, FileKind::Arena),
         "space" => stem.parse().map_or(FileKind::Other, FileKind::Space),
         _ => FileKind::Other,
@@ -66,6 +74,8 @@ mod tests {
         for number in [1, 9_999_999, u32::MAX] {
             let path = table(directory, number);
             assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Table(number));
+            let path = checkpoint(directory, number);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Checkpoint(number));
         }
         for generation in [1, u64::from(u32::MAX), 99_999_999_999] {
             let path = arena(directory, generation);

@@ -16,7 +16,8 @@ use tracing::info_span;
 
 use super::fast_tier;
 use super::names::{self, FileKind};
-use super::recovery::recover;
+use super::rebuild;
+use super::recovery::{check_tables, recover};
 use super::store::Store;
 use super::trace::timed;
 use super::{ENGINE_NAME, locked};
@@ -46,10 +47,11 @@ fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     let mut state = Manifest::read(&**env, directory)?.state;
     check_names(options, &state, directory)?;
     fast_tier::bind(options, &mut state)?;
+    check_tables(options, &directory, &state)?;
     let unit_bytes = options.media_unit_bytes;
     match state.medium.kind {
         MediumKind::Dram => {
-            let fast = fast_tier::in_memory(options, &state)?;
+            let fast = rebuild::in_memory(options, directory, &mut state)?;
             Ok(start(recover(options, directory, state, fast, lock)?))
         }
         MediumKind::Emulated if !options.imitation.is_nothing() => {
@@ -131,7 +133,7 @@ fn create_manifest(options: &Options, directory: &Path) -> Result<()> {
 }
 
 /// Another engine, or another order of keys, would see disorder.
-fn check_names(options: &Options, state: &StoreState, directory: &Path) -> Result<()> {
+pub(super) fn check_names(options: &Options, state: &StoreState, directory: &Path) -> Result<()> {
     let order = options.comparator.name();
     let unknown = if state.engine != ENGINE_NAME {
         format!("the store was made by engine {:?}; this version has {ENGINE_NAME:?}", state.engine)
@@ -150,7 +152,8 @@ fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
     store.share_memory();
     if !store.options.read_only {
         let (sender, receiver) = sync_channel(1);
-        let (file, index, ahead) = (store.clone(), store.clone(), store.clone());
+        let (file, index) = (store.clone(), store.clone());
+        let (ahead, checkpoint) = (store.clone(), store.clone());
         let mut spawned: Vec<_> = (0..store.options.compaction.threads)
             .map(|_| {
                 let (compaction, sender) = (store.clone(), sender.clone());
@@ -161,6 +164,7 @@ fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
             spawn("slmdb-file", &store, move || file.run_file_thread(sender)),
             spawn("slmdb-index", &store, move || index.run_index_thread(receiver)),
             spawn("slmdb-ahead", &store, move || ahead.run_ahead_thread()),
+            spawn("slmdb-checkpoint", &store, move || checkpoint.run_checkpoint_thread()),
         ]);
         for thread in spawned {
             match thread {

@@ -2,7 +2,7 @@
 //!
 //! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
 //!    *building* are dropped; their MemTables are still there. (Persistent media.)
-//! 2. On `Dram` the index is rebuilt from the key sections of the table files, in the order of their flushes.
+//! 2. On `Dram` the index is rebuilt from an index checkpoint and the key sections of the table files (`rebuild`).
 //! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence numbers.
 //! 4. What was found becomes durable as it is, in one rename of the MANIFEST; only then is anything removed, and only then
 //!    are writes taken.
@@ -17,9 +17,9 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
-use slmdb_pmem::{Arena, Claim, ExtentKind, Medium, Pool};
+use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
 use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::{Decision, Segment, Tree};
+use slmdb_structures::fast_fair::{Segment, Tree};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
 use tracing::field::Empty;
 use tracing::info_span;
@@ -27,7 +27,7 @@ use tracing::info_span;
 use super::admission::table_bytes;
 use super::arenas::Arenas;
 use super::compaction::{add_output, move_to};
-use super::flush::{file_record, numbered, segment_of, swing};
+use super::flush::{file_record, numbered, swing};
 use super::job::{Jobs, Phase, Slot};
 use super::locked;
 use super::names::{self, FileKind};
@@ -62,13 +62,11 @@ pub(super) fn recover<M: Medium + Clone>(
     let tables = Tables::new(options, directory.into(), state.uuid);
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
     let jobs = Jobs::default();
-    check_tables(options, directory, &state)?;
 
     let finished_jobs = if M::PERSISTENT {
         timed(&*env, info_span!("finish_jobs", ms = Empty), || finish_jobs(&mut state, &pool, &tree, &jobs, &tables))?
     } else {
-        let span = info_span!("rebuild_index", table_files = state.files.len(), ms = Empty);
-        timed(&*env, span, || rebuild_index(&state, &pool, &tree, &tables))?;
+        // It was made from the files just now.
         Vec::new()
     };
     let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
@@ -107,7 +105,7 @@ pub(super) fn recover<M: Medium + Clone>(
 }
 
 /// Every table file of the MANIFEST must be there in full length.
-fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+pub(super) fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
     let entries = options.env.list_directory(directory)?;
     for (&number, record) in &state.files {
         let path = names::table(directory, number);
@@ -169,37 +167,8 @@ fn apply<M: Medium>(state: &mut StoreState, edit: Edit, pool: &Pool<M>) -> Resul
     state.apply(&edit).map_err(damaged)
 }
 
-/// Step 2. Of each key the newest version counts, in whatever file it is.
-fn rebuild_index<M: Medium + Clone>(
-    state: &StoreState,
-    pool: &Arc<Pool<M>>,
-    tree: &Tree<M>,
-    tables: &Tables,
-) -> Result<()> {
-    let mut deletes: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
-    for &number in state.files.keys() {
-        let keys = tables.reader(number)?.key_section()?;
-        let segment = segment_of(pool, number, &keys, Claim::Privileged)?;
-        swing(tree, pool, &segment, |_, _, _| ())?;
-        for entry in keys.newest_entries() {
-            let entry = entry?;
-            if entry.kind == slmdb_table::EntryKind::Delete {
-                let newest = deletes.entry(entry.key.to_vec()).or_default();
-                *newest = entry.sequence.max(*newest);
-            }
-        }
-    }
-    for (key, sequence) in deletes {
-        tree.update(&key, |current| match current {
-            Some(current) if current.sequence() < sequence => Ok(Decision::Remove),
-            _ => Ok(Decision::Keep),
-        })?;
-    }
-    Ok(())
-}
-
 /// What the arenas hold beyond the table files.
-struct Log<M: Medium> {
+pub(super) struct Log<M: Medium> {
     /// Oldest first; none is empty.
     memtables: Vec<Immutable<M>>,
     last_sequence: u64,
@@ -207,7 +176,11 @@ struct Log<M: Medium> {
 
 /// Step 3. The log is the records of all arenas; it ends for good at the first sequence number that is missing. Replaying an
 /// arena that goes on behind the end finds out whether its records vouch for what is missing; here the clean close does.
-fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
+pub(super) fn replay_log<M: Medium + Clone>(
+    options: &Options,
+    state: &StoreState,
+    arenas: &Arenas<M>,
+) -> Result<Log<M>> {
     let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
     let arenas_read = state.arenas.iter().map(|(&generation, record)| {
         let Some(arena) = arenas.load(generation, Some(record.length_bytes))? else {
@@ -418,6 +391,7 @@ fn remove_leftovers<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
     for entry in env.list_directory(&parts.directory)? {
         let is_leftover = match names::kind(&entry.name) {
             FileKind::Table(number) => !state.files.contains_key(&number),
+            FileKind::Checkpoint(number) => state.checkpoints.iter().all(|checkpoint| checkpoint.number != number),
             _ => entry.name == slmdb_manifest::TEMPORARY_FILE_NAME,
         };
         if is_leftover {

@@ -23,6 +23,7 @@ use tracing::info_span;
 
 use super::admission::{Grant, Wanted};
 use super::arenas::Arenas;
+use super::checkpoint::Checkpoints;
 use super::compaction::Compactions;
 use super::file_numbers::FileNumbers;
 use super::group_sync::GroupSync;
@@ -84,6 +85,7 @@ pub(crate) struct Store<M: Medium> {
     /// Held from the first swing of a flush until its commit, and by whoever must see the index and the MANIFEST agree.
     pub(crate) indexing: Mutex<()>,
 
+    pub(crate) checkpoints: Checkpoints,
     failure: OnceLock<Error>,
     closed: AtomicBool,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
@@ -256,6 +258,7 @@ impl<M: Medium + Clone> Store<M> {
         let counted = Counted::default();
         counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);
         let read_only = parts.options.read_only;
+        let checkpoints = Checkpoints::new(state, parts.options.checkpoint_entries);
         Store {
             env: parts.options.env.clone(),
             budget: Budget::new(&parts.options),
@@ -291,6 +294,7 @@ impl<M: Medium + Clone> Store<M> {
             work: Condvar::new(),
             catalog: Mutex::new(parts.catalog),
             indexing: Mutex::new(()),
+            checkpoints,
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
@@ -447,6 +451,7 @@ impl<M: Medium + Clone> Store<M> {
         if let Some(cause) = self.failure.get() {
             return Err(cause.clone());
         }
+        self.checkpoint_at_close()?;
         // Writers that reserved a place before the store was closed still fill it.
         let last_sequence = locked(&self.traffic).next_sequence - 1;
         self.publication.wait_for(last_sequence);

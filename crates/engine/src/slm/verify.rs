@@ -7,6 +7,7 @@
 //!   same key stands beside them);
 //! - the number of keys in the index against the live counts of the MANIFEST;
 //! - key segments: all parts, and their checksums;
+//! - the index checkpoints: every chunk;
 //! - the directory and the pool's extents against the MANIFEST.
 //!
 //! Flushes wait meanwhile; reads and writes don't.
@@ -19,11 +20,12 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
 use slmdb_pmem::{Extent, ExtentKind, Medium};
 use slmdb_structures::fast_fair::Segment;
-use slmdb_table::{EntryKind, KeySection, Place};
+use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
 use super::flush::location;
 use super::locked;
 use super::names::{self, FileKind};
+use super::rebuild::open_checkpoint;
 use super::snapshots::Location;
 use super::store::Store;
 use crate::{VerifyProgress, VerifyReport};
@@ -45,13 +47,15 @@ impl<M: Medium + Clone> Store<M> {
         report.findings.extend(self.tree.verify());
 
         let keys = self.verify_tables(&files, &mut report, progress);
-        let deleted_at = newest_deletes(&keys, &mut report);
+        let mut deleted_at = newest_deletes(&keys, &mut report);
+        deleted_at.dropped_through = locked(&self.catalog).state().deletes_dropped_through;
         let mut live = BTreeMap::new();
         for (&number, Keys { section, .. }) in &keys {
             live.insert(number, self.verify_entries(number, section, &deleted_at, &mut report)?);
         }
         self.verify_counts(&files, &live, &mut report)?;
         self.verify_directory(&files, &keys, &mut report)?;
+        self.verify_checkpoints(&mut report)?;
         if report.findings.len() > FINDINGS_MAX {
             let more = report.findings.len() - FINDINGS_MAX;
             report.findings.truncate(FINDINGS_MAX);
@@ -126,7 +130,7 @@ impl<M: Medium + Clone> Store<M> {
         &self,
         number: u32,
         section: &KeySection,
-        deleted_at: &HashMap<Vec<u8>, u64>,
+        deleted_at: &Deletes,
         report: &mut VerifyReport,
     ) -> Result<u64> {
         let mut live = 0;
@@ -152,7 +156,8 @@ impl<M: Medium + Clone> Store<M> {
                     format!("the index points to the older sequence number {} in file {}", found.sequence, found.file)
                 }),
                 None => {
-                    let deleted = deleted_at.get(entry.key).copied().unwrap_or(0);
+                    let deleted =
+                        deleted_at.newest.get(entry.key).copied().unwrap_or(0).max(deleted_at.dropped_through);
                     (entry.kind == EntryKind::Put && deleted < entry.sequence)
                         .then(|| "the index does not know its key, and nothing newer deletes it".to_string())
                 }
@@ -196,6 +201,39 @@ impl<M: Medium + Clone> Store<M> {
         Ok(())
     }
 
+    /// The index checkpoints of the MANIFEST, from end to end.
+    fn verify_checkpoints(&self, report: &mut VerifyReport) -> Result<()> {
+        let listed = || locked(&self.catalog).state().checkpoints.clone();
+        for checkpoint in listed() {
+            let checked = open_checkpoint(&self.options, &self.directory, self.uuid, &checkpoint).and_then(|reader| {
+                let mut stream = CheckpointStream::new(reader);
+                while stream.advance()? {}
+                Ok(())
+            });
+            match checked {
+                // A newer one may have taken its place meanwhile.
+                Err(error) if listed().contains(&checkpoint) => report.findings.push(error),
+                _ => {}
+            }
+        }
+        let oldest = listed().first().map_or(0, |oldest| oldest.number);
+        for entry in self.env.list_directory(&self.directory)? {
+            match names::kind(&entry.name) {
+                // One may be about to be removed, and one about to be recorded.
+                FileKind::Checkpoint(number) if number.saturating_add(1) < oldest => {
+                    let path = self.directory.join(&entry.name);
+                    report.findings.push(Error::corruption(
+                        path,
+                        0,
+                        "an index checkpoint that the MANIFEST does not know",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Files and extents that belong to nobody, or that are missing.
     fn verify_directory(
         &self,
@@ -229,11 +267,14 @@ impl<M: Medium + Clone> Store<M> {
                 report.findings.push(Error::corruption(self.pool.path(), parts[0].offset, what));
             }
         }
-        for number in files.keys() {
+        for (number, file) in files {
             let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
             match Segment::open(&self.pool, parts) {
-                // What can't be read has been reported already.
-                Ok(segment) if keys.get(number).is_some_and(|keys| keys.count != segment.count()) => {
+                // One that was made by a rebuild has records of what was live then, and no others. (What can't be read has
+                // been reported already.)
+                Ok(segment)
+                    if keys.get(number).is_some_and(|keys| !(file.live..=keys.count).contains(&segment.count())) =>
+                {
                     let what = format!(
                         "the key segment of table file {number} has {} records for {} keys",
                         segment.count(),
@@ -260,8 +301,16 @@ struct Keys {
     count: u64,
 }
 
+/// What may have deleted a key.
+struct Deletes {
+    /// The newest delete of each key that has one.
+    newest: HashMap<Vec<u8>, u64>,
+    /// Up to here there may have been others, which compactions have dropped.
+    dropped_through: u64,
+}
+
 /// The newest delete of each key that has one.
-fn newest_deletes(keys: &BTreeMap<u32, Keys>, report: &mut VerifyReport) -> HashMap<Vec<u8>, u64> {
+fn newest_deletes(keys: &BTreeMap<u32, Keys>, report: &mut VerifyReport) -> Deletes {
     let mut newest = HashMap::new();
     for Keys { section, .. } in keys.values() {
         for entry in section.newest_entries() {
@@ -278,7 +327,7 @@ fn newest_deletes(keys: &BTreeMap<u32, Keys>, report: &mut VerifyReport) -> Hash
             }
         }
     }
-    newest
+    Deletes { newest, dropped_through: 0 }
 }
 
 /// What is wrong with an index record that points into the right file.

@@ -1,7 +1,7 @@
 //! Each refusal by itself, and what a fitting edit does.
 
 use super::*;
-use crate::state::{ArenaRecord, Counters, MediumKind, MediumRecord};
+use crate::state::{ArenaRecord, CheckpointRecord, Counters, MediumKind, MediumRecord};
 
 fn file(entries: u64, live: u64) -> FileRecord {
     FileRecord { entries, live, deletes: 1, lowest_sequence: 5, highest_sequence: 9, ..FileRecord::default() }
@@ -118,6 +118,10 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
     let add_arena = |generation, record| Edit { arenas_added: vec![(generation, record)], ..Edit::default() };
     let remove_arenas = |arenas: &[u64]| Edit { arenas_removed: arenas.to_vec(), ..Edit::default() };
     let candidates = |files: &[u32]| Edit { candidates: Some(files.to_vec()), ..Edit::default() };
+    let checkpoints = |numbers: &[(u32, u64)]| {
+        let record = |&(number, through)| CheckpointRecord { number, through, ..CheckpointRecord::default() };
+        Edit { checkpoints: Some(numbers.iter().map(record).collect()), ..Edit::default() }
+    };
     let next = |number| Edit { next_file_number: Some(number), ..Edit::default() };
     let backwards = FileRecord { lowest_sequence: 10, ..file(10, 5) };
     let cases = [
@@ -150,6 +154,12 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         ("twice", Edit { arenas_added: vec![(2, arena(Some(1))), (2, arena(Some(1)))], ..Edit::default() }),
         ("arena 3 is removed", remove_arenas(&[3])),
         ("arena 1 is removed", remove_arenas(&[1, 1])),
+        ("3 index checkpoints", checkpoints(&[(1, 1), (2, 2), (3, 3)])),
+        ("index checkpoint 2 comes after 2", checkpoints(&[(2, 1), (2, 2)])),
+        ("index checkpoint 3 comes after 2", checkpoints(&[(2, 9), (3, 8)])),
+        ("index checkpoint 1 through 101", checkpoints(&[(1, 101)])),
+        ("index checkpoint 0", checkpoints(&[(0, 1)])),
+        ("deletes dropped through 101", Edit { deletes_dropped_through: Some(101), ..Edit::default() }),
         ("file 4 is a candidate", candidates(&[1, 4])),
         ("candidate twice", candidates(&[1, 2, 1])),
         ("file 2 is a candidate", Edit { candidates: Some(vec![2]), ..remove(&[2]) }),
@@ -165,7 +175,9 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
 #[test]
 fn states_that_contradict_themselves_are_refused() {
     type Change = fn(&mut StoreState);
-    let cases: [(&str, Change); 9] = [
+    let cases: [(&str, Change); 11] = [
+        ("deletes dropped", |state| state.deletes_dropped_through = 101),
+        ("index checkpoint", |state| state.checkpoints = vec![CheckpointRecord::default()]),
         ("beyond next_file_number", |state| state.next_file_number = 3),
         ("beyond next_generation", |state| state.next_generation = 2),
         ("next_file_number is 0", |state| {

@@ -46,8 +46,14 @@ fn any_medium() -> impl Strategy<Value = MediumRecord> {
 fn any_state() -> impl Strategy<Value = StoreState> {
     let texts = (any::<[u8; 16]>(), any::<String>(), any::<String>(), any_medium());
     let maps = (btree_map(any::<u32>(), any_file(), 0..8), btree_map(any::<u64>(), any_arena(), 0..8));
-    let numbers =
-        (any::<u32>(), any::<[u64; 3]>(), any::<Option<u64>>(), any::<[u64; LIFETIME_COUNTERS]>(), any::<Vec<u32>>());
+    let numbers = (
+        any::<u32>(),
+        any::<[u64; 4]>(),
+        any::<Option<u64>>(),
+        any::<[u64; LIFETIME_COUNTERS]>(),
+        any::<Vec<u32>>(),
+        vec(any_checkpoint(), 0..3),
+    );
     (texts, maps, numbers).prop_map(|(texts, (files, arenas), numbers)| StoreState {
         uuid: texts.0,
         engine: texts.1,
@@ -62,6 +68,17 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         closed_at_sequence: numbers.2,
         lifetime: Counters::from_values(numbers.3),
         candidates: numbers.4,
+        checkpoints: numbers.5,
+        deletes_dropped_through: numbers.1[3],
+    })
+}
+
+fn any_checkpoint() -> impl Strategy<Value = CheckpointRecord> {
+    any::<(u32, u64, u64, u64)>().prop_map(|(number, through, entries, length_bytes)| CheckpointRecord {
+        number,
+        through,
+        entries,
+        length_bytes,
     })
 }
 
@@ -70,7 +87,8 @@ fn any_edit() -> impl Strategy<Value = Edit> {
     let arenas = (vec((any::<u64>(), any_arena()), 0..6), any::<Vec<u64>>());
     let numbers = any::<(u64, Option<u32>, Option<u64>, Option<u64>, Option<u64>)>();
     let others = (any::<Option<[u64; LIFETIME_COUNTERS]>>(), any::<Option<Vec<u32>>>(), option::of(any_medium()));
-    (files, arenas, numbers, others).prop_map(|(files, arenas, numbers, others)| Edit {
+    let checkpoints = (option::of(vec(any_checkpoint(), 0..3)), any::<Option<u64>>());
+    (files, arenas, numbers, others, checkpoints).prop_map(|(files, arenas, numbers, others, checkpoints)| Edit {
         job: numbers.0,
         files_added: files.0,
         files_removed: files.1,
@@ -83,6 +101,8 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         closed_at_sequence: numbers.4,
         lifetime: others.0.map(Counters::from_values),
         candidates: others.1,
+        checkpoints: checkpoints.0,
+        deletes_dropped_through: checkpoints.1,
         medium: others.2,
     })
 }
@@ -200,7 +220,7 @@ fn states_and_edits_are_not_mistaken_for_each_other() {
 #[test]
 fn what_is_not_known_is_told_from_what_is_wrong() {
     let unknown = |bytes: &[u8]| matches!(decode_state(bytes), Err(Undecodable::Unknown(_)));
-    for tag in [0_u16, 12, 15, 21, u16::MAX] {
+    for tag in [0_u16, 14, 15, 21, u16::MAX] {
         let mut writer = FieldWriter::default();
         writer.put(tag, &[b"abc"]);
         let more = writer.into_bytes();

@@ -149,7 +149,7 @@ impl<M: Medium> Tree<M> {
         }
     }
 
-    fn store_root(&self, node: u64) -> Result<()> {
+    pub(super) fn store_root(&self, node: u64) -> Result<()> {
         self.pool.store(self.root_word(), node)?;
         self.pool.persist(self.root_word(), 8);
         Ok(())
@@ -227,7 +227,7 @@ impl<M: Medium> Tree<M> {
     }
 
     /// Step 6: the old nodes are freed, and nothing is left to be done.
-    fn retire(&self, intent: &Intent, guard: &Guard) -> Result<()> {
+    pub(super) fn retire(&self, intent: &Intent, guard: &Guard) -> Result<()> {
         let mut free = Vec::new();
         for &old in &intent.olds {
             let fences = self.node(old, intent.level)?.fence_block();

@@ -12,6 +12,7 @@
 //! * `fences`: fences and heads (how byte strings of any length fit a tree of 8-byte words); `node`: a node's layout, and
 //!   reading it without a lock; `change`: locking and changing it;
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
+//! * [`bulk`]: filling an empty tree at once; [`segment_writer`]: the records for that;
 //! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
 //! * [`iterate`]: reading in order; [`verify`]: checking all of it;
 //! * [`estimate`]: how many keys are in a range, about;
@@ -41,6 +42,7 @@
 
 pub mod batch;
 mod build;
+pub mod bulk;
 mod change;
 mod complete;
 pub mod estimate;
@@ -55,6 +57,7 @@ mod part;
 mod replace;
 mod reserve;
 pub mod segment;
+pub mod segment_writer;
 pub mod tree;
 pub mod update;
 pub mod verify;
@@ -62,10 +65,12 @@ pub mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use bulk::BulkPart;
 pub use estimate::Sample;
 pub use iterate::{Direction, LeafRead, Range};
 pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, key_record_bytes_max, set_replaced_file};
 pub use need::{KeyLengths, piece_bytes, segment_bytes_max};
 pub use segment::{Part, Records, Segment, SegmentEntry, write_segment, write_segment_claiming};
+pub use segment_writer::SegmentWriter;
 pub use tree::{LARGEST_NODE_BYTES, SMALLEST_NODE_BYTES, Tree};
 pub use update::{Applied, Decision};

@@ -9,8 +9,6 @@ use super::segment::{Part, SegmentEntry};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"slmdbKEY");
 const HEADER_CRC_OFFSET: usize = 52;
-/// Records are gathered to about this many bytes before they are copied to the pool.
-const COPY_BYTES: usize = 64 * 1024;
 
 const _: () = assert!(HEADER_CRC_OFFSET + 4 <= SEGMENT_HEADER_BYTES as usize);
 
@@ -110,17 +108,19 @@ pub(super) struct PartWriter<'p, M: Medium> {
     /// Where `buffer` goes.
     offset: u64,
     buffer: Vec<u8>,
+    /// It is copied when it is as long as this.
+    copy_bytes: usize,
     count: u64,
     keys: KeyLengths,
     crc: u32,
 }
 
 impl<'p, M: Medium> PartWriter<'p, M> {
-    /// For an extent that was just allocated.
-    pub fn new(pool: &'p Pool<M>, extent: Extent) -> Self {
-        let buffer = Vec::with_capacity(COPY_BYTES + SMALLEST_RECORD_BYTES as usize);
+    /// For an extent that was just allocated. Records are gathered to about `copy_bytes` before they are copied to the pool.
+    pub fn new(pool: &'p Pool<M>, extent: Extent, copy_bytes: usize) -> Self {
+        let buffer = Vec::with_capacity(copy_bytes + SMALLEST_RECORD_BYTES as usize);
         let offset = extent.offset + SEGMENT_HEADER_BYTES;
-        PartWriter { pool, extent, offset, buffer, count: 0, keys: KeyLengths::default(), crc: 0 }
+        PartWriter { pool, extent, offset, buffer, copy_bytes, count: 0, keys: KeyLengths::default(), crc: 0 }
     }
 
     /// How much longer it can become.
@@ -128,12 +128,28 @@ impl<'p, M: Medium> PartWriter<'p, M> {
         self.extent.end() - self.offset - self.buffer.len() as u64
     }
 
-    /// Adds a record, for which there is room.
-    pub fn add(&mut self, entry: &SegmentEntry<'_>) -> Result<()> {
+    /// Adds a record, for which there is room. Gives where it is once it has been copied.
+    pub fn add(&mut self, entry: &SegmentEntry<'_>) -> Result<u64> {
+        let record = self.offset + self.buffer.len() as u64;
         encode_key_record(entry, &mut self.buffer);
         self.count += 1;
         self.keys.add(entry.key.len());
-        if self.buffer.len() >= COPY_BYTES { self.copy_out() } else { Ok(()) }
+        if self.buffer.len() >= self.copy_bytes {
+            self.copy_out()?;
+        }
+        Ok(record)
+    }
+
+    /// Where its extent begins.
+    pub fn extent_offset(&self) -> u64 {
+        self.extent.offset
+    }
+
+    /// Nothing more is added for now: keeps no memory.
+    pub fn rest(&mut self) -> Result<()> {
+        self.copy_out()?;
+        self.buffer = Vec::new();
+        Ok(())
     }
 
     fn copy_out(&mut self) -> Result<()> {

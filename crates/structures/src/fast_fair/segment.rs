@@ -37,6 +37,9 @@ use super::need::KeyLengths;
 use super::part::{Header, PartWriter};
 use crate::EntryKind;
 
+/// Records are gathered to about this many bytes before they are copied to the pool.
+const COPY_BYTES: usize = 64 * 1024;
+
 /// One entry of a table file, for [`write_segment`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentEntry<'k> {
@@ -96,7 +99,7 @@ pub fn write_segment_claiming<'k, M: Medium>(
         }
         rest_bytes += key_record_bytes(&entry);
     }
-    let mut segment = Segment { file, parts: Vec::new(), keys: KeyLengths::default() };
+    let mut segment = Segment::empty(file);
     let written = segment.write(pool, entries, rest_bytes, claim);
     // The first error tells more than one of giving the extents back.
     written.inspect_err(|_| drop(segment.free(pool))).map(|()| segment)
@@ -113,7 +116,7 @@ impl Segment {
         let Some((last, _)) = parts.last() else {
             return Err(damaged(pool, 0, "a key segment is missing"));
         };
-        let mut segment = Segment { file: last.file, parts: Vec::new(), keys: KeyLengths::default() };
+        let mut segment = Segment::empty(last.file);
         for (number, (header, extent)) in parts.iter().enumerate() {
             if header.file != segment.file || header.last != (number + 1 == parts.len()) {
                 return Err(damaged(pool, extent.offset, "the last part of a key segment is missing, or not its own"));
@@ -123,8 +126,7 @@ impl Segment {
             }
             header.check_records(pool, extent)?;
             let Header { count, length_bytes, keys, .. } = *header;
-            segment.parts.push(Part { offset: extent.offset, count, length_bytes });
-            segment.keys.add_all(keys);
+            segment.add_part(Part { offset: extent.offset, count, length_bytes }, keys);
         }
         Ok(segment)
     }
@@ -179,7 +181,7 @@ impl Segment {
         let [wanted, least] = [rest_bytes, least_bytes].map(|bytes| SEGMENT_HEADER_BYTES + bytes);
         let extent = pool.allocate_part(ExtentKind::KeySegment, wanted, least, self.file, claim)?;
         self.parts.push(Part { offset: extent.offset, count: 0, length_bytes: 0 });
-        Ok(PartWriter::new(pool, extent))
+        Ok(PartWriter::new(pool, extent, COPY_BYTES))
     }
 
     fn end_part<M: Medium>(&mut self, writer: PartWriter<'_, M>, last: bool) -> Result<()> {
@@ -188,6 +190,17 @@ impl Segment {
         self.parts[number as usize] = part;
         self.keys.add_all(keys);
         Ok(())
+    }
+
+    /// The beginning of one.
+    pub(super) fn empty(file: u32) -> Segment {
+        Segment { file, parts: Vec::new(), keys: KeyLengths::default() }
+    }
+
+    /// Its next part, whose keys are so long.
+    pub(super) fn add_part(&mut self, part: Part, keys: KeyLengths) {
+        self.parts.push(part);
+        self.keys.add_all(keys);
     }
 
     /// The number of the table file.

@@ -1,0 +1,98 @@
+//! What `repair` tells: how far it is, what it has made, and what could not be saved.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use slmdb_env::Error;
+
+/// How far a repair has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RepairProgress {
+    /// Bytes of table files checked.
+    pub done_bytes: u64,
+    /// Bytes of table files in all.
+    pub total_bytes: u64,
+}
+
+/// Something that could not be saved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Loss {
+    /// The newest value of this key, which had this sequence number. The key has no value now.
+    Key {
+        /// The key.
+        key: Vec<u8>,
+        /// The sequence number of what is lost.
+        sequence: u64,
+    },
+    /// A table file whose list of keys can't be read. Keys within these bounds may have lost their newest value, and have an
+    /// older one, or none, or one that was deleted.
+    TableFile {
+        /// The number of the file.
+        number: u32,
+        /// How many entries the index pointed to.
+        entries: u64,
+        /// The smallest key in it.
+        smallest_key: Vec<u8>,
+        /// The largest key in it.
+        largest_key: Vec<u8>,
+        /// The lowest sequence number in it.
+        lowest_sequence: u64,
+        /// The highest sequence number in it.
+        highest_sequence: u64,
+    },
+    /// Writes that were in MemTables: all from this sequence number on.
+    Writes {
+        /// The first sequence number that is lost.
+        from_sequence: u64,
+    },
+    /// Deletes up to this sequence number, which no index checkpoint that is whole tells of: what they deleted may be back.
+    Deletes {
+        /// The last sequence number of such a delete.
+        through_sequence: u64,
+    },
+}
+
+impl fmt::Display for Loss {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Loss::Key { key, sequence } => {
+                write!(to, "key {}: its value of sequence number {sequence}", key.escape_ascii())
+            }
+            Loss::TableFile { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence } => {
+                write!(
+                    to,
+                    "table file {number}: {entries} entries with keys {} to {}, sequence numbers {lowest_sequence} to \
+                 {highest_sequence}; older values of these keys may have come back",
+                    smallest_key.escape_ascii(),
+                    largest_key.escape_ascii()
+                )
+            }
+            Loss::Writes { from_sequence } => write!(to, "all writes from sequence number {from_sequence} on"),
+            Loss::Deletes { through_sequence } => write!(
+                to,
+                "deletes up to sequence number {through_sequence}: keys that they deleted may have come back"
+            ),
+        }
+    }
+}
+
+/// The outcome of a repair.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// Table files read from end to end.
+    pub table_files_checked: u64,
+    /// Entries that were in MemTables and are in table files now.
+    pub memtable_entries_saved: u64,
+    /// Keys in the index, made anew.
+    pub index_keys: u64,
+    /// The pool that was made anew, if the store has one.
+    pub pool: Option<PathBuf>,
+    /// What was found damaged, each with file and offset.
+    pub damage: Vec<Error>,
+    /// What could not be saved. Empty: everything was.
+    pub losses: Vec<Loss>,
+    /// Damaged files, under the names that they have now.
+    pub set_aside: Vec<PathBuf>,
+}
