@@ -377,17 +377,19 @@ fn a_store_whose_pool_is_lost_is_repaired() {
     let pool = place.path("pool");
     let tier = format!("emulated:{}", pool.display());
     place.run("put", &["--pm", &tier, "kept", "flushed"]).expect(0);
-    place.shell("flush\n").expect(0);
+    place.run_with_input("shell", &[], b"flush\n").expect(0);
     std::fs::remove_file(&pool).unwrap();
     place.run("get", &["kept"]).failed(3, "invalid");
-    let ran = place.run("repair", &[]).expect(0);
+    let ran = place.run("repair", &[]);
+    ran.expect(0);
     assert!(ran.out().contains("nothing lost") && ran.out().contains("new pool: "), "{}", ran.out());
     assert_eq!(place.run("get", &["kept"]).expect(0).out(), "flushed\n");
     place.run("verify", &[]).expect(0);
     std::fs::remove_file(&pool).unwrap();
     place.run("put", &["kept", "again"]).failed(3, "invalid");
-    let ran = place.run("repair", &["--json"]).expect(0);
-    let report: serde_json::Value = serde_json::from_str(ran.out()).unwrap();
+    let ran = place.run("repair", &["--json"]);
+    ran.expect(0);
+    let report: serde_json::Value = serde_json::from_str(&ran.out()).unwrap();
     assert_eq!((&report["index_keys"], &report["losses"]), (&1.into(), &serde_json::Value::Array(Vec::new())));
     assert_eq!(place.run("get", &["kept"]).expect(0).out(), "flushed\n");
 }
