@@ -86,7 +86,7 @@ fn compact_drops_what_was_overwritten() {
         place.run_with_input("import", &["--memtable", "64KiB", "-"], lines.as_bytes()).expect(0);
     }
     let ran = place.run("compact", &["--prefix", "key1"]);
-    assert!(ran.expect(0).err().contains("compacted: "), "{}", ran.err());
+    assert!(ran.expect(0).stderr.contains("compacted: "), "{ran:?}");
     place.run("compact", &[]).expect(0);
     let stats: serde_json::Value = serde_json::from_str(&place.run("stats", &["--json"]).out()).expect("an object");
     assert_eq!((&stats["space_amplification"], &stats["index_keys"]), (&1.0.into(), &2000.into()), "{stats}");
