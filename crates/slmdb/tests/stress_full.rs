@@ -6,15 +6,13 @@ mod common;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Home, Model, On, Random, assert_same, assert_verified, contents};
+use common::{Home, Model, On, Random, assert_same, assert_verified, contents, watched};
 use slmdb::{Db, ErrorKind, Medium, Options, Result, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 
-/// If nothing moves for so long, it never will.
-const STUCK_AFTER: Duration = Duration::from_secs(20);
 const WRITERS: u64 = 4;
 const KEYS_PER_WRITER: u64 = 150;
 /// What a disk has at times; a store of all keys is larger.
@@ -205,35 +203,6 @@ fn everything_at_once(machine: &Machine, db: &Db, models: &mut [Model], seed: u6
             machine.env.set_capacity(PLENTY_BYTES);
         });
     });
-}
-
-/// Ends the process when nothing has moved for too long: threads that wait for ever can't be ended otherwise.
-fn watched<T>(context: &str, moves: &AtomicU64, run: impl FnOnce() -> T) -> T {
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut last = (moves.load(Ordering::Relaxed), Instant::now());
-            while !done.load(Ordering::Relaxed) {
-                std::thread::sleep(Duration::from_millis(50));
-                let now = moves.load(Ordering::Relaxed);
-                if now != last.0 {
-                    last = (now, Instant::now());
-                } else if last.1.elapsed() > STUCK_AFTER {
-                    eprintln!("{context}: nothing has moved for {STUCK_AFTER:?}");
-                    std::process::abort();
-                }
-            }
-        });
-        // So that the watch ends when `run` panics, too.
-        struct Done<'a>(&'a AtomicBool);
-        impl Drop for Done<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::Relaxed);
-            }
-        }
-        let _done = Done(&done);
-        run()
-    })
 }
 
 fn stress(scarce: Scarce) {

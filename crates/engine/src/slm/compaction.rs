@@ -251,15 +251,17 @@ impl<M: Medium + Clone> Store<M> {
         self.flush()?;
         let asked = Arc::new(Asked { from, to, ended: Mutex::default() });
         let mut inner = locked(&self.compactions.inner);
-        if self.compactions.is_stopping() {
-            return Err(Error::ReadOnly { cause: "the store closes, or has failed".into() });
-        }
         inner.asked.push_back(asked.clone());
         inner.changes += 1;
         self.compactions.changed.notify_all();
         loop {
             if let Some(ended) = locked(&asked.ended).take() {
                 return ended;
+            }
+            // Then there may be nobody left to answer: a thread that panicked, or one that ended before this was asked.
+            if self.compactions.is_stopping() {
+                self.check_writable()?;
+                return Err(Error::ReadOnly { cause: "the store closes".into() });
             }
             inner = self.compactions.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
         }
@@ -470,7 +472,9 @@ pub(crate) fn move_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segme
             part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
         tree.swap_sorted(records.iter().map(|record| record.key()), |index, current| {
             let record = &records[index];
-            if current.sequence() != record.sequence() || current.offset() == record.offset() {
+            // One version in two outputs, since an earlier compaction was given up on the way: it is the later one's, also
+            // when a recovery that was cut short has moved it there and begins anew with the earlier.
+            if current.sequence() != record.sequence() || current.file() >= record.file() {
                 return Ok(None);
             }
             set_replaced_file(pool, record.offset(), current.file())?;
@@ -590,3 +594,6 @@ impl<M: Medium + Clone> Outputs<'_, M> {
         why
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -79,12 +79,15 @@ impl<M: Medium + Clone> Store<M> {
             .map(|extent| extent.offset)
             .collect();
         locked(&self.retired.segments).extend(numbers);
-        let (pool, segments, numbers) = (self.pool.clone(), self.retired.segments.clone(), numbers.to_vec());
+        // Weak: what is deferred must neither keep a closed pool mapped nor touch one that has been opened again.
+        let (pool, segments, numbers) = (Arc::downgrade(&self.pool), self.retired.segments.clone(), numbers.to_vec());
         let guard = crossbeam_epoch::pin();
         guard.defer(move || {
+            let Some(pool) = pool.upgrade() else { return };
             for offset in offsets {
+                // In a pool that is sealed it is for the next opening.
                 if let Err(error) = pool.free_extent(offset) {
-                    tracing::error!(%error, "a key segment could not be freed");
+                    tracing::warn!(%error, "a key segment stays for now");
                 }
             }
             let mut segments = locked(&segments);

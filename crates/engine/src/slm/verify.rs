@@ -247,10 +247,13 @@ impl<M: Medium + Clone> Store<M> {
         let is_under_way = |number: u32| {
             under_way.contains(&number) || self.file_numbers.is_under_way(number) || self.retired.lingers(number)
         };
+        // What a crash has left over is for the next opening to remove that may.
+        let is_stray = |number: u32| !self.options.read_only && !files.contains_key(&number) && !is_under_way(number);
         for entry in self.env.list_directory(&self.directory)? {
             if let FileKind::Table(number) = names::kind(&entry.name) {
-                if !files.contains_key(&number) && !is_under_way(number) {
-                    let path = self.directory.join(&entry.name);
+                let path = self.directory.join(&entry.name);
+                // One that lingered when it was listed may have gone before that was asked.
+                if is_stray(number) && self.env.exists(&path)? {
                     report.findings.push(Error::corruption(path, 0, "a table file that the MANIFEST does not know"));
                 }
             }
@@ -262,7 +265,7 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         for (number, parts) in &segments {
-            if !files.contains_key(number) && !is_under_way(*number) {
+            if is_stray(*number) && parts.iter().any(|part| self.pool.extent_at(part.offset) == Some(*part)) {
                 let what = format!("a key segment of table file {number}, which the MANIFEST does not know");
                 report.findings.push(Error::corruption(self.pool.path(), parts[0].offset, what));
             }

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use slmdb::{CompactionOptions, Db, Medium, Options};
 use tempfile::TempDir;
@@ -242,4 +244,38 @@ pub fn assert_same(found: &Model, expected: &Model, context: &str) {
 pub fn assert_verified(db: &Db, context: &str) {
     let report = db.verify(&mut |_| ()).unwrap();
     assert!(report.is_clean(), "{context}: {:#?}", report.findings);
+}
+
+/// If nothing moves for so long, it never will.
+const STUCK_AFTER: Duration = Duration::from_secs(30);
+
+/// Sets what others look at when it goes, after a panic too: else they would not end, and nobody would learn of it.
+pub struct SetAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// Ends the process when nothing has moved for too long: threads that wait for ever can't be ended otherwise.
+pub fn watched<T>(context: &str, moves: &AtomicU64, run: impl FnOnce() -> T) -> T {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut last = (moves.load(Ordering::Relaxed), Instant::now());
+            while !done.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(50));
+                let now = moves.load(Ordering::Relaxed);
+                if now != last.0 {
+                    last = (now, Instant::now());
+                } else if last.1.elapsed() > STUCK_AFTER {
+                    eprintln!("{context}: nothing has moved for {STUCK_AFTER:?}");
+                    std::process::abort();
+                }
+            }
+        });
+        let _done = SetAtEnd(&done);
+        run()
+    })
 }
