@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use common::{
     Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, dax_device, dax_directory,
 };
-use slmdb::{Db, LinkPolicy, WriteBatch};
+use slmdb::{CompactionOptions, Db, LinkPolicy, WriteBatch};
 
 const THREADS: u64 = 3;
 const KEYS: u64 = 300;
@@ -75,6 +75,12 @@ fn child_that_writes_until_it_is_killed() {
     let on = next();
     let on = MEDIA.into_iter().chain([On::DaxDevice]).find(|known| format!("{known:?}") == on).unwrap();
     let (store, pool, acknowledged, memtable_bytes) = (next(), next(), next(), next().parse().unwrap());
+    let compaction = CompactionOptions {
+        threads: next().parse().unwrap(),
+        table_file_bytes: next().parse().unwrap(),
+        live_key_threshold: 0.95,
+        ..common::eager_compaction()
+    };
     let first: Vec<u64> = next().split(',').map(|number| number.parse().unwrap()).collect();
     // One size in three with persisted links, which the parent's own openings then follow, and copy away.
     let links = LinkPolicy::ALL[usize::from(memtable_bytes == 64 << 10)];
@@ -82,7 +88,7 @@ fn child_that_writes_until_it_is_killed() {
         .memtable_bytes(memtable_bytes)
         .checkpoint_entries(500)
         .memtable_links(links)
-        .compaction(common::eager_compaction())
+        .compaction(compaction)
         .pool_initial_bytes(4 << 20)
         .pool_growth_bytes(1 << 20)
         .pool_maximum_bytes(4 << 30)
@@ -99,7 +105,27 @@ fn child_that_writes_until_it_is_killed() {
                 }
             });
         }
+        scope.spawn(|| meddle(&db, first.iter().sum()));
     });
+}
+
+/// Flushes, compacts, and holds snapshots, which keep files that were compacted away.
+fn meddle(db: &Db, seed: u64) {
+    let mut random = Random(seed);
+    let mut snapshots = Vec::new();
+    loop {
+        match random.below(8) {
+            0 => db.flush().unwrap(),
+            1 => db.compact_range::<&[u8]>(..).unwrap(),
+            2 => {
+                let thread = random.below(THREADS);
+                db.compact_range(format!("{thread}/")..format!("{thread}/{:04}", random.below(KEYS))).unwrap();
+            }
+            3 => snapshots.push(db.snapshot().unwrap()),
+            4 => drop(snapshots.pop()),
+            _ => std::thread::sleep(Duration::from_millis(random.below(10))),
+        }
+    }
 }
 
 struct Parent {
@@ -121,6 +147,8 @@ impl Parent {
             pool.as_deref().and_then(Path::to_str).unwrap_or("").to_string(),
             acknowledged.to_str().unwrap().to_string(),
             [8 << 10, 64 << 10, 512 << 10][random.below(3) as usize].to_string(),
+            (1 + random.below(3)).to_string(),
+            [1 << 10, 4 << 10, 32 << 10][random.below(3) as usize].to_string(),
             first.join(","),
         ];
         let mut child = Command::new(std::env::current_exe().unwrap())
@@ -136,7 +164,8 @@ impl Parent {
         while !hits_opening && std::fs::read(&acknowledged).unwrap() == counts && since.elapsed() < PATIENCE {
             std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_micros(3_000 + random.below(120_000)));
+        let at_most_us = if hits_opening { 25_000 } else { 123_000 };
+        std::thread::sleep(Duration::from_micros(random.below(at_most_us)));
         child.kill().unwrap();
         let status = child.wait().unwrap();
         assert!(status.code().is_none(), "{context}: the child ended by itself: {status}");
