@@ -1,5 +1,5 @@
 //! Everything at random, against a model: writes of every kind, reads both ways, snapshots and iterators that are held,
-//! flushes, compactions that were asked for and such that were not, verifications, clean closes, kills and power cuts, with
+//! flushes, compactions that were asked for and such that were not, index checkpoints, verifications, clean closes, kills and power cuts, with
 //! options that are drawn anew for each opening and so small that every path is walked all the time.
 //!
 //! On `Dram` the machine is one in memory, which can be copied as a kill or a power cut would leave it, at any operation
@@ -79,6 +79,7 @@ fn options(random: &mut Random, seed: u64) -> Options {
         .compression(one_of(random, &[Compression::None, Compression::Lz4]))
         .open_tables_max(1 + random.below(4) as usize)
         .node_bytes(if seed % 2 == 0 { 256 } else { 512 })
+        .checkpoint_entries(one_of(random, &[20, 200, 2000]))
         .pool_initial_bytes(2 << 20)
         .pool_growth_bytes(1 << 20)
         .pool_maximum_bytes(1 << 30)
