@@ -5,7 +5,7 @@ mod common;
 
 use std::ops::Bound;
 
-use common::{Home, MEDIA, On, Random};
+use common::{Home, MEDIA, On, Random, no_compaction};
 use slmdb::{Compression, Db};
 
 fn key(number: u64) -> String {
@@ -104,7 +104,7 @@ fn large_values_count_whole_and_small_ones_beside_them_do_not_count_as_large() {
 #[test]
 fn properties_say_what_stats_say() {
     let home = Home::new(On::Emulated);
-    let db = home.open();
+    let db = home.options().compaction(no_compaction()).open(home.store()).unwrap();
     db.put("a", [1; 500]).unwrap();
     db.put("b\n", "2").unwrap();
     db.delete("c").unwrap();

@@ -6,7 +6,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Home, Model, On, Random, assert_same, assert_verified, contents};
+use common::{Home, Model, On, Random, assert_same, assert_verified, contents, no_compaction};
 use slmdb::{Db, ErrorKind, Options, WriteBatch};
 
 /// A checkpoint after every few flushes.
@@ -73,8 +73,9 @@ fn the_index_is_rebuilt_from_checkpoints_and_what_came_later() {
 fn what_is_damaged_or_missing_of_the_checkpoints_is_done_without() {
     let home = Home::new(On::Dram);
     let (mut model, mut random) = (Model::new(), Random(8));
+    // With compactions, which drop deletes, not every damage could be done without.
     for _ in 0..4 {
-        let db = options(&home).open(home.store()).unwrap();
+        let db = options(&home).compaction(no_compaction()).open(home.store()).unwrap();
         write(&db, &mut model, &mut random, 1500);
         db.close().unwrap();
     }

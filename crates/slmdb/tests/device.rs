@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{DeviceOfTests, Model, Random, assert_same, assert_verified, contents, dax_device};
+use common::{DeviceOfTests, Model, Random, assert_same, assert_verified, contents, dax_device, no_compaction};
 use slmdb::{Db, ErrorKind, Medium, Options};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{DaxDevice, Env};
@@ -41,7 +41,8 @@ fn options(env: &MemoryEnv) -> Options {
 }
 
 fn on_device(env: &MemoryEnv) -> Options {
-    options(env).medium(Medium::Dax { path: DEVICE.into() })
+    // A kill copies the device's memory, which nobody may be writing to meanwhile.
+    options(env).compaction(no_compaction()).medium(Medium::Dax { path: DEVICE.into() })
 }
 
 /// Puts and deletes, some keys again and again.

@@ -6,7 +6,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Home, MEDIA};
+use common::{Home, MEDIA, no_compaction};
 use slmdb::{Db, ErrorKind, Event, Options, SpaceFor, WaitFor};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
@@ -70,7 +70,8 @@ fn put_until_refused(db: &Db) -> Option<ErrorKind> {
 fn flushes_are_told_in_order_and_all_of_them_before_close_returns() {
     for on in MEDIA {
         let (home, told) = (Home::new(on), Told::default());
-        let db = home.options().event_listener(told.listener()).open(home.store()).unwrap();
+        let options = home.options().compaction(no_compaction()).event_listener(told.listener());
+        let db = options.open(home.store()).unwrap();
         for round in 0..3 {
             for number in 0..=round {
                 db.put(format!("{number}"), [round; 50]).unwrap();

@@ -323,7 +323,8 @@ fn the_numbers_of_stats_fit_what_was_done() {
 fn batches_of_tiny_entries_fill_a_memtable_by_their_number() {
     for on in MEDIA {
         let home = Home::new(on);
-        let db = home.options().memtable_bytes(64 << 10).open(home.store()).unwrap();
+        let options = home.options().memtable_bytes(64 << 10).compaction(common::no_compaction());
+        let db = options.open(home.store()).unwrap();
         let mut batch = slmdb::WriteBatch::new();
         for number in 0_u32..5000 {
             batch.put(number.to_be_bytes(), "").unwrap();

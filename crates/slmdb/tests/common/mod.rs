@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use slmdb::{CompactionOptions, Db, Medium, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, Medium, Options};
 use tempfile::TempDir;
 
 /// What a store should hold.
@@ -15,6 +15,11 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Compaction of tiny files, nearly as often as there is anything to gain.
 pub fn eager_compaction() -> CompactionOptions {
     CompactionOptions { table_file_bytes: 4 << 10, files_merged_max: 4, live_key_threshold: 0.9, ..Default::default() }
+}
+
+/// No compaction unless it is asked for: for tests that count files, or look at what is being written.
+pub fn no_compaction() -> CompactionOptions {
+    CompactionOptions { policy: CompactionPolicy::Manual, ..Default::default() }
 }
 
 /// The media that every test runs on.
