@@ -117,7 +117,8 @@ pub enum Event {
         /// How long it took.
         duration: Duration,
     },
-    /// From now on writers wait, or, with [`WaitFor::Pace`], are slowed. Told once, however many they are.
+    /// From now on writers wait, or, with [`WaitFor::Pace`] and [`WaitFor::Compaction`], are slowed. Told once, however many
+    /// they are.
     #[non_exhaustive]
     DelayBegan {
         /// What they wait for.
@@ -245,15 +246,15 @@ impl Events {
         }
     }
 
-    /// Writers are slowed from now on, or no longer; perhaps they were, or were not, before.
-    pub(crate) fn paced(&self, is_limited: bool, now_ns: impl FnOnce() -> u64) {
+    /// Writers are slowed for this from now on, or no longer; perhaps they were, or were not, before.
+    pub(crate) fn paced(&self, waits_for: WaitFor, is_limited: bool, now_ns: impl FnOnce() -> u64) {
         if self.told.is_none() {
             return;
         }
-        let was_limited = locked(&self.delays)[WaitFor::Pace as usize].1 > 0;
+        let was_limited = locked(&self.delays)[waits_for as usize].1 > 0;
         match (was_limited, is_limited) {
-            (false, true) => self.delay_began(WaitFor::Pace, now_ns()),
-            (true, false) => self.delay_ended(WaitFor::Pace, now_ns()),
+            (false, true) => self.delay_began(waits_for, now_ns()),
+            (true, false) => self.delay_ended(waits_for, now_ns()),
             _ => {}
         }
     }
@@ -376,10 +377,11 @@ mod tests {
         events.delay_began(WaitFor::Flush, 1_500);
         events.delay_ended(WaitFor::Flush, 1_700);
         events.delay_ended(WaitFor::Flush, 3_000);
-        events.paced(true, || 5_000);
-        events.paced(true, || panic!("no change"));
-        events.paced(false, || 6_000);
-        events.paced(false, || panic!("no change"));
+        events.paced(WaitFor::Pace, true, || 5_000);
+        events.paced(WaitFor::Pace, true, || panic!("no change"));
+        events.paced(WaitFor::Compaction, false, || panic!("no change"));
+        events.paced(WaitFor::Pace, false, || 6_000);
+        events.paced(WaitFor::Pace, false, || panic!("no change"));
         events.end();
         let expected = [
             "DelayBegan { waits_for: Flush }",

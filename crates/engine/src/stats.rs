@@ -124,6 +124,8 @@ impl Memory {
 pub struct Waits {
     /// They were slowed, so that flushes keep up.
     pub pace_us: u64,
+    /// They were slowed, so that compactions keep up.
+    pub compaction_us: u64,
     /// For the oldest of as many Immutable MemTables as there may be to be flushed.
     pub flush_us: u64,
     /// For a new MemTable to be made.

@@ -43,7 +43,7 @@ fn numbers(stats: &Stats) -> Vec<(String, String)> {
     numbers.extend(parts.map(|(name, bytes)| (format!("memory.{}", name.replace('_', "-")), bytes.to_string())));
     numbers.push(("table-files-count".into(), stats.table_files.to_string()));
     numbers.push(("space-amplification".into(), format!("{:.3}", stats.space_amplification())));
-    let waits = fields![stats.waits; pace_us flush_us memtable_us space_us longest_us];
+    let waits = fields![stats.waits; pace_us compaction_us flush_us memtable_us space_us longest_us];
     numbers.extend(waits.into_iter().map(|(name, number)| (format!("waits.{name}"), number)));
     let waits_for = stats.flush_waits_for.clone().unwrap_or_else(|| "nothing".into());
     numbers.push(("flush-waits-for".into(), waits_for));

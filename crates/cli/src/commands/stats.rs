@@ -132,6 +132,7 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
             "writers have waited since the opening",
             vec![
                 ("wait_for_pace_us", Microseconds(waits.pace_us)),
+                ("wait_for_compaction_us", Microseconds(waits.compaction_us)),
                 ("wait_for_flush_us", Microseconds(waits.flush_us)),
                 ("wait_for_memtable_us", Microseconds(waits.memtable_us)),
                 ("wait_for_space_us", Microseconds(waits.space_us)),

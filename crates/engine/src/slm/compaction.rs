@@ -93,6 +93,8 @@ struct Inner {
     asked: VecDeque<Arc<Asked>>,
     /// Counts what may have changed what there is to do.
     changes: u64,
+    /// When the last compaction ended, on the clock of the environment.
+    last_end_ns: u64,
 }
 
 /// A range whose compaction was asked for.
@@ -147,6 +149,11 @@ impl Compactions {
         self.wake();
     }
 
+    /// Whether something is being compacted.
+    pub(super) fn is_busy(&self) -> bool {
+        !locked(&self.inner).busy.is_empty()
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
@@ -181,6 +188,7 @@ impl<M: Medium + Clone> Store<M> {
                 *locked(&asked.ended) = Some(failure.map_or(Ok(()), Err));
             }
             self.compactions.wake();
+            self.set_compaction_pace();
             if no_space {
                 self.pause_compactions(pause);
                 pause = (2 * pause).min(NO_SPACE_PAUSE_MAX);
@@ -233,6 +241,7 @@ impl<M: Medium + Clone> Store<M> {
                     state: catalog.state(),
                     is_free: &is_free,
                     deletes_droppable_through: self.checkpoints.deletes_droppable_through(),
+                    memtable_bytes: self.options.memtable_bytes,
                 };
                 next = picker::pick(&choice).map(|plan| (plan, None));
             }
@@ -301,11 +310,12 @@ impl<M: Medium + Clone> Store<M> {
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.env.monotonic_ns();
         let span = info_span!("compaction", number, chosen_by = plan.chosen_by, files = plan.inputs.len(), ms = Empty);
+        let input_bytes = self.length_bytes_of(&plan.inputs);
         self.notify(|| Event::CompactionBegan {
             number,
             chosen_by: plan.chosen_by,
             inputs: plan.inputs.clone(),
-            input_bytes: self.length_bytes_of(&plan.inputs),
+            input_bytes,
         });
         let mut outputs = Outputs {
             store: self,
@@ -328,13 +338,17 @@ impl<M: Medium + Clone> Store<M> {
         ended?;
         self.counted.compactions.fetch_add(1, Ordering::Relaxed);
         self.retire_files(&plan.inputs);
+        let now_ns = self.env.monotonic_ns();
+        let last_end_ns = std::mem::replace(&mut locked(&self.compactions.inner).last_end_ns, now_ns);
+        let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));
+        self.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
         self.notify(|| Event::CompactionEnded {
             number,
             inputs: plan.inputs.clone(),
             outputs: made,
             bytes_read,
             bytes_written,
-            duration: Duration::from_nanos(self.env.monotonic_ns().saturating_sub(began_ns)),
+            duration: Duration::from_nanos(now_ns.saturating_sub(began_ns)),
         });
         Ok(())
     }

@@ -268,6 +268,7 @@ impl<M: Medium + Clone> Store<M> {
         self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
         traffic.last_flush_end_ns = now_ns;
         self.set_pace(&traffic);
+        self.set_compaction_pace();
         self.flushed_through.store(last_sequence, Ordering::Release);
         self.group_sync.advance(last_sequence);
         self.compactions.wake();

@@ -1,31 +1,72 @@
-//! Pacing: the delay that grows with the debt (design.md section 5).
+//! Pacing: the delay that grows with the debt (design.md sections 5 and 10).
 //!
 //! When writers are faster than flushes, somebody has to wait. Waiting only when no MemTable is left would make a few
 //! writes wait very long; so writers are slowed early, each a little, and the more the further flushes fall behind. The
 //! *debt* is what waits for its flush, as part of what may wait: 0 when one MemTable has just begun to wait, 1 when the
-//! active MemTable is full and no other may follow it. Up to [`FREE_DEBT`] nobody is slowed. From there on writers may
-//! fill memory at a multiple of the rate at which flushes empty it, which falls with the debt and passes 1 well before
+//! active MemTable is full and no other may follow it. Up to [`FLUSH`]'s first debt nobody is slowed. From there on writers
+//! may fill memory at a multiple of the rate at which flushes empty it, which falls with the debt and passes 1 well before
 //! the end, so that the queue stops growing before it is full.
+//!
+//! Compactions are waited for likewise, never by standing still: there the debt is garbage in table files as part of what
+//! is allowed ([`Store::set_compaction_pace`]), and the rate is that at which compactions remove garbage. The slower of the
+//! two paces holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Up to this debt writers are not slowed.
-const FREE_DEBT: f64 = 0.25;
-/// (debt, writers' rate as a multiple of the flushes'), in between in straight lines.
-const MULTIPLES: [(f64, f64); 3] = [(FREE_DEBT, 4.0), (0.7, 1.0), (1.0, 0.5)];
+use slmdb_pmem::Medium;
+
+use super::locked;
+use super::picker::garbage;
+use super::store::Store;
+use super::waits::WaitFor;
+
+/// (debt, writers' rate as a multiple of the rate that it is paid off with), in between in straight lines. Below the first
+/// debt writers are not slowed.
+type Multiples = [(f64, f64)];
+const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
+const COMPACTION: &Multiples = &[(0.8, 4.0), (1.0, 1.0), (1.1, 0.7), (1.5, 0.25)];
+/// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
+const MEMTABLES_OF_GARBAGE: u64 = 4;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
 const SLEEP_NS_MIN: u64 = 25_000;
 /// No single write is slowed by more, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 5_000_000;
 
+/// One of the two things that writers may have to wait for.
+#[derive(Debug, Default)]
+struct Limit {
+    /// How fast the debt is paid off, smoothed, in bytes per second; 0: not known yet.
+    bytes_per_second: AtomicU64,
+    /// Nanoseconds that each KiB takes now; 0: no limit.
+    ns_per_kib: AtomicU64,
+}
+
+impl Limit {
+    fn paid_off(&self, bytes: u64, took_ns: u64) {
+        let now = (bytes as f64 * 1e9 / took_ns.max(1) as f64) as u64;
+        let before = self.bytes_per_second.load(Ordering::Relaxed);
+        let smoothed = if before == 0 { now } else { before / 2 + now / 2 };
+        self.bytes_per_second.store(smoothed.max(1), Ordering::Relaxed);
+    }
+
+    fn set_debt(&self, multiples: &Multiples, debt: f64) {
+        let rate = self.bytes_per_second.load(Ordering::Relaxed);
+        let ns_per_kib = match multiple(multiples, debt) {
+            Some(multiple) if rate > 0 => (1024e9 / (rate as f64 * multiple)) as u64,
+            _ => 0,
+        };
+        if self.ns_per_kib.load(Ordering::Relaxed) != ns_per_kib {
+            self.ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The writers' speed limit.
 #[derive(Debug, Default)]
 pub(crate) struct Pacing {
-    /// How fast flushes empty MemTables, smoothed, in bytes per second; 0: not known yet.
-    flush_bytes_per_second: AtomicU64,
-    /// Nanoseconds that each KiB takes now; 0: no limit.
-    ns_per_kib: AtomicU64,
+    flush: Limit,
+    compaction: Limit,
     /// When what was written so far is paid for, on the clock of the environment.
     paid_until_ns: AtomicU64,
 }
@@ -33,51 +74,90 @@ pub(crate) struct Pacing {
 impl Pacing {
     /// A flush emptied so many bytes in so long.
     pub(crate) fn flushed(&self, bytes: u64, took_ns: u64) {
-        let now = (bytes as f64 * 1e9 / took_ns.max(1) as f64) as u64;
-        let before = self.flush_bytes_per_second.load(Ordering::Relaxed);
-        let smoothed = if before == 0 { now } else { before / 2 + now / 2 };
-        self.flush_bytes_per_second.store(smoothed.max(1), Ordering::Relaxed);
+        self.flush.paid_off(bytes, took_ns);
     }
 
-    /// The debt has changed. See the module's essay for its measure; below 0 there is none.
-    pub(crate) fn set_debt(&self, debt: f64) {
-        let flush = self.flush_bytes_per_second.load(Ordering::Relaxed);
-        let ns_per_kib = match multiple(debt) {
-            Some(multiple) if flush > 0 => (1024e9 / (flush as f64 * multiple)) as u64,
-            _ => 0,
-        };
-        if self.ns_per_kib.load(Ordering::Relaxed) != ns_per_kib {
-            self.ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
-        }
+    /// Compactions removed so many bytes of garbage in so long.
+    pub(crate) fn compacted(&self, bytes: u64, took_ns: u64) {
+        self.compaction.paid_off(bytes, took_ns);
+    }
+
+    /// What waits for flushes has changed. See the module's essay for its measure; below 0 there is none.
+    pub(crate) fn set_flush_debt(&self, debt: f64) {
+        self.flush.set_debt(FLUSH, debt);
+    }
+
+    /// What waits for compactions has changed.
+    pub(crate) fn set_compaction_debt(&self, debt: f64) {
+        self.compaction.set_debt(COMPACTION, debt);
     }
 
     /// Whether writers are slowed at all: asked before the clock is.
     #[inline]
     pub(crate) fn is_limited(&self) -> bool {
-        self.ns_per_kib.load(Ordering::Relaxed) > 0
+        self.ns_per_kib().0 > 0
     }
 
-    /// How long the writer of so many bytes has to sleep now, if at all.
-    pub(crate) fn pause(&self, bytes: u64, now_ns: u64) -> Option<Duration> {
-        let price_ns = bytes.saturating_mul(self.ns_per_kib.load(Ordering::Relaxed)) / 1024;
+    /// Whether they are, for flushes ([`WaitFor::Pace`]) or for compactions.
+    pub(crate) fn is_limited_by(&self, waits_for: WaitFor) -> bool {
+        let limit = if waits_for == WaitFor::Compaction { &self.compaction } else { &self.flush };
+        limit.ns_per_kib.load(Ordering::Relaxed) > 0
+    }
+
+    /// What a KiB takes now, and for what.
+    fn ns_per_kib(&self) -> (u64, WaitFor) {
+        let flush = self.flush.ns_per_kib.load(Ordering::Relaxed);
+        let compaction = self.compaction.ns_per_kib.load(Ordering::Relaxed);
+        if compaction > flush { (compaction, WaitFor::Compaction) } else { (flush, WaitFor::Pace) }
+    }
+
+    /// How long the writer of so many bytes has to sleep now, if at all, and what for.
+    pub(crate) fn pause(&self, bytes: u64, now_ns: u64) -> Option<(Duration, WaitFor)> {
+        let (ns_per_kib, waits_for) = self.ns_per_kib();
+        let price_ns = bytes.saturating_mul(ns_per_kib) / 1024;
         let latest_ns = now_ns + SLEEP_NS_MAX;
         let pay = |paid: u64| Some(paid.max(now_ns).saturating_add(price_ns).min(latest_ns));
         let before = self.paid_until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).unwrap_or(now_ns);
         let due_ns = before.max(now_ns).saturating_add(price_ns).min(latest_ns) - now_ns;
-        (due_ns >= SLEEP_NS_MIN).then(|| Duration::from_nanos(due_ns))
+        (due_ns >= SLEEP_NS_MIN).then(|| (Duration::from_nanos(due_ns), waits_for))
     }
 }
 
-fn multiple(debt: f64) -> Option<f64> {
-    let (first, last) = (MULTIPLES[0], MULTIPLES[MULTIPLES.len() - 1]);
+fn multiple(multiples: &Multiples, debt: f64) -> Option<f64> {
+    let (first, last) = (multiples[0], multiples[multiples.len() - 1]);
     if debt < first.0 {
         return None;
     }
-    let piece = MULTIPLES.windows(2).find(|piece| debt <= piece[1].0);
+    let piece = multiples.windows(2).find(|piece| debt <= piece[1].0);
     Some(piece.map_or(last.1, |piece| {
         let ((from, high), (to, low)) = (piece[0], piece[1]);
         high + (low - high) * (debt - from) / (to - from)
     }))
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Settles how much writers are slowed for compactions: table files have changed.
+    pub(super) fn set_compaction_pace(&self) {
+        // Where nothing is being compacted (there is nothing that pays, or no space for it), waiting would not help.
+        let debt = if self.compactions.is_busy() { self.garbage_debt() } else { 0.0 };
+        self.pacing.set_compaction_debt(debt);
+        let is_limited = self.pacing.is_limited_by(WaitFor::Compaction);
+        self.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
+    }
+
+    /// Garbage in table files, as part of what is allowed.
+    fn garbage_debt(&self) -> f64 {
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let (mut all_bytes, mut garbage_bytes) = (0.0, 0.0);
+        for file in locked(&self.catalog).state().files.values() {
+            let part = garbage(file, droppable_through) as f64 / file.entries.max(1) as f64;
+            all_bytes += file.length_bytes as f64;
+            garbage_bytes += file.length_bytes as f64 * part;
+        }
+        let part = self.options.compaction.space_amplification_max - 1.0;
+        let few_bytes = (MEMTABLES_OF_GARBAGE * self.options.memtable_bytes) as f64;
+        garbage_bytes / ((all_bytes - garbage_bytes) * part).max(few_bytes)
+    }
 }
 
 #[cfg(test)]
@@ -86,29 +166,29 @@ mod tests {
 
     #[test]
     fn the_more_debt_the_slower() {
-        assert_eq!(multiple(-1.0), None);
-        assert_eq!(multiple(0.2), None);
+        assert_eq!(multiple(FLUSH, -1.0), None);
+        assert_eq!(multiple(FLUSH, 0.2), None);
         assert_eq!(
-            (multiple(0.25), multiple(0.7), multiple(1.0), multiple(7.0)),
+            (multiple(FLUSH, 0.25), multiple(FLUSH, 0.7), multiple(FLUSH, 1.0), multiple(FLUSH, 7.0)),
             (Some(4.0), Some(1.0), Some(0.5), Some(0.5))
         );
-        let falling: Vec<f64> = (25..=100).filter_map(|percent| multiple(f64::from(percent) / 100.0)).collect();
+        let falling: Vec<f64> = (25..=100).filter_map(|percent| multiple(FLUSH, f64::from(percent) / 100.0)).collect();
         assert!(falling.windows(2).all(|pair| pair[0] > pair[1]));
     }
 
     #[test]
     fn writers_get_the_rate_that_the_debt_allows() {
         let pacing = Pacing::default();
-        pacing.set_debt(1.0);
+        pacing.set_flush_debt(1.0);
         assert!(!pacing.is_limited(), "nobody knows yet how fast flushes are");
         pacing.flushed(100 << 20, 1_000_000_000);
-        pacing.set_debt(0.1);
+        pacing.set_flush_debt(0.1);
         assert!(!pacing.is_limited());
-        pacing.set_debt(0.7);
+        pacing.set_flush_debt(0.7);
         // As fast as the flush: 1000 writes of 1 KiB take as long as 1000 KiB take at 100 MiB/s.
         let (mut now_ns, mut slept) = (1, 0);
         for _ in 0..1000 {
-            if let Some(pause) = pacing.pause(1024, now_ns) {
+            if let Some((pause, WaitFor::Pace)) = pacing.pause(1024, now_ns) {
                 assert!(pause.as_nanos() <= u128::from(SLEEP_NS_MAX));
                 now_ns += pause.as_nanos() as u64;
                 slept += 1;
@@ -122,9 +202,26 @@ mod tests {
     fn no_pause_is_long() {
         let pacing = Pacing::default();
         pacing.flushed(1, 1_000_000_000);
-        pacing.set_debt(1.0);
+        pacing.set_flush_debt(1.0);
         for _ in 0..10 {
-            assert!(pacing.pause(1 << 30, 5).is_some_and(|pause| pause.as_nanos() <= u128::from(SLEEP_NS_MAX)));
+            assert!(pacing.pause(1 << 30, 5).is_some_and(|(pause, _)| pause.as_nanos() <= u128::from(SLEEP_NS_MAX)));
         }
+    }
+
+    #[test]
+    fn the_slower_pace_holds() {
+        let pacing = Pacing::default();
+        pacing.flushed(100 << 20, 1_000_000_000);
+        pacing.compacted(50 << 20, 1_000_000_000);
+        pacing.set_compaction_debt(0.7);
+        assert!(!pacing.is_limited());
+        pacing.set_compaction_debt(1.0);
+        assert!(pacing.is_limited_by(WaitFor::Compaction) && !pacing.is_limited_by(WaitFor::Pace));
+        pacing.set_flush_debt(0.7);
+        let (pause, waits_for) = pacing.pause(100 << 10, 1).unwrap();
+        assert_eq!((pause.as_micros(), waits_for), (1953, WaitFor::Compaction));
+        pacing.set_compaction_debt(0.0);
+        let (_, waits_for) = pacing.pause(100 << 10, 1).unwrap();
+        assert_eq!(waits_for, WaitFor::Pace);
     }
 }

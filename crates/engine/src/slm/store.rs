@@ -38,7 +38,7 @@ use super::setbacks::Setbacks;
 use super::snapshots::Snapshots;
 use super::tables::Tables;
 use super::trace::timed;
-use super::waits::Waits;
+use super::waits::{WaitFor, Waits};
 use crate::batch::Totals;
 use crate::events::{Event, Events, SpaceFor};
 use crate::{FORMAT_VERSION, Options, Stats, TableFile};
@@ -354,8 +354,8 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Settles how much writers are slowed. The caller holds the traffic's lock.
     pub(crate) fn set_pace(&self, traffic: &Traffic<M>) {
-        self.pacing.set_debt(traffic.debt(&self.options));
-        self.events.paced(self.pacing.is_limited(), || self.env.monotonic_ns());
+        self.pacing.set_flush_debt(traffic.debt(&self.options));
+        self.events.paced(WaitFor::Pace, self.pacing.is_limited_by(WaitFor::Pace), || self.env.monotonic_ns());
     }
 
     pub(crate) fn has_failed(&self) -> bool {

@@ -10,6 +10,8 @@ use crate::stats;
 pub enum WaitFor {
     /// Nothing but that flushes catch up: it is slowed.
     Pace,
+    /// Nothing but that compactions catch up: it is slowed.
+    Compaction,
     /// The queue of Immutable MemTables is full: for the oldest to be flushed.
     Flush,
     /// A new MemTable to be made.
@@ -20,7 +22,7 @@ pub enum WaitFor {
 
 impl WaitFor {
     /// How many there are.
-    pub(crate) const COUNT: usize = 4;
+    pub(crate) const COUNT: usize = 5;
 }
 
 /// Counters, in nanoseconds.
@@ -47,6 +49,7 @@ impl Waits {
         let us = |cause: WaitFor| self.total[cause as usize].load(Ordering::Relaxed) / 1000;
         stats::Waits {
             pace_us: us(WaitFor::Pace),
+            compaction_us: us(WaitFor::Compaction),
             flush_us: us(WaitFor::Flush),
             memtable_us: us(WaitFor::MemTable),
             space_us: us(WaitFor::Space),

@@ -49,15 +49,15 @@ impl<M: Medium + Clone> Store<M> {
         if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
     }
 
-    /// Sleeps for as long as flushes have fallen behind; see [`super::pacing`].
+    /// Sleeps if flushes or compactions have fallen behind; see [`super::pacing`].
     pub(super) fn pace(&self, bytes: u64) {
         if !self.pacing.is_limited() {
             return;
         }
         let start_ns = self.env.monotonic_ns();
-        if let Some(pause) = self.pacing.pause(bytes, start_ns) {
+        if let Some((pause, waits_for)) = self.pacing.pause(bytes, start_ns) {
             std::thread::sleep(pause);
-            self.counted.waits.add(WaitFor::Pace, self.env.monotonic_ns() - start_ns);
+            self.counted.waits.add(waits_for, self.env.monotonic_ns() - start_ns);
         }
     }
 

@@ -14,7 +14,13 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Compaction of tiny files, nearly as often as there is anything to gain.
 pub fn eager_compaction() -> CompactionOptions {
-    CompactionOptions { table_file_bytes: 4 << 10, files_merged_max: 4, live_key_threshold: 0.9, ..Default::default() }
+    CompactionOptions {
+        table_file_bytes: 4 << 10,
+        files_merged_max: 4,
+        space_amplification_max: 1.1,
+        live_key_threshold: 0.9,
+        ..Default::default()
+    }
 }
 
 /// No compaction unless it is asked for: for tests that count files, or look at what is being written.

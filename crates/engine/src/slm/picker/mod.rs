@@ -25,6 +25,8 @@ pub(super) struct Choice<'a> {
     pub(super) is_free: &'a dyn Fn(u32) -> bool,
     /// Deletes up to this sequence number are garbage.
     pub(super) deletes_droppable_through: u64,
+    /// What a MemTable has, in bytes.
+    pub(super) memtable_bytes: u64,
 }
 
 impl Choice<'_> {
