@@ -25,7 +25,7 @@ use super::waits::WaitFor;
 /// debt writers are not slowed.
 type Multiples = [(f64, f64)];
 const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
-const COMPACTION: &Multiples = &[(0.8, 4.0), (1.0, 1.0), (1.1, 0.7), (1.5, 0.25)];
+const COMPACTION: &Multiples = &[(0.8, 2.0), (0.95, 1.0), (1.1, 0.5), (1.5, 0.25)];
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
 const MEMTABLES_OF_GARBAGE: u64 = 4;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
@@ -43,10 +43,11 @@ struct Limit {
 }
 
 impl Limit {
-    fn paid_off(&self, bytes: u64, took_ns: u64) {
-        let now = (bytes as f64 * 1e9 / took_ns.max(1) as f64) as u64;
-        let before = self.bytes_per_second.load(Ordering::Relaxed);
-        let smoothed = if before == 0 { now } else { before / 2 + now / 2 };
+    /// `weight`: how much this one counts against those before.
+    fn paid_off(&self, bytes: u64, took_ns: u64, weight: f64) {
+        let now = bytes as f64 * 1e9 / took_ns.max(1) as f64;
+        let before = self.bytes_per_second.load(Ordering::Relaxed) as f64;
+        let smoothed = if before == 0.0 { now } else { before + (now - before) * weight } as u64;
         self.bytes_per_second.store(smoothed.max(1), Ordering::Relaxed);
     }
 
@@ -74,12 +75,12 @@ pub(crate) struct Pacing {
 impl Pacing {
     /// A flush emptied so many bytes in so long.
     pub(crate) fn flushed(&self, bytes: u64, took_ns: u64) {
-        self.flush.paid_off(bytes, took_ns);
+        self.flush.paid_off(bytes, took_ns, 0.5);
     }
 
     /// Compactions removed so many bytes of garbage in so long.
     pub(crate) fn compacted(&self, bytes: u64, took_ns: u64) {
-        self.compaction.paid_off(bytes, took_ns);
+        self.compaction.paid_off(bytes, took_ns, 0.125);
     }
 
     /// What waits for flushes has changed. See the module's essay for its measure; below 0 there is none.
@@ -215,7 +216,7 @@ mod tests {
         pacing.compacted(50 << 20, 1_000_000_000);
         pacing.set_compaction_debt(0.7);
         assert!(!pacing.is_limited());
-        pacing.set_compaction_debt(1.0);
+        pacing.set_compaction_debt(0.95);
         assert!(pacing.is_limited_by(WaitFor::Compaction) && !pacing.is_limited_by(WaitFor::Pace));
         pacing.set_flush_debt(0.7);
         let (pause, waits_for) = pacing.pause(100 << 10, 1).unwrap();
