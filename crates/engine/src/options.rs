@@ -93,7 +93,7 @@ pub struct CompactionOptions {
     /// How many files are merged at once, at most; 10. Their keys are held in memory meanwhile.
     pub files_merged_max: usize,
     /// [`CompactionPolicy::Gain`]: how many times what is needed of them table files may take; 1.4. With overwrites spread
-    /// evenly a smaller number costs bytes written (2 for each byte put at 1.4, 3.5 at 1.2), a larger one saves some (1.6
+    /// evenly a smaller number costs bytes written (2 for each byte put at 1.4, 3.2 at 1.2), a larger one saves some (1.4
     /// at 1.8).
     pub space_amplification_max: f64,
     /// [`CompactionPolicy::Paper`]: the live-key threshold; a file with a smaller part of live entries is a candidate; 0.7.

@@ -105,7 +105,7 @@ fn small(choice: &Choice<'_>, candidates: &[Candidate]) -> Option<Plan> {
 
 #[cfg(test)]
 mod tests {
-    use slmdb_manifest::{FileRecord, StoreState};
+    use slmdb_manifest::{FileRecord, MediumKind, MediumRecord, StoreState};
 
     use super::*;
     use crate::CompactionOptions;
@@ -114,7 +114,9 @@ mod tests {
     fn store(live: &[u64]) -> StoreState {
         let record = |live: u64| FileRecord { length_bytes: 1000, entries: 100, live, ..FileRecord::default() };
         let files = live.iter().enumerate().map(|(at, &live)| (at as u32 + 1, record(live))).collect();
-        StoreState { files, ..StoreState::default() }
+        let kind = MediumKind::Dram;
+        let medium = MediumRecord { kind, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
+        StoreState { files, ..StoreState::new([1; 16], "slm", "bytewise", medium) }
     }
 
     fn picked(state: &StoreState, busy: &[u32]) -> Option<Vec<u32>> {
@@ -130,8 +132,8 @@ mod tests {
         let with = |spread: &[u64]| store(&[&[100; 40], spread].concat());
         assert_eq!(picked(&with(&[]), &[]), None);
         assert_eq!(picked(&with(&[10, 20]), &[]), None, "most of two files is little of the store");
-        let half_dead = with(&[50; 30]);
-        assert!(half_dead.files.len() == 70 && picked(&half_dead, &[]).is_some_and(|inputs| inputs[0] > 40));
+        let half_dead = with(&[50; 60]);
+        assert!(half_dead.files.len() == 100 && picked(&half_dead, &[]).is_some_and(|inputs| inputs[0] > 40));
     }
 
     #[test]
