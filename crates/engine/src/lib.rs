@@ -73,6 +73,8 @@ pub trait Engine: Send + Sync {
     /// Brings everything acknowledged so far into table files, and merges those with keys in the range, so that no two of
     /// them overlap there and nothing in them is obsolete.
     fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()>;
+    /// Makes a copy of the store, as it is after a flush, in a new or empty directory.
+    fn checkpoint(&self, directory: &Path) -> Result<()>;
     /// What the store holds and has done.
     fn stats(&self) -> Stats;
     /// The table files, by number.

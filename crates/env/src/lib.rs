@@ -71,6 +71,9 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
     /// Renames within one file system, replacing `to`. Durable only after [`Env::sync_directory`].
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
+    /// Gives a file a second name, and says whether that could be done: not between file systems, nor where names can't be
+    /// shared. [`Error::Io`] if `to` exists. Durable only after [`Env::sync_directory`].
+    fn link_file(&self, from: &Path, to: &Path) -> Result<bool>;
     /// Unlinks a file. Durable only after [`Env::sync_directory`].
     fn remove_file(&self, path: &Path) -> Result<()>;
     /// Makes a directory and its missing parents; an existing one is fine.

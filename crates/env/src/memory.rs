@@ -246,6 +246,13 @@ impl Env for MemoryEnv {
         machine.disk.rename(&normal(from), &normal(to)).map_err(|kind| Error::io("rename", from, kind.into()))
     }
 
+    fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
+        let mut machine = self.machine();
+        machine.begin(Effect::TakesSpace, "link", from, &format!(" to {}", to.display()))?;
+        let linked = machine.disk.link(&normal(from), &normal(to));
+        linked.map(|()| true).map_err(|kind| Error::io("link", from, kind.into()))
+    }
+
     fn remove_file(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
         machine.begin(Effect::Nothing, "remove", path, "")?;

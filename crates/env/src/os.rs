@@ -71,6 +71,21 @@ impl Env for OsEnv {
         fs::rename(from, to).map_err(|source| Error::io("rename", from, source))
     }
 
+    fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
+        match fs::hard_link(from, to) {
+            Ok(()) => Ok(true),
+            // What file systems without links say, and those that have given a file as many names as they can.
+            Err(error)
+                if [IoErrorKind::CrossesDevices, IoErrorKind::Unsupported, IoErrorKind::PermissionDenied]
+                    .contains(&error.kind())
+                    || error.kind() == IoErrorKind::TooManyLinks =>
+            {
+                Ok(false)
+            }
+            Err(error) => Err(Error::io("link", from, error)),
+        }
+    }
+
     fn remove_file(&self, path: &Path) -> Result<()> {
         fs::remove_file(path).map_err(|source| Error::io("remove", path, source))
     }

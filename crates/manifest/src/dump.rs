@@ -17,6 +17,9 @@ pub fn dump(state: &StoreState) -> String {
 
 fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
     writeln!(to, "store {}", Hex(&state.uuid))?;
+    if state.files_uuid != state.uuid {
+        writeln!(to, "files of store {}", Hex(&state.files_uuid))?;
+    }
     writeln!(to, "engine {}", state.engine)?;
     writeln!(to, "comparator {}", state.comparator)?;
     let medium = &state.medium;

@@ -20,6 +20,7 @@
 //! | 11 | S e | candidates | n × u32 |
 //! | 12 | s e | checkpoints | n × (number u32, through u64, entries u64, length u64), oldest first; absent in a state: none |
 //! | 13 | s e | deletes dropped through | u64; absent in a state: 0 |
+//! | 14 | s | files uuid | 16 bytes: what table files and index checkpoints carry; absent: the uuid |
 //! | 16 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
 //! | 17 | e | files removed | n × u32 |
 //! | 18 | e | live changes | n × (file u32, change i64) |
@@ -50,6 +51,7 @@ pub(crate) const LIFETIME: u16 = 10;
 pub(crate) const CANDIDATES: u16 = 11;
 pub(crate) const CHECKPOINTS: u16 = 12;
 pub(crate) const DELETES_DROPPED_THROUGH: u16 = 13;
+pub(crate) const FILES_UUID: u16 = 14;
 pub(crate) const FILE_ADDED: u16 = 16;
 pub(crate) const FILES_REMOVED: u16 = 17;
 pub(crate) const LIVE_CHANGES: u16 = 18;
@@ -62,6 +64,9 @@ const UUID_PRESENT: u8 = 2;
 pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
     let mut to = FieldWriter::default();
     to.put(UUID, &[&state.uuid]);
+    if state.files_uuid != state.uuid {
+        to.put(FILES_UUID, &[&state.files_uuid]);
+    }
     to.put(ENGINE, &[state.engine.as_bytes()]);
     to.put(COMPARATOR, &[state.comparator.as_bytes()]);
     put_medium(&mut to, &state.medium);
@@ -207,8 +212,10 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
     if fields.files_removed.is_some() || fields.live_changes.is_some() || fields.arenas_removed.is_some() {
         return malformed("a state with changes in it");
     }
+    let uuid = present(fields.uuid, "uuid")?;
     Ok(StoreState {
-        uuid: present(fields.uuid, "uuid")?,
+        uuid,
+        files_uuid: fields.files_uuid.unwrap_or(uuid),
         engine: present(fields.engine, "engine")?,
         comparator: present(fields.comparator, "comparator")?,
         medium: present(fields.medium, "medium")?,
@@ -229,7 +236,7 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
 /// An edit; whether it fits is another question.
 pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
     let fields = Fields::decode(bytes)?;
-    if fields.uuid.is_some() || fields.engine.is_some() || fields.comparator.is_some() {
+    if fields.uuid.is_some() || fields.files_uuid.is_some() || fields.engine.is_some() || fields.comparator.is_some() {
         return malformed("an edit with another identity");
     }
     Ok(Edit {
@@ -259,6 +266,7 @@ fn present<T>(field: Option<T>, name: &str) -> Decoded<T> {
 #[derive(Default)]
 struct Fields {
     uuid: Option<[u8; 16]>,
+    files_uuid: Option<[u8; 16]>,
     engine: Option<String>,
     comparator: Option<String>,
     medium: Option<MediumRecord>,
@@ -293,6 +301,7 @@ impl Fields {
     fn take(&mut self, tag: u16, value: &mut Reader<'_>) -> Decoded<()> {
         match tag {
             UUID => once(&mut self.uuid, value.array()),
+            FILES_UUID => once(&mut self.files_uuid, value.array()),
             ENGINE => once(&mut self.engine, value.text()),
             COMPARATOR => once(&mut self.comparator, value.text()),
             MEDIUM => once(&mut self.medium, medium(value)),

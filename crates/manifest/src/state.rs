@@ -12,6 +12,9 @@ use std::path::PathBuf;
 pub struct StoreState {
     /// The store's identity, drawn when it was created. Table files and arenas carry it.
     pub uuid: [u8; 16],
+    /// The identity that table files and index checkpoints carry: that of the store itself, or, if it began as a copy of
+    /// another, of the one that made them first.
+    pub files_uuid: [u8; 16],
     /// The engine that made the store, by name; no other may open it.
     pub engine: String,
     /// The order of the keys, by name; opening with another is refused.
@@ -213,6 +216,7 @@ impl StoreState {
     pub fn new(uuid: [u8; 16], engine: &str, comparator: &str, medium: MediumRecord) -> StoreState {
         StoreState {
             uuid,
+            files_uuid: uuid,
             engine: engine.to_string(),
             comparator: comparator.to_string(),
             medium,

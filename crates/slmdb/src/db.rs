@@ -191,6 +191,29 @@ impl Db {
         self.inner.engine.compact_range(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
     }
 
+    /// Makes a copy of the store in `directory`, which must be new or empty, while reads and writes go on. What is acknowledged
+    /// when this is called is in it; what is written meanwhile may be. Table files never change, so the copy shares them (hard links;
+    /// on another file system they are copied) and takes no time and space of its own but for the index: the copy has no
+    /// pool, it opens on [`Medium::Dram`](crate::Medium::Dram) by rebuilding it. Both stores go their own ways afterwards.
+    ///
+    /// If it fails, or is cut short, what is in the directory is no store, and may be removed.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// db.put("k", "before")?;
+    /// db.checkpoint(directory.path().join("copy"))?;
+    /// db.put("k", "after")?;
+    /// let copy = slmdb::Db::open(directory.path().join("copy"))?;
+    /// assert_eq!(copy.get("k")?.as_deref(), Some(&b"before"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn checkpoint(&self, directory: impl AsRef<Path>) -> Result<()> {
+        self.inner.engine.checkpoint(directory.as_ref())
+    }
+
     /// What the store holds and has done.
     pub fn stats(&self) -> Stats {
         self.inner.engine.stats()

@@ -17,8 +17,6 @@ pub struct Arguments {
 pub enum Later {
     /// `repair` in the shell
     Repair,
-    /// `checkpoint DIR`
-    Checkpoint,
     /// `bench`
     Bench,
 }
@@ -28,7 +26,6 @@ impl Later {
     pub fn by_name(name: &[u8]) -> Option<Later> {
         Some(match name {
             b"repair" => Later::Repair,
-            b"checkpoint" => Later::Checkpoint,
             b"bench" => Later::Bench,
             _ => return None,
         })
@@ -40,7 +37,6 @@ impl Later {
             Later::Repair => {
                 return Failure::unsupported("`repair` is for stores that nobody has open: `slmdb repair --db DIR`");
             }
-            Later::Checkpoint => ("checkpoint", "copy the directory of a closed store, or use `slmdb export`"),
             Later::Bench => ("bench", "`slmdb demo` prints this machine's rates"),
         };
         Failure::unsupported(format!("`{name}` is not in this version yet; {instead}"))

@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+mod checkpoint;
 mod compact;
 mod del;
 mod demo;
@@ -52,6 +53,8 @@ pub enum Command {
     Size(size::Arguments),
     /// Read everything, compare it with its checksums and with the index, and print what is damaged
     Verify(verify::Arguments),
+    /// Make a copy of the store, which shares its table files
+    Checkpoint(checkpoint::Arguments),
     /// Merge table files now, and drop what is obsolete in them
     Compact(compact::Arguments),
     /// Make a store with lost or damaged files whole from what can be read, and print what can't
@@ -63,9 +66,6 @@ pub enum Command {
     /// Show on this machine, in under a minute, what the store does
     Demo(demo::Arguments),
 
-    /// Make a second store of this one (not in this version yet)
-    #[command(hide = true)]
-    Checkpoint(later::Arguments),
     /// Measure this store beside others (not in this version yet)
     #[command(hide = true)]
     Bench(later::Arguments),
@@ -93,12 +93,12 @@ impl Command {
             Command::Stats(arguments) => stats::run(&arguments),
             Command::Size(arguments) => size::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
+            Command::Checkpoint(arguments) => checkpoint::run(&arguments),
             Command::Compact(arguments) => compact::run(&arguments),
             Command::Shell(arguments) => shell::run(&arguments),
             Command::Destroy(arguments) => destroy::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Repair(arguments) => repair::run(&arguments),
-            Command::Checkpoint(_) => Err(Later::Checkpoint.failure()),
             Command::Bench(_) => Err(Later::Bench.failure()),
             Command::DemoWriter(arguments) => demo::run_writer(&arguments),
             Command::DemoSweeper(arguments) => demo::run_sweeper(&arguments),

@@ -14,8 +14,9 @@ use crate::commands::{ExportOptions, ImportOptions, Later, ScanOptions, StatsOpt
 use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
-pub const VERBS: [&str; 20] = [
-    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "compact", "flush", "sync",
+pub const VERBS: [&str; 21] = [
+    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "checkpoint",
+    "compact", "flush", "sync",
     "snapshot", "release", "begin", "commit", "abort", "help", "exit",
 ];
 
@@ -36,6 +37,8 @@ pub enum Request {
     Options(Verb),
     /// `flush`
     Flush,
+    /// `checkpoint DIR`
+    Checkpoint(Vec<u8>),
     /// `compact`
     Compact,
     /// `sync`
@@ -114,6 +117,10 @@ pub fn parse(line: &[u8]) -> Result<Option<Request>> {
         b"scan" | b"stats" | b"verify" => with_options(verb, words.iter().map(|word| Ok(word.to_vec())))?,
         // Their words are file names and names of fields, which nobody else unescapes.
         b"import" | b"export" => with_options(verb, words.iter().map(|word| bytes(word)))?,
+        b"checkpoint" => {
+            let [directory] = exactly("checkpoint DIR", &words)?;
+            Request::Checkpoint(bytes(directory)?)
+        }
         b"flush" => alone("flush", &words, Request::Flush)?,
         b"compact" => alone("compact", &words, Request::Compact)?,
         b"sync" => alone("sync", &words, Request::Sync)?,
@@ -219,7 +226,7 @@ mod tests {
             let answer = parsed(line);
             assert!(answer.starts_with("usage: ") && !answer.contains('\n'), "{line}: {answer}");
         }
-        for line in ["repair", "checkpoint x"] {
+        for line in ["repair", "bench"] {
             let answer = parsed(line);
             assert!(answer.starts_with("unsupported: "), "{line}: {answer}");
         }

@@ -3,7 +3,9 @@
 //! An answer is written and flushed after the operation has returned, so that whoever reads `ok` after a `put` may
 //! pull any plug that the store's medium promises to survive.
 
+use std::ffi::OsStr;
 use std::io::BufRead;
+use std::os::unix::ffi::OsStrExt;
 
 use slmdb::{Cursor, Db, Snapshot, WriteBatch};
 
@@ -133,6 +135,7 @@ impl Session {
             Request::Update(key, value) => return self.conditional(|db| db.update_if_present(key, value)),
             Request::Options(verb) => return self.carry_out_options(verb),
             Request::Flush => db.flush()?,
+            Request::Checkpoint(directory) => db.checkpoint(OsStr::from_bytes(&directory))?,
             Request::Compact => db.compact_range::<&[u8]>(..)?,
             Request::Sync => db.sync()?,
             Request::Snapshot => {

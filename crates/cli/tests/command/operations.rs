@@ -94,3 +94,26 @@ fn compact_drops_what_was_overwritten() {
     assert_eq!(place.run("get", &["key1999"]).out(), format!("{}1999\n", "c".repeat(100)));
     Place::new().run("compact", &[]).failed(3, "invalid");
 }
+
+#[test]
+fn checkpoint_makes_a_store_that_goes_its_own_way() {
+    let place = filled();
+    let copy = place.path("copy");
+    let copy = copy.to_str().unwrap();
+    place.run("checkpoint", &[copy]).expect(0);
+    place.run("checkpoint", &[copy]).failed(3, "invalid");
+    let lines = format!("put key0000 changed\ncheckpoint {copy}2\nput key0000 again\n");
+    assert_eq!(place.run_with_input("shell", &[], lines.as_bytes()).expect(0).out(), "ok\nok\nok\n");
+    let of = |directory: &str, arguments: &[&str]| {
+        let ran = crate::slmdb(&[&[arguments[0], "--db", directory], &arguments[1..]].concat(), b"");
+        ran.expect(0);
+        ran.out()
+    };
+    assert_eq!(of(copy, &["get", "key0000"]), format!("{}\n", "x".repeat(50)));
+    assert_eq!(of(&format!("{copy}2"), &["get", "key0000"]), "changed\n");
+    of(copy, &["put", "key0001", "mine"]);
+    of(copy, &["compact"]);
+    of(copy, &["verify"]);
+    assert_eq!(place.run("get", &["key0001"]).out(), format!("{}\n", "x".repeat(50)));
+    place.run("verify", &[]).expect(0);
+}

@@ -74,6 +74,11 @@ impl Checkpoints {
         self.deletes_droppable_through.load(Ordering::Acquire)
     }
 
+    /// As long as this is held no checkpoint is taken or removed.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        locked(&self.taking)
+    }
+
     fn is_due(&self) -> bool {
         self.entries_since.load(Ordering::Relaxed) >= self.entries_due.load(Ordering::Relaxed)
     }
@@ -143,7 +148,7 @@ impl<M: Medium + Clone> Store<M> {
             NewCheckpoint {
                 env: &*self.env,
                 directory: &self.directory,
-                store_uuid: self.uuid,
+                store_uuid: self.files_uuid,
                 tree: &self.tree,
                 number: last.saturating_add(1),
                 through: state.flushed_through,

@@ -536,7 +536,7 @@ impl<M: Medium + Clone> Outputs<'_, M> {
         let number = store.file_numbers.begin()?;
         let path = names::table(&store.directory, number);
         let (options, order) = (table_options(&store.options), store.options.comparator.clone());
-        match TableBuilder::new_in_order(&*store.env, &path, number, store.uuid, options, order) {
+        match TableBuilder::new_in_order(&*store.env, &path, number, store.files_uuid, options, order) {
             Ok(builder) => Ok((number, builder)),
             Err(error) => {
                 store.file_numbers.end(number);

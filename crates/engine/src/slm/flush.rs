@@ -168,8 +168,8 @@ impl<M: Medium + Clone> Store<M> {
         let (options, order) = (table_options(&self.options), self.options.comparator.clone());
         let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.env, &path))?;
         let mut builder = match space {
-            Some(file) => TableBuilder::in_file(file, &*self.env, &path, number, self.uuid, options, order)?,
-            None => TableBuilder::new_in_order(&*self.env, &path, number, self.uuid, options, order)?,
+            Some(file) => TableBuilder::in_file(file, &*self.env, &path, number, self.files_uuid, options, order)?,
+            None => TableBuilder::new_in_order(&*self.env, &path, number, self.files_uuid, options, order)?,
         };
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
         let moments = self.snapshots.snapshots_within(first_sequence, immutable.last_sequence);

@@ -16,6 +16,7 @@
 //! | 4 get | `read` |
 //! | 4 insert if absent, update if present | `conditional` |
 //! | one budget for all memory | `memory` |
+//! | not in the paper: a copy of the store in use | `copy` |
 //! | 5 recovery | `open`, `recovery`; an index made from files alone: `rebuild`, `repair`; what spares it most of them: `checkpoint` |
 //!
 //! Beside the paper: `approximate`, `verify`, `destroy`; what is told of it all: `trace`, and [`crate::Event`].
@@ -29,6 +30,7 @@ mod arenas;
 mod checkpoint;
 mod compaction;
 mod conditional;
+mod copy;
 mod cursor;
 mod delay;
 mod destroy;

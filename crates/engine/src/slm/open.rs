@@ -230,6 +230,10 @@ impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
         self.0.compact_range(from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec))
     }
 
+    fn checkpoint(&self, directory: &Path) -> Result<()> {
+        self.0.copy_to(directory)
+    }
+
     fn stats(&self) -> Stats {
         self.0.stats()
     }

@@ -95,7 +95,7 @@ fn with_best_checkpoint<M: Medium + Clone>(
     make: impl Fn() -> Result<Fast<M>>,
     insist: Insist,
 ) -> Result<Rebuilt<M>> {
-    let tables = Tables::new(options, directory.into(), state.uuid);
+    let tables = Tables::new(options, directory.into(), state.files_uuid);
     let mut checkpoints = state.checkpoints.clone();
     let mut damage = None;
     loop {
@@ -110,7 +110,7 @@ fn with_best_checkpoint<M: Medium + Clone>(
         }
         let fast = make()?;
         let rebuilt = checkpoint
-            .map(|checkpoint| open_checkpoint(options, directory, state.uuid, &checkpoint))
+            .map(|checkpoint| open_checkpoint(options, directory, state.files_uuid, &checkpoint))
             .transpose()
             .and_then(|reader| rebuild(&fast.pool, &fast.tree, &tables, state, reader, insist));
         let path = checkpoint_path(directory, checkpoint.as_ref());

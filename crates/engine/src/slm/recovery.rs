@@ -59,7 +59,7 @@ pub(super) fn recover<M: Medium + Clone>(
 ) -> Result<Store<M>> {
     let env = options.env.clone();
     let Fast { pool, tree } = fast;
-    let tables = Tables::new(options, directory.into(), state.uuid);
+    let tables = Tables::new(options, directory.into(), state.files_uuid);
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
     let jobs = Jobs::default();
 

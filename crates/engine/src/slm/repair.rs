@@ -83,7 +83,7 @@ impl Repair<'_> {
         let mut before_bytes = 0;
         for (number, record) in files {
             let path = names::table(&self.directory, number);
-            let (uuid, order) = (self.state.uuid, self.options.comparator.clone());
+            let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
             let opened = if self.env().exists(&path)? {
                 TableReader::open_in_order(self.env(), &path, number, uuid, order)
             } else {
@@ -198,7 +198,7 @@ impl Repair<'_> {
                 // What a repair that was cut short, or a flush, has left.
                 continue;
             }
-            let (uuid, order) = (self.state.uuid, self.options.comparator.clone());
+            let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
             let table = table_options(self.options);
             return Ok((number, TableBuilder::new_in_order(self.env(), &path, number, uuid, table, order)?));
         }
@@ -293,7 +293,7 @@ impl Repair<'_> {
         let new = NewCheckpoint {
             env: self.env(),
             directory: &self.directory,
-            store_uuid: self.state.uuid,
+            store_uuid: self.state.files_uuid,
             tree: &fast.tree,
             number: last.unwrap_or(0).saturating_add(1),
             through: self.state.flushed_through,

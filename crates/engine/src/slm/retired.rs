@@ -13,6 +13,7 @@
 //! What a crash leaves of all this the next opening removes: the MANIFEST does not name it.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use slmdb_pmem::{ExtentKind, Medium};
@@ -26,7 +27,9 @@ pub(crate) struct Retired {
     /// Files whose end is about to be in the MANIFEST, or is and they have not come further.
     leaving: Mutex<BTreeSet<u32>>,
     /// Files that are pinned, or were when they came here.
-    pinned: Mutex<BTreeSet<u32>>,
+    pub(super) pinned: Mutex<BTreeSet<u32>>,
+    /// While it is not 0 no file is removed: a copy of the store is being made.
+    pub(super) holds: AtomicUsize,
     /// Files whose key segment waits for readers.
     segments: Arc<Mutex<BTreeSet<u32>>>,
 }
@@ -56,7 +59,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(super) fn sweep_retired(&self) {
         // Held all the while, so that two don't remove the same. Nobody who reads or writes waits for it.
         let mut pinned = locked(&self.retired.pinned);
-        if self.has_failed() {
+        if self.has_failed() || self.retired.holds.load(Ordering::SeqCst) > 0 {
             return;
         }
         pinned.retain(|&number| {

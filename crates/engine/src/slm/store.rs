@@ -56,6 +56,8 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) env: Arc<dyn Env>,
     pub(crate) directory: PathBuf,
     pub(crate) uuid: [u8; 16],
+    /// What table files and index checkpoints carry.
+    pub(crate) files_uuid: [u8; 16],
 
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) tree: Tree<M>,
@@ -263,6 +265,7 @@ impl<M: Medium + Clone> Store<M> {
             env: parts.options.env.clone(),
             budget: Budget::new(&parts.options),
             uuid: state.uuid,
+            files_uuid: state.files_uuid,
             view: ArcSwap::from_pointee(View { memtables }),
             publication: Publication::new(parts.last_sequence),
             group_sync: GroupSync::new(parts.last_sequence),

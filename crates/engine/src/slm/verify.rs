@@ -205,7 +205,7 @@ impl<M: Medium + Clone> Store<M> {
     fn verify_checkpoints(&self, report: &mut VerifyReport) -> Result<()> {
         let listed = || locked(&self.catalog).state().checkpoints.clone();
         for checkpoint in listed() {
-            let checked = open_checkpoint(&self.options, &self.directory, self.uuid, &checkpoint).and_then(|reader| {
+            let checked = open_checkpoint(&self.options, &self.directory, self.files_uuid, &checkpoint).and_then(|reader| {
                 let mut stream = CheckpointStream::new(reader);
                 while stream.advance()? {}
                 Ok(())

@@ -192,6 +192,16 @@ impl Disk {
         Ok(())
     }
 
+    pub(super) fn link(&mut self, from: &Path, to: &Path) -> DiskResult<()> {
+        if self.files.contains_key(to) || self.directories.contains_key(to) {
+            return Err(IoErrorKind::AlreadyExists);
+        }
+        self.check_parent(to)?;
+        let node = self.files.get(from).ok_or(IoErrorKind::NotFound)?.clone();
+        self.files.insert(to.to_path_buf(), node);
+        Ok(())
+    }
+
     pub(super) fn remove_file(&mut self, path: &Path) -> DiskResult<()> {
         if self.directories.contains_key(path) {
             return Err(IoErrorKind::IsADirectory);

@@ -89,6 +89,9 @@ impl<E: Env> Env for WatchedEnv<E> {
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.inner.rename(from, to)
     }
+    fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
+        self.inner.link_file(from, to)
+    }
     fn remove_file(&self, path: &Path) -> Result<()> {
         self.inner.remove_file(path)
     }

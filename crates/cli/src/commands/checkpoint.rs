@@ -1,0 +1,36 @@
+//! `checkpoint`: a copy of the store.
+
+use std::path::PathBuf;
+
+use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::failure::{Exit, Result};
+
+const AFTER_HELP: &str = "\
+The copy is a store of its own, without a fast tier: it opens on plain memory. It shares the table files with this one
+(hard links), so it is made at once and takes no space until one of the two compacts; on another file system the files
+are copied. DIR must be new or empty.
+
+Examples:
+  slmdb checkpoint --db debs debs-of-today
+  slmdb checkpoint --db debs /backup/debs && slmdb verify --db /backup/debs";
+
+/// What `checkpoint` takes.
+#[derive(clap::Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    #[command(flatten)]
+    store: StoreArguments,
+    #[command(flatten)]
+    write: WriteArguments,
+    /// Where the copy is to be
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+/// Makes the copy.
+pub fn run(arguments: &Arguments) -> Result<Exit> {
+    let db = arguments.store.open_for_writing(&arguments.write, Missing::Refuse)?;
+    db.checkpoint(&arguments.directory)?;
+    db.close()?;
+    Ok(Exit::Done)
+}
