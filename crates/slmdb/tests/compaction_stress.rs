@@ -120,16 +120,14 @@ fn iterate(db: &Db, versions: &Versions, random: &mut Random) {
     }
 }
 
-fn contents_of(snapshot: &Snapshot) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// What a snapshot was seen to hold.
+type Seen = Vec<(Vec<u8>, Vec<u8>)>;
+
+fn contents_of(snapshot: &Snapshot) -> Seen {
     snapshot.iter().unwrap().map(Result::unwrap).map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
 }
 
-fn hold_snapshots(
-    db: &Db,
-    versions: &Versions,
-    held: &mut Vec<(Snapshot, Vec<(Vec<u8>, Vec<u8>)>)>,
-    random: &mut Random,
-) {
+fn hold_snapshots(db: &Db, versions: &Versions, held: &mut Vec<(Snapshot, Seen)>, random: &mut Random) {
     if held.len() < 8 {
         let at_least = versions.all();
         let snapshot = db.snapshot().unwrap();

@@ -15,9 +15,27 @@ use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
 pub const VERBS: [&str; 21] = [
-    "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "verify", "checkpoint",
-    "compact", "flush", "sync",
-    "snapshot", "release", "begin", "commit", "abort", "help", "exit",
+    "put",
+    "get",
+    "del",
+    "insert",
+    "update",
+    "scan",
+    "import",
+    "export",
+    "stats",
+    "verify",
+    "checkpoint",
+    "compact",
+    "flush",
+    "sync",
+    "snapshot",
+    "release",
+    "begin",
+    "commit",
+    "abort",
+    "help",
+    "exit",
 ];
 
 /// What a line asks for.

@@ -41,8 +41,23 @@ fn wrong_usage_is_2_and_one_line() {
 #[test]
 fn help_and_version_are_0() {
     for verb in [
-        "put", "get", "del", "insert", "update", "scan", "import", "export", "stats", "size", "verify", "repair",
-        "checkpoint", "compact", "shell", "destroy", "demo",
+        "put",
+        "get",
+        "del",
+        "insert",
+        "update",
+        "scan",
+        "import",
+        "export",
+        "stats",
+        "size",
+        "verify",
+        "repair",
+        "checkpoint",
+        "compact",
+        "shell",
+        "destroy",
+        "demo",
     ] {
         let ran = slmdb(&[verb, "--help"], b"");
         ran.expect(0);

@@ -12,8 +12,8 @@
 
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{CheckpointRecord, Edit, StoreState};

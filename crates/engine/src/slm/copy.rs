@@ -38,7 +38,7 @@ impl<M: Medium + Clone> Store<M> {
         // No index checkpoint comes or goes meanwhile.
         let taking = self.checkpoints.hold();
         let mut state = locked(&self.catalog).state().clone();
-        let tables = state.files.keys().map(|&number| (names::table(&self.directory, number)));
+        let tables = state.files.keys().map(|&number| names::table(&self.directory, number));
         let checkpoints = state.checkpoints.iter().map(|record| names::checkpoint(&self.directory, record.number));
         for from in tables.chain(checkpoints) {
             share(env, &from, &directory)?;
@@ -84,9 +84,9 @@ fn share(env: &dyn Env, from: &Path, directory: &Path) -> Result<()> {
     loop {
         let read = source.read_at(&mut buffer, offset)?;
         if read == 0 {
-            return copy.sync();
+            return copy.sync_data();
         }
-        copy.write_all_at(&buffer[..read], offset)?;
+        copy.write_at(&buffer[..read], offset)?;
         offset += read as u64;
     }
 }

@@ -47,7 +47,7 @@ fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     let mut state = Manifest::read(&**env, directory)?.state;
     check_names(options, &state, directory)?;
     fast_tier::bind(options, &mut state)?;
-    check_tables(options, &directory, &state)?;
+    check_tables(options, directory, &state)?;
     let unit_bytes = options.media_unit_bytes;
     match state.medium.kind {
         MediumKind::Dram => {

@@ -205,11 +205,12 @@ impl<M: Medium + Clone> Store<M> {
     fn verify_checkpoints(&self, report: &mut VerifyReport) -> Result<()> {
         let listed = || locked(&self.catalog).state().checkpoints.clone();
         for checkpoint in listed() {
-            let checked = open_checkpoint(&self.options, &self.directory, self.files_uuid, &checkpoint).and_then(|reader| {
-                let mut stream = CheckpointStream::new(reader);
-                while stream.advance()? {}
-                Ok(())
-            });
+            let checked =
+                open_checkpoint(&self.options, &self.directory, self.files_uuid, &checkpoint).and_then(|reader| {
+                    let mut stream = CheckpointStream::new(reader);
+                    while stream.advance()? {}
+                    Ok(())
+                });
             match checked {
                 // A newer one may have taken its place meanwhile.
                 Err(error) if listed().contains(&checkpoint) => report.findings.push(error),

@@ -44,7 +44,7 @@ fn any_medium() -> impl Strategy<Value = MediumRecord> {
 }
 
 fn any_state() -> impl Strategy<Value = StoreState> {
-    let texts = (any::<[u8; 16]>(), any::<String>(), any::<String>(), any_medium());
+    let texts = (any::<([u8; 16], Option<[u8; 16]>)>(), any::<String>(), any::<String>(), any_medium());
     let maps = (btree_map(any::<u32>(), any_file(), 0..8), btree_map(any::<u64>(), any_arena(), 0..8));
     let numbers = (
         any::<u32>(),
@@ -55,7 +55,8 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         vec(any_checkpoint(), 0..3),
     );
     (texts, maps, numbers).prop_map(|(texts, (files, arenas), numbers)| StoreState {
-        uuid: texts.0,
+        uuid: texts.0.0,
+        files_uuid: texts.0.1.unwrap_or(texts.0.0),
         engine: texts.1,
         comparator: texts.2,
         medium: texts.3,
