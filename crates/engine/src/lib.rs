@@ -28,7 +28,7 @@ pub use slmdb_order::{Comparator, KeyOrder};
 pub use slmdb_pmem::{Imitation, LatencyModel};
 pub use slmdb_structures::memtable::{LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
-pub use stats::{Approximate, Memory, Stats, TableFile, Waits};
+pub use stats::{Approximate, Chosen, CompactionChoices, Memory, Stats, TableFile, Waits};
 pub use verify_report::{VerifyProgress, VerifyReport};
 
 use std::ops::Bound;

@@ -20,6 +20,9 @@ const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
 /// How many compactions may run at once.
 pub(crate) const COMPACTIONS_MAX: usize = 4;
 
+/// How many keys of a range query may be one sub-range.
+pub(crate) const SUB_RANGE_KEYS_MAX: usize = 64;
+
 /// The least that a table file of a compaction may be asked to have, in bytes.
 const SMALLEST_TABLE_FILE_BYTES: u64 = 1024;
 /// And the most: it may become longer by one entry, and has to stay below 4 GiB.
@@ -70,7 +73,8 @@ impl Medium {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CompactionPolicy {
-    /// As the paper does (section 3.3).
+    /// As the paper does (section 3.3): of the candidates that live-key ratio, leaf node scans, range queries and seeks have
+    /// made, the one that overlaps the others most, with those that it overlaps.
     Paper,
     /// By what is gained for what is rewritten, and only as much as the space taken demands. The default.
     #[default]
@@ -96,8 +100,34 @@ pub struct CompactionOptions {
     /// evenly a smaller number costs bytes written (2 for each byte put at 1.4, 3.2 at 1.2), a larger one saves some (1.4
     /// at 1.8).
     pub space_amplification_max: f64,
-    /// [`CompactionPolicy::Paper`]: the live-key threshold; a file with a smaller part of live entries is a candidate; 0.7.
+    /// The live-key threshold: a file with a smaller part of live entries is a candidate. The paper's 0.7. Higher: less
+    /// space is taken, and more is rewritten.
     pub live_key_threshold: f64,
+    /// Whether files below the live-key threshold become candidates.
+    pub live_key_ratio: bool,
+    /// Whether the leaf node scan that follows each compaction makes candidates.
+    pub leaf_node_scans: bool,
+    /// The leaf node threshold: if the keys of one scan are in more files than this, these files are candidates. The paper's
+    /// 10. Higher: less is rewritten, and more files are read from where the store is scanned.
+    pub leaf_node_threshold: usize,
+    /// A leaf node scan goes over as many keys as so many table files have on average. The paper's 2.
+    pub leaf_node_scan_files: usize,
+    /// Whether range queries make candidates, and are watched at all.
+    pub range_queries: bool,
+    /// The sequentiality degree threshold: if a range query's worst sub-range is in more files than this, these files are
+    /// candidates. The paper's 8.
+    pub sequentiality_degree_threshold: usize,
+    /// Keys of a range query that are one sub-range: from 2 to 64. The paper's 30.
+    pub sub_range_keys: usize,
+    /// Whether files that cursors often have to turn to are candidates (as in LevelDB, which the paper follows).
+    pub seeks: bool,
+    /// A file may be turned to once for so many of its bytes: LevelDB's 16 KiB ...
+    pub seek_bytes: u64,
+    /// ... and at least so often: LevelDB's 100.
+    pub seeks_min: u32,
+    /// Range queries alone have files compacted once there are more candidates than this. (After a flush or a compaction
+    /// one is looked for in any case.)
+    pub candidates_threshold: usize,
 }
 
 impl Default for CompactionOptions {
@@ -109,6 +139,17 @@ impl Default for CompactionOptions {
             files_merged_max: 10,
             space_amplification_max: 1.4,
             live_key_threshold: 0.7,
+            live_key_ratio: true,
+            leaf_node_scans: true,
+            leaf_node_threshold: 10,
+            leaf_node_scan_files: 2,
+            range_queries: true,
+            sequentiality_degree_threshold: 8,
+            sub_range_keys: 30,
+            seeks: true,
+            seek_bytes: 16 << 10,
+            seeks_min: 100,
+            candidates_threshold: 10,
         }
     }
 }
@@ -125,6 +166,12 @@ impl CompactionOptions {
             Some("space_amplification_max must be from 1.01 to 100")
         } else if !(0.0..=1.0).contains(&self.live_key_threshold) {
             Some("the live-key threshold must be from 0 to 1")
+        } else if self.leaf_node_scan_files == 0 {
+            Some("a leaf node scan has to go over at least 1 table file's keys")
+        } else if !(2..=SUB_RANGE_KEYS_MAX).contains(&self.sub_range_keys) {
+            Some("a sub-range must have from 2 to 64 keys")
+        } else if self.seek_bytes == 0 || self.seeks_min == 0 {
+            Some("seek_bytes and seeks_min must be at least 1")
         } else {
             None
         }

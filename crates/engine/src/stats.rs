@@ -54,6 +54,8 @@ pub struct Stats {
     pub waits: Waits,
     /// What a flush waits for now: a disk or pool that is full. `None`: nothing.
     pub flush_waits_for: Option<String>,
+    /// What was chosen for compaction since this opening, and by what.
+    pub choices: CompactionChoices,
     /// Since this opening.
     pub since_open: Counters,
     /// Since the store was made, as of the last MANIFEST record plus this opening.
@@ -115,6 +117,68 @@ impl Memory {
             ("catalog_bytes", catalog_bytes),
             ("background_bytes", background_bytes),
         ]
+    }
+}
+
+/// What was chosen for compaction since the store was opened (paper, section 3.3). What `compact_range` was asked for does not
+/// count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CompactionChoices {
+    /// Table files on the compaction candidate list now.
+    pub candidates: u64,
+    /// Leaf node scans that were made.
+    pub leaf_node_scans: u64,
+    /// Keys that they went over.
+    pub leaf_node_scan_keys: u64,
+    /// Files below the live-key threshold.
+    pub by_live_key_ratio: Chosen,
+    /// Files that a leaf node scan found in disorder.
+    pub by_leaf_node_scans: Chosen,
+    /// Files that a range query found in disorder.
+    pub by_range_queries: Chosen,
+    /// Files that cursors turned to too often.
+    pub by_seeks: Chosen,
+    /// Files that were on the list when the store was opened.
+    pub by_manifest: Chosen,
+    /// All compactions, of whatever files.
+    pub all: Chosen,
+}
+
+impl CompactionChoices {
+    /// Each way to become a candidate, and all together, with its name.
+    pub fn parts(&self) -> [(&'static str, Chosen); 6] {
+        [
+            ("live_key_ratio", self.by_live_key_ratio),
+            ("leaf_node_scans", self.by_leaf_node_scans),
+            ("range_queries", self.by_range_queries),
+            ("seeks", self.by_seeks),
+            ("manifest", self.by_manifest),
+            ("all", self.all),
+        ]
+    }
+}
+
+/// What came of the candidates that one scheme has named. A file counts for the scheme that named it first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Chosen {
+    /// Files that became candidates.
+    pub candidates: u64,
+    /// Files that were compacted.
+    pub files: u64,
+    /// Bytes written for them to new files. (A compaction's are divided among its files by what is needed of each.)
+    pub rewritten_bytes: u64,
+    /// By how much that was less than they had, in bytes: the garbage that was dropped.
+    pub gained_bytes: u64,
+}
+
+impl Chosen {
+    /// Each number with its name.
+    pub fn named(&self) -> [(&'static str, u64); 4] {
+        let Chosen { candidates, files, rewritten_bytes, gained_bytes } = *self;
+        let bytes = [("rewritten_bytes", rewritten_bytes), ("gained_bytes", gained_bytes)];
+        [("candidates", candidates), ("files", files), bytes[0], bytes[1]]
     }
 }
 

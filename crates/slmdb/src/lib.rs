@@ -47,10 +47,11 @@ pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
 pub use slmdb_engine::{
-    Approximate, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters, Destroyed, Error, ErrorKind,
-    Event, EventListener, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy, Loss, MAXIMUM_BATCH_BYTES,
-    MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, RepairProgress, RepairReport, Result, Slice,
-    SpaceFor, Stats, TableFile, VerifyProgress, VerifyReport, WaitFor, WriteAmplification, WriteBatch,
+    Approximate, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters,
+    Destroyed, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy, Loss,
+    MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, RepairProgress,
+    RepairReport, Result, Slice, SpaceFor, Stats, TableFile, VerifyProgress, VerifyReport, WaitFor, WriteAmplification,
+    WriteBatch,
 };
 pub use snapshot::Snapshot;
 

@@ -45,6 +45,12 @@ fn numbers(stats: &Stats) -> Vec<(String, String)> {
     numbers.push(("space-amplification".into(), format!("{:.3}", stats.space_amplification())));
     let waits = fields![stats.waits; pace_us compaction_us flush_us memtable_us space_us longest_us];
     numbers.extend(waits.into_iter().map(|(name, number)| (format!("waits.{name}"), number)));
+    let choices = fields![stats.choices; candidates leaf_node_scans leaf_node_scan_keys];
+    numbers.extend(choices.into_iter().map(|(name, number)| (format!("compaction-choices.{name}"), number)));
+    for (scheme, chosen) in stats.choices.parts() {
+        let name = |field: &str| format!("compaction-choices.by-{scheme}.{field}").replace('_', "-");
+        numbers.extend(chosen.named().map(|(field, number)| (name(field), number.to_string())));
+    }
     let waits_for = stats.flush_waits_for.clone().unwrap_or_else(|| "nothing".into());
     numbers.push(("flush-waits-for".into(), waits_for));
     numbers.extend(counted("since-open", &stats.since_open));

@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use slmdb::{Counters, Db, Stats, TableFile, WriteAmplification};
+use slmdb::{Chosen, CompactionChoices, Counters, Db, Stats, TableFile, WriteAmplification};
 
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Result};
@@ -171,6 +171,39 @@ fn counters(counters: &Counters) -> Vec<Field<'static>> {
     ]
 }
 
+/// What was chosen for compaction, a line a scheme: candidates, files, bytes.
+fn choices(choices: &CompactionChoices) -> Vec<String> {
+    let mut lines = vec!["chosen for compaction since the opening".to_string()];
+    for (name, count) in [
+        ("on_the_candidate_list", choices.candidates),
+        ("leaf_node_scans", choices.leaf_node_scans),
+        ("leaf_node_scan_keys", choices.leaf_node_scan_keys),
+    ] {
+        lines.push(line(name, &[&units::count(count)], ""));
+    }
+    let heads = Chosen::default().named().map(|(name, _)| name.replace('_', " "));
+    lines.push(line("", &heads.each_ref().map(String::as_str), ""));
+    for (name, chosen) in choices.parts() {
+        let numbers = chosen.named().map(|(_, number)| units::count(number));
+        lines.push(line(&format!("by_{name}"), &numbers.each_ref().map(String::as_str), ""));
+    }
+    lines.push(String::new());
+    lines
+}
+
+fn json_of_choices(choices: &CompactionChoices) -> Value {
+    let mut object = json!({
+        "candidates": choices.candidates,
+        "leaf_node_scans_made": choices.leaf_node_scans,
+        "leaf_node_scan_keys": choices.leaf_node_scan_keys,
+    });
+    for (name, chosen) in choices.parts() {
+        let numbers = chosen.named().into_iter().map(|(name, number)| (name.to_string(), Value::from(number)));
+        object[name] = Value::Object(numbers.collect());
+    }
+    object
+}
+
 /// Writes the numbers to `output`, `before` in front of each line.
 pub fn write_stats(options: &StatsOptions, db: &Db, output: &mut Output, before: &str) -> Result<()> {
     if options.files {
@@ -221,6 +254,7 @@ fn json(stats: &Stats) -> Value {
         fields.into_iter().map(|(name, amount)| (name.to_string(), amount.json())).collect()
     };
     let mut all: Map<String, Value> = groups(stats).into_iter().flat_map(|(_, fields)| object(fields)).collect();
+    all.insert("compaction_choices".to_string(), json_of_choices(&stats.choices));
     all.insert("since_open".to_string(), Value::Object(object(counters(&stats.since_open))));
     all.insert("lifetime".to_string(), Value::Object(object(counters(&stats.lifetime))));
     Value::Object(all)
@@ -236,6 +270,7 @@ fn text(stats: &Stats) -> Vec<String> {
         }
         lines.push(String::new());
     }
+    lines.extend(choices(&stats.choices));
     lines.push(line("", &["since open", "lifetime"], "").replacen("  ", "done", 1).trim_end().to_string());
     for ((name, since_open), (_, lifetime)) in counters(&stats.since_open).into_iter().zip(counters(&stats.lifetime)) {
         lines.push(line(name, &[&since_open.number(), &lifetime.number()], &lifetime.rounded()));
@@ -287,6 +322,13 @@ mod tests {
         ] {
             assert!(json.get(field).is_some(), "{field}");
         }
+        let choices = &json["compaction_choices"];
+        assert!(choices["candidates"].is_u64());
+        for scheme in ["live_key_ratio", "leaf_node_scans", "range_queries", "seeks", "manifest", "all"] {
+            for field in ["candidates", "files", "rewritten_bytes", "gained_bytes"] {
+                assert!(choices[scheme][field].is_u64(), "{scheme}.{field}");
+            }
+        }
         for object in ["since_open", "lifetime"] {
             for field in [
                 "user_bytes_put",
@@ -304,6 +346,14 @@ mod tests {
                 assert!(json[object][field].is_u64(), "{object}.{field}");
             }
         }
+    }
+
+    #[test]
+    fn what_was_chosen_is_a_table() {
+        let lines = choices(&CompactionChoices::default());
+        let head = lines.iter().position(|line| line.contains("rewritten bytes")).unwrap_or_default();
+        let row = lines.iter().find(|line| line.contains("by live key ratio")).map(String::as_str);
+        assert_eq!(row.map(str::len), Some(lines[head].len()), "{lines:#?}");
     }
 
     #[test]

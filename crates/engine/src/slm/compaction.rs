@@ -154,7 +154,8 @@ impl Compactions {
         !locked(&self.inner).busy.is_empty()
     }
 
-    fn is_stopping(&self) -> bool {
+    /// Whether the store closes, or has failed.
+    pub(super) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 }
@@ -164,7 +165,15 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn run_compaction_thread(&self, finished: SyncSender<Finished<M>>) {
         let mut pause = NO_SPACE_PAUSE_FIRST;
         while let Some((plan, asked)) = self.next_compaction() {
+            let taken = asked.is_none().then(|| {
+                let catalog = locked(&self.catalog);
+                self.candidates.take(&plan.inputs, catalog.state(), self.checkpoints.deletes_droppable_through())
+            });
             let ended = self.compact(&plan, &finished);
+            if let (Ok(bytes_written), Some(taken)) = (&ended, &taken) {
+                self.candidates.compacted(taken, *bytes_written);
+                self.scan_leaves();
+            }
             let mut inner = locked(&self.compactions.inner);
             inner.busy.retain(|number| !plan.inputs.contains(number));
             if let Err(Stopped::Unreadable(number, _)) = &ended {
@@ -172,7 +181,7 @@ impl<M: Medium + Clone> Store<M> {
             }
             drop(inner);
             let failure = match ended {
-                Ok(()) => None,
+                Ok(_) => None,
                 Err(Stopped::Closing) => Some(Error::ReadOnly { cause: "the store closes".into() }),
                 Err(Stopped::NoSpace(error) | Stopped::Unreadable(_, error)) => {
                     tracing::warn!(%error, "a compaction was given up");
@@ -236,11 +245,15 @@ impl<M: Medium + Clone> Store<M> {
             } else {
                 let catalog = locked(&self.catalog);
                 let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
+                let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
+                self.candidates.refresh(catalog.state(), deletes_droppable_through);
                 let choice = picker::Choice {
                     options: &self.options.compaction,
                     state: catalog.state(),
+                    order: &self.options.comparator,
+                    candidates: &self.candidates,
                     is_free: &is_free,
-                    deletes_droppable_through: self.checkpoints.deletes_droppable_through(),
+                    deletes_droppable_through,
                     memtable_bytes: self.options.memtable_bytes,
                 };
                 next = picker::pick(&choice).map(|plan| (plan, None));
@@ -305,8 +318,8 @@ impl<M: Medium + Clone> Store<M> {
         Plan { inputs, chosen_by: "compact_range" }
     }
 
-    /// Merges files into new ones.
-    fn compact(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+    /// Merges files into new ones; says how many bytes these have.
+    fn compact(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<u64, Stopped> {
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.env.monotonic_ns();
         let span = info_span!("compaction", number, chosen_by = plan.chosen_by, files = plan.inputs.len(), ms = Empty);
@@ -350,7 +363,7 @@ impl<M: Medium + Clone> Store<M> {
             bytes_written,
             duration: Duration::from_nanos(now_ns.saturating_sub(began_ns)),
         });
-        Ok(())
+        Ok(bytes_written)
     }
 
     /// How long table files are together, in bytes.

@@ -25,6 +25,7 @@ use slmdb_table::{Block, Slice};
 
 use super::index_source::IndexSource;
 use super::memtable_source::MemTableSource;
+use super::sequentiality::Sequentiality;
 use super::snapshots::{Holder, Location};
 use super::store::{Store, View};
 use crate::EngineCursor;
@@ -44,6 +45,8 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     passage: Passage,
     /// The block that the last value came from: neighbours often share one.
     block: Option<(u32, u32, Block)>,
+    /// How many files a range query has had to turn to.
+    sequentiality: Sequentiality,
 }
 
 /// Which way the sources stand: at the cursor's key or beyond it, in this direction.
@@ -85,7 +88,8 @@ impl<M: Medium + Clone> Cursor<M> {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
-        Cursor { store, moment, memtables, index, heading, at: None, key, passage, block: None }
+        let sequentiality = store.candidates.range_query();
+        Cursor { store, moment, memtables, index, heading, at: None, key, passage, block: None, sequentiality }
     }
 
     /// Keeps this block at hand instead of the one before.
@@ -163,7 +167,7 @@ impl<M: Medium + Clone> Cursor<M> {
             let at_hand = self.block.as_ref().filter(|(file, offset, _)| (*file, *offset) == wanted);
             let block = match at_hand {
                 Some((_, _, block)) => Ok(block.clone()),
-                None => self.store.tables.block(location.file, location.place),
+                None => self.block_of(location),
             };
             match block {
                 Ok(block) => {
@@ -183,10 +187,30 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
+    /// A block from the cache, or from the disk.
+    fn block_of(&self, location: Location) -> Result<Block> {
+        if let Some(block) = self.store.tables.cached_block(location.file, location.place) {
+            return Ok(block);
+        }
+        if self.block.as_ref().is_none_or(|(file, _, _)| *file != location.file) {
+            self.store.file_sought(location.file);
+        }
+        self.store.tables.read_block(location.file, location.place)
+    }
+
+    /// The range query is done, and another may begin.
+    fn end_range_query(&mut self) {
+        let files = self.sequentiality.end();
+        if files.len() > 1 {
+            self.store.range_query_ended(files);
+        }
+    }
+
     /// The cursor leaves its entry, for a place that does not follow from it.
     fn set_out(&mut self) {
         self.at = None;
         self.passage.begin();
+        self.end_range_query();
     }
 
     /// Moves every source that stands on the cursor's key past it.
@@ -276,14 +300,21 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     fn value(&mut self) -> Result<Slice> {
         match self.at {
             None => Err(Error::invalid("the cursor is on no entry")),
-            Some(At::MemTable(number)) => Ok(Slice::from(self.memtables[number].value())),
-            Some(At::Index(location)) => self.value_at(location),
+            Some(At::MemTable(number)) => {
+                self.sequentiality.read(self.memtables[number].sequence(), None);
+                Ok(Slice::from(self.memtables[number].value()))
+            }
+            Some(At::Index(location)) => {
+                self.sequentiality.read(location.sequence, Some(location.file));
+                self.value_at(location)
+            }
         }
     }
 }
 
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
+        self.end_range_query();
         self.keep_block(None);
         self.store.release(self.moment, Holder::Cursor);
     }

@@ -30,8 +30,9 @@ const FLOOR_BYTES: u64 = 1 << 20;
 /// seldom.)
 const STEP_PART: u64 = 64;
 
-/// What a cursor takes apart from its block: the keys and places of an index leaf, its own key, its sources.
-const CURSOR_BYTES: u64 = 3072;
+/// What a cursor takes apart from its block: the keys and places of an index leaf, its own key, its sources,
+/// the files that it has met.
+const CURSOR_BYTES: u64 = 3584;
 
 /// What a flush keeps for each entry besides its key, twice: its head in the key section, its place in a list of
 /// [`SegmentEntry`](slmdb_structures::fast_fair::SegmentEntry)s to be written.
@@ -154,7 +155,7 @@ impl<M: Medium + Clone> Store<M> {
             index_bytes: self.pool.dram_bytes(),
             replaced_records_bytes: self.snapshots.kept_bytes(),
             cursors_bytes: self.snapshots.open() as u64 * CURSOR_BYTES + self.budget.cursor_blocks.bytes(),
-            catalog_bytes: locked(&self.catalog).state().memory_bytes(),
+            catalog_bytes: locked(&self.catalog).state().memory_bytes() + self.candidates.memory_bytes(),
             background_bytes: self.budget.background.bytes().max(self.budget.kept_bytes.load(Ordering::Relaxed)),
             ..Memory::default()
         };

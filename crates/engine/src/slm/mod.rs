@@ -11,7 +11,10 @@
 //! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source` |
 //! | not in the paper: snapshots; what they see across flushes | `snapshot`; `snapshots`, `replaced`, `older_versions` |
 //! | 3.3 selective compaction: merging | `compaction`, `merge`; the files that it leaves: `retired` |
-//! | 3.3 selective compaction: which files | `picker` |
+//! | 3.3 which files: the compaction candidate list; the live-key ratio | `picker::candidates` |
+//! | 3.3 leaf node scans | `picker::leaf_scan` |
+//! | 3.3 the degree of sequentiality per range query | `sequentiality`, watched by `cursor` |
+//! | 3.3 overlap ratios, and the choice | `picker::distances`, `picker::paper` |
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `job` |
 //! | 4 get | `read` |
 //! | 4 insert if absent, update if present | `conditional` |
@@ -56,6 +59,7 @@ mod recovery;
 mod repair;
 mod replaced;
 mod retired;
+mod sequentiality;
 mod set_aside;
 mod setbacks;
 mod snapshot;

@@ -31,6 +31,7 @@ use super::job::Jobs;
 use super::locked;
 use super::memory::Budget;
 use super::pacing::Pacing;
+use super::picker::candidates::Candidates;
 use super::publication::Publication;
 use super::retired::Retired;
 use super::set_aside::SetAside;
@@ -84,6 +85,7 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) file_numbers: FileNumbers,
     pub(crate) retired: Retired,
     pub(crate) compactions: Compactions,
+    pub(super) candidates: Candidates,
     /// Held from the first swing of a flush until its commit, and by whoever must see the index and the MANIFEST agree.
     pub(crate) indexing: Mutex<()>,
 
@@ -274,6 +276,7 @@ impl<M: Medium + Clone> Store<M> {
             file_numbers: FileNumbers::new(state.next_file_number),
             retired: Retired::default(),
             compactions: Compactions::default(),
+            candidates: Candidates::new(&parts.options, state),
             lifetime_before: state.lifetime,
             traffic: Mutex::new(Traffic {
                 active: parts.active,
@@ -380,10 +383,12 @@ impl<M: Medium + Clone> Store<M> {
         let mut edit = make(manifest.state());
         let before = manifest.length_bytes();
         edit.lifetime = Some(self.lifetime());
+        self.candidates.before_commit(manifest.state(), &mut edit, self.checkpoints.deletes_droppable_through());
         let mut appended = manifest.append(&edit);
         while matches!(appended, Err(Error::Full { .. })) && self.lower_ballast()? {
             appended = manifest.append(&edit);
         }
+        self.candidates.after_commit(&edit, appended.is_ok());
         self.counted.file_bytes_written.fetch_add(manifest.length_bytes().saturating_sub(before), Ordering::Relaxed);
         self.manifest_bytes.store(manifest.length_bytes(), Ordering::Relaxed);
         let may_be_tried_again = matches!(appended, Err(Error::Full { .. })) && manifest.check_writable().is_ok();
@@ -581,6 +586,7 @@ impl<M: Medium + Clone> Store<M> {
             open_snapshots: kept.snapshots,
             waits: self.counted.waits.told(),
             flush_waits_for,
+            choices: self.candidates.choices(),
             since_open,
             lifetime: self.lifetime(),
         }

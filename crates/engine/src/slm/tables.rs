@@ -72,12 +72,18 @@ impl Tables {
 
     /// The block at `place`: from the cache, or by one read.
     pub(crate) fn block(&self, number: u32, place: Place) -> Result<Block> {
-        let key = (number, place.offset);
-        if let Some(block) = self.blocks.get(&key) {
-            return Ok(block);
-        }
+        self.cached_block(number, place).map_or_else(|| self.read_block(number, place), Ok)
+    }
+
+    /// The block at `place`, if it is in the cache.
+    pub(crate) fn cached_block(&self, number: u32, place: Place) -> Option<Block> {
+        self.blocks.get(&(number, place.offset))
+    }
+
+    /// The block at `place`, by one read; it is in the cache afterwards.
+    pub(crate) fn read_block(&self, number: u32, place: Place) -> Result<Block> {
         let block = self.reader(number)?.read_block(place)?;
-        self.blocks.insert(key, block.clone());
+        self.blocks.insert((number, place.offset), block.clone());
         Ok(block)
     }
 

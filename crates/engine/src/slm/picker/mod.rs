@@ -1,12 +1,19 @@
 //! Which table files are compacted (paper, section 3.3; design.md section 10).
 //!
-//! Two policies can be compared: [`paper`], and [`gain`], the default.
+//! Two policies can be compared: [`paper`], and [`gain`], the default. Both may use the list of [`candidates`], which four
+//! sources fill; three of them need watching: [`leaf_scan`], range queries ([`super::sequentiality`]) and seeks.
 
+pub(super) mod candidates;
+mod distances;
+mod file_counts;
 mod gain;
+mod leaf_scan;
 mod paper;
 
 use slmdb_manifest::{FileRecord, StoreState};
+use slmdb_order::KeyOrder;
 
+use self::candidates::{Candidates, needed_part};
 use super::compaction::Plan;
 use crate::{CompactionOptions, CompactionPolicy};
 
@@ -21,6 +28,8 @@ pub(super) fn garbage(file: &FileRecord, deletes_droppable_through: u64) -> u64 
 pub(super) struct Choice<'a> {
     pub(super) options: &'a CompactionOptions,
     pub(super) state: &'a StoreState,
+    pub(super) order: &'a KeyOrder,
+    pub(super) candidates: &'a Candidates,
     /// Whether a file may be taken: no other compaction has it, and it could be read so far.
     pub(super) is_free: &'a dyn Fn(u32) -> bool,
     /// Deletes up to this sequence number are garbage.
@@ -32,7 +41,7 @@ pub(super) struct Choice<'a> {
 impl Choice<'_> {
     /// The part of a file's entries that is needed.
     fn needed_part(&self, file: &FileRecord) -> f64 {
-        1.0 - garbage(file, self.deletes_droppable_through) as f64 / file.entries.max(1) as f64
+        needed_part(file, self.deletes_droppable_through)
     }
 }
 

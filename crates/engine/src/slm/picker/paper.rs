@@ -1,19 +1,101 @@
-//! The paper's choice: candidates by the live-key ratio.
+//! The paper's choice (section 3.3): of the candidates the one whose key range overlaps the others' most, with those that
+//! it overlaps.
+//!
+//! For each candidate the overlap ratios with all others are added up. The one with the largest sum is merged with those
+//! candidates that it overlaps, those first that it overlaps most, as many as may be merged at once.
+//!
+//! What the paper leaves open:
+//!
+//! - A candidate in which nothing is needed any more costs nothing but being given up. Such go first.
+//! - A candidate that overlaps no other is compacted alone if it is below the live-key threshold, the one with the most
+//!   garbage first. Else nothing would be gained; it waits on the list for one that it overlaps.
+//! - So each compaction gets rid of garbage, or of an overlap: what it makes of files does not overlap any more, and covers no
+//!   more than they did. A store that is left alone comes to rest.
+//! - Nobody is stopped or slowed, however long the list is. (The authors' published code stops writers at 35.)
+//! - Of a list that is very long, each file is compared with some hundred that begin near it, so that choosing stays cheap.
+
+use slmdb_manifest::FileRecord;
 
 use super::Choice;
+use super::candidates::Source;
+use super::distances::Distances;
 use crate::slm::compaction::Plan;
 
-pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
-    let mut candidates: Vec<(u32, f64)> = choice
-        .state
-        .files
-        .iter()
-        .filter(|(number, _)| (choice.is_free)(**number))
-        .map(|(number, file)| (*number, choice.needed_part(file)))
-        .filter(|(_, part)| *part < choice.options.live_key_threshold)
-        .collect();
-    candidates.sort_by(|a, b| a.1.total_cmp(&b.1));
-    candidates.truncate(choice.options.files_merged_max);
-    let inputs: Vec<u32> = candidates.into_iter().map(|(number, _)| number).collect();
-    (!inputs.is_empty()).then_some(Plan { inputs, chosen_by: "live-key ratio" })
+/// So many candidates are all compared with each other.
+const COMPARED_MAX: usize = 512;
+
+struct Candidate<'a> {
+    number: u32,
+    file: &'a FileRecord,
+    source: Source,
 }
+
+pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
+    let listed = choice.candidates.listed().into_iter().filter(|(number, _)| (choice.is_free)(*number));
+    let found = listed
+        .filter_map(|(number, source)| choice.state.files.get(&number).map(|file| Candidate { number, file, source }));
+    let candidates: Vec<Candidate<'_>> = found.collect();
+    unneeded(choice, &candidates)
+        .or_else(|| most_overlapping(choice, &candidates))
+        .or_else(|| most_garbage(choice, &candidates))
+}
+
+/// A plan for these; the first says what has chosen them.
+fn plan<'c>(candidates: impl IntoIterator<Item = &'c Candidate<'c>>) -> Option<Plan> {
+    let mut candidates = candidates.into_iter().peekable();
+    let chosen_by = candidates.peek()?.source.name();
+    Some(Plan { inputs: candidates.map(|candidate| candidate.number).collect(), chosen_by })
+}
+
+/// Those that have nothing that is needed.
+fn unneeded(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
+    let unneeded = candidates.iter().filter(|candidate| choice.needed_part(candidate.file) <= 0.0);
+    plan(unneeded.take(choice.options.files_merged_max))
+}
+
+/// The one that overlaps the others most, with those.
+fn most_overlapping(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
+    if choice.options.files_merged_max < 2 {
+        return None;
+    }
+    let ranges: Vec<_> =
+        candidates.iter().map(|c| (c.file.smallest_key.as_slice(), c.file.largest_key.as_slice())).collect();
+    let distances = Distances::new(choice.order, &ranges);
+    let mut by_key: Vec<usize> = (0..candidates.len()).collect();
+    if candidates.len() > COMPARED_MAX {
+        by_key.sort_by(|&a, &b| distances.smallest(a).total_cmp(&distances.smallest(b)));
+    }
+    let of_parts = by_key.chunks(COMPARED_MAX).filter_map(|part| largest_sum(&distances, part));
+    let (best, _, part) = of_parts.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b))?;
+    let others = part.iter().filter(|&&other| other != best);
+    let mut others: Vec<(usize, f64)> =
+        others.map(|&other| (other, distances.overlap_ratio(best, other))).filter(|(_, ratio)| *ratio > 0.0).collect();
+    others.sort_by(|a, b| b.1.total_cmp(&a.1));
+    others.truncate(choice.options.files_merged_max - 1);
+    plan(std::iter::once(best).chain(others.into_iter().map(|(other, _)| other)).map(|at| &candidates[at]))
+}
+
+/// Which of these has the largest sum of overlap ratios with the others; that sum; and these. `None`: no two of them overlap.
+fn largest_sum<'p>(distances: &Distances<'_>, part: &'p [usize]) -> Option<(usize, f64, &'p [usize])> {
+    let mut sums = vec![0.0; part.len()];
+    for s in 0..part.len() {
+        for t in 0..s {
+            let ratio = distances.overlap_ratio(part[s], part[t]);
+            sums[s] += ratio;
+            sums[t] += ratio;
+        }
+    }
+    // Of equals, the first.
+    let (best, sum) = sums.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
+    (*sum > 0.0).then_some((part[best], *sum, part))
+}
+
+/// The one with the most garbage, if that is enough for itself.
+fn most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
+    let parts = candidates.iter().map(|candidate| (candidate, choice.needed_part(candidate.file)));
+    let below = parts.filter(|(_, part)| *part < choice.options.live_key_threshold);
+    plan(below.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(candidate, _)| candidate))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,310 @@
+//! The compaction candidate list: table files that are worth merging, and what has named them (paper, section 3.3).
+//!
+//! Four [sources](Source) name files: the live-key ratio, which is looked at as commits change it; leaf node scans; range
+//! queries; and, as in LevelDB, seeks. A file stays on the list until it is compacted. The list is written with MANIFEST
+//! records that are written anyway; what it got since the last is lost in a crash, and is noticed again.
+//!
+//! **Seeks.** In LevelDB a seek is wasted, and counted, when a read has to turn to a second file. Here a `get` turns to one
+//! block of one file, however disordered the store is, and wastes nothing. But a cursor that goes from file to file waits for
+//! the disk each time, where in an ordered store it would read on. So a seek is a block that is read from the disk because a
+//! cursor has turned to its file from another one, or was placed there.
+//!
+//! Readers tell what they have met in passing. They take the list's lock only when there is a file to be named, and nobody
+//! who holds it waits for a disk.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use slmdb_manifest::{Edit, FileRecord, StoreState};
+use slmdb_pmem::Medium;
+
+use super::file_counts::FileCounts;
+use super::garbage;
+use super::leaf_scan::LeafScan;
+use crate::slm::locked;
+use crate::slm::sequentiality::Sequentiality;
+use crate::slm::store::Store;
+use crate::{Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Options};
+
+/// A range query in order meets two files in a sub-range at most (if they are not tiny).
+const FILES_IN_ORDER: usize = 2;
+
+/// What a file on the list takes in memory, about.
+const LISTED_BYTES: usize = 16;
+
+/// What names candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::slm) enum Source {
+    LiveKeyRatio,
+    LeafNodeScan,
+    RangeQuery,
+    Seeks,
+    /// It was on the list that the MANIFEST had.
+    Manifest,
+}
+
+impl Source {
+    /// As events and `stats` call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Source::LiveKeyRatio => "live-key ratio",
+            Source::LeafNodeScan => "leaf node scan",
+            Source::RangeQuery => "range query",
+            Source::Seeks => "seeks",
+            Source::Manifest => "candidate in the MANIFEST",
+        }
+    }
+
+    fn chosen(self, choices: &mut CompactionChoices) -> &mut Chosen {
+        match self {
+            Source::LiveKeyRatio => &mut choices.by_live_key_ratio,
+            Source::LeafNodeScan => &mut choices.by_leaf_node_scans,
+            Source::RangeQuery => &mut choices.by_range_queries,
+            Source::Seeks => &mut choices.by_seeks,
+            Source::Manifest => &mut choices.by_manifest,
+        }
+    }
+}
+
+/// The list, and what goes with it.
+#[derive(Debug)]
+pub(in crate::slm) struct Candidates {
+    options: CompactionOptions,
+    /// Whether anything is named at all.
+    is_fed: bool,
+    list: Mutex<List>,
+    pub(super) leaf_scan: LeafScan,
+    /// How often cursors have turned to each file.
+    seeks: FileCounts,
+    /// In how many range queries it was among more files than order needs.
+    scans_in_disorder: FileCounts,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    files: BTreeMap<u32, Source>,
+    /// Whether the MANIFEST has another list.
+    is_changed: bool,
+    /// Up to which sequence number deletes were garbage when the live-key ratios of all files were looked at.
+    looked_at_all_with: Option<u64>,
+    choices: CompactionChoices,
+}
+
+impl List {
+    /// How many of them were not on it.
+    fn add(&mut self, files: impl IntoIterator<Item = u32>, source: Source) -> u64 {
+        let before = self.files.len();
+        for file in files {
+            self.files.entry(file).or_insert(source);
+        }
+        let added = (self.files.len() - before) as u64;
+        source.chosen(&mut self.choices).candidates += added;
+        self.is_changed |= added > 0;
+        added
+    }
+}
+
+/// Files that are being compacted, and what named each.
+#[derive(Debug)]
+pub(in crate::slm) struct Taken(Vec<(Option<Source>, u64, f64)>);
+
+impl Candidates {
+    pub(in crate::slm) fn new(options: &Options, state: &StoreState) -> Candidates {
+        let mut list = List::default();
+        list.add(state.candidates.iter().copied(), Source::Manifest);
+        list.is_changed = false;
+        Candidates {
+            is_fed: options.compaction.policy != CompactionPolicy::Manual && !options.read_only,
+            options: options.compaction.clone(),
+            list: Mutex::new(list),
+            leaf_scan: LeafScan::default(),
+            seeks: FileCounts::default(),
+            scans_in_disorder: FileCounts::default(),
+        }
+    }
+
+    fn watches_range_queries(&self) -> bool {
+        self.is_fed && self.options.range_queries
+    }
+
+    /// For a cursor that begins.
+    pub(in crate::slm) fn range_query(&self) -> Sequentiality {
+        Sequentiality::new(if self.watches_range_queries() { self.options.sub_range_keys } else { 0 })
+    }
+
+    fn is_below_threshold(&self, file: &FileRecord, live: u64, droppable_through: u64) -> bool {
+        let file = FileRecord { live, smallest_key: Vec::new(), largest_key: Vec::new(), ..*file };
+        needed_part(&file, droppable_through) < self.options.live_key_threshold
+    }
+
+    /// Notes what a MANIFEST record makes of live-key ratios, and gives it the list if that has changed.
+    pub(in crate::slm) fn before_commit(&self, state: &StoreState, edit: &mut Edit, droppable_through: u64) {
+        let mut list = locked(&self.list);
+        if self.is_fed && self.options.live_key_ratio {
+            let mut live: BTreeMap<u32, i64> = edit.files_added.iter().map(|(number, _)| (*number, 0)).collect();
+            for (number, change) in &edit.live_changes {
+                *live.entry(*number).or_default() += change;
+            }
+            let new: BTreeMap<u32, &FileRecord> =
+                edit.files_added.iter().map(|(number, file)| (*number, file)).collect();
+            let below = live.into_iter().filter_map(|(number, change)| {
+                let file = state.files.get(&number).or_else(|| new.get(&number).copied())?;
+                let live = file.live.saturating_add_signed(change);
+                self.is_below_threshold(file, live, droppable_through).then_some(number)
+            });
+            list.add(below.collect::<Vec<_>>(), Source::LiveKeyRatio);
+        }
+        if list.is_changed {
+            let is_there = |number: &u32| {
+                state.files.contains_key(number) || edit.files_added.iter().any(|(added, _)| added == number)
+            };
+            let stays = |number: &u32| is_there(number) && !edit.files_removed.contains(number);
+            edit.candidates = Some(list.files.keys().copied().filter(stays).collect());
+        }
+    }
+
+    /// The record is in the MANIFEST, or not.
+    pub(in crate::slm) fn after_commit(&self, edit: &Edit, is_committed: bool) {
+        let mut list = locked(&self.list);
+        if is_committed {
+            list.is_changed &= edit.candidates.is_none();
+            for number in &edit.files_removed {
+                list.files.remove(number);
+                self.seeks.clear(*number);
+                self.scans_in_disorder.clear(*number);
+            }
+        }
+    }
+
+    /// Forgets what is no file (any more), and looks at all live-key ratios if other deletes are garbage now.
+    pub(in crate::slm) fn refresh(&self, state: &StoreState, droppable_through: u64) {
+        let mut list = locked(&self.list);
+        let before = list.files.len();
+        list.files.retain(|number, _| state.files.contains_key(number));
+        list.is_changed |= list.files.len() != before;
+        let looked = list.looked_at_all_with.replace(droppable_through);
+        if self.is_fed && self.options.live_key_ratio && looked != Some(droppable_through) {
+            let below =
+                state.files.iter().filter(|(_, file)| self.is_below_threshold(file, file.live, droppable_through));
+            list.add(below.map(|(number, _)| *number).collect::<Vec<_>>(), Source::LiveKeyRatio);
+        }
+    }
+
+    /// The list.
+    pub(super) fn listed(&self) -> Vec<(u32, Source)> {
+        locked(&self.list).files.iter().map(|(number, source)| (*number, *source)).collect()
+    }
+
+    /// In how many range queries a file was read among more files than an ordered store would have needed there: how much is
+    /// to be gained, for readers, by merging it with those beside it. About; since the store was opened.
+    #[allow(dead_code)] // for the policy that weighs it
+    pub(super) fn scans_in_disorder(&self, file: u32) -> u32 {
+        self.scans_in_disorder.get(file)
+    }
+
+    /// A compaction of these files begins.
+    pub(in crate::slm) fn take(&self, inputs: &[u32], state: &StoreState, droppable_through: u64) -> Taken {
+        let list = locked(&self.list);
+        let files = inputs.iter().filter_map(|number| Some((number, state.files.get(number)?)));
+        Taken(
+            files
+                .map(|(number, file)| {
+                    let needed_bytes = needed_part(file, droppable_through) * file.length_bytes as f64;
+                    (list.files.get(number).copied(), file.length_bytes, needed_bytes)
+                })
+                .collect(),
+        )
+    }
+
+    /// It has ended, and has written so much.
+    pub(in crate::slm) fn compacted(&self, taken: &Taken, bytes_written: u64) {
+        let choices = &mut locked(&self.list).choices;
+        let needed_bytes: f64 = taken.0.iter().map(|(_, _, needed_bytes)| needed_bytes).sum();
+        let length_bytes: u64 = taken.0.iter().map(|(_, length_bytes, _)| length_bytes).sum();
+        choices.all.candidates += taken.0.len() as u64;
+        choices.all.files += taken.0.len() as u64;
+        choices.all.rewritten_bytes += bytes_written;
+        choices.all.gained_bytes += length_bytes.saturating_sub(bytes_written);
+        for (source, length_bytes, needed) in &taken.0 {
+            let Some(source) = source else { continue };
+            let share = if needed_bytes > 0.0 { needed / needed_bytes } else { 0.0 };
+            let written = (bytes_written as f64 * share) as u64;
+            let chosen = source.chosen(choices);
+            chosen.files += 1;
+            chosen.rewritten_bytes += written;
+            chosen.gained_bytes += length_bytes.saturating_sub(written);
+        }
+    }
+
+    /// For `stats`.
+    pub(in crate::slm) fn choices(&self) -> CompactionChoices {
+        let list = locked(&self.list);
+        let (leaf_node_scans, leaf_node_scan_keys) = self.leaf_scan.counted();
+        CompactionChoices { candidates: list.files.len() as u64, leaf_node_scans, leaf_node_scan_keys, ..list.choices }
+    }
+
+    /// What it takes in memory, about, in bytes.
+    pub(in crate::slm) fn memory_bytes(&self) -> u64 {
+        let list_bytes = locked(&self.list).files.len() * LISTED_BYTES;
+        list_bytes as u64 + self.seeks.memory_bytes() + self.scans_in_disorder.memory_bytes()
+    }
+
+    /// Whether compactions are followed by leaf node scans.
+    pub(super) fn scans_leaves(&self) -> bool {
+        self.is_fed && self.options.leaf_node_scans
+    }
+}
+
+/// The part of a file's entries that is needed.
+pub(super) fn needed_part(file: &FileRecord, deletes_droppable_through: u64) -> f64 {
+    1.0 - garbage(file, deletes_droppable_through) as f64 / file.entries.max(1) as f64
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Puts files on the list. Has one compacted if that is a reason to.
+    pub(super) fn name_candidates(&self, files: impl IntoIterator<Item = u32>, source: Source) {
+        let (added, length) = {
+            let mut list = locked(&self.candidates.list);
+            (list.add(files, source), list.files.len())
+        };
+        let is_reason = source == Source::Seeks || length > self.options.compaction.candidates_threshold;
+        if added > 0 && is_reason {
+            self.compactions.wake();
+        }
+    }
+
+    /// A range query is done: these are the files of its worst sub-range.
+    pub(in crate::slm) fn range_query_ended(&self, files: &[u32]) {
+        if files.len() > FILES_IN_ORDER {
+            for &file in files {
+                self.candidates.scans_in_disorder.add(file);
+            }
+        }
+        if files.len() > self.options.compaction.sequentiality_degree_threshold {
+            self.name_candidates(files.iter().copied(), Source::RangeQuery);
+        }
+    }
+
+    /// A cursor has turned to a file, and a block of it has to be read from the disk.
+    pub(in crate::slm) fn file_sought(&self, file: u32) {
+        let (candidates, options) = (&self.candidates, &self.options.compaction);
+        if !candidates.is_fed || !options.seeks {
+            return;
+        }
+        let seeks = candidates.seeks.add(file);
+        if seeks % options.seeks_min != 0 {
+            return;
+        }
+        // Whoever commits holds the catalog while the disk writes. No reader waits for that: it is looked at again later.
+        let Ok(catalog) = self.catalog.try_lock() else { return };
+        let length_bytes = catalog.state().files.get(&file).map(|file| file.length_bytes);
+        drop(catalog);
+        if length_bytes.is_some_and(|bytes| u64::from(seeks) >= bytes / options.seek_bytes) {
+            candidates.seeks.clear(file);
+            self.name_candidates([file], Source::Seeks);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
