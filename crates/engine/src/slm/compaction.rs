@@ -56,6 +56,8 @@ use crate::Event;
 
 /// After so many entries a compaction looks whether the store closes.
 const ENTRIES_BETWEEN_LOOKS: u64 = 1024;
+/// How often those who wait for a compaction look whether it is stuck.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a compaction that found no space waits before it is tried again: at first, and at most. (It doubles each time.)
 const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -271,6 +273,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
         self.check_writable()?;
         self.flush()?;
+        let setbacks = locked(&self.traffic).setbacks.count();
         let asked = Arc::new(Asked { from, to, ended: Mutex::default() });
         let mut inner = locked(&self.compactions.inner);
         inner.asked.push_back(asked.clone());
@@ -285,7 +288,11 @@ impl<M: Medium + Clone> Store<M> {
                 self.check_writable()?;
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
             }
-            inner = self.compactions.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+            let waited = self.compactions.changed.wait_timeout(inner, LOOK_AGAIN);
+            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            // The compaction goes on when there is space again; who asked for it is not kept waiting for that.
+            locked(&self.traffic).setbacks.check_flush(setbacks)?;
+            inner = locked(&self.compactions.inner);
         }
     }
 
