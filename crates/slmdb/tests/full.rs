@@ -99,7 +99,9 @@ impl Machine {
     }
 
     fn open_with_pool(&self, pool_maximum_bytes: u64) -> Db {
+        // With compactions, overwrites would never fill anything.
         let options = Options::default()
+            .compaction(common::no_compaction())
             .memtable_bytes(MEMTABLE_BYTES)
             .memory_budget_bytes(1 << 16)
             .pool_initial_bytes(1 << 19)

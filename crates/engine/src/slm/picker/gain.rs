@@ -107,8 +107,11 @@ fn small(choice: &Choice<'_>, candidates: &[Candidate]) -> Option<Plan> {
 mod tests {
     use slmdb_manifest::{FileRecord, MediumKind, MediumRecord, StoreState};
 
+    use slmdb_order::KeyOrder;
+
     use super::*;
-    use crate::CompactionOptions;
+    use crate::slm::picker::Candidates;
+    use crate::{CompactionOptions, Options};
 
     /// Table files of 1000 bytes and 100 entries, each with so many live ones.
     fn store(live: &[u64]) -> StoreState {
@@ -123,7 +126,16 @@ mod tests {
         let options = CompactionOptions { table_file_bytes: 1000, ..CompactionOptions::default() };
         let is_free = |number: u32| !busy.contains(&number);
         let (options, deletes_droppable_through) = (&options, 0);
-        let choice = Choice { options, state, is_free: &is_free, deletes_droppable_through, memtable_bytes: 1000 };
+        let candidates = Candidates::new(&Options::default(), state);
+        let choice = Choice {
+            options,
+            state,
+            order: &KeyOrder::Bytewise,
+            candidates: &candidates,
+            is_free: &is_free,
+            deletes_droppable_through,
+            memtable_bytes: 1000,
+        };
         pick(&choice).map(|plan| plan.inputs)
     }
 

@@ -53,6 +53,7 @@ impl Case {
             candidates: &candidates,
             is_free: &is_free,
             deletes_droppable_through: 0,
+            memtable_bytes: 1000,
         };
         pick(&choice).map_or(Vec::new(), |plan| plan.inputs)
     }
