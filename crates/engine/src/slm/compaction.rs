@@ -354,6 +354,8 @@ impl<M: Medium + Clone> Store<M> {
         outputs.abandon();
         let (made, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
         self.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        // Key sections, blocks on their way, and the outputs' own: about as much as went in and out.
+        self.budget.freed(bytes_read + bytes_written);
         self.share_memory();
         ended?;
         self.counted.compactions.fetch_add(1, Ordering::Relaxed);

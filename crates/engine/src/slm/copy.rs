@@ -48,6 +48,8 @@ impl<M: Medium + Clone> Store<M> {
         self.sweep_retired();
         env.sync_directory(&directory)?;
 
+        // Opening for reading alone makes none.
+        env.open_file(&directory.join(names::LOCK), OpenMode::CreateOrTruncate)?;
         env.random_bytes(&mut state.uuid);
         as_closed_on_dram(&mut state, env.boot_id());
         Manifest::create(env, &directory, &state)?;
