@@ -97,9 +97,9 @@ impl ExtentKind {
 /// A typed piece of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it begins, in bytes; a multiple of [`UNIT_BYTES`](crate::UNIT_BYTES).
+    /// Where it begins, in bytes; a multiple of [`UNIT_BYTES`].
     pub offset: u64,
-    /// Its length in bytes; a multiple of [`UNIT_BYTES`](crate::UNIT_BYTES).
+    /// Its length in bytes; a multiple of [`UNIT_BYTES`].
     pub length_bytes: u64,
     /// What it holds.
     pub kind: ExtentKind,

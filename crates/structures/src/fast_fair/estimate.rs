@@ -1,12 +1,12 @@
 //! How many keys are in a range, about, without reading them all.
 //!
-//! Up to [`COUNTED_MAX`] keys are simply read. For more, the tree's own shape tells: on some level few nodes cover the
+//! Up to `COUNTED_MAX` keys are simply read. For more, the tree's own shape tells: on some level few nodes cover the
 //! range, so their entries are counted, and each stands for what is below it. How much that is, a sample tells: from
 //! evenly spaced entries one path each leads down to a leaf, at random, and the product of the counts on the way is what
 //! the subtree would hold if all of it were like that path (Knuth's estimate of a tree's size, which is right on
 //! average). A few hundred paths put the mean within some per cent of the truth, whatever the order in which keys came.
 //!
-//! The work is bounded: [`COUNTED_MAX`] keys, and [`PATHS`] paths, and [`NODES_MAX`] nodes of each level.
+//! The work is bounded: `COUNTED_MAX` keys, and `PATHS` paths, and `NODES_MAX` nodes of each level.
 
 use std::ops::Bound;
 
