@@ -113,8 +113,8 @@ fn damaged_blocks_cost_their_own_keys_and_no_older_value_comes_back() {
         let mut losses = 0;
         for path in tables(&home) {
             let mut bytes = std::fs::read(&path).unwrap();
-            let at = bytes.len().min(2000) / 2;
-            bytes[at] ^= 4;
+            // In the first block, however short the file is: in its key section it would cost all keys.
+            bytes[1] ^= 4;
             std::fs::write(&path, bytes).unwrap();
         }
         let report = repair(&home);

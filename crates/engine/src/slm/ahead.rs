@@ -13,7 +13,8 @@ use slmdb_structures::memtable::MemTable;
 
 use super::locked;
 use super::set_aside::SetAside;
-use super::store::{Filling, Store};
+use super::store::Store;
+use super::traffic::Filling;
 use crate::events::SpaceFor;
 
 impl<M: Medium + Clone> Store<M> {

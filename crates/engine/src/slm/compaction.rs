@@ -28,42 +28,40 @@
 //! A compaction that finds no space gives up what it was writing, and is tried again later. An input that can't be read
 //! is left alone, for `verify` to report. Any other failure stops all writing.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+mod moving;
+mod outputs;
+mod requests;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{Edit, FileRecord};
-use slmdb_pmem::{Claim, Medium, Pool};
-use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
-use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
-use slmdb_table::{KeyEntry, KeySection, TableBuilder};
+use slmdb_pmem::Medium;
+use slmdb_table::{EntryKind, KeyEntry, KeySection};
 use tracing::field::Empty;
 use tracing::info_span;
 
-use super::flush::{BuiltFile, Finished, file_record, numbered, segment_of, table_options};
-use super::job::Job;
+pub(super) use self::moving::{add_output, move_to};
+pub(crate) use self::outputs::Output;
+use self::outputs::Outputs;
+pub(crate) use self::requests::Compactions;
+use self::requests::{Asked, Inner};
+use super::flush::Finished;
 use super::merge::{Merge, Values, WINDOW_BYTES};
-use super::older_versions::OlderVersions;
 use super::store::Store;
 use super::trace::timed;
-use super::{locked, names, picker};
+use super::{locked, picker};
 use crate::Event;
 
 /// After so many entries a compaction looks whether the store closes.
 const ENTRIES_BETWEEN_LOOKS: u64 = 1024;
-/// How often those who wait for a compaction look whether it is stuck.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a compaction that found no space waits before it is tried again: at first, and at most. (It doubles each time.)
 const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
-
-/// A bound on keys, as [`Store::compact_range`] has them.
-pub(crate) type KeyBound = Bound<Vec<u8>>;
 
 /// Files to be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,52 +69,6 @@ pub(crate) struct Plan {
     pub(super) inputs: Vec<u32>,
     /// What chose them.
     pub(super) chosen_by: &'static str,
-}
-
-/// What compactions are doing, and what is wanted of them.
-#[derive(Debug, Default)]
-pub(crate) struct Compactions {
-    inner: Mutex<Inner>,
-    /// There may be something to do, or something was done.
-    changed: Condvar,
-    /// The store closes, or has failed.
-    stopping: AtomicBool,
-    /// Compactions that have begun since the store was opened.
-    begun: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    /// Inputs of compactions that are running.
-    busy: BTreeSet<u32>,
-    /// Files that could not be read.
-    unfit: BTreeSet<u32>,
-    /// What was asked for and has not begun.
-    asked: VecDeque<Arc<Asked>>,
-    /// Counts what may have changed what there is to do.
-    changes: u64,
-    /// When the last compaction ended, on the clock of the environment.
-    last_end_ns: u64,
-}
-
-/// A range whose compaction was asked for.
-#[derive(Debug)]
-struct Asked {
-    from: KeyBound,
-    to: KeyBound,
-    /// How it ended.
-    ended: Mutex<Option<Result<()>>>,
-}
-
-/// A file that a compaction has made, or the end of one.
-pub(crate) struct Output {
-    file: Option<BuiltFile>,
-    /// The inputs, if this is the last.
-    removed: Vec<u32>,
-    /// Deletes up to here may have been left out because the index checkpoints cover them.
-    deletes_dropped_through: u64,
-    /// Told once it is in the MANIFEST. (Dropped without a word if it does not get there.)
-    done: SyncSender<()>,
 }
 
 /// Why a compaction ended early.
@@ -135,30 +87,6 @@ enum Stopped {
 impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
         if matches!(error, Error::Full { .. }) { Stopped::NoSpace(error) } else { Stopped::Failed(error) }
-    }
-}
-
-impl Compactions {
-    /// The files there are, or their live counts, have changed.
-    pub(super) fn wake(&self) {
-        locked(&self.inner).changes += 1;
-        self.changed.notify_all();
-    }
-
-    /// Ends all of them soon.
-    pub(super) fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        self.wake();
-    }
-
-    /// Whether something is being compacted.
-    pub(super) fn is_busy(&self) -> bool {
-        !locked(&self.inner).busy.is_empty()
-    }
-
-    /// Whether the store closes, or has failed.
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
     }
 }
 
@@ -214,14 +142,6 @@ impl<M: Medium + Clone> Store<M> {
         self.compactions.changed.notify_all();
     }
 
-    /// Waits for so long, or until the store closes or somebody asks for a compaction.
-    fn pause_compactions(&self, pause: Duration) {
-        let inner = locked(&self.compactions.inner);
-        let is_on = |inner: &mut Inner| !self.compactions.is_stopping() && inner.asked.is_empty();
-        let waited = self.compactions.changed.wait_timeout_while(inner, pause, is_on);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-
     /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
     fn next_compaction(&self) -> Option<(Plan, Option<Arc<Asked>>)> {
         let compactions = &self.compactions;
@@ -269,62 +189,6 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
-    /// See [`crate::Engine::compact_range`].
-    pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
-        self.check_writable()?;
-        self.flush()?;
-        let setbacks = locked(&self.traffic).setbacks.count();
-        let asked = Arc::new(Asked { from, to, ended: Mutex::default() });
-        let mut inner = locked(&self.compactions.inner);
-        inner.asked.push_back(asked.clone());
-        inner.changes += 1;
-        self.compactions.changed.notify_all();
-        loop {
-            if let Some(ended) = locked(&asked.ended).take() {
-                return ended;
-            }
-            // Then there may be nobody left to answer: a thread that panicked, or one that ended before this was asked.
-            if self.compactions.is_stopping() {
-                self.check_writable()?;
-                return Err(Error::ReadOnly { cause: "the store closes".into() });
-            }
-            let waited = self.compactions.changed.wait_timeout(inner, LOOK_AGAIN);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
-            // The compaction goes on when there is space again; who asked for it is not kept waiting for that.
-            locked(&self.traffic).setbacks.check_flush(setbacks)?;
-            inner = locked(&self.compactions.inner);
-        }
-    }
-
-    /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.
-    fn plan_of_range(&self, asked: &Asked) -> Plan {
-        let order = &self.options.comparator;
-        let is_before = |key: &[u8], to: &KeyBound| match to {
-            Bound::Unbounded => true,
-            Bound::Included(to) => order.compare(key, to).is_le(),
-            Bound::Excluded(to) => order.compare(key, to).is_lt(),
-        };
-        let is_behind = |key: &[u8], from: &KeyBound| match from {
-            Bound::Unbounded => true,
-            Bound::Included(from) => order.compare(key, from).is_ge(),
-            Bound::Excluded(from) => order.compare(key, from).is_gt(),
-        };
-        let catalog = locked(&self.catalog);
-        let mut files: Vec<(&u32, &FileRecord)> = catalog
-            .state()
-            .files
-            .iter()
-            .filter(|(_, file)| is_before(&file.smallest_key, &asked.to) && is_behind(&file.largest_key, &asked.from))
-            .collect();
-        files.sort_by(|(_, a), (_, b)| order.compare(&a.smallest_key, &b.smallest_key));
-        let droppable_through = self.checkpoints.deletes_droppable_through();
-        let has_garbage = files.iter().any(|(_, file)| picker::garbage(file, droppable_through) > 0);
-        let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
-        let inputs =
-            if has_garbage || overlaps { files.iter().map(|(number, _)| **number).collect() } else { Vec::new() };
-        Plan { inputs, chosen_by: "compact_range" }
-    }
-
     /// Merges files into new ones; says how many bytes these have.
     fn compact(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<u64, Stopped> {
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
@@ -337,15 +201,7 @@ impl<M: Medium + Clone> Store<M> {
             inputs: plan.inputs.clone(),
             input_bytes,
         });
-        let mut outputs = Outputs {
-            store: self,
-            builder: None,
-            finished,
-            sent: Vec::new(),
-            made: Vec::new(),
-            bytes_written: 0,
-            deletes_dropped_through: 0,
-        };
+        let mut outputs = Outputs::new(self, finished);
         let mut bytes_read = 0;
         let ended = timed(&*self.env, span, || {
             let merged = self.merge(plan, &mut outputs, &mut bytes_read);
@@ -426,8 +282,8 @@ impl<M: Medium + Clone> Store<M> {
             }
             copied = Some(entry.key);
             match entry.kind {
-                slmdb_table::EntryKind::Delete => outputs.add(&entry, &[])?,
-                slmdb_table::EntryKind::Put => {
+                EntryKind::Delete => outputs.add(&entry, &[])?,
+                EntryKind::Put => {
                     let value = values[input].value(&entry).map_err(|error| Stopped::Unreadable(number, error))?;
                     outputs.add(&entry, &value)?;
                 }
@@ -442,11 +298,11 @@ impl<M: Medium + Clone> Store<M> {
         let guard = crossbeam_epoch::pin();
         let current = self.tree.get(entry.key, &guard)?;
         match (entry.kind, current) {
-            (slmdb_table::EntryKind::Put, current) => {
+            (EntryKind::Put, current) => {
                 Ok(current.is_some_and(|current| current.file() == number && current.sequence() == entry.sequence))
             }
-            (slmdb_table::EntryKind::Delete, Some(_)) => Ok(false),
-            (slmdb_table::EntryKind::Delete, None) => {
+            (EntryKind::Delete, Some(_)) => Ok(false),
+            (EntryKind::Delete, None) => {
                 let is_covered = entry.sequence <= self.checkpoints.deletes_droppable_through();
                 if is_covered {
                     *deletes_dropped_through = entry.sequence.max(*deletes_dropped_through);
@@ -455,181 +311,4 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
     }
-
-    /// The index thread's part: moves the keys, and commits.
-    pub(super) fn index_output(&self, output: Output) -> Result<()> {
-        let agreement = locked(&self.indexing);
-        let Output { file, removed, deletes_dropped_through, done } = output;
-        self.retired.announce(&removed);
-        let mut edit = Edit { files_removed: removed, ..Edit::default() };
-        let (mut slot, mut number) = (None, None);
-        if let Some(file) = file {
-            let moved = move_to(&self.tree, &self.pool, &file.segment)?;
-            add_output(&mut edit, file.number, file.record, &moved);
-            (slot, number) = (file.slot, Some(file.number));
-        }
-        self.when_there_is_space(|| {
-            self.commit(|state| {
-                let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
-                numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })
-            })
-        })?;
-        number.inspect(|&number| self.file_numbers.end(number));
-        drop(agreement);
-        if let Some(slot) = slot {
-            self.jobs.clear(&self.pool, slot)?;
-        }
-        // If nobody waits any more, nobody needs to know.
-        let _ = done.send(());
-        Ok(())
-    }
 }
-
-/// What moving keys to an output changes in the MANIFEST. `moved`: how many from which file.
-pub(super) fn add_output(edit: &mut Edit, number: u32, record: FileRecord, moved: &BTreeMap<u32, u64>) {
-    edit.files_added.push((number, FileRecord { live: moved.values().sum(), ..record }));
-    edit.live_changes.extend(moved.iter().map(|(&from, &count)| (from, -(count as i64))));
-}
-
-/// Moves the index to the records of a compaction's output, if it has the same versions elsewhere. Returns how many came
-/// from which file. Doing it again after a crash in the middle does only what is missing, and counts all.
-pub(crate) fn move_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) -> Result<BTreeMap<u32, u64>> {
-    let offsets: Vec<u64> = {
-        let guard = crossbeam_epoch::pin();
-        let puts = segment
-            .records(pool, &guard)
-            .filter(|record| record.as_ref().map_or(true, |record| record.kind() == EntryKind::Put));
-        puts.map(|record| record.map(|record| record.offset())).collect::<Result<_>>()?
-    };
-    let mut moved = BTreeMap::new();
-    for part in offsets.chunks(ENTRIES_UNDER_ONE_GUARD) {
-        let guard = crossbeam_epoch::pin();
-        let records: Vec<KeyRecord<'_>> =
-            part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
-        tree.swap_sorted(records.iter().map(|record| record.key()), |index, current| {
-            let record = &records[index];
-            // One version in two outputs, since an earlier compaction was given up on the way: it is the later one's, also
-            // when a recovery that was cut short has moved it there and begins anew with the earlier.
-            if current.sequence() != record.sequence() || current.file() >= record.file() {
-                return Ok(None);
-            }
-            set_replaced_file(pool, record.offset(), current.file())?;
-            Ok(Some(record.offset()))
-        })?;
-        for record in records.iter().filter(|record| record.replaced_file() != 0) {
-            *moved.entry(record.replaced_file()).or_insert(0) += 1;
-        }
-        guard.flush();
-    }
-    Ok(moved)
-}
-
-/// The files that a compaction makes.
-struct Outputs<'s, M: Medium + Clone> {
-    store: &'s Store<M>,
-    /// The one that is being filled.
-    builder: Option<(u32, TableBuilder)>,
-    finished: &'s SyncSender<Finished<M>>,
-    /// Those that are on their way to the MANIFEST.
-    sent: Vec<Receiver<()>>,
-    /// The numbers of those that were finished.
-    made: Vec<u32>,
-    bytes_written: u64,
-    /// Up to here deletes were left out because the index checkpoints cover them.
-    deletes_dropped_through: u64,
-}
-
-impl<M: Medium + Clone> Outputs<'_, M> {
-    fn add(&mut self, entry: &KeyEntry<'_>, value: &[u8]) -> Result<(), Stopped> {
-        let builder = match &mut self.builder {
-            Some((_, builder)) => builder,
-            None => &mut self.builder.insert(self.begin()?).1,
-        };
-        builder.add(entry.key, entry.sequence, entry.kind, value)?;
-        if builder.estimated_bytes() >= self.store.options.compaction.table_file_bytes {
-            let file = self.finish()?;
-            self.send(file, Vec::new())?;
-        }
-        Ok(())
-    }
-
-    fn begin(&self) -> Result<(u32, TableBuilder), Stopped> {
-        let store = self.store;
-        let number = store.file_numbers.begin()?;
-        let path = names::table(&store.directory, number);
-        let (options, order) = (table_options(&store.options), store.options.comparator.clone());
-        match TableBuilder::new_in_order(&*store.env, &path, number, store.files_uuid, options, order) {
-            Ok(builder) => Ok((number, builder)),
-            Err(error) => {
-                store.file_numbers.end(number);
-                Err(error.into())
-            }
-        }
-    }
-
-    /// Makes the file that is being filled durable, and its key segment.
-    fn finish(&mut self) -> Result<Option<BuiltFile>, Stopped> {
-        let store = self.store;
-        let Some((number, builder)) = self.builder.take() else { return Ok(None) };
-        let build = || {
-            let finished = builder.finish()?;
-            store.env.sync_directory(&store.directory)?;
-            store.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
-            store.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
-            let segment = segment_of(&store.pool, number, &finished.keys, Claim::Ordinary)?;
-            let slot = if M::PERSISTENT { Some(store.jobs.record(&store.pool, &Job::moving(number))?) } else { None };
-            let record = file_record(&finished.properties, finished.length_bytes);
-            Ok(BuiltFile { number, record, segment, older: OlderVersions::default(), slot })
-        };
-        match build().map_err(|error: Error| Stopped::from(error)) {
-            Ok(file) => {
-                self.made.push(number);
-                self.bytes_written += file.record.length_bytes;
-                Ok(Some(file))
-            }
-            Err(stopped @ Stopped::NoSpace(_)) => Err(self.remove(number, stopped)),
-            Err(stopped) => Err(stopped),
-        }
-    }
-
-    fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
-        let (done, told) = sync_channel(1);
-        let output = Output { file, removed, deletes_dropped_through: self.deletes_dropped_through, done };
-        // Two at most are on their way: the records of their jobs have slots.
-        while self.sent.len() > 1 {
-            self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
-        }
-        self.sent.push(told);
-        self.finished.send(Finished::Compaction(output)).map_err(|_| Stopped::Closing)
-    }
-
-    /// The last file, and the end of the inputs; returns when that is in the MANIFEST.
-    fn end(&mut self, inputs: &[u32]) -> Result<(), Stopped> {
-        let file = self.finish()?;
-        self.send(file, inputs.to_vec())?;
-        self.sent.drain(..).try_for_each(|told| told.recv()).map_err(|_| Stopped::Closing)
-    }
-
-    /// Gives up the file that was being filled, if there is one.
-    fn abandon(&mut self) {
-        if let Some((number, builder)) = self.builder.take() {
-            builder.abandon();
-            let _ = self.remove(number, Stopped::Closing);
-        }
-    }
-
-    /// Removes a file that is not to be; gives back why.
-    fn remove(&self, number: u32, why: Stopped) -> Stopped {
-        let store = self.store;
-        if !store.has_failed() {
-            // If it can't be removed, the next opening does.
-            let removed = store.env.remove_file(&names::table(&store.directory, number));
-            let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));
-        }
-        store.file_numbers.end(number);
-        why
-    }
-}
-
-#[cfg(test)]
-mod tests;

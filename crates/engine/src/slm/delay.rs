@@ -4,7 +4,8 @@ use std::sync::MutexGuard;
 
 use slmdb_pmem::Medium;
 
-use super::store::{Store, Traffic};
+use super::store::Store;
+use super::traffic::Traffic;
 use super::waits::WaitFor;
 
 /// What a writer waits for, from its first wait until it goes on, or gives up. It may be woken many times meanwhile.

@@ -34,8 +34,9 @@ use super::memory::flush_bytes;
 use super::older_versions::OlderVersions;
 use super::set_aside::SetAside;
 use super::snapshots::Location;
-use super::store::{Immutable, Store, View};
+use super::store::{Store, View};
 use super::trace::timed;
+use super::traffic::Immutable;
 use super::{locked, names};
 use crate::Event;
 

@@ -10,7 +10,7 @@
 //! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush` |
 //! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source` |
 //! | not in the paper: snapshots; what they see across flushes | `snapshot`; `snapshots`, `replaced`, `older_versions` |
-//! | 3.3 selective compaction: merging | `compaction`, `merge`; the files that it leaves: `retired` |
+//! | 3.3 selective compaction: merging | `compaction` and the files under it, `merge`; the files that it leaves: `retired` |
 //! | 3.3 which files: the compaction candidate list; the live-key ratio | `picker::candidates` |
 //! | 3.3 leaf node scans | `picker::leaf_scan` |
 //! | 3.3 the degree of sequentiality per range query | `sequentiality`, watched by `cursor` |
@@ -22,9 +22,9 @@
 //! | not in the paper: a copy of the store in use | `copy` |
 //! | 5 recovery | `open`, `recovery`; an index made from files alone: `rebuild`, `repair`; what spares it most of them: `checkpoint` |
 //!
-//! Beside the paper: `approximate`, `verify`, `destroy`; what is told of it all: `trace`, and [`crate::Event`].
+//! Beside the paper: `stats`, `approximate`, `verify`, `destroy`; what is told of it all: `trace`, and [`crate::Event`].
 //!
-//! Reading order: `store` (what there is), `write`, `conditional`, `flush`, `read`, `cursor`, `recovery`.
+//! Reading order: `store` (what there is), `traffic`, `write`, `conditional`, `flush`, `read`, `cursor`, `recovery`.
 
 mod admission;
 mod ahead;
@@ -64,9 +64,11 @@ mod set_aside;
 mod setbacks;
 mod snapshot;
 mod snapshots;
+mod stats;
 mod store;
 mod tables;
 mod trace;
+mod traffic;
 mod verify;
 mod waits;
 mod write;

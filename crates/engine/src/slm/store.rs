@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use slmdb_env::{Env, Error, Lock, Result};
-use slmdb_manifest::{Counters, Edit, Manifest, MediumKind, StoreState};
-use slmdb_pmem::{ExtentKind, FlushCounters, Medium, Pool};
+use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
+use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::fast_fair::{KeyLengths, Tree};
 use slmdb_structures::memtable::MemTable;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use super::admission::{Grant, Wanted};
+use super::admission::Grant;
 use super::arenas::Arenas;
 use super::checkpoint::Checkpoints;
 use super::compaction::Compactions;
@@ -37,19 +37,18 @@ use super::retired::Retired;
 use super::set_aside::SetAside;
 use super::setbacks::Setbacks;
 use super::snapshots::Snapshots;
+use super::stats::Counted;
 use super::tables::Tables;
 use super::trace::timed;
-use super::waits::{WaitFor, Waits};
+use super::traffic::{Filling, Immutable, Traffic};
+use super::waits::WaitFor;
+use crate::Options;
 use crate::batch::Totals;
 use crate::events::{Event, Events, SpaceFor};
-use crate::{FORMAT_VERSION, Options, Stats, TableFile};
 
 /// How long a flush waits before it tries a full disk again: at first, and at most. (It doubles each time.)
 const FULL_DISK_RETRY_FIRST: Duration = Duration::from_millis(1);
 const FULL_DISK_RETRY_MAX: Duration = Duration::from_millis(200);
-
-/// For so many bytes of `memtable_bytes` a MemTable takes an entry, at most.
-const BYTES_PER_ENTRY_MIN: u64 = 64;
 
 /// An open store on medium `M`.
 pub(crate) struct Store<M: Medium> {
@@ -112,96 +111,6 @@ pub(crate) struct View<M: Medium> {
     pub(crate) memtables: Vec<Arc<MemTable<M>>>,
 }
 
-/// What writers and background threads share.
-pub(crate) struct Traffic<M: Medium> {
-    /// The MemTable that takes writes; `None` when the store is read-only, or was opened with no space for one.
-    pub(crate) active: Option<Filling<M>>,
-    pub(crate) next_sequence: u64,
-    /// The first sequence number that the active MemTable has or would get.
-    pub(crate) active_from: u64,
-    /// A MemTable made ahead, so that no writer waits for the directory and the MANIFEST to be synced.
-    pub(crate) spare: Option<Filling<M>>,
-    /// Capacity that the next spare must have; 0: none is wanted.
-    pub(crate) spare_wanted_bytes: u64,
-    /// Whether somebody waits for the spare.
-    pub(crate) spare_waited_for: bool,
-    /// What was admitted and is not flushed yet, all MemTables together.
-    pub(crate) admitted: Totals,
-    /// What may be admitted, all MemTables together, as far as the pool is concerned.
-    pub(crate) granted_in_pool: Grant,
-    /// Set while more space is to be set aside.
-    pub(crate) space_wanted: Option<Wanted>,
-    /// Immutable MemTables that the file thread has not taken yet, oldest first.
-    pub(crate) queue: VecDeque<Immutable<M>>,
-    /// Immutable MemTables that are not retired yet.
-    pub(crate) immutables: usize,
-    /// What the full disk, or pool, has refused. Who waits for that gives up.
-    pub(crate) setbacks: Setbacks,
-    /// How many flushes have given back what they took: a reason to look for space again.
-    pub(crate) flushes_ended: u64,
-    /// What a flush waits for now, if it does.
-    pub(crate) flush_setback: Option<Error>,
-    /// When the last flush ended, on the clock of the environment.
-    pub(crate) last_flush_end_ns: u64,
-    pub(crate) closing: bool,
-}
-
-impl<M: Medium> Traffic<M> {
-    /// How far flushes have fallen behind; see [`super::pacing`].
-    pub(crate) fn debt(&self, options: &Options) -> f64 {
-        let part = |active: &Filling<M>| active.memtable.used_bytes() as f64 / active.memtable.capacity_bytes() as f64;
-        let waiting = self.immutables as f64 - 1.0 + self.active.as_ref().map_or(0.0, part);
-        waiting / options.immutable_memtables_max as f64
-    }
-}
-
-/// A MemTable that takes writes, or will, with what its flush will need.
-pub(crate) struct Filling<M: Medium> {
-    pub(crate) memtable: Arc<MemTable<M>>,
-    /// What has been admitted to it.
-    pub(crate) totals: Totals,
-    /// Disk space set aside for its table file.
-    pub(crate) space: Option<Arc<SetAside>>,
-}
-
-impl<M: Medium> Filling<M> {
-    /// What is left of its arena, in bytes.
-    pub(crate) fn room_bytes(&self) -> u64 {
-        self.memtable.capacity_bytes().saturating_sub(self.memtable.used_bytes())
-    }
-
-    /// Whether it takes so many entries more, its arena aside: as many as single puts could fill an arena of the usual size
-    /// with. (Batches of tiny entries are many times as dense. Their list would take more memory than the arena, and
-    /// rebuilding it seconds.) A batch of more gets a MemTable to itself.
-    pub(crate) fn takes_entries(&self, more: u64, usual_bytes: u64) -> bool {
-        self.totals.entries == 0 || self.totals.entries + more <= usual_bytes / BYTES_PER_ENTRY_MIN
-    }
-
-    /// Disk space set aside for its table file, in bytes.
-    pub(crate) fn space_bytes(&self) -> u64 {
-        self.space.as_ref().map_or(0, |space| space.length_bytes())
-    }
-}
-
-/// A MemTable that takes no more writes.
-pub(crate) struct Immutable<M: Medium> {
-    pub(crate) memtable: Arc<MemTable<M>>,
-    /// The last sequence number handed out for it.
-    pub(crate) last_sequence: u64,
-    /// What has been admitted to it.
-    pub(crate) totals: Totals,
-    /// Disk space set aside for its table file.
-    pub(crate) space: Option<Arc<SetAside>>,
-}
-
-impl<M: Medium> Immutable<M> {
-    /// What was filled up to `last_sequence`.
-    pub(crate) fn new(full: Filling<M>, last_sequence: u64) -> Immutable<M> {
-        let Filling { memtable, totals, space } = full;
-        Immutable { memtable, last_sequence, totals, space }
-    }
-}
-
 /// What the store consists of: the MANIFEST, or, opened read-only, its state with what was recovered in memory.
 pub(crate) enum Catalog {
     Manifest(Manifest),
@@ -215,18 +124,6 @@ impl Catalog {
             Catalog::ReadOnly(state) => state,
         }
     }
-}
-
-/// Counters since the store was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) user_bytes_put: AtomicU64,
-    pub(crate) file_bytes_written: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) compactions: AtomicU64,
-    pub(crate) compaction_bytes_read: AtomicU64,
-    pub(crate) compaction_bytes_written: AtomicU64,
-    pub(crate) waits: Waits,
 }
 
 /// The parts that recovery puts together.
@@ -484,111 +381,5 @@ impl<M: Medium + Clone> Store<M> {
         }
         self.arenas.tidy(active.as_ref().map(|active| &*active.memtable))?;
         if M::PERSISTENT { self.pool.seal() } else { Ok(()) }
-    }
-
-    /// Counters since the store was opened.
-    fn since_open(&self) -> Counters {
-        let FlushCounters { persists, lines_flushed, media_bytes, bytes_asked } = self.pool.medium().counters();
-        Counters {
-            user_bytes_put: self.counted.user_bytes_put.load(Ordering::Relaxed),
-            file_bytes_written: self.counted.file_bytes_written.load(Ordering::Relaxed),
-            persists,
-            lines_flushed,
-            media_bytes,
-            fast_tier_bytes_asked: bytes_asked,
-            flushes: self.counted.flushes.load(Ordering::Relaxed),
-            compactions: self.counted.compactions.load(Ordering::Relaxed),
-            compaction_bytes_read: self.counted.compaction_bytes_read.load(Ordering::Relaxed),
-            compaction_bytes_written: self.counted.compaction_bytes_written.load(Ordering::Relaxed),
-            delay_us: self.counted.waits.total_ns() / 1000,
-        }
-    }
-
-    /// Counters since the store was made.
-    fn lifetime(&self) -> Counters {
-        self.lifetime_before.plus(&self.since_open())
-    }
-
-    /// See [`crate::Engine::table_files`].
-    pub(crate) fn table_files(&self) -> Vec<TableFile> {
-        let catalog = locked(&self.catalog);
-        let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
-            number,
-            bytes: file.length_bytes,
-            entries: file.entries,
-            live: file.live,
-            deletes: file.deletes,
-            smallest_key: file.smallest_key.clone(),
-            largest_key: file.largest_key.clone(),
-            lowest_sequence: file.lowest_sequence,
-            highest_sequence: file.highest_sequence,
-            created_unix_ns: file.created_unix_ns,
-        });
-        files.collect()
-    }
-
-    /// See [`crate::Engine::stats`].
-    pub(crate) fn stats(&self) -> Stats {
-        let view = self.view.load_full();
-        let (medium, index_keys, table_bytes, live_bytes, table_files) = {
-            let catalog = locked(&self.catalog);
-            let medium = match catalog.state().medium.kind {
-                MediumKind::Dram => "dram",
-                MediumKind::Emulated => "emulated",
-                MediumKind::Dax => "dax",
-            };
-            let files = &catalog.state().files;
-            let live: u64 = files.values().map(|file| file.live).sum();
-            let bytes: u64 = files.values().map(|file| file.length_bytes).sum();
-            let share = |file: &slmdb_manifest::FileRecord| {
-                (u128::from(file.length_bytes) * u128::from(file.live) / u128::from(file.entries.max(1))) as u64
-            };
-            (medium, live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
-        };
-        let extents = self.pool.extents();
-        let taken_by =
-            |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
-        let (node_bytes, key_segment_bytes) = (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
-        let memtable_bytes = view.memtables.iter().map(|m| m.used_bytes()).sum();
-        let memory = self.memory();
-        let kept = self.snapshots.kept();
-        let since_open = self.since_open();
-        let (immutable_memtables, flush_waits_for) = {
-            let traffic = locked(&self.traffic);
-            (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|cause| cause.to_string()))
-        };
-        Stats {
-            format_version: FORMAT_VERSION,
-            medium,
-            index_keys,
-            memtable_entries: view.memtables.iter().map(|m| m.entries()).sum(),
-            memtable_bytes,
-            immutable_memtables,
-            table_files,
-            table_bytes,
-            live_bytes,
-            fast_tier_bytes: self.pool.used_bytes(),
-            fast_tier_node_bytes: node_bytes,
-            fast_tier_key_segment_bytes: key_segment_bytes,
-            fast_tier_index_bytes_per_key: match index_keys {
-                0 => 0.0,
-                keys => (node_bytes + key_segment_bytes) as f64 / keys as f64,
-            },
-            // A tree whose root can't be read is for `verify` to report.
-            index_height: self.tree.height().unwrap_or(0),
-            memory_budget_bytes: self.options.memory_budget_bytes,
-            memory_bytes: memory.total_bytes(),
-            memory,
-            last_sequence_number: self.publication.published(),
-            replaced_records_kept: kept.records,
-            replaced_records_bytes: kept.bytes,
-            open_cursors: kept.cursors,
-            open_snapshots: kept.snapshots,
-            waits: self.counted.waits.told(),
-            flush_waits_for,
-            choices: self.candidates.choices(),
-            since_open,
-            lifetime: self.lifetime(),
-        }
     }
 }

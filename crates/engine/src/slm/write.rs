@@ -19,7 +19,8 @@ use super::admission::{Admission, Wanted};
 use super::delay::Delay;
 use super::locked;
 use super::publication::Ticket;
-use super::store::{Filling, Immutable, Store, Traffic, View};
+use super::store::{Store, View};
+use super::traffic::{Filling, Immutable, Traffic};
 use super::waits::WaitFor;
 use crate::WriteBatch;
 

@@ -1,10 +1,15 @@
 //! Moving keys: whatever is cut short and begun anew, each version ends in the file with the largest number that has it, and
 //! the counts are those of one run.
 
-use super::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Blocks, Dram, PoolOptions};
-use slmdb_structures::fast_fair::{Decision, SegmentEntry, write_segment};
+use slmdb_pmem::{Blocks, Dram, Pool, PoolOptions};
+use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_segment};
+
+use super::move_to;
 
 fn segment_with(pool: &Arc<Pool<Dram>>, file: u32, sequence: u64) -> Segment {
     let entry = SegmentEntry { key: b"key", sequence, kind: EntryKind::Put, block_offset: 0, block_length: 100 };

@@ -1,0 +1,88 @@
+//! The index thread's part of a compaction: keys are moved to the new file, and the MANIFEST learns of it.
+
+use std::collections::BTreeMap;
+
+use slmdb_env::Result;
+use slmdb_manifest::{Edit, FileRecord};
+use slmdb_pmem::{Medium, Pool};
+use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
+use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
+
+use super::outputs::Output;
+use crate::slm::flush::numbered;
+use crate::slm::locked;
+use crate::slm::store::Store;
+
+impl<M: Medium + Clone> Store<M> {
+    /// The index thread's part: moves the keys, and commits.
+    pub(in crate::slm) fn index_output(&self, output: Output) -> Result<()> {
+        let agreement = locked(&self.indexing);
+        let Output { file, removed, deletes_dropped_through, done } = output;
+        self.retired.announce(&removed);
+        let mut edit = Edit { files_removed: removed, ..Edit::default() };
+        let (mut slot, mut number) = (None, None);
+        if let Some(file) = file {
+            let moved = move_to(&self.tree, &self.pool, &file.segment)?;
+            add_output(&mut edit, file.number, file.record, &moved);
+            (slot, number) = (file.slot, Some(file.number));
+        }
+        self.when_there_is_space(|| {
+            self.commit(|state| {
+                let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
+                numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })
+            })
+        })?;
+        number.inspect(|&number| self.file_numbers.end(number));
+        drop(agreement);
+        if let Some(slot) = slot {
+            self.jobs.clear(&self.pool, slot)?;
+        }
+        // If nobody waits any more, nobody needs to know.
+        let _ = done.send(());
+        Ok(())
+    }
+}
+
+/// What moving keys to an output changes in the MANIFEST. `moved`: how many from which file.
+pub(in crate::slm) fn add_output(edit: &mut Edit, number: u32, record: FileRecord, moved: &BTreeMap<u32, u64>) {
+    edit.files_added.push((number, FileRecord { live: moved.values().sum(), ..record }));
+    edit.live_changes.extend(moved.iter().map(|(&from, &count)| (from, -(count as i64))));
+}
+
+/// Moves the index to the records of a compaction's output, if it has the same versions elsewhere. Returns how many came
+/// from which file. Doing it again after a crash in the middle does only what is missing, and counts all.
+pub(in crate::slm) fn move_to<M: Medium>(
+    tree: &Tree<M>,
+    pool: &Pool<M>,
+    segment: &Segment,
+) -> Result<BTreeMap<u32, u64>> {
+    let offsets: Vec<u64> = {
+        let guard = crossbeam_epoch::pin();
+        let puts = segment
+            .records(pool, &guard)
+            .filter(|record| record.as_ref().map_or(true, |record| record.kind() == EntryKind::Put));
+        puts.map(|record| record.map(|record| record.offset())).collect::<Result<_>>()?
+    };
+    let mut moved = BTreeMap::new();
+    for part in offsets.chunks(ENTRIES_UNDER_ONE_GUARD) {
+        let guard = crossbeam_epoch::pin();
+        let records: Vec<KeyRecord<'_>> =
+            part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
+        tree.swap_sorted(records.iter().map(|record| record.key()), |index, current| {
+            let record = &records[index];
+            // One version in two outputs, since an earlier compaction was given up on the way: it is the later one's, also
+            // when a recovery that was cut short has moved it there and begins anew with the earlier.
+            if current.sequence() != record.sequence() || current.file() >= record.file() {
+                return Ok(None);
+            }
+            set_replaced_file(pool, record.offset(), current.file())?;
+            Ok(Some(record.offset()))
+        })?;
+        for record in records.iter().filter(|record| record.replaced_file() != 0) {
+            *moved.entry(record.replaced_file()).or_insert(0) += 1;
+        }
+        guard.flush();
+    }
+    Ok(moved)
+}
