@@ -1,9 +1,9 @@
 //! How long a store takes to open whose MemTables are full of tiny records: for docs/arena.md.
 //!
-//! `cargo run --release -p slmdb --example open_speed -- DIRECTORY [POOL] [entries a batch]`
+//! `cargo run --release -p slmdb --example open_speed -- DIRECTORY [POOL] [entries a batch [open]]`
 //!
-//! Writes into a new store of default options until its MemTables hold nearly three full arenas, ends the process without
-//! closing it, and opens it again in a second process.
+//! Writes into a new store of default options until it has nearly three full MemTables, ends the process without
+//! closing it, and opens it again in a second process. With `open`, only that: of a store that was filled and not closed.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +12,8 @@ use std::time::Instant;
 use slmdb::{Medium, Options, WriteBatch};
 
 const ARENA_BYTES: u64 = 64 << 20;
+/// A MemTable takes so many entries at most, however small they are.
+const ENTRIES_MAX: u64 = ARENA_BYTES / 64;
 
 fn options(pool: &str) -> Options {
     match pool {
@@ -20,20 +22,24 @@ fn options(pool: &str) -> Options {
     }
 }
 
-/// Writes, and ends without a goodbye.
+/// Writes faster than it is flushed, until there are three full MemTables, or nearly; ends without a goodbye.
 fn fill(directory: &Path, pool: &str, batch_entries: u64) -> slmdb::Result<()> {
-    let db = options(pool).open(directory)?;
+    let db = options(pool).immutable_memtables_max(20).open(directory)?;
     let mut batch = WriteBatch::new();
-    let (mut number, mut written_bytes) = (0_u64, 0);
-    while written_bytes < 3 * ARENA_BYTES - (1 << 20) {
+    for number in 0..8 * ENTRIES_MAX / batch_entries {
         batch.clear();
-        for _ in 0..batch_entries {
-            number += 1;
+        for number in (0..batch_entries).map(|entry| number * batch_entries + entry) {
             let key = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
             batch.put(if batch_entries == 1 { &key[..] } else { &key[..4] }, "")?;
         }
         db.write(&batch)?;
-        written_bytes += (32 + batch.byte_len() as u64).next_multiple_of(8);
+        if number * batch_entries % (1 << 14) < batch_entries {
+            let stats = db.stats();
+            let is_full = stats.memtable_bytes > 3 * ARENA_BYTES - (1 << 20);
+            if is_full || stats.memtable_entries + (1 << 17) > 3 * ENTRIES_MAX {
+                break;
+            }
+        }
     }
     std::process::abort();
 }
@@ -46,9 +52,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if argument(4) == "fill" {
         return Ok(fill(directory, pool, batch_entries)?);
     }
-    let program = std::env::current_exe()?;
-    let ended = Command::new(program).args([argument(1), pool, &batch_entries.to_string(), "fill"]).status()?;
-    assert!(ended.code().is_none(), "the writer ended by itself: {ended}");
+    if argument(4) != "open" {
+        let program = std::env::current_exe()?;
+        let ended = Command::new(program).args([argument(1), pool, &batch_entries.to_string(), "fill"]).status()?;
+        assert!(ended.code().is_none(), "the writer ended by itself: {ended}");
+    }
     let start = Instant::now();
     let db = options(pool).open(directory)?;
     let took = start.elapsed();

@@ -99,8 +99,8 @@ impl Identity {
     }
 }
 
-/// Turns `buffer[start..]` into a stored part: compresses it if that pays, and appends the trailer. `scratch` is kept
-/// between calls.
+/// Turns `buffer[start..]` into a stored part: compresses it if that pays, and appends the trailer. Says whether it was
+/// compressed. `scratch` is kept between calls.
 pub(crate) fn seal(
     buffer: &mut Vec<u8>,
     start: usize,
@@ -109,7 +109,7 @@ pub(crate) fn seal(
     offset: u32,
     compression: Compression,
     scratch: &mut Vec<u8>,
-) {
+) -> bool {
     let content_bytes = buffer.len() - start;
     let mut stored_as = STORED_RAW;
     if content_bytes <= COMPRESSED_PART_MAXIMUM_BYTES {
@@ -125,6 +125,7 @@ pub(crate) fn seal(
     buffer.extend_from_slice(&(content_bytes as u32).to_le_bytes());
     let checksum = identity.checksum(kind, offset, &buffer[start..]);
     buffer.extend_from_slice(&checksum.to_le_bytes());
+    stored_as != STORED_RAW
 }
 
 /// A part's content as it was before [`seal`]: the first `length` of `bytes`.

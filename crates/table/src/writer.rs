@@ -14,6 +14,10 @@ use crate::part::{self, Identity, PartKind};
 /// How much is collected before it is written: long enough to make the call's cost vanish, short enough to stay in the
 /// processor's cache until then.
 const WRITE_BYTES: usize = 256 << 10;
+/// After so many blocks, one behind the other, that compression did not make smaller, the others are not tried,
+const BLOCKS_IN_VAIN_MAX: u32 = 4;
+/// but for one in so many: data is rarely alike for long.
+const BLOCKS_PER_TRY: u32 = 16;
 /// A buffer larger than this is given back after use.
 const KEPT_BYTES: usize = 4 * WRITE_BYTES;
 
@@ -22,6 +26,8 @@ pub(crate) struct PartWriter {
     file: Arc<dyn File>,
     identity: Identity,
     compression: Compression,
+    /// So many blocks, one behind the other, were not made smaller.
+    blocks_in_vain: u32,
     /// Sealed parts not yet written, then the part being built.
     buffer: Vec<u8>,
     /// Where the part being built starts in the buffer.
@@ -37,6 +43,7 @@ impl PartWriter {
             file,
             identity,
             compression,
+            blocks_in_vain: 0,
             buffer: Vec::with_capacity(WRITE_BYTES + WRITE_BYTES / 4),
             part_start: 0,
             written_bytes: 0,
@@ -68,13 +75,27 @@ impl PartWriter {
     pub(crate) fn seal(&mut self, kind: PartKind) -> Result<Place> {
         let too_long = |_| Error::invalid(format!("{}: longer than 4 GiB", self.file.path().display()));
         let offset = u32::try_from(self.offset()).map_err(too_long)?;
-        part::seal(&mut self.buffer, self.part_start, self.identity, kind, offset, self.compression, &mut self.scratch);
+        let compression = self.compression_of(kind);
+        let smaller =
+            part::seal(&mut self.buffer, self.part_start, self.identity, kind, offset, compression, &mut self.scratch);
+        if kind == PartKind::Block {
+            self.blocks_in_vain = if smaller { 0 } else { self.blocks_in_vain.saturating_add(1) };
+        }
         let length = u32::try_from(self.part_bytes()).map_err(too_long)?;
         self.part_start = self.buffer.len();
         if self.buffer.len() >= WRITE_BYTES {
             self.write_out()?;
         }
         Ok(Place { offset, length })
+    }
+
+    /// How the part being built is to be compressed: not at all, mostly, if it is a block and those before it were tried in
+    /// vain. (On data that can't be compressed, trying would be a third of the work of making a file.)
+    fn compression_of(&self, kind: PartKind) -> Compression {
+        let is_in_vain = kind == PartKind::Block
+            && self.blocks_in_vain >= BLOCKS_IN_VAIN_MAX
+            && self.blocks_in_vain % BLOCKS_PER_TRY != 0;
+        if is_in_vain { Compression::None } else { self.compression }
     }
 
     /// Writes everything that is left, cuts off what was set aside behind it, makes it durable and returns the file's
