@@ -97,20 +97,26 @@ fn change_all_around(order: KeyOrder) {
             scope.spawn(move || {
                 let mut random = Random::new(200 + thread);
                 while Instant::now() < end {
-                    let guard = epoch::pin();
-                    for _ in 0..50 {
-                        let index = random.below(keys.len());
-                        let found = store.tree.get(&keys[index], &guard).unwrap();
+                    let check = |index: usize, found: Option<u64>| {
                         match (class(index), found) {
-                            (0, Some(record)) => {
-                                assert!(versions.iter().any(|version| version[index] == record.offset()))
-                            }
+                            (0, Some(record)) => assert!(versions.iter().any(|version| version[index] == record)),
                             (0, None) => panic!("key {index} was missed"),
                             (2, Some(_)) => panic!("key {index} was never there"),
                             _ => {}
                         }
                         reads.fetch_add(1, Ordering::Relaxed);
+                    };
+                    let guard = epoch::pin();
+                    for _ in 0..50 {
+                        let index = random.below(keys.len());
+                        let found = store.tree.get(&keys[index], &guard).unwrap();
+                        check(index, found.map(|record| record.offset()));
                     }
+                    let step = 1 + random.below(20);
+                    let from = random.below(keys.len() - 50 * step);
+                    let chosen: Vec<usize> = (from..).step_by(step).take(50).collect();
+                    let found = store.get_each(&chosen.iter().map(|&index| &keys[index]).collect::<Vec<_>>());
+                    chosen.iter().zip(found).for_each(|(&index, found)| check(index, found));
                 }
             });
         }

@@ -221,6 +221,7 @@ impl<M: Medium + Clone> Store<M> {
             };
             let swing = || swing(&self.tree, &self.pool, &file.segment, note);
             let live_changes = timed(&*self.env, span, || self.when_there_is_space(swing))?;
+            self.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
             edit.live_changes = live_changes.into_iter().collect();
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;

@@ -8,8 +8,12 @@
 //! the end, so that the queue stops growing before it is full.
 //!
 //! Compactions are waited for likewise, never by standing still: there the debt is garbage in table files as part of what
-//! is allowed ([`Store::set_compaction_pace`]), and the rate is that at which compactions remove garbage. The slower of the
-//! two paces holds.
+//! is allowed ([`Store::set_compaction_pace`]), and the rate is that at which compactions remove garbage, over the part of
+//! what is written that makes some. (Who only adds keys is not slowed.) The default policy compacts as late as it may, so a
+//! store that is overwritten for long would be fast until there is garbage to remove, and much slower from then on.
+//! Therefore writers who make garbage are held near the rate that will last from the beginning: little is lost by that, and
+//! nobody plans with a rate that isn't there tomorrow. Until the first compaction has ended, that rate is guessed from the
+//! flushes'. The slower of the two paces holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,12 +24,17 @@ use super::locked;
 use super::picker::garbage;
 use super::store::Store;
 use super::waits::WaitFor;
+use crate::CompactionPolicy;
 
 /// (debt, writers' rate as a multiple of the rate that it is paid off with), in between in straight lines. Below the first
 /// debt writers are not slowed.
 type Multiples = [(f64, f64)];
 const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
-const COMPACTION: &Multiples = &[(0.8, 2.0), (0.95, 1.0), (1.1, 0.5), (1.5, 0.25)];
+const COMPACTION: &Multiples = &[(0.05, 1.5), (0.25, 1.25), (0.8, 1.15), (0.95, 1.0), (1.1, 0.5), (1.5, 0.25)];
+/// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
+const DEBT_AT_REST_MAX: f64 = 0.8;
+/// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
+const REMOVED_PER_FLUSHED: f64 = 0.6;
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
 const MEMTABLES_OF_GARBAGE: u64 = 4;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
@@ -51,10 +60,14 @@ impl Limit {
         self.bytes_per_second.store(smoothed.max(1), Ordering::Relaxed);
     }
 
-    fn set_debt(&self, multiples: &Multiples, debt: f64) {
-        let rate = self.bytes_per_second.load(Ordering::Relaxed);
+    fn rate(&self) -> f64 {
+        self.bytes_per_second.load(Ordering::Relaxed) as f64
+    }
+
+    /// `rate`: at which the debt is paid off, in bytes per second, if all of what is written adds to it.
+    fn set_debt(&self, multiples: &Multiples, debt: f64, rate: f64) {
         let ns_per_kib = match multiple(multiples, debt) {
-            Some(multiple) if rate > 0 => (1024e9 / (rate as f64 * multiple)) as u64,
+            Some(multiple) if rate > 0.0 => (1024e9 / (rate * multiple)) as u64,
             _ => 0,
         };
         if self.ns_per_kib.load(Ordering::Relaxed) != ns_per_kib {
@@ -68,6 +81,8 @@ impl Limit {
 pub(crate) struct Pacing {
     flush: Limit,
     compaction: Limit,
+    /// Of a million entries that are flushed so many replace or delete one in a table file, smoothed.
+    replacing_per_million: AtomicU64,
     /// When what was written so far is paid for, on the clock of the environment.
     paid_until_ns: AtomicU64,
 }
@@ -78,6 +93,13 @@ impl Pacing {
         self.flush.paid_off(bytes, took_ns, 0.5);
     }
 
+    /// Of so many entries that were flushed, so many have replaced or deleted one in a table file.
+    pub(crate) fn replaced(&self, replaced: u64, entries: u64) {
+        let now = (replaced.min(entries) as f64 * 1e6 / entries.max(1) as f64) as u64;
+        let before = self.replacing_per_million.load(Ordering::Relaxed);
+        self.replacing_per_million.store((before + now) / 2, Ordering::Relaxed);
+    }
+
     /// Compactions removed so many bytes of garbage in so long.
     pub(crate) fn compacted(&self, bytes: u64, took_ns: u64) {
         self.compaction.paid_off(bytes, took_ns, 0.125);
@@ -85,12 +107,19 @@ impl Pacing {
 
     /// What waits for flushes has changed. See the module's essay for its measure; below 0 there is none.
     pub(crate) fn set_flush_debt(&self, debt: f64) {
-        self.flush.set_debt(FLUSH, debt);
+        self.flush.set_debt(FLUSH, debt, self.flush.rate());
     }
 
     /// What waits for compactions has changed.
     pub(crate) fn set_compaction_debt(&self, debt: f64) {
-        self.compaction.set_debt(COMPACTION, debt);
+        let removed = match self.compaction.rate() {
+            0.0 => self.flush.rate() * REMOVED_PER_FLUSHED,
+            known => known,
+        };
+        match self.replacing_per_million.load(Ordering::Relaxed) {
+            0 => self.compaction.set_debt(COMPACTION, 0.0, 0.0),
+            replacing => self.compaction.set_debt(COMPACTION, debt, removed * 1e6 / replacing as f64),
+        }
     }
 
     /// Whether writers are slowed at all: asked before the clock is.
@@ -139,8 +168,11 @@ fn multiple(multiples: &Multiples, debt: f64) -> Option<f64> {
 impl<M: Medium + Clone> Store<M> {
     /// Settles how much writers are slowed for compactions: table files have changed.
     pub(super) fn set_compaction_pace(&self) {
-        // Where nothing is being compacted (there is nothing that pays, or no space for it), waiting would not help.
-        let debt = if self.compactions.is_busy() { self.garbage_debt() } else { 0.0 };
+        let debt = match self.options.compaction.policy {
+            _ if self.compactions.is_busy() => self.garbage_debt(),
+            CompactionPolicy::Gain => self.garbage_debt().min(DEBT_AT_REST_MAX),
+            CompactionPolicy::Paper | CompactionPolicy::Manual => 0.0,
+        };
         self.pacing.set_compaction_debt(debt);
         let is_limited = self.pacing.is_limited_by(WaitFor::Compaction);
         self.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
@@ -213,8 +245,13 @@ mod tests {
     fn the_slower_pace_holds() {
         let pacing = Pacing::default();
         pacing.flushed(100 << 20, 1_000_000_000);
-        pacing.compacted(50 << 20, 1_000_000_000);
-        pacing.set_compaction_debt(0.7);
+        pacing.set_compaction_debt(0.95);
+        assert!(!pacing.is_limited(), "nothing that is written makes garbage");
+        (0..30).for_each(|_| pacing.replaced(50, 100));
+        pacing.set_compaction_debt(0.95);
+        assert_eq!(pacing.ns_per_kib().0, 8138, "half of it does, and 60 MiB are removed in a second: a guess");
+        pacing.compacted(25 << 20, 1_000_000_000);
+        pacing.set_compaction_debt(0.01);
         assert!(!pacing.is_limited());
         pacing.set_compaction_debt(0.95);
         assert!(pacing.is_limited_by(WaitFor::Compaction) && !pacing.is_limited_by(WaitFor::Pace));

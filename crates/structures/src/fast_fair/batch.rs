@@ -16,7 +16,7 @@ use super::change::Locked;
 use super::fences::{Fences, Side, Target};
 use super::intent::NEW_NODES_MAX;
 use super::key_record::KeyRecord;
-use super::node::{Entry, Node};
+use super::node::Entry;
 use super::tree::{OUT_OF_ORDER, Tree};
 use super::update::{Change, Decision, apply_in_place, check_key};
 
@@ -85,7 +85,7 @@ impl<M: Medium> Tree<M> {
             let guard = &guard;
             parent = self.parent(parent, first)?;
             if let (Some(parent), Some(&ahead)) = (&parent, batch.ahead().get(KEYS_AHEAD)) {
-                self.prefetch_leaf(parent, ahead)?;
+                self.leaf_ahead(parent, ahead)?;
             }
             let (leaf, _) = self.lock_covering_from(parent, Target::At(first), 0)?;
             let group = batch.group(&leaf.node.fences(&self.pool)?);
@@ -213,32 +213,6 @@ impl<M: Medium> Tree<M> {
 
     fn shifts_in_place_max() -> usize {
         if M::PERSISTENT { SHIFTS_IN_PLACE_MAX } else { usize::MAX }
-    }
-
-    /// The inner node above the leaf of a key: `last` if it is that still. `None`: there is none.
-    fn parent<'t>(&'t self, last: Option<Node<'t>>, key: &[u8]) -> Result<Option<Node<'t>>> {
-        let target = Target::At(key);
-        if let Some(node) = last {
-            if node.forward() == 0 && matches!(node.side(&self.pool, &target, &self.order)?, Side::Inside(_)) {
-                return Ok(last);
-            }
-        }
-        let root = self.root()?;
-        if root.level() == 0 {
-            return Ok(None);
-        }
-        Ok(self.descend_from(root, &target, 1)?.map(|(node, _)| node))
-    }
-
-    /// Asks for the leaf of a key, if this is its parent.
-    fn prefetch_leaf(&self, parent: &Node<'_>, key: &[u8]) -> Result<()> {
-        let target = Target::At(key);
-        if let Side::Inside(head) = parent.side(&self.pool, &target, &self.order)? {
-            if let Some(leaf) = self.child(parent, &target, head)? {
-                Node::at(&self.pool, leaf, self.node_bytes)?.prefetch();
-            }
-        }
-        Ok(())
     }
 }
 

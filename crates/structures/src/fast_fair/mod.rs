@@ -14,7 +14,7 @@
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * [`bulk`]: filling an empty tree at once; [`segment_writer`]: the records for that;
 //! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
-//! * [`iterate`]: reading in order; [`verify`]: checking all of it;
+//! * `lookup`: `get` of many keys at once; [`iterate`]: reading in order; [`verify`]: checking all of it;
 //! * [`estimate`]: how many keys are in a range, about;
 //! * [`need`]: how much of the pool it may come to need.
 //!
@@ -50,6 +50,7 @@ mod fences;
 mod intent;
 pub mod iterate;
 pub mod key_record;
+mod lookup;
 mod merge;
 pub mod need;
 mod node;

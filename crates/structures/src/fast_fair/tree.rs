@@ -236,6 +236,18 @@ impl<M: Medium> Tree<M> {
     /// Looks a key up. Takes no lock and waits for nobody.
     pub fn get<'g>(&'g self, key: &[u8], guard: &'g Guard) -> Result<Option<KeyRecord<'g>>> {
         let (leaf, head) = self.descend(Target::At(key), 0)?;
+        self.find_in(&leaf, head, key, guard)
+    }
+
+    /// The record of a key in the leaf that covers it, given the key's head there.
+    #[inline(always)]
+    pub(super) fn find_in<'g>(
+        &'g self,
+        leaf: &Node<'_>,
+        head: u64,
+        key: &[u8],
+        guard: &'g Guard,
+    ) -> Result<Option<KeyRecord<'g>>> {
         let mut found = None;
         leaf.search(head, |pointer| {
             let record = self.record(pointer, guard)?;

@@ -117,6 +117,22 @@ impl<M: Medium> Store<M> {
         })
     }
 
+    /// The records that the tree has for keys, looked up together.
+    pub fn get_each<K: AsRef<[u8]>>(&self, keys: &[K]) -> Vec<Option<u64>> {
+        let (guard, keys) = (epoch::pin(), keys.iter().map(AsRef::as_ref).collect::<Vec<&[u8]>>());
+        let mut records = Vec::new();
+        let found = self.tree.get_each(&keys, &guard, |index, record| {
+            assert_eq!(index, records.len());
+            records.push(record.map(|record| {
+                assert_eq!(record.key(), keys[index]);
+                record.offset()
+            }));
+            Ok(())
+        });
+        found.unwrap();
+        records
+    }
+
     /// The tree and the model hold the same, however one looks.
     pub fn assert_same(&self, model: &BTreeMap<Vec<u8>, u64>) {
         let faults = self.tree.verify();

@@ -106,6 +106,11 @@ impl<'s, M: Medium> Workload<'s, M> {
         for key in &self.keys {
             assert_eq!(self.store.get(key), self.model.get(key).copied(), "key {}", key.escape_ascii());
         }
+        let expected: Vec<Option<u64>> = self.keys.iter().map(|key| self.model.get(key).copied()).collect();
+        assert_eq!(self.store.get_each(&self.keys), expected);
+        let mixed: Vec<usize> = (0..100).map(|_| random.below(self.keys.len())).collect();
+        let expected: Vec<Option<u64>> = mixed.iter().map(|&index| expected[index]).collect();
+        assert_eq!(self.store.get_each(&mixed.iter().map(|&index| &self.keys[index]).collect::<Vec<_>>()), expected);
         let places: Vec<Vec<u8>> = (0..10).map(|_| self.keys[random.below(self.keys.len())].clone()).collect();
         self.store.assert_ranges(&self.model, &places);
         let nearby: Vec<Vec<u8>> = places.iter().map(|key| [&key[..key.len().min(30)], &[0]].concat()).collect();
