@@ -71,9 +71,12 @@ pub struct StoreArguments {
     pub memory_budget: Option<u64>,
 }
 
-/// What verbs that write take besides.
-#[derive(Args, Debug, Clone, Default)]
-pub struct WriteArguments {
+/// The same for verbs that write, with what these take besides.
+#[derive(Args, Debug, Clone)]
+pub struct WritableStoreArguments {
+    #[command(flatten)]
+    store: StoreArguments,
+
     /// Answer only when a write would also outlive a power cut (a kill takes nothing back either way)
     #[arg(long, help_heading = "Opening the store")]
     pub sync: bool,
@@ -124,18 +127,6 @@ impl StoreArguments {
         self.open(&self.options().read_only(true), Missing::Refuse)
     }
 
-    /// Opens the store for writing. Close it at the end: the last errors show there.
-    pub fn open_for_writing(&self, write: &WriteArguments, missing: Missing) -> Result<Db> {
-        let mut options = self.options().sync(write.sync);
-        if let Some(bytes) = write.memtable {
-            options = options.memtable_bytes(bytes);
-        }
-        if let Some(how) = write.compression {
-            options = options.compression(how.into());
-        }
-        self.open(&options, missing)
-    }
-
     /// Removes the store.
     pub fn destroy(&self) -> Result<Destroyed> {
         Ok(slmdb::destroy(&self.db, &self.options())?)
@@ -169,6 +160,20 @@ impl StoreArguments {
             options = options.memory_budget_bytes(bytes);
         }
         options
+    }
+}
+
+impl WritableStoreArguments {
+    /// Opens the store for writing. Close it at the end: the last errors show there.
+    pub fn open(&self, missing: Missing) -> Result<Db> {
+        let mut options = self.store.options().sync(self.sync);
+        if let Some(bytes) = self.memtable {
+            options = options.memtable_bytes(bytes);
+        }
+        if let Some(how) = self.compression {
+            options = options.compression(how.into());
+        }
+        self.store.open(&options, missing)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A range of keys, and the walk through it: what `scan` and `export` share.
+//! A range of keys, as verbs take it, and the walk through it, which `scan` and `export` share.
 //!
 //! The walk uses a cursor, not an iterator of pairs, because a cursor reads a value only when it is asked for one.
 
@@ -6,7 +6,30 @@ use std::ops::Bound;
 
 use slmdb::Cursor;
 
+use crate::bytes::Word;
 use crate::failure::Result;
+
+/// Which keys: all limits given hold together.
+#[derive(clap::Args, Debug)]
+pub struct SpanArguments {
+    /// Start at this key; it is included
+    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
+    from: Option<Word>,
+    /// End before this key; it is not included
+    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
+    to: Option<Word>,
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
+    prefix: Option<Word>,
+}
+
+impl SpanArguments {
+    /// The keys in all of these limits.
+    pub fn span(&self) -> Span {
+        let bytes = |word: &Option<Word>| word.as_ref().map(|word| word.0.clone());
+        Span::new(bytes(&self.from), bytes(&self.to), bytes(&self.prefix))
+    }
+}
 
 /// Keys from `from` (included; none: the first) to `to` (excluded; none: the last, included).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::failure::{Exit, Result};
 
 const AFTER_HELP: &str = "\
@@ -19,9 +19,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
     /// Where the copy is to be
     #[arg(value_name = "DIR")]
     directory: PathBuf,
@@ -29,7 +27,7 @@ pub struct Arguments {
 
 /// Makes the copy.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Refuse)?;
+    let db = arguments.store.open(Missing::Refuse)?;
     db.checkpoint(&arguments.directory)?;
     db.close()?;
     Ok(Exit::Done)

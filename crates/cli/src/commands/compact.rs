@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
-use crate::bytes::Word;
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::failure::{Exit, Result};
 use crate::output::tell;
 use crate::progress::Progress;
-use crate::span::Span;
+use crate::span::SpanArguments;
 use crate::units;
 
 const AFTER_HELP: &str = "\
-Afterwards no two table files overlap in the range, and nothing obsolete is left in them but deletes that are still
-needed. The store compacts by itself what is worth it; this is for a store that will be read much and written little, or
-for space that is wanted back at once. It needs space for the new files beside the old ones.
+Takes every table file that has keys in the range. Afterwards no two of them overlap there, and nothing obsolete is left
+in them but deletes that are still needed. The store compacts by itself what is worth it; this is for a store that will
+be read much and written little, or for space that is wanted back at once. It needs space for the new files beside the
+old ones.
 
 Examples:
   slmdb compact --db debs
@@ -28,30 +28,19 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
+    store: WritableStoreArguments,
     #[command(flatten)]
-    write: WriteArguments,
-    /// Only files with keys from this one on; it is included
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    from: Option<Word>,
-    /// Only files with keys before this one
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    to: Option<Word>,
-    /// Only files with keys that begin with this
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    prefix: Option<Word>,
+    span: SpanArguments,
 }
 
 /// Compacts, and says what came of it.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let bytes = |word: &Option<Word>| word.as_ref().map(|word| word.0.clone());
-    let span = Span::new(bytes(&arguments.from), bytes(&arguments.to), bytes(&arguments.prefix));
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Refuse)?;
+    let db = arguments.store.open(Missing::Refuse)?;
     db.flush()?;
     let before = db.stats();
     let progress = Progress::of_bytes("compacting", Some(before.table_bytes));
     std::thread::scope(|scope| {
-        let compacting = scope.spawn(|| db.compact_range(span.bounds()));
+        let compacting = scope.spawn(|| db.compact_range(arguments.span.span().bounds()));
         while !compacting.is_finished() {
             std::thread::sleep(BETWEEN_LOOKS);
             progress.at(db.stats().since_open.compaction_bytes_read);

@@ -1,6 +1,6 @@
 //! `del`: one key less.
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::bytes::Word;
 use crate::failure::{Exit, Result};
 
@@ -15,9 +15,7 @@ Example:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
     /// The key
     #[arg(value_parser = Word::parser(), allow_hyphen_values = true)]
     key: Word,
@@ -25,7 +23,7 @@ pub struct Arguments {
 
 /// Deletes.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Refuse)?;
+    let db = arguments.store.open(Missing::Refuse)?;
     db.delete(&arguments.key)?;
     db.close()?;
     Ok(Exit::Done)

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::demo;
 use crate::failure::{Exit, Result};
 
@@ -36,9 +36,7 @@ pub struct Arguments {
 #[derive(clap::Args, Debug)]
 pub struct WriterArguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
     /// Number of the first key to put
     #[arg(long)]
     first: u64,
@@ -58,7 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
 
 /// Puts until it is killed.
 pub fn run_writer(arguments: &WriterArguments) -> Result<Exit> {
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Create)?;
+    let db = arguments.store.open(Missing::Create)?;
     demo::write_until_killed(&db, arguments.first)?;
     Ok(Exit::Done)
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use slmdb::{Db, WriteBatch};
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::failure::{Exit, Failure, Result};
 use crate::formats::{ImportFormat, Malformed, Record, Step, reader};
 use crate::output::tell;
@@ -46,9 +46,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
     #[command(flatten)]
     options: ImportOptions,
 }
@@ -236,7 +234,7 @@ fn complaint(name: &Path, malformed: &Malformed, imported: u64) -> Failure {
 
 /// Imports, making the store if there is none.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let db = import(&arguments.options, || arguments.store.open_for_writing(&arguments.write, Missing::Create))?;
+    let db = import(&arguments.options, || arguments.store.open(Missing::Create))?;
     db.close()?;
     Ok(Exit::Done)
 }

@@ -1,6 +1,6 @@
 //! `insert`: one key, one value, if the key has none.
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::bytes::Word;
 use crate::failure::{Exit, Result};
 use crate::output::tell_people;
@@ -18,9 +18,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
     /// The key: up to 65,535 bytes
     #[arg(value_parser = Word::parser(), allow_hyphen_values = true)]
     key: Word,
@@ -31,7 +29,7 @@ pub struct Arguments {
 
 /// Inserts, making the store if there is none.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Create)?;
+    let db = arguments.store.open(Missing::Create)?;
     let applied = db.insert_if_absent(&arguments.key, &arguments.value)?;
     db.close()?;
     if applied {

@@ -1,6 +1,6 @@
 //! `put`: one key, one value.
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::bytes::Word;
 use crate::failure::{Exit, Result};
 
@@ -19,9 +19,7 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
     /// The key: up to 65,535 bytes
     #[arg(value_parser = Word::parser(), allow_hyphen_values = true)]
     key: Word,
@@ -32,7 +30,7 @@ pub struct Arguments {
 
 /// Puts, making the store if there is none.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Create)?;
+    let db = arguments.store.open(Missing::Create)?;
     db.put(&arguments.key, &arguments.value)?;
     db.close()?;
     Ok(Exit::Done)

@@ -3,14 +3,14 @@
 use slmdb::Cursor;
 
 use crate::arguments::StoreArguments;
-use crate::bytes::Word;
 use crate::failure::{Exit, Result};
 use crate::formats::ExportFormat;
 use crate::output::Output;
-use crate::span::Span;
+use crate::span::SpanArguments;
 
 const AFTER_HELP: &str = "\
-Prints KEY, a tab, VALUE. All limits given hold together. What is printed was there at one and the same moment.
+Prints KEY, a tab, VALUE. All limits given hold together, and with --reverse they are the same. What is printed was
+there at one and the same moment.
 If something can't be read, the scan ends with a message and exit code 3, never quietly.
 
 Examples:
@@ -32,15 +32,8 @@ pub struct Arguments {
 /// Which keys, and how they are printed. The shell's `scan` takes the same.
 #[derive(clap::Args, Debug)]
 pub struct ScanOptions {
-    /// Start at this key; it is included
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    from: Option<Word>,
-    /// End before this key, also with --reverse; it is not included
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    to: Option<Word>,
-    /// Only keys that begin with this
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    prefix: Option<Word>,
+    #[command(flatten)]
+    span: SpanArguments,
     /// At most so many keys, counted from the end one starts at
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -58,11 +51,9 @@ pub struct ScanOptions {
 impl ScanOptions {
     /// Writes the records of a new cursor's moment to `output`, `before` in front of each line.
     pub fn write(&self, cursor: Cursor, output: &mut Output, before: &[u8]) -> Result<()> {
-        let bytes = |word: &Option<Word>| word.as_ref().map(|word| word.0.clone());
-        let span = Span::new(bytes(&self.from), bytes(&self.to), bytes(&self.prefix));
         let format = if self.json { ExportFormat::Jsonl } else { ExportFormat::Tsv };
         let mut line = Vec::new();
-        span.walk(cursor, self.reverse, self.limit, |cursor| {
+        self.span.span().walk(cursor, self.reverse, self.limit, |cursor| {
             line.clear();
             line.extend_from_slice(before);
             if self.keys_only {

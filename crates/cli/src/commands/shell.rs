@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::failure::{Exit, Result};
 use crate::shell::{interactive, scripted};
 
@@ -35,14 +35,12 @@ Examples:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
 }
 
 /// Runs the shell, making the store if there is none.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Create)?;
+    let db = arguments.store.open(Missing::Create)?;
     let for_people = io::stdin().is_terminal() && io::stdout().is_terminal();
     let highest_code = if for_people { interactive(db)? } else { scripted(db, io::stdin().lock())? };
     Ok(Exit::Answered(highest_code))

@@ -3,10 +3,9 @@
 use serde_json::json;
 
 use crate::arguments::StoreArguments;
-use crate::bytes::Word;
 use crate::failure::{Exit, Result};
 use crate::output::Output;
-use crate::span::Span;
+use crate::span::SpanArguments;
 use crate::units;
 
 const AFTER_HELP: &str = "\
@@ -25,15 +24,8 @@ Examples:
 pub struct Arguments {
     #[command(flatten)]
     store: StoreArguments,
-    /// Start at this key; it is included
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    from: Option<Word>,
-    /// End before this key; it is not included
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    to: Option<Word>,
-    /// Only keys that begin with this
-    #[arg(long, value_name = "KEY", value_parser = Word::parser(), allow_hyphen_values = true)]
-    prefix: Option<Word>,
+    #[command(flatten)]
+    span: SpanArguments,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -41,10 +33,8 @@ pub struct Arguments {
 
 /// Prints the estimate.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let bytes = |word: &Option<Word>| word.as_ref().map(|word| word.0.clone());
-    let span = Span::new(bytes(&arguments.from), bytes(&arguments.to), bytes(&arguments.prefix));
     let db = arguments.store.open_for_reading()?;
-    let found = db.approximate(span.bounds())?;
+    let found = db.approximate(arguments.span.span().bounds())?;
     let mut output = Output::standard();
     if arguments.json {
         let object = json!({

@@ -1,6 +1,6 @@
 //! `update`: one key, one value, if the key has one.
 
-use crate::arguments::{Missing, StoreArguments, WriteArguments};
+use crate::arguments::{Missing, WritableStoreArguments};
 use crate::bytes::Word;
 use crate::failure::{Exit, Result};
 use crate::output::tell_people;
@@ -16,9 +16,7 @@ Example:
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     #[command(flatten)]
-    store: StoreArguments,
-    #[command(flatten)]
-    write: WriteArguments,
+    store: WritableStoreArguments,
     /// The key: up to 65,535 bytes
     #[arg(value_parser = Word::parser(), allow_hyphen_values = true)]
     key: Word,
@@ -29,7 +27,7 @@ pub struct Arguments {
 
 /// Updates.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    let db = arguments.store.open_for_writing(&arguments.write, Missing::Refuse)?;
+    let db = arguments.store.open(Missing::Refuse)?;
     let applied = db.update_if_present(&arguments.key, &arguments.value)?;
     db.close()?;
     if applied {
