@@ -6,7 +6,9 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents};
+use common::{
+    Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, put_or_delete, wait_until,
+};
 use slmdb::{CompactionOptions, CompactionPolicy, Db, Options};
 
 /// The paper's policy with the paper's parameters, files of a few kibibytes.
@@ -49,25 +51,19 @@ fn supersede(db: &Db, keys: impl Iterator<Item = u64>) {
 
 /// Waits until so many compactions have ended.
 fn wait_for_compactions(db: &Db, count: u64) {
-    let began = Instant::now();
-    while db.stats().since_open.compactions < count {
-        assert!(began.elapsed() < Duration::from_secs(60), "no {count} compactions: {:?}", db.stats().choices);
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_until(&format!("{count} compactions"), || db.stats().since_open.compactions >= count);
 }
 
 /// Waits until nothing has been compacted for a while; how much has been until then.
 fn rest(db: &Db) -> u64 {
-    let began = Instant::now();
     let mut last = (db.stats().since_open.compactions, Instant::now());
-    while last.1.elapsed() < Duration::from_millis(300) {
-        assert!(began.elapsed() < Duration::from_secs(60), "it never rests: {:?}", db.stats().choices);
-        std::thread::sleep(Duration::from_millis(5));
+    wait_until("rest", || {
         let now = db.stats().since_open.compactions;
         if now != last.0 {
             last = (now, Instant::now());
         }
-    }
+        last.1.elapsed() >= Duration::from_millis(300)
+    });
     last.0
 }
 
@@ -254,19 +250,11 @@ fn a_store_that_is_left_alone_comes_to_rest() {
             let db = options.open(home.store()).unwrap();
             let mut model = Model::new();
             for _ in 0..3000 {
-                let key = key(random.below(900));
-                if random.one_in(8) {
-                    db.delete(&key).unwrap();
-                    model.remove(&key);
-                } else {
-                    let length = random.below(200) as usize;
-                    let value = random.bytes(length);
-                    db.put(&key, &value).unwrap();
-                    model.insert(key, value);
-                }
+                let number = random.below(900);
+                put_or_delete(&db, &mut model, &mut random, key(number), 200, 8);
                 if random.one_in(50) {
                     let from = random.below(900);
-                    let range = db.range(self::key(from)..).unwrap().take(random.below(100) as usize);
+                    let range = db.range(key(from)..).unwrap().take(random.below(100) as usize);
                     assert!(range.filter_map(Result::ok).count() <= 100);
                 }
             }

@@ -5,9 +5,12 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents, eager_compaction};
+use common::{
+    Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents, eager_compaction, put_or_delete,
+    wait_until,
+};
 use slmdb::{CompactionOptions, CompactionPolicy, Options};
 
 fn options(home: &Home) -> Options {
@@ -16,15 +19,6 @@ fn options(home: &Home) -> Options {
 
 fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
-}
-
-/// Waits until something has become so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -39,15 +33,7 @@ fn random_changes_with_compaction_always_running_agree_with_a_model() {
                 let db = options(&home).open(home.store()).unwrap();
                 for step in 0..3000 {
                     let key = key(random.below(700));
-                    if random.one_in(4) {
-                        db.delete(&key).unwrap();
-                        model.remove(&key);
-                    } else {
-                        let length = random.below(200) as usize;
-                        let value = random.bytes(length);
-                        db.put(&key, &value).unwrap();
-                        model.insert(key, value);
-                    }
+                    put_or_delete(&db, &mut model, &mut random, key, 200, 4);
                     if step % 1000 == 999 {
                         assert_same(&contents(&db).unwrap(), &model, "contents");
                     }
@@ -208,7 +194,7 @@ fn an_iterator_held_across_compactions_ends_where_it_should() {
             }
         }
         db.flush().unwrap();
-        wait_until("nothing was compacted", || db.stats().since_open.compactions > 3);
+        wait_until("some compactions", || db.stats().since_open.compactions > 3);
         let seen: Vec<_> = iter.map(|entry| entry.unwrap()).collect();
         assert_eq!(seen.len(), 400, "the iterator ended early");
         assert!(seen.iter().all(|(_, value)| &value[..] == b"first"));
@@ -220,7 +206,7 @@ fn an_iterator_held_across_compactions_ends_where_it_should() {
             files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "sst")).count() as u64
         };
         // Compactions may be under way still.
-        wait_until("what iterators held stays without them", || tables() == db.stats().table_files);
+        wait_until("what iterators held goes with them", || tables() == db.stats().table_files);
         assert_eq!(db.stats().replaced_records_kept, 0);
     }
 }

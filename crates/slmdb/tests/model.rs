@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents};
-use slmdb::{Compression, Db, Options, WriteBatch};
+use common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, write_batch};
+use slmdb::{Compression, Db, Options};
 
 /// Keys that have given other stores trouble.
 fn key(random: &mut Random) -> Vec<u8> {
@@ -59,19 +59,8 @@ fn apply(db: &Db, model: &mut Model, random: &mut Random) {
             model.remove(&key);
         }
         80..90 => {
-            let mut batch = WriteBatch::new();
-            for _ in 0..random.below(20) {
-                let key = key(random);
-                if random.one_in(3) {
-                    batch.delete(&key).unwrap();
-                    model.remove(&key);
-                } else {
-                    let value = value(random);
-                    batch.put(&key, &value).unwrap();
-                    model.insert(key, value);
-                }
-            }
-            db.write(&batch).unwrap();
+            let count = random.below(20);
+            write_batch(db, model, random, count, (key, value));
         }
         90..96 => {
             let key = key(random);

@@ -6,9 +6,9 @@ mod common;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use common::{Home, MEDIA, Model, On, assert_same, assert_verified, contents};
+use common::{Home, MEDIA, Model, On, assert_same, assert_verified, contents, wait_until};
 use slmdb::{Db, ErrorKind, Medium, Options};
 use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
@@ -25,18 +25,10 @@ fn options(env: &MemoryEnv) -> Options {
         .pool_maximum_bytes(1 << 28)
 }
 
-fn until(what: &str, mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it never came to pass: {what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 /// Waits until no background thread has done anything for a while.
 fn until_quiet(env: &MemoryEnv) {
     let mut before = None;
-    until("the store is quiet", || {
+    wait_until("the store is quiet", || {
         let now = Some(env.operation_count());
         let quiet = before == now;
         before = now;
@@ -71,7 +63,7 @@ fn a_manifest_that_was_full_leaves_no_second_arena_of_one_generation() {
         // Again and again: the ballast does not help.
         env.fail_next("allocate /db/MANIFEST", Failure::Full, Repeat::ForGood);
         put_many(&db, &mut model, MORE_THAN_HALF);
-        until("the failure", || env.failures_struck() > 0);
+        wait_until("the failure", || env.failures_struck() > 0);
         until_quiet(&env);
         env.clear_failures();
         put_many(&db, &mut model, 2 * MORE_THAN_HALF);
@@ -117,7 +109,7 @@ fn a_failed_sync_of_the_arena_thread_is_not_tried_again() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::ReadOnly),
         }
     }
-    until("the failure", || env.failures_struck() == 1);
+    wait_until("the failure", || env.failures_struck() == 1);
     until_quiet(&env);
     assert_eq!(db.put("after", "the failure").unwrap_err().kind(), ErrorKind::ReadOnly);
     assert_same(&contents(&db).unwrap(), &model, "reads go on");
@@ -300,7 +292,7 @@ fn files_of_large_arenas_are_not_kept_to_be_recycled() {
         db.put(format!("large{number}"), vec![7; 3 << 20]).unwrap();
     }
     db.flush().unwrap();
-    until("large arenas are gone", || {
+    wait_until("large arenas are gone", || {
         let entries = slmdb_env::OsEnv::new().list_directory(&home.store()).unwrap();
         entries.iter().filter(|entry| entry.name.ends_with(".arena")).all(|entry| entry.length_bytes < 1 << 20)
     });

@@ -5,8 +5,8 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents};
-use slmdb::{Cursor, Db, Snapshot, WriteBatch};
+use common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, write_batch};
+use slmdb::{Cursor, Db, Snapshot};
 
 fn key(random: &mut Random) -> Vec<u8> {
     match random.below(8) {
@@ -33,19 +33,8 @@ fn write(db: &Db, model: &mut Model, random: &mut Random) {
             model.remove(&key_);
         }
         7 => {
-            let mut batch = WriteBatch::new();
-            for _ in 0..1 + random.below(12) {
-                let key = key(random);
-                if random.one_in(3) {
-                    batch.delete(&key).unwrap();
-                    model.remove(&key);
-                } else {
-                    let value = value(random);
-                    batch.put(&key, &value).unwrap();
-                    model.insert(key, value);
-                }
-            }
-            db.write(&batch).unwrap();
+            let count = 1 + random.below(12);
+            write_batch(db, model, random, count, (key, value));
         }
         8 => {
             let applied = db.insert_if_absent(&key_, &value_).unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use slmdb::{CompactionOptions, CompactionPolicy, Db, Medium, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, Medium, Options, WriteBatch};
 use tempfile::TempDir;
 
 /// What a store should hold.
@@ -255,6 +255,52 @@ pub fn assert_same(found: &Model, expected: &Model, context: &str) {
 pub fn assert_verified(db: &Db, context: &str) {
     let report = db.verify(&mut |_| ()).unwrap();
     assert!(report.is_clean(), "{context}: {:#?}", report.findings);
+}
+
+/// Puts a value of fewer than `value_bytes` bytes at random, or, once in `chances` times, deletes.
+pub fn put_or_delete(db: &Db, model: &mut Model, random: &mut Random, key: Vec<u8>, value_bytes: u64, chances: u64) {
+    if random.one_in(chances) {
+        db.delete(&key).unwrap();
+        model.remove(&key);
+    } else {
+        let length = random.below(value_bytes) as usize;
+        let value = random.bytes(length);
+        db.put(&key, &value).unwrap();
+        model.insert(key, value);
+    }
+}
+
+/// Writes a batch of so many puts and deletes, of keys and values made like this.
+pub fn write_batch(
+    db: &Db,
+    model: &mut Model,
+    random: &mut Random,
+    count: u64,
+    (key, value): (fn(&mut Random) -> Vec<u8>, fn(&mut Random) -> Vec<u8>),
+) {
+    let mut batch = WriteBatch::new();
+    for _ in 0..count {
+        let key = key(random);
+        if random.one_in(3) {
+            batch.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = value(random);
+            batch.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+    }
+    db.write(&batch).unwrap();
+}
+
+/// Waits until something has become so, a minute at most.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(60), "it never came to pass: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// If nothing moves for so long, it never will.
