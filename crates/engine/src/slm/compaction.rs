@@ -25,7 +25,7 @@
 //! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once the
 //! index has the key again (then at a larger number), or once the index checkpoints cover it.
 //!
-//! A compaction that finds no space gives up what it was writing, and is tried again later. An input that can't be read
+//! A compaction ends at the next entry when the store closes or has failed. One that finds no space gives up what it was writing, and is tried again later. An input that can't be read
 //! is left alone, for `verify` to report. Any other failure stops all writing.
 
 mod moving;
@@ -57,8 +57,6 @@ use super::trace::timed;
 use super::{locked, picker};
 use crate::Event;
 
-/// After so many entries a compaction looks whether the store closes.
-const ENTRIES_BETWEEN_LOOKS: u64 = 1024;
 /// How long a compaction that found no space waits before it is tried again: at first, and at most. (It doubles each time.)
 const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -265,12 +263,10 @@ impl<M: Medium + Clone> Store<M> {
     ) -> Result<(), Stopped> {
         let unreadable = |(input, error): (usize, Error)| Stopped::Unreadable(plan.inputs[input], error);
         let mut merge = Merge::new(sections, &self.options.comparator).map_err(unreadable)?;
-        let mut looked_at = 0;
         // The key that was copied last. What comes of it after that is older.
         let mut copied: Option<&[u8]> = None;
         while let Some((input, entry)) = merge.next().map_err(unreadable)? {
-            looked_at += 1;
-            if looked_at % ENTRIES_BETWEEN_LOOKS == 0 && (self.compactions.is_stopping() || self.has_failed()) {
+            if self.compactions.is_stopping() {
                 return Err(Stopped::Closing);
             }
             let number = plan.inputs[input];
