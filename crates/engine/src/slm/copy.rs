@@ -34,18 +34,10 @@ impl<M: Medium + Clone> Store<M> {
         let directory = env.absolute(directory)?;
         prepare(env, &directory)?;
 
-        let held = Hold::new(&self.retired);
-        // No index checkpoint comes or goes meanwhile.
-        let taking = self.checkpoints.hold();
-        let mut state = locked(&self.catalog).state().clone();
-        let tables = state.files.keys().map(|&number| names::table(&self.directory, number));
-        let checkpoints = state.checkpoints.iter().map(|record| names::checkpoint(&self.directory, record.number));
-        for from in tables.chain(checkpoints) {
-            share(env, &from, &directory)?;
-        }
-        drop(taking);
-        drop(held);
+        let shared = self.share_files(&directory);
+        // What was held meanwhile.
         self.sweep_retired();
+        let mut state = shared?;
         env.sync_directory(&directory)?;
 
         // Opening for reading alone makes none.
@@ -54,6 +46,18 @@ impl<M: Medium + Clone> Store<M> {
         as_closed_on_dram(&mut state, env.boot_id());
         Manifest::create(env, &directory, &state)?;
         env.sync_directory(&directory)
+    }
+
+    /// Shares the files of this moment with the copy; says what the store was at that moment.
+    fn share_files(&self, directory: &Path) -> Result<StoreState> {
+        let _held = Hold::new(&self.retired);
+        // No index checkpoint comes or goes meanwhile.
+        let _taking = self.checkpoints.hold();
+        let state = locked(&self.catalog).state().clone();
+        let tables = state.files.keys().map(|&number| names::table(&self.directory, number));
+        let checkpoints = state.checkpoints.iter().map(|record| names::checkpoint(&self.directory, record.number));
+        tables.chain(checkpoints).try_for_each(|from| share(&*self.env, &from, directory))?;
+        Ok(state)
     }
 }
 
@@ -98,8 +102,8 @@ struct Hold<'a>(&'a Retired);
 
 impl<'a> Hold<'a> {
     fn new(retired: &'a Retired) -> Hold<'a> {
-        // Whoever is removing files now has done so when this lock is had.
-        let _sweep = locked(&retired.pinned);
+        // Whoever chooses files to be removed has done so when this lock is had; the MANIFEST names none of them any more.
+        let _sweep = locked(&retired.waiting);
         retired.holds.fetch_add(1, Ordering::SeqCst);
         Hold(retired)
     }

@@ -10,6 +10,8 @@
 //! - A reader who stands on a key record of its segment. The segment's extents go back to the pool when no epoch guard is
 //!   left that was there before.
 //!
+//! No lock is held while a file is removed: it may take the disk a while, and who drops a cursor does it.
+//!
 //! What a crash leaves of all this the next opening removes: the MANIFEST does not name it.
 
 use std::collections::BTreeSet;
@@ -26,18 +28,29 @@ use super::{locked, names};
 pub(crate) struct Retired {
     /// Files whose end is about to be in the MANIFEST, or is and they have not come further.
     leaving: Mutex<BTreeSet<u32>>,
-    /// Files that are pinned, or were when they came here.
-    pub(super) pinned: Mutex<BTreeSet<u32>>,
+    pub(super) waiting: Mutex<Waiting>,
     /// While it is not 0 no file is removed: a copy of the store is being made.
     pub(super) holds: AtomicUsize,
     /// Files whose key segment waits for readers.
     segments: Arc<Mutex<BTreeSet<u32>>>,
 }
 
+/// Files that nobody looks for any more, unless he sees an old version there.
+#[derive(Debug, Default)]
+pub(super) struct Waiting {
+    /// Those that are pinned, or were when they came here.
+    pinned: BTreeSet<u32>,
+    /// Those that are being removed.
+    going: BTreeSet<u32>,
+}
+
 impl Retired {
     /// Whether something of the file is still there, rightly.
     pub(crate) fn lingers(&self, number: u32) -> bool {
-        [&self.leaving, &self.pinned, &*self.segments].into_iter().any(|files| locked(files).contains(&number))
+        let is_waiting = |waiting: &Waiting| waiting.pinned.contains(&number) || waiting.going.contains(&number);
+        locked(&self.leaving).contains(&number)
+            || is_waiting(&locked(&self.waiting))
+            || locked(&self.segments).contains(&number)
     }
 
     /// The next MANIFEST record removes these files.
@@ -49,7 +62,7 @@ impl Retired {
 impl<M: Medium + Clone> Store<M> {
     /// Gives up files that the MANIFEST does not name any more.
     pub(super) fn retire_files(&self, numbers: &[u32]) {
-        locked(&self.retired.pinned).extend(numbers);
+        locked(&self.retired.waiting).pinned.extend(numbers);
         self.retire_segments(numbers);
         locked(&self.retired.leaving).retain(|number| !numbers.contains(number));
         self.sweep_retired();
@@ -57,20 +70,29 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Removes the retired files that nobody sees an old version in, or not any more. (After a failure nothing is removed.)
     pub(super) fn sweep_retired(&self) {
-        // Held all the while, so that two don't remove the same. Nobody who reads or writes waits for it.
-        let mut pinned = locked(&self.retired.pinned);
-        if self.has_failed() || self.retired.holds.load(Ordering::SeqCst) > 0 {
-            return;
-        }
-        pinned.retain(|&number| {
-            if self.snapshots.pins(number) {
-                return true;
+        let going: BTreeSet<u32> = {
+            let mut waiting = locked(&self.retired.waiting);
+            if self.has_failed() || self.retired.holds.load(Ordering::SeqCst) > 0 {
+                return;
             }
-            self.tables.forget(number);
+            let (pinned, going) = waiting.pinned.iter().partition(|number| self.snapshots.pins(**number));
+            waiting.pinned = pinned;
+            waiting.going.extend(&going);
+            going
+        };
+        for number in going {
             let removed = self.env.remove_file(&names::table(&self.directory, number));
-            // It is tried again with the next.
-            removed.inspect_err(|error| tracing::warn!(%error, "a compacted table file stays for now")).is_err()
-        });
+            let mut waiting = locked(&self.retired.waiting);
+            waiting.going.remove(&number);
+            if let Err(error) = removed {
+                tracing::warn!(%error, "a compacted table file stays for now");
+                // It is tried again with the next.
+                waiting.pinned.insert(number);
+            }
+            drop(waiting);
+            // Not before: who has just found a place in it would open it again, and its space would stay taken.
+            self.tables.forget(number);
+        }
     }
 
     /// Frees the key segments once nobody can be reading there.
