@@ -1,7 +1,8 @@
 //! Which version of a key counts, when the index is made from files alone (design.md section 9).
 //!
 //! Without a checkpoint: the one with the largest sequence number, and a delete hides what is older. If two files have the
-//! very same one, a compaction has copied it from one to the other, and the file with the higher number was made later.
+//! very same one, a compaction has copied it from one to the other, and the file with the higher number was made later. Only
+//! if one of them is a delete it does not count: `repair` has put it in the place of a copy that it could not read.
 //!
 //! With a checkpoint, which knows every flush up to S: what it says counts like an entry. Entries of files that it has not
 //! seen count above S. At or below S they are copies that a compaction made, and count only if the checkpoint has that key
@@ -47,7 +48,9 @@ impl Newest {
 
     fn take(&mut self, version: Version) {
         // Seen in the checkpoint and in its file, it is the same.
-        let rank = |version: &Version| (version.sequence, version.file, version.is_of_checkpoint);
+        let rank = |version: &Version| {
+            (version.sequence, version.kind == EntryKind::Put, version.file, version.is_of_checkpoint)
+        };
         if self.best.as_ref().is_none_or(|best| rank(&version) > rank(best)) {
             self.best = Some(version);
         }
@@ -127,6 +130,13 @@ mod tests {
         assert_eq!(verdict(&[put(5, 9), delete(7, 1), put(6, 3)], 0), Verdict::Absent);
         assert_eq!(verdict(&[put(8, 2), delete(7, 3)], 0), live(put(8, 2)));
         assert_eq!(verdict(&[put(5, 1), put(5, 4), put(5, 2)], 0), live(put(5, 4)), "the last copy");
+    }
+
+    #[test]
+    fn a_copy_that_could_not_be_read_costs_nothing_where_there_is_another() {
+        assert_eq!(verdict(&[put(5, 2), delete(5, 9)], 0), live(put(5, 2)));
+        assert_eq!(verdict(&[put(5, 2), delete(5, 9), put(4, 1)], 3), live(put(5, 2)));
+        assert_eq!(verdict(&[delete(5, 9), put(4, 1)], 0), Verdict::Absent);
     }
 
     #[test]
