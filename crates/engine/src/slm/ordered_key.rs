@@ -1,6 +1,7 @@
-//! [`OrderedKey`]: a key that knows the order it is in, for maps in the store's order.
+//! Keys in the store's order: [`OrderedKey`] knows the order it is in, for maps; [`positions_in_order`] sorts.
 
 use std::cmp::Ordering;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use slmdb_order::KeyOrder;
@@ -40,3 +41,68 @@ impl PartialEq for OrderedKey {
 }
 
 impl Eq for OrderedKey {}
+
+/// A key, and which of many it is. (Not an [`OrderedKey`]: it need not own its bytes.)
+struct Ranked<'a>(&'a [u8], usize, &'a KeyOrder);
+
+impl Ord for Ranked<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.2.compare(self.0, other.0)
+    }
+}
+
+impl PartialOrd for Ranked<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Ranked<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Ranked<'_> {}
+
+/// The positions of keys, those of smaller keys first. What the library's sorting does under a comparator whose order is none
+/// may be a panic; a heap puts up with what it gets.
+pub(crate) fn positions_in_order<'a>(keys: impl IntoIterator<Item = &'a [u8]>, order: &'a KeyOrder) -> Vec<usize> {
+    let keys = keys.into_iter().enumerate();
+    let heap: BinaryHeap<Ranked<'_>> = keys.map(|(position, key)| Ranked(key, position, order)).collect();
+    heap.into_sorted_vec().into_iter().map(|Ranked(_, position, _)| position).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use slmdb_order::Comparator;
+
+    use super::*;
+
+    /// No order at all.
+    struct Disorder;
+
+    impl Comparator for Disorder {
+        fn name(&self) -> &str {
+            "test.disorder"
+        }
+        fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+            if (7 * usize::from(left[0]) + 13 * usize::from(right[0])) % 3 == 0 {
+                Ordering::Less
+            } else {
+                Ordering::Greater
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_sorted_and_under_no_order_at_all_nothing_worse_happens() {
+        let keys: Vec<[u8; 1]> = (0..=255_u8).map(|number| [number.wrapping_mul(77)]).collect();
+        let sorted = positions_in_order(keys.iter().map(|key| &key[..]), &KeyOrder::Bytewise);
+        assert!(sorted.windows(2).all(|pair| keys[pair[0]] < keys[pair[1]]));
+        let disorder = KeyOrder::Custom(Arc::new(Disorder));
+        let mut found = positions_in_order(keys.iter().map(|key| &key[..]), &disorder);
+        found.sort_unstable();
+        assert!(found.into_iter().eq(0..keys.len()));
+    }
+}

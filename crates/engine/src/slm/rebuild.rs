@@ -28,6 +28,7 @@ use slmdb_table::{CheckpointReader, CheckpointStream, KeyStream};
 
 use super::fast_tier;
 use super::names;
+use super::ordered_key::positions_in_order;
 use super::recovery::Fast;
 use super::tables::Tables;
 use crate::Options;
@@ -65,6 +66,8 @@ pub(super) struct Rebuilt<M: Medium> {
     pub(super) live: Vec<u64>,
     /// Keys that a checkpoint has in a file that is gone, with nothing in its place, and their numbers.
     pub(super) lost: Lost,
+    /// S of the checkpoint that it was begun from; 0 without one.
+    pub(super) through: u64,
     /// Deletes may have been dropped that no checkpoint told of.
     pub(super) may_have_come_back: bool,
 }
@@ -115,7 +118,7 @@ fn with_best_checkpoint<M: Medium + Clone>(
             .and_then(|reader| rebuild(&fast.pool, &fast.tree, &tables, state, reader, insist));
         let path = checkpoint_path(directory, checkpoint.as_ref());
         match rebuilt {
-            Ok((live, lost)) => return Ok(Rebuilt { fast, checkpoints, live, lost, may_have_come_back }),
+            Ok((live, lost)) => return Ok(Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back }),
             Err(Error::Corruption { file, offset, what }) if checkpoint.is_some() && file == path => {
                 let error = Error::Corruption { file, offset, what };
                 tracing::warn!(%error, "an index checkpoint is damaged; the index is made without it");
@@ -237,7 +240,8 @@ impl<'t> Plan<'t> {
         let mut files = Vec::with_capacity(state.files.len());
         for (at, (&number, record)) in state.files.iter().enumerate() {
             let mean_bytes = match key_bytes.get(&number) {
-                Some(&mean_bytes) => mean_bytes,
+                // Whatever a checkpoint says, no key is longer.
+                Some(&mean_bytes) => mean_bytes.min(u64::from(u16::MAX)),
                 None if read.binary_search(&at).is_ok() => {
                     let properties = tables.reader(number)?;
                     let properties = properties.properties();
@@ -289,13 +293,13 @@ impl<'t> Plan<'t> {
                 samples.push((source.first_key((2 * sample + 1) * chunks / (2 * wanted))?, chunks / wanted));
             }
         }
-        samples.sort_by(|(left, _), (right, _)| self.order.compare(left, right));
         let whole: usize = samples.iter().map(|(_, weight)| weight).sum();
         let (mut bounds, mut passed): (Vec<Vec<u8>>, usize) = (Vec::new(), 0);
-        for (key, weight) in samples {
-            let is_larger = bounds.last().is_none_or(|last| self.order.compare(last, &key).is_lt());
+        for position in positions_in_order(samples.iter().map(|(key, _)| &key[..]), self.order) {
+            let (key, weight) = &samples[position];
+            let is_larger = bounds.last().is_none_or(|last| self.order.compare(last, key).is_lt());
             if bounds.len() + 1 < parts && is_larger && passed * parts >= whole * (bounds.len() + 1) {
-                bounds.push(key);
+                bounds.push(key.clone());
             }
             passed += weight;
         }

@@ -11,6 +11,7 @@ use slmdb_manifest::FileRecord;
 use slmdb_pmem::Medium;
 
 use super::Plan;
+use crate::slm::ordered_key::positions_in_order;
 use crate::slm::store::Store;
 use crate::slm::{locked, picker};
 
@@ -129,13 +130,14 @@ impl<M: Medium + Clone> Store<M> {
             Bound::Excluded(from) => order.compare(key, from).is_gt(),
         };
         let catalog = locked(&self.catalog);
-        let mut files: Vec<(&u32, &FileRecord)> = catalog
+        let files: Vec<(&u32, &FileRecord)> = catalog
             .state()
             .files
             .iter()
             .filter(|(_, file)| is_before(&file.smallest_key, &asked.to) && is_behind(&file.largest_key, &asked.from))
             .collect();
-        files.sort_by(|(_, a), (_, b)| order.compare(&a.smallest_key, &b.smallest_key));
+        let in_order = positions_in_order(files.iter().map(|(_, file)| &file.smallest_key[..]), order);
+        let files: Vec<(&u32, &FileRecord)> = in_order.into_iter().map(|position| files[position]).collect();
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let has_garbage = files.iter().any(|(_, file)| picker::garbage(file, droppable_through) > 0);
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());

@@ -5,10 +5,9 @@
 //! numbers in order, and what most bounds share does not blur them. In a comparator's order nothing is known but the order
 //! itself; there the number of a bound is its rank among all the bounds.
 
-use std::cmp::Ordering;
-use std::collections::BinaryHeap;
-
 use slmdb_order::KeyOrder;
+
+use crate::slm::ordered_key::positions_in_order;
 
 /// A key range: smallest and largest key.
 pub(super) type KeyRange<'a> = (&'a [u8], &'a [u8]);
@@ -57,35 +56,12 @@ fn by_bytes(ranges: &[KeyRange<'_>]) -> Vec<(f64, f64)> {
     ranges.iter().map(|range| (number(range.0), number(range.1))).collect()
 }
 
-/// A bound, and which. (A heap sorts: under a comparator whose order is none it puts up with what it gets.)
-struct Ranked<'a>(&'a [u8], usize, &'a KeyOrder);
-
-impl Ord for Ranked<'_> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.2.compare(self.0, other.0)
-    }
-}
-
-impl PartialOrd for Ranked<'_> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Ranked<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Ranked<'_> {}
-
 fn by_rank(order: &KeyOrder, ranges: &[KeyRange<'_>]) -> Vec<(f64, f64)> {
-    let bounds = ranges.iter().flat_map(|range| [range.0, range.1]).enumerate();
-    let heap: BinaryHeap<Ranked<'_>> = bounds.map(|(index, key)| Ranked(key, index, order)).collect();
+    let bounds: Vec<&[u8]> = ranges.iter().flat_map(|range| [range.0, range.1]).collect();
     let mut numbers = vec![(0.0, 0.0); ranges.len()];
     let (mut rank, mut before) = (0.0, None);
-    for Ranked(key, index, _) in heap.into_sorted_vec() {
+    for index in positions_in_order(bounds.iter().copied(), order) {
+        let key = bounds[index];
         if before.is_some_and(|before| order.compare(before, key).is_ne()) {
             rank += 1.0;
         }
@@ -98,6 +74,7 @@ fn by_rank(order: &KeyOrder, ranges: &[KeyRange<'_>]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Ordering;
     use std::sync::Arc;
 
     use slmdb_order::Comparator;
