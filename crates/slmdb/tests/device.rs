@@ -11,7 +11,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{DeviceOfTests, Model, Random, assert_same, assert_verified, contents, dax_device, no_compaction};
+use common::{
+    DeviceOfTests, Model, Random, assert_same, assert_verified, contents, dax_device, no_compaction, put_or_delete,
+};
 use slmdb::{Db, ErrorKind, Medium, Options};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{DaxDevice, Env};
@@ -49,15 +51,7 @@ fn on_device(env: &MemoryEnv) -> Options {
 fn change(db: &Db, model: &mut Model, random: &mut Random, changes: u64) {
     for _ in 0..changes {
         let key = format!("key {}", random.below(2000)).into_bytes();
-        if random.one_in(5) {
-            db.delete(&key).unwrap();
-            model.remove(&key);
-        } else {
-            let length = random.below(400) as usize;
-            let value = random.bytes(length);
-            db.put(&key, &value).unwrap();
-            model.insert(key, value);
-        }
+        put_or_delete(db, model, random, key, 400, 5);
     }
 }
 
@@ -136,6 +130,37 @@ fn a_device_that_holds_something_takes_no_store() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(content(&memory) == before && content(&other) != before);
     on_device(&env).open("/one").unwrap().close().unwrap();
+}
+
+/// A device can't be set aside under another name, as a pool's file is; `repair` once tried.
+#[test]
+fn a_repair_makes_the_pool_anew_on_its_device_and_leaves_a_foreign_one_alone() {
+    let (env, memory) = machine();
+    let (mut model, mut random) = (Model::new(), Random(3));
+    let db = on_device(&env).open("/db").unwrap();
+    change(&db, &mut model, &mut random, 1500);
+    db.close().unwrap();
+    let report = options(&env).repair("/db", &mut |_| ()).unwrap();
+    assert!(
+        report.losses.is_empty() && report.set_aside.is_empty() && report.memtable_entries_saved > 0,
+        "{report:#?}"
+    );
+    let open = || {
+        let db = options(&env).open("/db").unwrap();
+        assert_same(&contents(&db).unwrap(), &model, "repaired");
+        assert_verified(&db, "repaired");
+    };
+    open();
+
+    memory.write_all_at(b"something else", 0).unwrap();
+    let before = content(&memory);
+    let error = options(&env).repair("/db", &mut |_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(content(&memory) == before);
+    // It says how the device is given to the store.
+    memory.write_all_at(&vec![0; 1 << 16], 0).unwrap();
+    options(&env).repair("/db", &mut |_| ()).unwrap();
+    open();
 }
 
 #[test]

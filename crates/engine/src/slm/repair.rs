@@ -8,16 +8,19 @@
 //! 3. The MANIFEST is written anew, with another pool.
 //! 4. The index is rebuilt in that pool. A checkpoint of it takes the place of all there were (what is lost must not come back
 //!    from them), and its live counts go into the MANIFEST.
-//! 5. What is damaged gets another name. Nothing is deleted that anything could still be got from.
+//! 5. What is damaged gets another name. Nothing is deleted that anything could still be got from, but for a pool on a
+//!    device: it makes room for the new one once its MemTables are in table files.
 //!
 //! A repair that is cut short is begun again: until 3 the store is as it was, and from then on there is no pool with the
 //! right UUID, which opening refuses, until the repair is through.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, MediumKind, StoreState};
+use slmdb_pmem::pool::{check_new_device, has_uuid, remove_pool};
 use slmdb_pmem::{Medium, Persistent, Pool};
 use slmdb_structures::fast_fair::Tree;
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
@@ -60,6 +63,16 @@ pub(super) fn repair(
         }
     }
     Ok(repair.report)
+}
+
+/// What is on the device where a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnDevice {
+    /// It is a file.
+    No,
+    Nothing,
+    /// The store's pool, with this identity.
+    Pool([u8; 16]),
 }
 
 struct Repair<'o> {
@@ -193,7 +206,10 @@ impl Repair<'_> {
         loop {
             let number = self.state.next_file_number;
             let path = names::table(&self.directory, number);
-            self.state.next_file_number += 1;
+            self.state.next_file_number = number.checked_add(1).ok_or_else(|| Error::Unsupported {
+                what: "a store has numbers for 4 billion table files".into(),
+                file: Some(self.directory.join(MANIFEST_NAME)),
+            })?;
             if self.env().exists(&path)? {
                 // What a repair that was cut short, or a flush, has left.
                 continue;
@@ -230,6 +246,7 @@ impl Repair<'_> {
             let manifest = self.directory.join(MANIFEST_NAME);
             return Err(Error::corruption(manifest, 0, "the MANIFEST names no pool for a store that needs one"));
         };
+        let on_device = self.device_to_clear(&path)?;
         let flushed_through = self.state.flushed_through;
         let has_log = !self.state.arenas.is_empty();
         let old = if self.env().exists(&path)? {
@@ -254,9 +271,14 @@ impl Repair<'_> {
         self.env().random_bytes(&mut uuid);
         self.state.medium.pool_uuid = Some(uuid);
         self.state.medium.boot_id = self.env().boot_id();
-        self.set_aside(path.clone())?;
+        if on_device == OnDevice::No {
+            self.set_aside(path.clone())?;
+        }
         Manifest::rewrite(self.env(), &self.directory, &self.state)?;
         self.rename_aside()?;
+        if let OnDevice::Pool(old_uuid) = on_device {
+            remove_pool(self.env(), &path, old_uuid)?;
+        }
         let (options, state) = (self.options, self.state.clone());
         let rebuilt = rebuild::as_far_as_possible(options, &self.directory, &state, || {
             fast_tier::new_pool(medium.clone(), options, &state)
@@ -266,13 +288,29 @@ impl Repair<'_> {
         self.finish(rebuilt)
     }
 
+    /// Whether the pool is on a device, which can't get another name. What is there is this store's pool, or nothing:
+    /// anything else is refused, before the MANIFEST says that there is another pool.
+    fn device_to_clear(&self, path: &Path) -> Result<OnDevice> {
+        if self.env().dax_device(path)?.is_none() {
+            return Ok(OnDevice::No);
+        }
+        if let Some(uuid) = self.state.medium.pool_uuid {
+            if has_uuid(self.env(), path, uuid)? {
+                return Ok(OnDevice::Pool(uuid));
+            }
+        }
+        check_new_device(self.env(), path)?;
+        Ok(OnDevice::Nothing)
+    }
+
     /// Steps 4 and 5.
     fn finish<M: Medium>(&mut self, rebuilt: Rebuilt<M>) -> Result<()> {
-        let Rebuilt { fast, checkpoints, live, lost, may_have_come_back } = rebuilt;
+        let Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back } = rebuilt;
         self.report.index_keys = live.iter().sum();
         for (file, live) in self.state.files.values_mut().zip(live) {
             file.live = live;
         }
+        self.forget_what_was_dead(&fast.tree, through)?;
         for (key, sequence) in lost {
             let loss = Loss::Key { key, sequence };
             if !self.report.losses.contains(&loss) {
@@ -283,7 +321,6 @@ impl Repair<'_> {
             let through_sequence = self.state.deletes_dropped_through;
             self.report.losses.push(Loss::Deletes { through_sequence });
         }
-        self.forget_what_was_replaced(&fast.tree)?;
         if !self.report.losses.is_empty() {
             // Older versions of what is lost lie in files, and from now on no rebuild may take them for the newest.
             self.state.deletes_dropped_through = self.state.flushed_through;
@@ -305,22 +342,35 @@ impl Repair<'_> {
         self.rename_aside()
     }
 
-    /// Of what can't be read, some was dead: there is something newer.
-    fn forget_what_was_replaced<M: Medium>(&mut self, tree: &Tree<M>) -> Result<()> {
-        let guard = crossbeam_epoch::pin();
-        let mut losses = Vec::with_capacity(self.report.losses.len());
-        for loss in std::mem::take(&mut self.report.losses) {
-            let is_there = match &loss {
-                Loss::Key { key, sequence } => {
-                    tree.get(key, &guard)?.is_some_and(|newest| newest.sequence() > *sequence)
-                }
-                _ => false,
-            };
-            if !is_there {
-                losses.push(loss);
+    /// Of what can't be read, some was dead, or is whole in another file. At or below `through` a checkpoint tells what was
+    /// lost, beyond it the deletes in table files do.
+    fn forget_what_was_dead<M: Medium>(&mut self, tree: &Tree<M>, through: u64) -> Result<()> {
+        let mut unsure: HashMap<Vec<u8>, u64> = HashMap::new();
+        for loss in &self.report.losses {
+            let Loss::Key { key, sequence } = loss else { continue };
+            let guard = crossbeam_epoch::pin();
+            let is_there = tree.get(key, &guard)?.is_some_and(|newest| newest.sequence() >= *sequence);
+            if *sequence > through && !is_there {
+                let newest = unsure.entry(key.clone()).or_insert(*sequence);
+                *newest = (*newest).max(*sequence);
             }
         }
-        self.report.losses = losses;
+        let files = if unsure.is_empty() { Vec::new() } else { self.state.files.keys().copied().collect() };
+        for number in files {
+            let (path, uuid) = (names::table(&self.directory, number), self.state.files_uuid);
+            let order = self.options.comparator.clone();
+            let keys = TableReader::open_in_order(self.env(), &path, number, uuid, order)?.key_section()?;
+            for entry in keys.newest_entries() {
+                let entry = entry?;
+                if unsure.get(entry.key).is_some_and(|&lost| lost < entry.sequence) {
+                    unsure.remove(entry.key);
+                }
+            }
+        }
+        self.report.losses.retain(|loss| match loss {
+            Loss::Key { key, sequence } => unsure.get(key) == Some(sequence),
+            _ => true,
+        });
         Ok(())
     }
 
