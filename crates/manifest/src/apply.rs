@@ -16,6 +16,9 @@ type NewLive = BTreeMap<u32, u64>;
 /// No job, generation or sequence number gets this far: key records have 56 bits for sequence numbers.
 const NUMBERS_MAX: u64 = 1 << 56;
 
+/// No table file has so many entries, or bytes: places in it have 32 bits, and its last block ends soon after.
+const OF_ONE_FILE_MAX: u64 = 1 << 40;
+
 /// So many index checkpoints are kept.
 const CHECKPOINTS_MAX: usize = 2;
 
@@ -186,6 +189,9 @@ fn check_file(number: u32, file: &FileRecord, next_file_number: u32) -> Result<(
         let FileRecord { entries, deletes, live, .. } = file;
         return Err(format!("file {number} has {entries} entries, {deletes} of them deletes and {live} live"));
     }
+    if file.entries.max(file.length_bytes) > OF_ONE_FILE_MAX {
+        return Err(format!("file {number} has {} entries in {} bytes", file.entries, file.length_bytes));
+    }
     if file.lowest_sequence > file.highest_sequence {
         let FileRecord { lowest_sequence, highest_sequence, .. } = file;
         return Err(format!("file {number} has sequence numbers from {lowest_sequence} to {highest_sequence}"));
@@ -216,6 +222,9 @@ fn check_checkpoints(checkpoints: &[CheckpointRecord], flushed_through: u64) -> 
         checkpoints.windows(2).find(|pair| pair[0].number >= pair[1].number || pair[0].through > pair[1].through)
     {
         return Err(format!("index checkpoint {} comes after {}", pair[1].number, pair[0].number));
+    }
+    if let Some(last) = checkpoints.iter().find(|last| last.number == u32::MAX || last.entries > NUMBERS_MAX) {
+        return Err(format!("index checkpoint {} of {} entries", last.number, last.entries));
     }
     match checkpoints.iter().find(|checkpoint| checkpoint.number == 0 || checkpoint.through > flushed_through) {
         None => Ok(()),
