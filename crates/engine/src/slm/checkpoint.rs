@@ -135,8 +135,8 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
-    /// Takes an index checkpoint, durably; `false` if `is_stopped` said so meanwhile. After an error there is none, and
-    /// nothing of it is left.
+    /// Takes an index checkpoint, durably; `false` if `is_stopped` said so meanwhile, or if the index has what the MANIFEST
+    /// will not. After an error there is none; what may be left of it goes with the next opening.
     pub(crate) fn take_checkpoint(&self, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
         let _taking = locked(&self.checkpoints.taking);
         let began_ns = self.env.monotonic_ns();
@@ -157,15 +157,21 @@ impl<M: Medium + Clone> Store<M> {
         };
         let path = names::checkpoint(&self.directory, new.number);
         let written = new.write(is_stopped);
-        if !matches!(written, Ok(Some(_))) && self.env.exists(&path)? {
+        // After any other error nothing is deleted.
+        let may_go = matches!(written, Ok(None) | Err(Error::Full { .. } | Error::Corruption { .. }));
+        if may_go && self.env.exists(&path)? {
             self.env.remove_file(&path)?;
         }
         let Some(record) = written? else { return Ok(false) };
         self.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
 
-        // Whatever the scan has seen is in the MANIFEST after this, unless whoever was at it failed.
-        drop(locked(&self.indexing));
+        // Whatever the scan has seen is in the MANIFEST after this, unless whoever was at it failed or gave up.
+        let index_is_ahead = *locked(&self.indexing);
         if self.has_failed() {
+            return Ok(false);
+        }
+        if index_is_ahead {
+            self.env.remove_file(&path)?;
             return Ok(false);
         }
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());

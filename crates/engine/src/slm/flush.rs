@@ -205,7 +205,8 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
-        let agreement = locked(&self.indexing);
+        let mut index_is_ahead = locked(&self.indexing);
+        *index_is_ahead = true;
         let Built { immutable, began_ns, file } = built;
         let mut edit = Edit {
             arenas_removed: vec![immutable.memtable.generation()],
@@ -230,7 +231,8 @@ impl<M: Medium + Clone> Store<M> {
         let commit = || self.commit(|state| numbered(state, edit.clone()));
         timed(&*self.env, span, || self.when_there_is_space(commit))?;
         number.inspect(|&number| self.file_numbers.end(number));
-        drop(agreement);
+        *index_is_ahead = false;
+        drop(index_is_ahead);
         if let Some(slot) = slot {
             self.jobs.clear(&self.pool, slot)?;
         }
@@ -270,12 +272,14 @@ impl<M: Medium + Clone> Store<M> {
         self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
         traffic.last_flush_end_ns = now_ns;
         self.set_pace(&traffic);
-        self.set_compaction_pace();
         self.flushed_through.store(last_sequence, Ordering::Release);
         self.group_sync.advance(last_sequence);
-        self.compactions.wake();
         self.room.notify_all();
         self.work.notify_all();
+        // Writers need it, and whoever holds what follows may be waiting for the MANIFEST's disk.
+        drop(traffic);
+        self.set_compaction_pace();
+        self.compactions.wake();
         Ok(())
     }
 }
@@ -326,7 +330,8 @@ pub(crate) fn swing<M: Medium>(
 
 /// A job's edit of the MANIFEST, with the job's number, and where the numbers of files go on.
 pub(crate) fn numbered(state: &StoreState, edit: Edit) -> Edit {
-    let next = edit.files_added.iter().map(|&(number, _)| number + 1).fold(state.next_file_number, u32::max);
+    let next =
+        edit.files_added.iter().map(|&(number, _)| number.saturating_add(1)).fold(state.next_file_number, u32::max);
     Edit { job: state.last_job + 1, next_file_number: Some(next), ..edit }
 }
 

@@ -85,8 +85,9 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) retired: Retired,
     pub(crate) compactions: Compactions,
     pub(super) candidates: Candidates,
-    /// Held from the first swing of a flush until its commit, and by whoever must see the index and the MANIFEST agree.
-    pub(crate) indexing: Mutex<()>,
+    /// Held from the first swing of a job until its commit, and by whoever must see the index and the MANIFEST agree. They
+    /// don't where it says `true`: a job was given up in between, and the next opening carries it on.
+    pub(crate) indexing: Mutex<bool>,
 
     pub(crate) checkpoints: Checkpoints,
     failure: OnceLock<Error>,
@@ -196,7 +197,7 @@ impl<M: Medium + Clone> Store<M> {
             room: Condvar::new(),
             work: Condvar::new(),
             catalog: Mutex::new(parts.catalog),
-            indexing: Mutex::new(()),
+            indexing: Mutex::new(false),
             checkpoints,
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),

@@ -64,15 +64,19 @@ impl<M: Medium + Clone> Store<M> {
         Ok(report)
     }
 
-    /// Waits until no flush is between its first swing and its commit, and keeps it so. Gives up when a flush finds no
-    /// space: it may wait for that as long as it takes.
-    fn agreement(&self) -> Result<MutexGuard<'_, ()>> {
+    /// Waits until no job is between its first swing and its commit, and keeps it so. Gives up when one finds no
+    /// space: it may wait for that as long as it takes; and where one was given up in between.
+    fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
         let mut traffic = locked(&self.traffic);
         let setbacks = traffic.setbacks.count();
         loop {
             match self.indexing.try_lock() {
-                Ok(agreement) => return Ok(agreement),
-                Err(TryLockError::Poisoned(poisoned)) => return Ok(poisoned.into_inner()),
+                Ok(agreement) if !*agreement => return Ok(agreement),
+                Ok(_) | Err(TryLockError::Poisoned(_)) => {
+                    let what = "the index is ahead of the MANIFEST since a job was given up; it can be verified when the store \
+                                has been opened again";
+                    return Err(Error::ReadOnly { cause: what.into() });
+                }
                 Err(TryLockError::WouldBlock) => {}
             }
             traffic.setbacks.check_flush(setbacks)?;

@@ -17,7 +17,8 @@ use crate::slm::store::Store;
 impl<M: Medium + Clone> Store<M> {
     /// The index thread's part: moves the keys, and commits.
     pub(in crate::slm) fn index_output(&self, output: Output) -> Result<()> {
-        let agreement = locked(&self.indexing);
+        let mut index_is_ahead = locked(&self.indexing);
+        *index_is_ahead = true;
         let Output { file, removed, deletes_dropped_through, done } = output;
         self.retired.announce(&removed);
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
@@ -34,7 +35,8 @@ impl<M: Medium + Clone> Store<M> {
             })
         })?;
         number.inspect(|&number| self.file_numbers.end(number));
-        drop(agreement);
+        *index_is_ahead = false;
+        drop(index_is_ahead);
         if let Some(slot) = slot {
             self.jobs.clear(&self.pool, slot)?;
         }
