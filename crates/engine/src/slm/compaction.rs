@@ -143,8 +143,10 @@ impl<M: Medium + Clone> Store<M> {
     /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
     fn next_compaction(&self) -> Option<(Plan, Option<Arc<Asked>>)> {
         let compactions = &self.compactions;
-        let mut inner = locked(&compactions.inner);
         loop {
+            // First, because it may take the disk a while: readers that name candidates wait for the other.
+            let catalog = locked(&self.catalog);
+            let mut inner = locked(&compactions.inner);
             if compactions.is_stopping() || self.has_failed() {
                 return None;
             }
@@ -152,7 +154,7 @@ impl<M: Medium + Clone> Store<M> {
             let mut next = None;
             if let Some(asked) = inner.asked.front().cloned() {
                 // It waits until none of its files is being compacted; nothing else begins meanwhile.
-                let plan = self.plan_of_range(&asked);
+                let plan = self.plan_of_range(&asked, catalog.state());
                 if plan.inputs.iter().all(|number| !inner.busy.contains(number)) {
                     inner.asked.pop_front();
                     if plan.inputs.is_empty() {
@@ -163,7 +165,6 @@ impl<M: Medium + Clone> Store<M> {
                     next = Some((plan, Some(asked)));
                 }
             } else {
-                let catalog = locked(&self.catalog);
                 let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
                 let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
                 self.candidates.refresh(catalog.state(), deletes_droppable_through);
@@ -182,8 +183,9 @@ impl<M: Medium + Clone> Store<M> {
                 inner.busy.extend(&plan.inputs);
                 return Some((plan, asked));
             }
+            drop(catalog);
             let nothing_new = |inner: &mut Inner| inner.changes == changes;
-            inner = compactions.changed.wait_while(inner, nothing_new).unwrap_or_else(PoisonError::into_inner);
+            drop(compactions.changed.wait_while(inner, nothing_new).unwrap_or_else(PoisonError::into_inner));
         }
     }
 

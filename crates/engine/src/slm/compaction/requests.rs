@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::FileRecord;
+use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_pmem::Medium;
 
 use super::Plan;
@@ -117,7 +117,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.
-    pub(super) fn plan_of_range(&self, asked: &Asked) -> Plan {
+    pub(super) fn plan_of_range(&self, asked: &Asked, state: &StoreState) -> Plan {
         let order = &self.options.comparator;
         let is_before = |key: &[u8], to: &KeyBound| match to {
             Bound::Unbounded => true,
@@ -129,9 +129,7 @@ impl<M: Medium + Clone> Store<M> {
             Bound::Included(from) => order.compare(key, from).is_ge(),
             Bound::Excluded(from) => order.compare(key, from).is_gt(),
         };
-        let catalog = locked(&self.catalog);
-        let files: Vec<(&u32, &FileRecord)> = catalog
-            .state()
+        let files: Vec<(&u32, &FileRecord)> = state
             .files
             .iter()
             .filter(|(_, file)| is_before(&file.smallest_key, &asked.to) && is_behind(&file.largest_key, &asked.from))
