@@ -85,7 +85,7 @@ impl Random {
         let entries = self.below(1000);
         let lowest_sequence = self.below(1 << 40);
         FileRecord {
-            length_bytes: self.next(),
+            length_bytes: self.below(1 << 32),
             entries,
             deletes: self.below(entries + 1),
             live: self.below(entries + 1),
