@@ -5,9 +5,11 @@
 mod common;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use common::{Home, Model, On, Random, assert_same, assert_verified, contents};
-use slmdb::{Db, Loss, Options, RepairReport};
+use slmdb::{Db, Loss, Medium, Options, RepairReport};
+use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
 fn options(home: &Home) -> Options {
     home.options().memtable_bytes(16 << 10).checkpoint_entries(200)
@@ -158,4 +160,59 @@ fn without_a_manifest_there_is_a_clear_refusal() {
     std::fs::remove_file(home.store().join("MANIFEST")).unwrap();
     let error = options(&home).repair(home.store(), &mut |_| ()).unwrap_err();
     assert!(error.to_string().contains("MANIFEST"), "{error}");
+}
+
+#[test]
+fn a_repair_that_was_cut_short_is_begun_again_and_tells_the_same() {
+    let on = |env: &MemoryEnv| {
+        let medium = Medium::Emulated { path: "/pool".into() };
+        let options = Options::default().env(Arc::new(env.clone())).medium(medium).memtable_bytes(16 << 10);
+        options.pool_initial_bytes(4 << 20).pool_growth_bytes(1 << 20).compaction(common::no_compaction())
+    };
+    let env = MemoryEnv::new();
+    let db = on(&env).open("/db").unwrap();
+    let key = |number: u32| format!("key {number:03}").into_bytes();
+    for round in 0..2_u8 {
+        (0..200).for_each(|number| db.put(key(number), [round; 50]).unwrap());
+        db.flush().unwrap();
+    }
+    db.put("late", "late").unwrap();
+    db.close().unwrap();
+    let newest = "/db/0000000002.sst";
+    let mut bytes = env.content(newest).unwrap();
+    bytes[1] ^= 4;
+    env.set_content(newest, &bytes);
+    let (mut cut_short, mut through) = (0, 0);
+    for k in (0..).step_by(7) {
+        let env = env.kill();
+        env.fail_at(env.operation_count() + k, Failure::Io, Repeat::ForGood);
+        let first = on(&env).repair("/db", &mut |_| ());
+        let struck = env.failures_struck() > 0;
+        env.clear_failures();
+        let env = env.kill();
+        let report = if struck { on(&env).repair("/db", &mut |_| ()).unwrap() } else { first.unwrap() };
+        cut_short += u64::from(struck);
+        let db = on(&env).open("/db").unwrap();
+        assert_verified(&db, &format!("cut short at {k}"));
+        let left = contents(&db).unwrap();
+        assert!(left.contains_key(&b"late"[..]));
+        let is_lost = |number: &u32| !left.contains_key(&key(*number));
+        let lost: Vec<_> = (0..200).filter(is_lost).map(key).collect();
+        assert!(!lost.is_empty() && lost.len() < 200, "cut short at {k}: {}", lost.len());
+        assert!(left.values().all(|value| value[..] != [0; 50]), "cut short at {k}: an older value is back");
+        // Once it is through it has nothing to tell any more.
+        if !report.damage.is_empty() {
+            let told = report.losses.iter().map(|loss| match loss {
+                Loss::Key { key, .. } => key.clone(),
+                other => panic!("cut short at {k}: {other}"),
+            });
+            assert_eq!(told.collect::<Vec<_>>(), lost, "cut short at {k}");
+        } else {
+            through += 1;
+        }
+        if !struck {
+            break;
+        }
+    }
+    assert!(cut_short > 10 && through < 3, "{cut_short} {through}");
 }

@@ -12,7 +12,8 @@
 //!    device: it makes room for the new one once its MemTables are in table files.
 //!
 //! A repair that is cut short is begun again: until 3 the store is as it was, and from then on there is no pool with the
-//! right UUID, which opening refuses, until the repair is through.
+//! right UUID, which opening refuses, until the repair is through. Damaged table files stay in the MANIFEST until then, so that
+//! the next repair finds and tells what this one did.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -52,7 +53,8 @@ pub(super) fn repair(
     let mut state = Manifest::read(&*options.env, &directory)?.state;
     open::check_names(options, &state, &directory)?;
     fast_tier::bind(options, &mut state)?;
-    let mut repair = Repair { options, directory, state, report: RepairReport::default(), aside: Vec::new() };
+    let (report, damaged, replacements, aside) = Default::default();
+    let mut repair = Repair { options, directory, state, report, damaged, replacements, aside };
     repair.check_tables(progress)?;
     match repair.state.medium.kind {
         MediumKind::Dram => repair.on_dram()?,
@@ -80,6 +82,9 @@ struct Repair<'o> {
     directory: PathBuf,
     state: StoreState,
     report: RepairReport,
+    /// Table files that the store gives up, and the numbers of those that have what could be read of them.
+    damaged: Vec<(u32, FileRecord)>,
+    replacements: Vec<u32>,
     /// Damaged files: their names, and those that they get.
     aside: Vec<(PathBuf, PathBuf)>,
 }
@@ -131,8 +136,6 @@ impl Repair<'_> {
 
     /// A file that nothing can be got from.
     fn lose(&mut self, number: u32, record: &FileRecord) -> Result<()> {
-        self.state.files.remove(&number);
-        self.state.candidates.retain(|&candidate| candidate != number);
         self.report.losses.push(Loss::TableFile {
             number,
             entries: record.live,
@@ -141,6 +144,14 @@ impl Repair<'_> {
             lowest_sequence: record.lowest_sequence,
             highest_sequence: record.highest_sequence,
         });
+        self.give_up(number, record)
+    }
+
+    /// A damaged table file is none of the store any more.
+    fn give_up(&mut self, number: u32, record: &FileRecord) -> Result<()> {
+        self.state.files.remove(&number);
+        self.state.candidates.retain(|&candidate| candidate != number);
+        self.damaged.push((number, record.clone()));
         self.set_aside(names::table(&self.directory, number))
     }
 
@@ -196,9 +207,8 @@ impl Repair<'_> {
             }
         }
         self.add_table(new, builder)?;
-        self.state.files.remove(&number);
-        self.state.candidates.retain(|&candidate| candidate != number);
-        self.set_aside(names::table(&self.directory, number))
+        self.replacements.push(new);
+        self.give_up(number, record)
     }
 
     /// A table file with the next number that is free.
@@ -271,11 +281,17 @@ impl Repair<'_> {
         self.env().random_bytes(&mut uuid);
         self.state.medium.pool_uuid = Some(uuid);
         self.state.medium.boot_id = self.env().boot_id();
+        // Should this repair be cut short, the next one finds the damaged files in their places again, and tells of them.
+        let mut state = self.state.clone();
+        state.files.retain(|number, _| !self.replacements.contains(number));
+        state.files.extend(self.damaged.iter().map(|(number, record)| (*number, record.clone())));
+        Manifest::rewrite(self.env(), &self.directory, &state)?;
         if on_device == OnDevice::No {
+            let tables = std::mem::take(&mut self.aside);
             self.set_aside(path.clone())?;
+            self.rename_aside()?;
+            self.aside = tables;
         }
-        Manifest::rewrite(self.env(), &self.directory, &self.state)?;
-        self.rename_aside()?;
         if let OnDevice::Pool(old_uuid) = on_device {
             remove_pool(self.env(), &path, old_uuid)?;
         }
