@@ -15,21 +15,20 @@
 //! right UUID, which opening refuses, until the repair is through. Damaged table files stay in the MANIFEST until then, so that
 //! the next repair finds and tells what this one did.
 
-use std::collections::HashMap;
+mod log;
+mod losses;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, MediumKind, StoreState};
 use slmdb_pmem::pool::{check_new_device, has_uuid, remove_pool};
-use slmdb_pmem::{Medium, Persistent, Pool};
-use slmdb_structures::fast_fair::Tree;
-use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
+use slmdb_pmem::{Medium, Persistent};
 use slmdb_table::{Block, EntryKind, TableBuilder, TableReader};
 
-use super::arenas::Arenas;
 use super::checkpoint::NewCheckpoint;
-use super::flush::{file_record, table_kind, table_options};
+use super::flush::{file_record, table_options};
 use super::rebuild::{self, Rebuilt};
 use super::{fast_tier, names, open};
 use crate::{Loss, Options, RepairProgress, RepairReport};
@@ -358,38 +357,6 @@ impl Repair<'_> {
         self.rename_aside()
     }
 
-    /// Of what can't be read, some was dead, or is whole in another file. At or below `through` a checkpoint tells what was
-    /// lost, beyond it the deletes in table files do.
-    fn forget_what_was_dead<M: Medium>(&mut self, tree: &Tree<M>, through: u64) -> Result<()> {
-        let mut unsure: HashMap<Vec<u8>, u64> = HashMap::new();
-        for loss in &self.report.losses {
-            let Loss::Key { key, sequence } = loss else { continue };
-            let guard = crossbeam_epoch::pin();
-            let is_there = tree.get(key, &guard)?.is_some_and(|newest| newest.sequence() >= *sequence);
-            if *sequence > through && !is_there {
-                let newest = unsure.entry(key.clone()).or_insert(*sequence);
-                *newest = (*newest).max(*sequence);
-            }
-        }
-        let files = if unsure.is_empty() { Vec::new() } else { self.state.files.keys().copied().collect() };
-        for number in files {
-            let (path, uuid) = (names::table(&self.directory, number), self.state.files_uuid);
-            let order = self.options.comparator.clone();
-            let keys = TableReader::open_in_order(self.env(), &path, number, uuid, order)?.key_section()?;
-            for entry in keys.newest_entries() {
-                let entry = entry?;
-                if unsure.get(entry.key).is_some_and(|&lost| lost < entry.sequence) {
-                    unsure.remove(entry.key);
-                }
-            }
-        }
-        self.report.losses.retain(|loss| match loss {
-            Loss::Key { key, sequence } => unsure.get(key) == Some(sequence),
-            _ => true,
-        });
-        Ok(())
-    }
-
     fn rename_aside(&mut self) -> Result<()> {
         for (from, to) in std::mem::take(&mut self.aside) {
             self.env().rename(&from, &to)?;
@@ -399,71 +366,5 @@ impl Repair<'_> {
             self.report.set_aside.push(to);
         }
         Ok(())
-    }
-
-    /// Whether the next opening can take the MemTables as they are.
-    fn log_is_whole<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> bool {
-        let arenas = self.arenas(pool);
-        super::recovery::replay_log(self.options, &self.state, &arenas).is_ok()
-    }
-
-    fn arenas<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> Arenas<M> {
-        Arenas::new(pool, self.options.env.clone(), &self.directory, self.options.memtable_bytes)
-    }
-
-    /// Step 2: what MemTables hold goes into table files, up to the first thing that is not as it should be.
-    fn save_log<M: Medium + Clone>(&mut self, pool: &Arc<Pool<M>>) -> Result<()> {
-        let arenas = self.arenas(pool);
-        let (uuid, order) = (self.state.uuid, self.options.memtable::<M>().order);
-        let mut expected = ExpectedSequence::First { flushed_through: self.state.flushed_through };
-        let mut damage = None;
-        for (generation, record) in std::mem::take(&mut self.state.arenas) {
-            let place = arenas.describe(generation);
-            if damage.is_none() {
-                let saved = arenas
-                    .load(generation, Some(record.length_bytes))
-                    .and_then(|arena| {
-                        arena.ok_or_else(|| Error::corruption(&place, 0, "an arena of the store is missing"))
-                    })
-                    .and_then(|arena| read(arena, generation, uuid, &order, expected, record.sealed_last_sequence))
-                    .and_then(|read| {
-                        expected = read.expected_next();
-                        read.build()
-                    });
-                match saved {
-                    Ok(replayed) => {
-                        if let Some(last) = replayed.last_sequence.filter(|&last| last > self.state.flushed_through) {
-                            self.save_memtable(&replayed.memtable)?;
-                            self.state.flushed_through = last;
-                        }
-                    }
-                    Err(error @ Error::Corruption { .. }) => damage = Some(error),
-                    Err(error) => return Err(error),
-                }
-            }
-            if damage.is_some() && !M::PERSISTENT {
-                self.set_aside(place)?;
-            }
-        }
-        let closed_short = self.state.closed_at_sequence.is_some_and(|closed| closed > self.state.flushed_through);
-        if damage.is_some() || closed_short {
-            self.report.losses.push(Loss::Writes { from_sequence: self.state.flushed_through + 1 });
-        }
-        self.report.damage.extend(damage);
-        self.state.closed_at_sequence = None;
-        Ok(())
-    }
-
-    fn save_memtable<M: Medium>(&mut self, memtable: &MemTable<M>) -> Result<()> {
-        let flushed_through = self.state.flushed_through;
-        if !memtable.newest_entries().any(|entry| entry.sequence > flushed_through) {
-            return Ok(());
-        }
-        let (number, mut builder) = self.new_table()?;
-        for entry in memtable.newest_entries().filter(|entry| entry.sequence > flushed_through) {
-            builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;
-            self.report.memtable_entries_saved += 1;
-        }
-        self.add_table(number, builder)
     }
 }
