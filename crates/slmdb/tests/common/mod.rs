@@ -270,14 +270,11 @@ pub fn put_or_delete(db: &Db, model: &mut Model, random: &mut Random, key: Vec<u
     }
 }
 
+/// Makes a key, or a value, at random.
+pub type Make = fn(&mut Random) -> Vec<u8>;
+
 /// Writes a batch of so many puts and deletes, of keys and values made like this.
-pub fn write_batch(
-    db: &Db,
-    model: &mut Model,
-    random: &mut Random,
-    count: u64,
-    (key, value): (fn(&mut Random) -> Vec<u8>, fn(&mut Random) -> Vec<u8>),
-) {
+pub fn write_batch(db: &Db, model: &mut Model, random: &mut Random, count: u64, (key, value): (Make, Make)) {
     let mut batch = WriteBatch::new();
     for _ in 0..count {
         let key = key(random);
