@@ -20,6 +20,7 @@
 //! Keys stand here whole and not prefix-compressed. So an iterator can lend them out as they lie (decoding allocates and
 //! copies nothing), and it can be cloned; LZ4, where it is on, finds the common prefixes all the same.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -33,10 +34,13 @@ use crate::part::{Content, TRAILER_BYTES};
 use crate::properties::Properties;
 
 /// A chunk is ended rather than made longer than this, unless one run alone is.
-pub(crate) const CHUNK_BYTES: usize = 64 << 10;
+pub const CHUNK_BYTES: usize = 64 << 10;
 /// A block is ended rather than have a run longer than this, unless one entry alone is. Keys with long common heads make
 /// short blocks but long runs.
 pub(crate) const RUN_BYTES: usize = CHUNK_BYTES - CHUNK_HEADER_BYTES - RUN_HEAD_BYTES_AT_MOST;
+
+/// What is wrong with a chunk that has no header.
+pub(crate) const SHORTER_THAN_HEADER: &str = "shorter than its header";
 
 /// No chunk is longer than this: a run of one entry is the longest.
 pub(crate) const CHUNK_BYTES_AT_MOST: usize = 2 * CHUNK_BYTES;
@@ -57,6 +61,13 @@ pub(crate) struct Chunk {
     pub(crate) content: Content,
     /// Where it is in the file, for errors.
     pub(crate) offset: u64,
+}
+
+impl Chunk {
+    /// An error about this chunk of the file at `path`.
+    pub(crate) fn corrupt(&self, path: &Path, what: &str) -> Error {
+        corrupt_chunk(path, self.offset, what)
+    }
 }
 
 /// The key section of one table file, in memory. Cheap to clone.
@@ -155,7 +166,8 @@ impl<'a> KeyEntries<'a> {
         };
         self.next_chunk += 1;
         let entries = ChunkEntries::new(chunk, &section.path)?;
-        if entries.first_ordinal != self.ordinal || u64::from(entries.place.offset) != self.block_end {
+        let position = &entries.position;
+        if position.first_ordinal != self.ordinal || u64::from(position.place.offset) != self.block_end {
             return Err(entries.corrupt("does not go on where the one before ended"));
         }
         Ok(Some(entries))
@@ -171,7 +183,7 @@ impl<'a> KeyEntries<'a> {
                 continue;
             };
             let Some(entry) = chunk.advance()? else {
-                self.block_end = chunk.block_end();
+                self.block_end = chunk.position.place.end();
                 self.chunk = None;
                 continue;
             };
@@ -205,64 +217,52 @@ impl<'a> Iterator for KeyEntries<'a> {
     }
 }
 
-/// The entries of one chunk.
+/// A place in a chunk's content, before an entry or at the end.
 #[derive(Debug, Clone)]
-pub(crate) struct ChunkEntries<'a> {
-    path: &'a Path,
-    offset: u64,
-    bytes: &'a [u8],
+pub(crate) struct ChunkPosition {
     at: usize,
     pub(crate) first_ordinal: u64,
     entries_left: u32,
     run_left: u64,
-    place: Place,
-    sequence: u64,
+    /// The block of the last entry taken; before the first, where that entry's block begins.
+    pub(crate) place: Place,
+    /// The sequence number of the last entry taken.
+    pub(crate) sequence: u64,
 }
 
-impl<'a> ChunkEntries<'a> {
-    pub(crate) fn new(chunk: &'a Chunk, path: &'a Path) -> Result<ChunkEntries<'a>> {
-        let bytes = chunk.content.as_slice();
+impl ChunkPosition {
+    /// Before the first entry; `None` if the chunk is shorter than its header.
+    pub(crate) fn new(bytes: &[u8]) -> Option<ChunkPosition> {
         let mut at = 0;
-        let header = (|| {
-            let first_ordinal = get_u64(bytes, &mut at)?;
-            let entries_left = get_u32(bytes, &mut at)?;
-            let block_offset = get_u32(bytes, &mut at)?;
-            let sequence = get_u64(bytes, &mut at)?;
-            Some((first_ordinal, entries_left, Place { offset: block_offset, length: 0 }, sequence))
-        })();
-        let Some((first_ordinal, entries_left, place, sequence)) = header else {
-            return Err(Error::corruption(path, chunk.offset, "key chunk: shorter than its header"));
-        };
-        let offset = chunk.offset;
-        Ok(ChunkEntries { path, offset, bytes, at, first_ordinal, entries_left, run_left: 0, place, sequence })
+        let first_ordinal = get_u64(bytes, &mut at)?;
+        let entries_left = get_u32(bytes, &mut at)?;
+        let place = Place { offset: get_u32(bytes, &mut at)?, length: 0 };
+        let sequence = get_u64(bytes, &mut at)?;
+        Some(ChunkPosition { at, first_ordinal, entries_left, run_left: 0, place, sequence })
     }
 
-    /// The offset of the first block, before the first entry was taken.
-    pub(crate) fn first_block_offset(&self) -> u32 {
-        self.place.offset
+    /// How many entries are behind it.
+    pub(crate) fn entries_left(&self) -> u32 {
+        self.entries_left
     }
 
-    /// Where the block of the last entry taken ends.
-    pub(crate) fn block_end(&self) -> u64 {
-        self.place.end()
-    }
-
-    /// The next entry; `None` at the end, if all is as it should be there.
+    /// Takes the next entry: where its key is, and what it does. `None` at the end, if all is as it should be there; an error
+    /// says what is not.
     #[inline]
-    pub(crate) fn advance(&mut self) -> Result<Option<KeyEntry<'a>>> {
+    pub(crate) fn advance(&mut self, bytes: &[u8]) -> Result<Option<(Range<usize>, EntryKind)>, &'static str> {
         if self.run_left == 0 {
             if self.entries_left == 0 {
-                return if self.at == self.bytes.len() { Ok(None) } else { Err(self.corrupt("has bytes left over")) };
+                return if self.at == bytes.len() { Ok(None) } else { Err("has bytes left over") };
             }
-            self.begin_run().ok_or_else(|| self.corrupt("a run is cut off"))?;
+            self.begin_run(bytes).ok_or("a run is cut off")?;
         }
-        self.take().map(Some).ok_or_else(|| self.corrupt("an entry is cut off"))
+        self.take(bytes).map(Some).ok_or("an entry is cut off")
     }
 
     /// Decodes a run's head; `None` if it is not one.
-    fn begin_run(&mut self) -> Option<()> {
-        let length = u32::try_from(get_varint(self.bytes, &mut self.at)?).ok()?;
-        self.run_left = get_varint(self.bytes, &mut self.at)?;
+    fn begin_run(&mut self, bytes: &[u8]) -> Option<()> {
+        let length = u32::try_from(get_varint(bytes, &mut self.at)?).ok()?;
+        self.run_left = get_varint(bytes, &mut self.at)?;
         self.place = Place { offset: u32::try_from(self.place.end()).ok()?, length };
         (length as usize > TRAILER_BYTES && self.run_left > 0 && self.run_left <= self.entries_left.into())
             .then_some(())
@@ -270,21 +270,55 @@ impl<'a> ChunkEntries<'a> {
 
     /// Decodes an entry; `None` if it is not one.
     #[inline(always)]
-    fn take(&mut self) -> Option<KeyEntry<'a>> {
-        let head = get_length(self.bytes, &mut self.at)?;
-        let difference = get_varint(self.bytes, &mut self.at)?;
-        let key = get_range(self.bytes, &mut self.at, head >> 1)?;
+    fn take(&mut self, bytes: &[u8]) -> Option<(Range<usize>, EntryKind)> {
+        let head = get_length(bytes, &mut self.at)?;
+        let difference = get_varint(bytes, &mut self.at)?;
+        let key = get_range(bytes, &mut self.at, head >> 1)?;
         self.sequence = unzigzag(self.sequence, difference);
         self.run_left -= 1;
         self.entries_left -= 1;
-        let kind = EntryKind::of_bit(head as u64);
-        Some(KeyEntry { key: &self.bytes[key], sequence: self.sequence, kind, place: self.place })
+        Some((key, EntryKind::of_bit(head as u64)))
+    }
+}
+
+/// The entries of one chunk.
+#[derive(Debug, Clone)]
+pub(crate) struct ChunkEntries<'a> {
+    path: &'a Path,
+    offset: u64,
+    bytes: &'a [u8],
+    pub(crate) position: ChunkPosition,
+}
+
+impl<'a> ChunkEntries<'a> {
+    pub(crate) fn new(chunk: &'a Chunk, path: &'a Path) -> Result<ChunkEntries<'a>> {
+        let bytes = chunk.content.as_slice();
+        let position = ChunkPosition::new(bytes).ok_or_else(|| chunk.corrupt(path, SHORTER_THAN_HEADER))?;
+        Ok(ChunkEntries { path, offset: chunk.offset, bytes, position })
+    }
+
+    /// The next entry; `None` at the end, if all is as it should be there.
+    #[inline]
+    pub(crate) fn advance(&mut self) -> Result<Option<KeyEntry<'a>>> {
+        match self.position.advance(self.bytes) {
+            Ok(Some((key, kind))) => {
+                let ChunkPosition { sequence, place, .. } = self.position;
+                Ok(Some(KeyEntry { key: &self.bytes[key], sequence, kind, place }))
+            }
+            Ok(None) => Ok(None),
+            Err(what) => Err(self.corrupt(what)),
+        }
     }
 
     #[cold]
     pub(crate) fn corrupt(&self, what: &str) -> Error {
-        Error::corruption(self.path, self.offset, format!("key chunk: {what}"))
+        corrupt_chunk(self.path, self.offset, what)
     }
+}
+
+#[cold]
+fn corrupt_chunk(path: &Path, offset: u64, what: &str) -> Error {
+    Error::corruption(path, offset, format!("key chunk: {what}"))
 }
 
 /// Builds the chunks of a table file while its blocks are written.

@@ -1,28 +1,19 @@
 //! [`KeyStream`]: a table file's key section, read a chunk at a time from any key on.
 //!
 //! [`KeySection`](crate::KeySection) is the whole of it in memory, which is what a flush has anyway. Whoever goes through the
-//! keys of many files at once, as a rebuild of the index does, wants no more of each than a chunk; and he may not be able
-//! to keep all files open. So a stream has no reader of its own: it is given one for each chunk.
+//! keys of many files at once, as compactions and rebuilds of the index do, wants no more of each than a chunk; and he may
+//! not be able to keep all files open. So a stream has no reader of its own: it is given one for each chunk.
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 
-use crate::entry::{EntryKind, KeyEntry, Place};
-use crate::key_section::{Chunk, ChunkEntries};
+use crate::entry::{EntryKind, KeyEntry, order_of_entries};
+use crate::key_section::{Chunk, ChunkEntries, ChunkPosition, SHORTER_THAN_HEADER};
 use crate::reader::TableReader;
-
-/// An entry of the chunk in memory.
-#[derive(Debug, Clone, Copy)]
-struct Decoded {
-    key_start: u32,
-    key_bytes: u32,
-    sequence: u64,
-    kind: EntryKind,
-    place: Place,
-}
 
 /// A place in a key section, see the module.
 #[derive(Debug)]
@@ -32,16 +23,24 @@ pub struct KeyStream {
     /// Offset and length of each chunk.
     places: Vec<(u64, u64)>,
     next_chunk: usize,
-    chunk: Option<Chunk>,
-    entries: Vec<Decoded>,
-    /// The next one in `entries`.
-    next: usize,
-    /// How many entries there are up to the end of the chunk, and where its blocks end; once a chunk was read.
+    open: Option<OpenChunk>,
+    /// How many entries there are up to the end of the chunk, and where its blocks end, which counts once it was read to its
+    /// end. Not known behind a seek, before a chunk was read.
     passed: Option<(u64, u64)>,
     /// As many entries, and bytes of blocks, as the table has.
     whole: (u64, u64),
-    /// Key and sequence number of the chunk's last entry.
+    /// Key and sequence number of the last entry of the chunk before, if one was read to its end.
     last: Option<(Vec<u8>, u64)>,
+    read_bytes: u64,
+}
+
+/// The chunk that is in memory.
+#[derive(Debug)]
+struct OpenChunk {
+    chunk: Chunk,
+    position: ChunkPosition,
+    /// The key of the entry that the stream is at, and what that does.
+    at: Option<(Range<usize>, EntryKind)>,
 }
 
 impl KeyStream {
@@ -53,12 +52,11 @@ impl KeyStream {
             order: reader.source.order.clone(),
             places: reader.chunk_places().collect(),
             next_chunk: 0,
-            chunk: None,
-            entries: Vec::new(),
-            next: 0,
-            passed: None,
+            open: None,
+            passed: Some((0, 0)),
             whole: (properties.entries, properties.data_bytes),
             last: None,
+            read_bytes: 0,
         }
     }
 
@@ -67,13 +65,17 @@ impl KeyStream {
         self.places.len()
     }
 
+    /// How long the chunks are that [`KeyStream::advance`] has read, in bytes as stored.
+    pub fn read_bytes(&self) -> u64 {
+        self.read_bytes
+    }
+
     /// The first key of a chunk, and nothing else; the stream stays where it is.
     pub fn first_key(&self, reader: &TableReader, number: usize) -> Result<Vec<u8>> {
         let (offset, length) = self.places[number];
         let chunk = reader.read_chunk(offset, length)?;
         let first = ChunkEntries::new(&chunk, &self.path)?.advance()?;
-        let empty = || Error::corruption(&self.path, offset, "key chunk: has no entries");
-        Ok(first.ok_or_else(empty)?.key.to_vec())
+        Ok(first.ok_or_else(|| chunk.corrupt(&self.path, NO_ENTRIES))?.key.to_vec())
     }
 
     /// Goes to where keys from this one on begin, or somewhat before. Reads some chunks.
@@ -88,35 +90,60 @@ impl KeyStream {
                 behind = middle;
             }
         }
-        (self.next_chunk, self.next, self.passed, self.last) = (before, 0, None, None);
-        self.entries.clear();
+        (self.next_chunk, self.open, self.last) = (before, None, None);
+        self.passed = (before == 0).then_some((0, 0));
         Ok(())
     }
 
     /// The entry that the stream is at: none before the first [`KeyStream::advance`], nor at the end.
     #[inline]
     pub fn entry(&self) -> Option<KeyEntry<'_>> {
-        let entry = self.entries.get(self.next.checked_sub(1)?)?;
-        let bytes = self.chunk.as_ref()?.content.as_slice();
-        let key = &bytes[entry.key_start as usize..][..entry.key_bytes as usize];
-        Some(KeyEntry { key, sequence: entry.sequence, kind: entry.kind, place: entry.place })
+        let OpenChunk { chunk, position, at } = self.open.as_ref()?;
+        let (key, kind) = at.as_ref()?;
+        let key = chunk.content.as_slice().get(key.clone())?;
+        Some(KeyEntry { key, sequence: position.sequence, kind: *kind, place: position.place })
     }
 
     /// Goes to the next entry; `false` at the end. `reader` is asked for if a chunk has to be read. That keys ascend, that
     /// versions of one key descend, and that nothing is left out, is checked. After an error it is at its end.
     #[inline]
     pub fn advance(&mut self, reader: impl FnOnce() -> Result<Arc<TableReader>>) -> Result<bool> {
-        if self.next >= self.entries.len() && !self.read_chunk(reader)? {
-            return Ok(false);
+        let advanced = match self.advance_in_chunk() {
+            Ok(false) => self.advance_to_next_chunk(reader),
+            advanced => advanced,
+        };
+        if advanced.is_err() {
+            self.end();
         }
-        self.next += 1;
+        advanced
+    }
+
+    /// `false`: no chunk is open, or it ends.
+    #[inline]
+    fn advance_in_chunk(&mut self) -> Result<bool> {
+        let Some(OpenChunk { chunk, position, at }) = &mut self.open else { return Ok(false) };
+        let bytes = chunk.content.as_slice();
+        let before = position.sequence;
+        let (key, kind) = match position.advance(bytes) {
+            Ok(Some(next)) => next,
+            Ok(None) => return Ok(false),
+            Err(what) => return Err(chunk.corrupt(&self.path, what)),
+        };
+        let previous = match at {
+            Some((previous, _)) => Some((&bytes[previous.clone()], before)),
+            None => self.last.as_ref().map(|(key, sequence)| (&key[..], *sequence)),
+        };
+        let here = (&bytes[key.clone()], position.sequence);
+        if previous.is_some_and(|previous| order_of_entries(&self.order, previous, here).is_ge()) {
+            return Err(chunk.corrupt(&self.path, "its keys do not ascend"));
+        }
+        *at = Some((key, kind));
         Ok(true)
     }
 
-    /// Reads the next chunk; `false`: there is none.
-    fn read_chunk(&mut self, reader: impl FnOnce() -> Result<Arc<TableReader>>) -> Result<bool> {
-        self.next = 0;
-        self.entries.clear();
+    /// `false`: there is none.
+    fn advance_to_next_chunk(&mut self, reader: impl FnOnce() -> Result<Arc<TableReader>>) -> Result<bool> {
+        self.leave_chunk();
         let Some(&(offset, length)) = self.places.get(self.next_chunk) else {
             if self.passed == Some(self.whole) {
                 return Ok(false);
@@ -125,46 +152,37 @@ impl KeyStream {
             return Err(Error::corruption(&self.path, self.whole.1, what));
         };
         let chunk = reader()?.read_chunk(offset, length)?;
-        let decoded = self.decode(&chunk);
-        self.next_chunk = if decoded.is_ok() { self.next_chunk + 1 } else { self.places.len() };
-        if let Err(error) = decoded {
-            self.entries.clear();
-            return Err(error);
+        self.next_chunk += 1;
+        self.read_bytes += length;
+        let corrupt = |what| chunk.corrupt(&self.path, what);
+        let position = ChunkPosition::new(chunk.content.as_slice()).ok_or_else(|| corrupt(SHORTER_THAN_HEADER))?;
+        let begins = (position.first_ordinal, u64::from(position.place.offset));
+        if self.passed.is_some_and(|passed| passed != begins) {
+            return Err(corrupt("does not go on where the one before ended"));
         }
-        self.chunk = Some(chunk);
-        Ok(!self.entries.is_empty())
+        if position.entries_left() == 0 {
+            return Err(corrupt(NO_ENTRIES));
+        }
+        // What will have been passed at its end, but for its blocks.
+        self.passed = Some((position.first_ordinal.saturating_add(position.entries_left().into()), 0));
+        self.open = Some(OpenChunk { chunk, position, at: None });
+        self.advance_in_chunk()
     }
 
-    fn decode(&mut self, chunk: &Chunk) -> Result<()> {
-        let bytes = chunk.content.as_slice();
-        let mut from = ChunkEntries::new(chunk, &self.path)?;
-        // Behind a seek, where it begins is not known.
-        let (ordinal, block_end) = match self.passed {
-            Some(passed) => passed,
-            None if self.next_chunk == 0 => (0, 0),
-            None => (from.first_ordinal, from.first_block_offset().into()),
-        };
-        if from.first_ordinal != ordinal || u64::from(from.first_block_offset()) != block_end {
-            return Err(from.corrupt("does not go on where the one before ended"));
-        }
-        let mut last = self.last.as_ref().map(|(key, sequence)| (&key[..], *sequence));
-        while let Some(KeyEntry { key, sequence, kind, place }) = from.advance()? {
-            let follows = last.is_none_or(|(last_key, last_sequence)| {
-                let order = self.order.compare(last_key, key);
-                order.is_lt() || (order.is_eq() && last_sequence > sequence)
-            });
-            if !follows {
-                return Err(from.corrupt("its keys do not ascend"));
-            }
-            last = Some((key, sequence));
-            let key_start = (key.as_ptr() as usize - bytes.as_ptr() as usize) as u32;
-            self.entries.push(Decoded { key_start, key_bytes: key.len() as u32, sequence, kind, place });
-        }
-        let Some((key, sequence)) = last.filter(|_| !self.entries.is_empty()) else {
-            return Err(from.corrupt("has no entries"));
-        };
-        self.passed = Some((ordinal.saturating_add(self.entries.len() as u64), from.block_end()));
-        self.last = Some((key.to_vec(), sequence));
-        Ok(())
+    /// Lets a chunk go that was read to its end.
+    fn leave_chunk(&mut self) {
+        let Some(OpenChunk { chunk, position, at: Some((key, _)) }) = self.open.take() else { return };
+        self.passed = self.passed.map(|(entries, _)| (entries, position.place.end()));
+        let (last, sequence) = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(&chunk.content.as_slice()[key]);
+        *sequence = position.sequence;
+    }
+
+    #[cold]
+    fn end(&mut self) {
+        (self.open, self.next_chunk, self.passed) = (None, self.places.len(), Some(self.whole));
     }
 }
+
+const NO_ENTRIES: &str = "has no entries";

@@ -83,7 +83,7 @@ pub use compression::Compression;
 pub use cursor::{BlockCursor, BlockEntries};
 pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
 pub use footer::FORMAT_VERSION;
-pub use key_section::{KeyEntries, KeySection};
+pub use key_section::{CHUNK_BYTES as KEY_CHUNK_BYTES, KeyEntries, KeySection};
 pub use key_stream::KeyStream;
 pub use options::{
     LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, SMALLEST_BLOCK_BYTES, TableOptions,

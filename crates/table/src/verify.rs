@@ -108,11 +108,11 @@ impl Verifier<'_> {
     /// with the chunk is the error returned.
     fn entries_of(&mut self, chunk: &Chunk) -> Result<()> {
         let mut entries = ChunkEntries::new(chunk, self.table.path())?;
-        let first_block = u64::from(entries.first_block_offset());
+        let first_block = u64::from(entries.position.place.offset);
         if first_block < self.blocks_end || (self.seamless && first_block != self.blocks_end) {
             return Err(entries.corrupt("does not go on where the one before ended"));
         }
-        if self.whole && entries.first_ordinal != self.sums.entries {
+        if self.whole && entries.position.first_ordinal != self.sums.entries {
             return Err(entries.corrupt("does not count on where the one before ended"));
         }
         self.seamless = true;

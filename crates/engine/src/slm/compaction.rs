@@ -25,9 +25,10 @@
 //! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once the
 //! index has the key again (then at a larger number), or once the index checkpoints cover it.
 //!
-//! A compaction ends at the next entry when the store closes or has failed. One that finds no space gives up what it was writing, and is tried again later. An input that can't be read
-//! is left alone, for `verify` to report. Any other failure stops all writing.
+//! A compaction ends at the next entry when the store closes or has failed. One that finds no space gives up what it was
+//! writing, and is tried again later. An input that can't be read is left alone, for `verify` to report. Any other failure stops all writing.
 
+mod inputs;
 mod moving;
 mod outputs;
 mod requests;
@@ -41,17 +42,18 @@ use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
-use slmdb_table::{EntryKind, KeyEntry, KeySection};
+use slmdb_table::{EntryKind, KeyEntry};
 use tracing::field::Empty;
 use tracing::info_span;
 
+use self::inputs::Values;
 pub(super) use self::moving::{add_output, move_to};
 pub(crate) use self::outputs::Output;
 use self::outputs::Outputs;
 pub(crate) use self::requests::Compactions;
 use self::requests::{Asked, Inner};
 use super::flush::Finished;
-use super::merge::{Merge, Values, WINDOW_BYTES};
+use super::merge::{Merge, TableKeys, common_prefix};
 use super::store::Store;
 use super::trace::timed;
 use super::{locked, picker};
@@ -210,7 +212,7 @@ impl<M: Medium + Clone> Store<M> {
         outputs.abandon();
         let (made, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
         self.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
-        // Key sections, blocks on their way, and the outputs' own: about as much as went in and out.
+        // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.
         self.budget.freed(bytes_read + bytes_written);
         self.share_memory();
         ended?;
@@ -239,53 +241,54 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Copies what still counts.
     fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
-        let (mut sections, mut values, mut held) = (Vec::new(), Vec::new(), Vec::new());
-        for &number in &plan.inputs {
-            let open = || {
-                let reader = self.tables.reader(number)?;
-                Ok((reader.key_section()?, Values::new(&reader)))
-            };
-            let (section, input_values) = open().map_err(|error| Stopped::Unreadable(number, error))?;
-            *bytes_read += section.memory_bytes() as u64;
-            held.push(self.budget.background.hold(section.memory_bytes() as u64 + WINDOW_BYTES as u64));
-            sections.push(section);
-            values.push(input_values);
+        let _held = self.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
+        let unreadable = |(input, error): (usize, Error)| Stopped::Unreadable(plan.inputs[input], error);
+        let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+        for (input, &number) in plan.inputs.iter().enumerate() {
+            let reader = self.tables.reader(number).map_err(|error| unreadable((input, error)))?;
+            keys.push(TableKeys::new(number, &reader, &self.tables));
+            values.push(Values::new(&reader, inputs::window_bytes(plan.inputs.len())));
+            bounds.extend([reader.properties().smallest_key.clone(), reader.properties().largest_key.clone()]);
         }
-        let copied = self.merge_sections(plan, &sections, &mut values, outputs);
+        let prefix = common_prefix(bounds.iter().map(Vec::as_slice));
+        let mut merge = Merge::new(keys, self.options.comparator.clone(), prefix, None).map_err(unreadable)?;
+        let copied = self.copy_merged(plan, &mut merge, &mut values, outputs);
+        *bytes_read += merge.sources().map(TableKeys::read_bytes).sum::<u64>();
         *bytes_read += values.iter().map(|values| values.read_bytes).sum::<u64>();
         copied
     }
 
-    fn merge_sections(
+    fn copy_merged(
         &self,
         plan: &Plan,
-        sections: &[KeySection],
+        merge: &mut Merge<TableKeys<'_>>,
         values: &mut [Values],
         outputs: &mut Outputs<'_, M>,
     ) -> Result<(), Stopped> {
         let unreadable = |(input, error): (usize, Error)| Stopped::Unreadable(plan.inputs[input], error);
-        let mut merge = Merge::new(sections, &self.options.comparator).map_err(unreadable)?;
         // The key that was copied last. What comes of it after that is older.
-        let mut copied: Option<&[u8]> = None;
-        while let Some((input, entry)) = merge.next().map_err(unreadable)? {
+        let (mut copied, mut has_copied) = (Vec::new(), false);
+        while let Some((input, keys)) = merge.first() {
+            let Some(entry) = keys.entry() else { break };
             if self.compactions.is_stopping() {
                 return Err(Stopped::Closing);
             }
             let number = plan.inputs[input];
             let dropped_through = &mut outputs.deletes_dropped_through;
-            if copied == Some(entry.key)
-                || !self.still_counts(number, &entry, dropped_through).map_err(Stopped::Failed)?
-            {
-                continue;
-            }
-            copied = Some(entry.key);
-            match entry.kind {
-                EntryKind::Delete => outputs.add(&entry, &[])?,
-                EntryKind::Put => {
-                    let value = values[input].value(&entry).map_err(|error| Stopped::Unreadable(number, error))?;
-                    outputs.add(&entry, &value)?;
+            let is_older = has_copied && copied == entry.key;
+            if !is_older && self.still_counts(number, &entry, dropped_through).map_err(Stopped::Failed)? {
+                match entry.kind {
+                    EntryKind::Delete => outputs.add(&entry, &[])?,
+                    EntryKind::Put => {
+                        let value = values[input].value(&entry).map_err(|error| unreadable((input, error)))?;
+                        outputs.add(&entry, &value)?;
+                    }
                 }
+                copied.clear();
+                copied.extend_from_slice(entry.key);
+                has_copied = true;
             }
+            merge.advance().map_err(unreadable)?;
         }
         Ok(())
     }

@@ -1,109 +1,211 @@
-//! Merging table files: all their entries in key order, each with the file it is in (paper, section 3.3: merge-sort).
+//! Merging: the entries of many sources in key order, versions of one key newest first (paper, section 3.3: merge-sort).
 //!
-//! Keys, sequence numbers and places come from the files' key sections; values are read only for entries that are wanted,
-//! block by block and each block once. Versions of one key come newest first.
+//! Compactions and rebuilds of the index merge key sections; a rebuild also an index checkpoint. Each source is read a
+//! chunk at a time, so what a merge keeps in memory depends on how many sources there are, and not on how long they are.
+//! They stand in a tournament whose losers are kept: the next smallest costs one comparison a level, and mostly that of 8
+//! bytes behind what all keys have in common.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
 
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
-use slmdb_table::{Block, EntryKind, KeyEntries, KeyEntry, KeySection, SequentialReader, Slice, TableReader};
+use slmdb_table::{KeyEntry, KeyStream, TableReader};
 
-/// How much of a file is read at a time, in bytes.
-pub(super) const WINDOW_BYTES: usize = 1 << 20;
+use super::tables::Tables;
 
-/// The values of one input, read in the order of the file.
-pub(super) struct Values {
-    reader: SequentialReader,
-    block: Option<(u32, Block)>,
-    path: std::path::PathBuf,
-    /// Bytes of blocks that were read.
-    pub(super) read_bytes: u64,
+/// Entries in key order, versions of one key newest first.
+pub(super) trait Source {
+    /// Goes to the next entry; `false`: there is none. It begins before the first.
+    fn advance(&mut self) -> Result<bool>;
+    /// The key of the entry that it is at.
+    fn key(&self) -> &[u8];
+    /// The sequence number of the entry that it is at.
+    fn sequence(&self) -> u64;
 }
 
-impl Values {
-    pub(super) fn new(reader: &TableReader) -> Values {
-        Values { reader: reader.sequential(WINDOW_BYTES), block: None, path: reader.path().into(), read_bytes: 0 }
+/// The key section of a table file of the store, as a [`Source`]. It keeps no file open.
+pub(super) struct TableKeys<'t> {
+    number: u32,
+    tables: &'t Tables,
+    stream: KeyStream,
+}
+
+impl<'t> TableKeys<'t> {
+    /// Of the table file with this number and reader, before its first entry.
+    pub(super) fn new(number: u32, reader: &TableReader, tables: &'t Tables) -> TableKeys<'t> {
+        TableKeys { number, tables, stream: KeyStream::new(reader) }
     }
 
-    /// The value of an entry of the file's key section, a put. What the block says otherwise is [`Error::Corruption`].
-    pub(super) fn value(&mut self, entry: &KeyEntry<'_>) -> Result<Slice> {
-        let block = match self.block.take() {
-            Some((offset, block)) if offset == entry.place.offset => block,
-            _ => {
-                self.read_bytes += u64::from(entry.place.length);
-                self.reader.read_block(entry.place)?
+    /// Before the first entry with this key or a larger one, or somewhat before.
+    pub(super) fn seek(&mut self, from: &[u8]) -> Result<()> {
+        self.stream.seek(&*self.tables.reader(self.number)?, from)
+    }
+
+    /// How many chunks it has.
+    pub(super) fn chunks(&self) -> usize {
+        self.stream.chunks()
+    }
+
+    /// The first key of a chunk.
+    pub(super) fn first_key(&self, chunk: usize) -> Result<Vec<u8>> {
+        self.stream.first_key(&*self.tables.reader(self.number)?, chunk)
+    }
+
+    /// The entry that it is at, if it is at one.
+    #[inline]
+    pub(super) fn entry(&self) -> Option<KeyEntry<'_>> {
+        self.stream.entry()
+    }
+
+    /// How many bytes of chunks were passed or are being read.
+    pub(super) fn read_bytes(&self) -> u64 {
+        self.stream.read_bytes()
+    }
+}
+
+impl Source for TableKeys<'_> {
+    #[inline]
+    fn advance(&mut self) -> Result<bool> {
+        self.stream.advance(|| self.tables.reader(self.number))
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        self.stream.entry().map_or(&[], |entry| entry.key)
+    }
+
+    #[inline]
+    fn sequence(&self) -> u64 {
+        self.stream.entry().map_or(0, |entry| entry.sequence)
+    }
+}
+
+struct Contender<S> {
+    source: S,
+    /// 8 bytes of its key behind the common prefix.
+    head: u64,
+    is_done: bool,
+}
+
+/// See the module.
+pub(super) struct Merge<S> {
+    contenders: Vec<Contender<S>>,
+    /// The loser at each inner place of the tournament, from 1 on; at 0 who wins it all.
+    losers: Vec<usize>,
+    order: KeyOrder,
+    /// What all keys begin with, under the order by bytes; what does not is found in its place all the same.
+    prefix: Vec<u8>,
+}
+
+impl<S: Source> Merge<S> {
+    /// Of sources that are before their first entry. Entries before `from` are left out, one after the other: who wants to
+    /// begin there lets the sources [seek](TableKeys::seek) it. An error comes with the number of its source.
+    pub(super) fn new(
+        sources: Vec<S>,
+        order: KeyOrder,
+        prefix: Vec<u8>,
+        from: Option<&[u8]>,
+    ) -> Result<Merge<S>, (usize, Error)> {
+        let mut merge = Merge { contenders: Vec::with_capacity(sources.len()), losers: Vec::new(), order, prefix };
+        for (number, mut source) in sources.into_iter().enumerate() {
+            let is_before = |key: &[u8]| from.is_some_and(|from| merge.order.compare(key, from).is_lt());
+            let is_done = loop {
+                match source.advance() {
+                    Ok(true) if is_before(source.key()) => {}
+                    advanced => break !advanced.map_err(|error| (number, error))?,
+                }
+            };
+            let head = merge.head(source.key());
+            merge.contenders.push(Contender { source, head, is_done });
+        }
+        merge.play_all();
+        Ok(merge)
+    }
+
+    fn play_all(&mut self) {
+        let count = self.contenders.len();
+        let mut winners: Vec<usize> = (0..2 * count).map(|place| place.saturating_sub(count)).collect();
+        self.losers = vec![0; count.max(1)];
+        for place in (1..count).rev() {
+            let (left, right) = (winners[2 * place], winners[2 * place + 1]);
+            let left_wins = self.is_before(left, right);
+            (winners[place], self.losers[place]) = if left_wins { (left, right) } else { (right, left) };
+        }
+        self.losers[0] = if count > 1 { winners[1] } else { 0 };
+    }
+
+    #[inline]
+    fn head(&self, key: &[u8]) -> u64 {
+        if !self.order.is_bytewise() {
+            return 0;
+        }
+        match key.strip_prefix(&self.prefix[..]) {
+            Some(rest) => match rest.first_chunk::<8>() {
+                Some(first) => u64::from_be_bytes(*first),
+                None => rest.iter().enumerate().fold(0, |head, (at, &byte)| head | u64::from(byte) << (56 - 8 * at)),
+            },
+            None if key < &self.prefix[..] => 0,
+            None => u64::MAX,
+        }
+    }
+
+    #[inline]
+    fn is_before(&self, left: usize, right: usize) -> bool {
+        let (left, right) = (&self.contenders[left], &self.contenders[right]);
+        if left.is_done || right.is_done {
+            return !left.is_done;
+        }
+        match left.head.cmp(&right.head) {
+            Ordering::Equal => {
+                let by_key = self.order.compare(left.source.key(), right.source.key());
+                by_key.then_with(|| right.source.sequence().cmp(&left.source.sequence())).is_lt()
             }
+            different => different.is_lt(),
+        }
+    }
+
+    /// The source whose entry is next, and its number; `None` at the end.
+    #[inline]
+    pub(super) fn first(&self) -> Option<(usize, &S)> {
+        let number = self.losers[0];
+        let first = self.contenders.get(number).filter(|contender| !contender.is_done)?;
+        Some((number, &first.source))
+    }
+
+    /// Goes on behind that. An error comes with the number of its source.
+    #[inline]
+    pub(super) fn advance(&mut self) -> Result<(), (usize, Error)> {
+        let mut winner = self.losers[0];
+        let Some(contender) = self.contenders.get_mut(winner).filter(|contender| !contender.is_done) else {
+            return Ok(());
         };
-        let found = block.get(entry.key)?;
-        self.block = Some((entry.place.offset, block));
-        match found {
-            Some(found) if found.sequence == entry.sequence && found.kind == EntryKind::Put => Ok(found.value),
-            _ => {
-                let what = "a block does not hold what the key section says";
-                Err(Error::corruption(&self.path, u64::from(entry.place.offset), what))
+        contender.is_done = !contender.source.advance().map_err(|error| (winner, error))?;
+        let head = self.head(self.contenders[winner].source.key());
+        self.contenders[winner].head = head;
+        let mut place = (winner + self.contenders.len()) / 2;
+        while place > 0 {
+            if self.is_before(self.losers[place], winner) {
+                std::mem::swap(&mut self.losers[place], &mut winner);
             }
+            place /= 2;
         }
+        self.losers[0] = winner;
+        Ok(())
+    }
+
+    /// All sources, wherever they are.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &S> {
+        self.contenders.iter().map(|contender| &contender.source)
     }
 }
 
-/// Entries of several files in key order, each with the number of its input.
-pub(super) struct Merge<'a> {
-    heads: BinaryHeap<Head<'a>>,
-    inputs: Vec<KeyEntries<'a>>,
+/// What the smallest and the largest keys of all sources begin with.
+pub(super) fn common_prefix<'k>(mut bounds: impl Iterator<Item = &'k [u8]>) -> Vec<u8> {
+    let Some(first) = bounds.next() else { return Vec::new() };
+    let common = |other: &[u8]| first.iter().zip(other).take_while(|(left, right)| left == right).count();
+    let length = bounds.map(common).min().unwrap_or(0);
+    first[..length].to_vec()
 }
 
-impl<'a> Merge<'a> {
-    /// An error comes with the input that it is in.
-    pub(super) fn new(sections: &'a [KeySection], order: &'a KeyOrder) -> Result<Merge<'a>, (usize, Error)> {
-        let mut inputs: Vec<KeyEntries<'a>> = sections.iter().map(KeySection::entries).collect();
-        let mut heads = BinaryHeap::with_capacity(inputs.len());
-        for (input, entries) in inputs.iter_mut().enumerate() {
-            if let Some(entry) = entries.next() {
-                let entry = entry.map_err(|error| (input, error))?;
-                heads.push(Head { entry, input, order });
-            }
-        }
-        Ok(Merge { heads, inputs })
-    }
-
-    /// The next entry and its input; `None` at the end. An error comes with the input that it is in.
-    pub(super) fn next(&mut self) -> Result<Option<(usize, KeyEntry<'a>)>, (usize, Error)> {
-        let Some(mut head) = self.heads.peek_mut() else { return Ok(None) };
-        let (input, entry) = (head.input, head.entry);
-        match self.inputs[input].next() {
-            Some(next) => head.entry = next.map_err(|error| (input, error))?,
-            None => drop(std::collections::binary_heap::PeekMut::pop(head)),
-        }
-        Ok(Some((input, entry)))
-    }
-}
-
-/// The next entry of one input. The greatest is the one that comes first.
-struct Head<'a> {
-    entry: KeyEntry<'a>,
-    input: usize,
-    order: &'a KeyOrder,
-}
-
-impl Ord for Head<'_> {
-    fn cmp(&self, other: &Head<'_>) -> Ordering {
-        let by_key = self.order.compare(other.entry.key, self.entry.key);
-        by_key.then_with(|| self.entry.sequence.cmp(&other.entry.sequence))
-    }
-}
-
-impl PartialOrd for Head<'_> {
-    fn partial_cmp(&self, other: &Head<'_>) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Head<'_> {
-    fn eq(&self, other: &Head<'_>) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl Eq for Head<'_> {}
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Rebuilding the index from files alone: on `Dram` at every opening, on other media when the pool is lost (`repair`).
 //!
-//! The key sections of all table files are merged in key order ([`merge`]), and of each key the newest version counts
+//! The key sections of all table files are merged in key order ([`super::merge`]), and of each key the newest version counts
 //! ([`newest`]): whatever the numbers of the files, they say nothing about what is newer. If there is an index checkpoint,
 //! it takes the place of the files that were there when it was begun. What counts goes into the key segment of its file and
 //! into a tree that is built from the bottom up (`fast_fair/bulk.rs`); what does not is not kept anywhere. The key space is
@@ -10,8 +10,8 @@
 //! record that commits a job carries the changes, so it must agree with what is found: else something is damaged, and the
 //! store is not opened.
 
-mod merge;
 mod newest;
+mod sources;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::resume_unwind;
@@ -24,16 +24,17 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
-use slmdb_table::{CheckpointReader, CheckpointStream, KeyStream};
+use slmdb_table::{CheckpointReader, CheckpointStream};
 
 use super::fast_tier;
+use super::merge::{Merge, Source, TableKeys, common_prefix};
 use super::names;
 use super::ordered_key::positions_in_order;
 use super::recovery::Fast;
 use super::tables::Tables;
 use crate::Options;
-use merge::{Keys, Merge};
 use newest::{Newest, Verdict};
+use sources::Keys;
 
 /// Fewer entries than this are not worth a second thread.
 const ENTRIES_A_PART_MIN: u64 = 32 * 1024;
@@ -258,16 +259,18 @@ impl<'t> Plan<'t> {
             let known = reader.files().map(|file| places.get(&file.number).copied()).collect();
             (reader, known)
         });
-        Ok(Plan { tables, order, files, read, checkpoint, through, prefix: common_prefix(&state.files), entries })
+        let bounds = state.files.values().flat_map(|file| [&file.smallest_key, &file.largest_key]);
+        let prefix = common_prefix(bounds.map(Vec::as_slice));
+        Ok(Plan { tables, order, files, read, checkpoint, through, prefix, entries })
     }
 
     /// The sources, each before its first entry.
     fn sources(&self) -> Result<Vec<Keys<'t>>> {
         let mut sources = Vec::with_capacity(self.read.len() + 1);
         for &file in &self.read {
-            let (number, tables) = (self.files[file].0, self.tables);
-            let stream = KeyStream::new(&*tables.reader(number)?);
-            sources.push(Keys::Table { number, file, tables, stream });
+            let number = self.files[file].0;
+            let keys = TableKeys::new(number, &*self.tables.reader(number)?, self.tables);
+            sources.push(Keys::Table { file, keys });
         }
         if let Some((reader, files)) = &self.checkpoint {
             sources.push(Keys::Checkpoint { files: files.clone(), stream: CheckpointStream::new(reader.clone()) });
@@ -318,18 +321,23 @@ impl<'t> Plan<'t> {
         let mut writers: Vec<_> =
             self.files.iter().map(|&(number, bytes)| SegmentWriter::new(pool, number, bytes / parts)).collect();
         let (mut live, mut lost) = (vec![0; self.files.len()], Vec::new());
-        let mut merge = Merge::new(self.sources()?, self.order.clone(), self.prefix.clone(), low)?;
+        let mut sources = self.sources()?;
+        if let Some(low) = low {
+            sources.iter_mut().try_for_each(|keys| keys.seek(low))?;
+        }
+        let of_any = |(_, error): (usize, Error)| error;
+        let mut merge = Merge::new(sources, self.order.clone(), self.prefix.clone(), low).map_err(of_any)?;
         let (mut newest, mut key) = (Newest::default(), Vec::new());
-        while let Some(first) = merge.key() {
-            if high.is_some_and(|high| self.order.compare(first, high).is_ge()) {
+        while let Some((_, first)) = merge.first() {
+            if high.is_some_and(|high| self.order.compare(first.key(), high).is_ge()) {
                 break;
             }
             key.clear();
-            key.extend_from_slice(first);
-            while merge.key() == Some(&key[..]) {
-                let Some(version) = merge.version() else { break };
+            key.extend_from_slice(first.key());
+            while let Some((_, keys)) = merge.first().filter(|(_, keys)| keys.key() == key) {
+                let Some(version) = keys.version() else { break };
                 newest.consider(version, self.through);
-                merge.advance()?;
+                merge.advance().map_err(of_any)?;
             }
             match newest.decide() {
                 Verdict::Live(version, file) => {
@@ -360,15 +368,6 @@ impl<'t> Plan<'t> {
         );
         Error::corruption(path, 0, what)
     }
-}
-
-/// What the smallest and the largest key of all files begin with.
-fn common_prefix(files: &BTreeMap<u32, FileRecord>) -> Vec<u8> {
-    let mut keys = files.values().flat_map(|file| [&file.smallest_key, &file.largest_key]);
-    let Some(first) = keys.next() else { return Vec::new() };
-    let common = |other: &Vec<u8>| first.iter().zip(other).take_while(|(left, right)| left == right).count();
-    let length = keys.map(common).min().unwrap_or(0);
-    first[..length].to_vec()
 }
 
 /// The MANIFEST's live counts against those found.

@@ -11,7 +11,7 @@
 
 use slmdb_table::EntryKind;
 
-use super::merge::Version;
+use super::sources::Version;
 
 /// The versions of one key.
 #[derive(Debug, Default)]
