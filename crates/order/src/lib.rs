@@ -15,6 +15,7 @@ pub use passage::Passage;
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Bound;
 use std::sync::Arc;
 
 /// An order of keys other than by bytes.
@@ -62,6 +63,26 @@ impl KeyOrder {
         match self {
             KeyOrder::Bytewise => left.cmp(right),
             KeyOrder::Custom(comparator) => comparator.compare(left, right).then_with(|| left.cmp(right)),
+        }
+    }
+
+    /// Whether a key is not before the range that begins at `from`.
+    #[inline]
+    pub fn is_from<K: AsRef<[u8]>>(&self, key: &[u8], from: Bound<K>) -> bool {
+        match from {
+            Bound::Unbounded => true,
+            Bound::Included(from) => self.compare(key, from.as_ref()).is_ge(),
+            Bound::Excluded(from) => self.compare(key, from.as_ref()).is_gt(),
+        }
+    }
+
+    /// Whether a key is not behind the range that ends at `to`.
+    #[inline]
+    pub fn is_up_to<K: AsRef<[u8]>>(&self, key: &[u8], to: Bound<K>) -> bool {
+        match to {
+            Bound::Unbounded => true,
+            Bound::Included(to) => self.compare(key, to.as_ref()).is_le(),
+            Bound::Excluded(to) => self.compare(key, to.as_ref()).is_lt(),
         }
     }
 
@@ -116,6 +137,20 @@ mod tests {
         assert_eq!(bytewise.compare(b"a", b"ab"), Ordering::Less);
         assert_eq!((bytewise.name(), bytewise.is_bytewise()), (BYTEWISE_NAME, true));
         assert_eq!(format!("{backwards:?}"), "KeyOrder(\"backwards\")");
+    }
+
+    #[test]
+    fn bounds_part_what_is_within_from_what_is_not() {
+        let bytewise = KeyOrder::Bytewise;
+        let from = |key, from| bytewise.is_from::<&[u8]>(key, from);
+        let to = |key, to| bytewise.is_up_to::<&[u8]>(key, to);
+        assert!(from(b"", Bound::Unbounded) && to(b"\xff", Bound::Unbounded));
+        assert_eq!([&b"a"[..], b"b", b"c"].map(|key| from(key, Bound::Included(b"b"))), [false, true, true]);
+        assert_eq!([&b"a"[..], b"b", b"c"].map(|key| from(key, Bound::Excluded(b"b"))), [false, false, true]);
+        assert_eq!([&b"a"[..], b"b", b"c"].map(|key| to(key, Bound::Included(b"b"))), [true, true, false]);
+        assert_eq!([&b"a"[..], b"b", b"c"].map(|key| to(key, Bound::Excluded(b"b"))), [true, false, false]);
+        let backwards = KeyOrder::Custom(Arc::new(Backwards));
+        assert!(backwards.is_from(b"a", Bound::Excluded("b")) && !backwards.is_up_to(b"a", Bound::Included("b")));
     }
 
     struct Named(String);

@@ -94,12 +94,7 @@ impl Walk {
             }
         }
         self.standing = Standing::Front;
-        let inside = self.cursor.valid()
-            && match &self.bounds.1 {
-                Bound::Unbounded => true,
-                Bound::Included(key) => self.order.compare(self.cursor.key(), key).is_le(),
-                Bound::Excluded(key) => self.order.compare(self.cursor.key(), key).is_lt(),
-            };
+        let inside = self.cursor.valid() && self.order.is_up_to(self.cursor.key(), self.bounds.1.as_ref());
         if inside {
             self.bounds.0 = Bound::Excluded(self.cursor.key().to_vec());
         }
@@ -123,12 +118,7 @@ impl Walk {
             }
         }
         self.standing = Standing::Back;
-        let inside = self.cursor.valid()
-            && match &self.bounds.0 {
-                Bound::Unbounded => true,
-                Bound::Included(key) => self.order.compare(self.cursor.key(), key).is_ge(),
-                Bound::Excluded(key) => self.order.compare(self.cursor.key(), key).is_gt(),
-            };
+        let inside = self.cursor.valid() && self.order.is_from(self.cursor.key(), self.bounds.0.as_ref());
         if inside {
             self.bounds.1 = Bound::Excluded(self.cursor.key().to_vec());
         }

@@ -126,14 +126,9 @@ impl ReplacedRecords {
             Bound::Excluded(key) => Bound::Excluded(self.name(key.into(), 0)),
             Bound::Unbounded => Bound::Unbounded,
         };
-        let is_within = |key: &[u8]| match range.1 {
-            Bound::Unbounded => true,
-            Bound::Included(to) => self.order.compare(key, to).is_le(),
-            Bound::Excluded(to) => self.order.compare(key, to).is_lt(),
-        };
         self.versions
             .range((from, Bound::Unbounded))
-            .take_while(|(name, _)| is_within(&name.key.key))
+            .take_while(|(name, _)| self.order.is_up_to(&name.key.key, range.1))
             .filter_map(|(name, version)| Some((name.key.key.clone(), visible(name, version, moment)?)))
             .collect()
     }

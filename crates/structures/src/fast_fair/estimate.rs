@@ -52,12 +52,7 @@ impl<M: Medium> Tree<M> {
         let mut samples = Vec::new();
         for record in self.range(range.0, Direction::Forward, guard).take(COUNTED_MAX + 1) {
             let record = record?;
-            let is_within = match range.1 {
-                Bound::Unbounded => true,
-                Bound::Included(to) => self.order.compare(record.key(), to).is_le(),
-                Bound::Excluded(to) => self.order.compare(record.key(), to).is_lt(),
-            };
-            if !is_within {
+            if !self.order.is_up_to(record.key(), range.1) {
                 return Ok(samples);
             }
             samples.push(Sample { record: record.offset(), weight: 1.0 });

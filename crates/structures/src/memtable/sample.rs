@@ -27,17 +27,12 @@ impl<M: Medium> MemTable<M> {
             Bound::Unbounded => None,
         };
         let is_excluded = |key: &[u8]| range.0 == Bound::Excluded(key);
-        let is_within = |key: &[u8]| match range.1 {
-            Bound::Unbounded => true,
-            Bound::Included(to) => order.compare(key, to).is_le(),
-            Bound::Excluded(to) => order.compare(key, to).is_lt(),
-        };
         for level in (0..self.list().height()).rev() {
             let found: Vec<EntryRef<'_>> = self
                 .list()
                 .level_from(level, from)
                 .skip_while(|entry| is_excluded(entry.key()))
-                .take_while(|entry| is_within(entry.key()))
+                .take_while(|entry| order.is_up_to(entry.key(), range.1))
                 .take(READ_MAX)
                 .collect();
             if found.len() >= ENOUGH || level == 0 {

@@ -119,21 +119,11 @@ impl<M: Medium + Clone> Store<M> {
     /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.
     pub(super) fn plan_of_range(&self, asked: &Asked, state: &StoreState) -> Plan {
         let order = &self.options.comparator;
-        let is_before = |key: &[u8], to: &KeyBound| match to {
-            Bound::Unbounded => true,
-            Bound::Included(to) => order.compare(key, to).is_le(),
-            Bound::Excluded(to) => order.compare(key, to).is_lt(),
+        let overlaps_range = |file: &FileRecord| {
+            order.is_up_to(&file.smallest_key, asked.to.as_ref())
+                && order.is_from(&file.largest_key, asked.from.as_ref())
         };
-        let is_behind = |key: &[u8], from: &KeyBound| match from {
-            Bound::Unbounded => true,
-            Bound::Included(from) => order.compare(key, from).is_ge(),
-            Bound::Excluded(from) => order.compare(key, from).is_gt(),
-        };
-        let files: Vec<(&u32, &FileRecord)> = state
-            .files
-            .iter()
-            .filter(|(_, file)| is_before(&file.smallest_key, &asked.to) && is_behind(&file.largest_key, &asked.from))
-            .collect();
+        let files: Vec<(&u32, &FileRecord)> = state.files.iter().filter(|(_, file)| overlaps_range(file)).collect();
         let in_order = positions_in_order(files.iter().map(|(_, file)| &file.smallest_key[..]), order);
         let files: Vec<(&u32, &FileRecord)> = in_order.into_iter().map(|position| files[position]).collect();
         let droppable_through = self.checkpoints.deletes_droppable_through();
