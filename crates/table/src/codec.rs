@@ -30,7 +30,29 @@ pub(crate) fn get_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
     get_long_varint(bytes, at)
 }
 
+/// One of two bytes or more.
 fn get_long_varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    if let Some(word) = bytes.get(*at..)?.first_chunk::<8>() {
+        let word = u64::from_le_bytes(*word);
+        let ends = !word & 0x8080_8080_8080_8080;
+        if ends != 0 {
+            // All bytes at once: what is behind the one that ends it is cleared, and groups of 7, 14 and 28 bits are joined.
+            let last_bit = ends.trailing_zeros();
+            let own = word & (u64::MAX >> (63 - last_bit));
+            let value = own & 0x7f7f_7f7f_7f7f_7f7f;
+            let value = (value & 0x007f_007f_007f_007f) | (value & 0x7f00_7f00_7f00_7f00) >> 1;
+            let value = (value & 0x0000_3fff_0000_3fff) | (value & 0x3fff_0000_3fff_0000) >> 2;
+            let value = (value & 0x0000_0000_0fff_ffff) | (value & 0x0fff_ffff_0000_0000) >> 4;
+            *at += last_bit as usize / 8 + 1;
+            // A last byte of zero adds nothing: then it is not the shortest form.
+            return (last_bit < 8 || own >> (last_bit - 7) != 0).then_some(value);
+        }
+    }
+    get_varint_at_end(bytes, at)
+}
+
+/// One that is longer than 8 bytes, or ends less than 8 bytes before the end.
+fn get_varint_at_end(bytes: &[u8], at: &mut usize) -> Option<u64> {
     let mut value = 0;
     for (index, &byte) in bytes.get(*at..)?.iter().take(10).enumerate() {
         if index == 9 && byte > 1 {

@@ -136,6 +136,7 @@ pub(crate) struct Content {
 }
 
 impl Content {
+    #[inline]
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

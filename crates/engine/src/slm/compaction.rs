@@ -251,7 +251,7 @@ impl<M: Medium + Clone> Store<M> {
             bounds.extend([reader.properties().smallest_key.clone(), reader.properties().largest_key.clone()]);
         }
         let prefix = common_prefix(bounds.iter().map(Vec::as_slice));
-        let mut merge = Merge::new(keys, self.options.comparator.clone(), prefix, None).map_err(unreadable)?;
+        let mut merge = Merge::new(keys, self.options.comparator.clone(), prefix, (None, None)).map_err(unreadable)?;
         let copied = self.copy_merged(plan, &mut merge, &mut values, outputs);
         *bytes_read += merge.sources().map(TableKeys::read_bytes).sum::<u64>();
         *bytes_read += values.iter().map(|values| values.read_bytes).sum::<u64>();

@@ -95,18 +95,23 @@ pub(super) struct Merge<S> {
     order: KeyOrder,
     /// What all keys begin with, under the order by bytes; what does not is found in its place all the same.
     prefix: Vec<u8>,
+    /// Entries from this key on are left out; with its head.
+    until: Option<(Vec<u8>, u64)>,
 }
 
 impl<S: Source> Merge<S> {
-    /// Of sources that are before their first entry. Entries before `from` are left out, one after the other: who wants to
-    /// begin there lets the sources [seek](TableKeys::seek) it. An error comes with the number of its source.
+    /// Of sources that are before their first entry. It ends before `until`. Entries before `from` are left out, one after the
+    /// other: who wants to begin there lets the sources [seek](TableKeys::seek) it. An error comes with the number of its
+    /// source.
     pub(super) fn new(
         sources: Vec<S>,
         order: KeyOrder,
         prefix: Vec<u8>,
-        from: Option<&[u8]>,
+        (from, until): (Option<&[u8]>, Option<&[u8]>),
     ) -> Result<Merge<S>, (usize, Error)> {
-        let mut merge = Merge { contenders: Vec::with_capacity(sources.len()), losers: Vec::new(), order, prefix };
+        let contenders = Vec::with_capacity(sources.len());
+        let mut merge = Merge { contenders, losers: Vec::new(), order, prefix, until: None };
+        merge.until = until.map(|until| (until.to_vec(), merge.head(until)));
         for (number, mut source) in sources.into_iter().enumerate() {
             let is_before = |key: &[u8]| from.is_some_and(|from| merge.order.compare(key, from).is_lt());
             let is_done = loop {
@@ -169,7 +174,25 @@ impl<S: Source> Merge<S> {
     pub(super) fn first(&self) -> Option<(usize, &S)> {
         let number = self.losers[0];
         let first = self.contenders.get(number).filter(|contender| !contender.is_done)?;
+        if let Some((until, head)) = &self.until {
+            if first.head >= *head && self.order.compare(first.source.key(), until).is_ge() {
+                return None;
+            }
+        }
         Some((number, &first.source))
+    }
+
+    /// As [`Merge::first`], if that entry has this key; `head` is what [`Merge::first_head`] gave for it.
+    #[inline]
+    pub(super) fn first_of(&self, key: &[u8], head: u64) -> Option<&S> {
+        let (number, source) = self.first()?;
+        (self.contenders[number].head == head && source.key() == key).then_some(source)
+    }
+
+    /// What is the same for equal keys, and mostly not for others, of the entry that is next.
+    #[inline]
+    pub(super) fn first_head(&self) -> u64 {
+        self.contenders.get(self.losers[0]).map_or(0, |contender| contender.head)
     }
 
     /// Goes on behind that. An error comes with the number of its source.

@@ -313,50 +313,63 @@ impl<'t> Plan<'t> {
     fn fill<'p, M: Medium + Clone>(
         &self,
         pool: &'p Pool<M>,
-        mut part: BulkPart<'p, M>,
+        part: BulkPart<'p, M>,
         (low, high): (Option<&[u8]>, Option<&[u8]>),
         parts: u64,
         insist: Insist,
     ) -> Result<Filled<'p, M>> {
-        let mut writers: Vec<_> =
+        let writers =
             self.files.iter().map(|&(number, bytes)| SegmentWriter::new(pool, number, bytes / parts)).collect();
-        let (mut live, mut lost) = (vec![0; self.files.len()], Vec::new());
+        let mut filled = Filled { part, writers, live: vec![0; self.files.len()], lost: Vec::new() };
         let mut sources = self.sources()?;
         if let Some(low) = low {
             sources.iter_mut().try_for_each(|keys| keys.seek(low))?;
         }
         let of_any = |(_, error): (usize, Error)| error;
-        let mut merge = Merge::new(sources, self.order.clone(), self.prefix.clone(), low).map_err(of_any)?;
-        let (mut newest, mut key) = (Newest::default(), Vec::new());
+        let mut merge = Merge::new(sources, self.order.clone(), self.prefix.clone(), (low, high)).map_err(of_any)?;
+        let mut newest = Newest::default();
+        // Of a checkpoint alone keys are copied as they come: it has each once.
+        while let Some((_, keys)) = merge.first().filter(|_| self.read.is_empty()) {
+            let Some(version) = keys.version() else { break };
+            newest.consider(version, self.through);
+            self.take(&mut filled, keys.key(), newest.decide(), insist)?;
+            merge.advance().map_err(of_any)?;
+        }
+        let mut key = Vec::new();
         while let Some((_, first)) = merge.first() {
-            if high.is_some_and(|high| self.order.compare(first.key(), high).is_ge()) {
-                break;
-            }
             key.clear();
             key.extend_from_slice(first.key());
-            while let Some((_, keys)) = merge.first().filter(|(_, keys)| keys.key() == key) {
+            let head = merge.first_head();
+            while let Some(keys) = merge.first_of(&key, head) {
                 let Some(version) = keys.version() else { break };
                 newest.consider(version, self.through);
                 merge.advance().map_err(of_any)?;
             }
-            match newest.decide() {
-                Verdict::Live(version, file) => {
-                    let entry = SegmentEntry {
-                        key: &key,
-                        sequence: version.sequence,
-                        kind: EntryKind::Put,
-                        block_offset: version.place.offset,
-                        block_length: version.place.length,
-                    };
-                    part.add(&key, writers[file].add(&entry)?)?;
-                    live[file] += 1;
-                }
-                Verdict::Absent => {}
-                Verdict::Lost(sequence) if insist == Insist::OnEverything => return Err(self.lost(&key, sequence)),
-                Verdict::Lost(sequence) => lost.push((key.clone(), sequence)),
-            }
+            self.take(&mut filled, &key, newest.decide(), insist)?;
         }
-        Ok(Filled { part, writers, live, lost })
+        Ok(filled)
+    }
+
+    /// Takes a key for which it was decided what becomes of it.
+    #[inline]
+    fn take<M: Medium>(&self, filled: &mut Filled<'_, M>, key: &[u8], verdict: Verdict, insist: Insist) -> Result<()> {
+        match verdict {
+            Verdict::Live(version, file) => {
+                let entry = SegmentEntry {
+                    key,
+                    sequence: version.sequence,
+                    kind: EntryKind::Put,
+                    block_offset: version.place.offset,
+                    block_length: version.place.length,
+                };
+                filled.part.add(key, filled.writers[file].add(&entry)?)?;
+                filled.live[file] += 1;
+            }
+            Verdict::Absent => {}
+            Verdict::Lost(sequence) if insist == Insist::OnEverything => return Err(self.lost(key, sequence)),
+            Verdict::Lost(sequence) => filled.lost.push((key.to_vec(), sequence)),
+        }
+        Ok(())
     }
 
     #[cold]

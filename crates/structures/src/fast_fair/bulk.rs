@@ -177,19 +177,18 @@ impl<M: Medium> Tree<M> {
         let prefix = usize::from(shape.prefix);
         let bytewise = self.order.is_bytewise();
         let out_of_order = || Error::invalid(OUT_OF_ORDER);
-        let entries = entries
-            .map(|(key, pointer)| {
-                let head = if bytewise { head_of(key.get(prefix..).ok_or_else(out_of_order)?) } else { 0 };
-                Ok(Entry { head, pointer })
-            })
-            .collect::<Result<Vec<_>>>()?;
+        let mut built = Vec::with_capacity(self.slots());
+        for (key, pointer) in entries {
+            let head = if bytewise { head_of(key.get(prefix..).ok_or_else(out_of_order)?) } else { 0 };
+            built.push(Entry { head, pointer });
+        }
         let fence_block = if shape.fences_outside() {
             let longest_bytes = [low, high].into_iter().flatten().map(<[u8]>::len).max().unwrap_or(0);
             Some(blocks.take(self.fence_block_bytes(shape.fence_bytes(), longest_bytes))?)
         } else {
             None
         };
-        NewNode { block, fence_block, shape, low, high, sibling, lock: 0, entries: &entries }
+        NewNode { block, fence_block, shape, low, high, sibling, lock: 0, entries: &built }
             .write(&self.pool, self.node_bytes)
     }
 }

@@ -57,6 +57,7 @@ pub const fn key_record_bytes_max(key_bytes: usize) -> u64 {
 }
 
 /// What the record of an entry takes in its segment.
+#[inline]
 pub(super) fn key_record_bytes(entry: &SegmentEntry<'_>) -> u64 {
     exact_bytes(entry.key.len(), entry.block_length)
 }
@@ -78,14 +79,17 @@ pub(super) fn bytes_by_words(first: u64, third: u64) -> u64 {
 }
 
 /// Appends the record of an entry of a table file, as it is before it replaces anything.
+#[inline]
 pub(super) fn encode_key_record(entry: &SegmentEntry<'_>, buffer: &mut Vec<u8>) {
     let end = buffer.len() + key_record_bytes(entry) as usize;
     let bits = entry.block_length.min(LONG_BLOCK_BYTES);
     let first = entry.sequence << 8 | u64::from(bits >> 16 << LENGTH_SHIFT) | entry.kind as u64;
-    buffer.extend_from_slice(&first.to_le_bytes());
-    buffer.extend_from_slice(&u64::from(entry.block_offset).to_le_bytes());
-    buffer.extend_from_slice(&(entry.key.len() as u16).to_le_bytes());
-    buffer.extend_from_slice(&(bits as u16).to_le_bytes());
+    let mut head = [0; KEY_OFFSET as usize];
+    head[..8].copy_from_slice(&first.to_le_bytes());
+    head[8..16].copy_from_slice(&u64::from(entry.block_offset).to_le_bytes());
+    head[16..18].copy_from_slice(&(entry.key.len() as u16).to_le_bytes());
+    head[18..].copy_from_slice(&(bits as u16).to_le_bytes());
+    buffer.extend_from_slice(&head);
     buffer.extend_from_slice(entry.key);
     if bits == LONG_BLOCK_BYTES {
         buffer.resize(end - 8, 0);

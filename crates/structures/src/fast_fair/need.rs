@@ -64,12 +64,14 @@ pub struct KeyLengths {
 
 impl KeyLengths {
     /// Counts one more key.
+    #[inline]
     pub fn add(&mut self, key_bytes: usize) {
         let long_bytes = if key_bytes > LONG_KEY_BYTES { key_bytes as u64 } else { 0 };
         self.add_all(KeyLengths { longest_bytes: key_bytes.min(MAXIMUM_KEY_BYTES) as u32, long_bytes });
     }
 
     /// Counts those keys too.
+    #[inline]
     pub fn add_all(&mut self, keys: KeyLengths) {
         self.longest_bytes = self.longest_bytes.max(keys.longest_bytes);
         self.long_bytes = self.long_bytes.saturating_add(keys.long_bytes);

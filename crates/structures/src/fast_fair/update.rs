@@ -234,6 +234,7 @@ impl<M: Medium> Tree<M> {
     }
 }
 
+#[inline]
 pub(super) fn check_key(key: &[u8]) -> Result<()> {
     if key.len() > MAXIMUM_KEY_BYTES {
         return Err(Error::invalid(format!(

@@ -42,10 +42,11 @@ fn drain(mut merge: Merge<List>) -> Vec<(Vec<u8>, u64, usize)> {
     let mut all = Vec::new();
     while let Some((number, list)) = merge.first() {
         all.push((list.key().to_vec(), list.sequence(), number));
+        assert!(merge.first_of(list.key(), merge.first_head()).is_some());
+        assert!(merge.first_of(b"another", merge.first_head()).is_none());
         merge.advance().unwrap();
     }
-    merge.advance().unwrap();
-    assert!(merge.first().is_none());
+    assert!(merge.first_of(b"", 0).is_none());
     all
 }
 
@@ -74,11 +75,17 @@ fn a_merge_has_all_entries_of_all_sources_in_order_newest_versions_first() {
         }
         all.sort_by(|(left, earlier, _), (right, later, _)| left.cmp(right).then(later.cmp(earlier)));
         for prefix in [&b""[..], b"prefix"] {
-            for from in [None, Some(&keys[20][..])] {
+            let (tenth, last) = (Some(&keys[10][..]), keys.last().map(Vec::as_slice));
+            for (from, until) in [(None, None), (Some(&keys[20][..]), None), (None, last), (tenth, Some(b"prefix\x01"))]
+            {
                 let lists = lists.iter().cloned().map(List::new).collect();
-                let merge = Merge::new(lists, KeyOrder::Bytewise, prefix.to_vec(), from).unwrap();
-                let wanted: Vec<_> =
-                    all.iter().filter(|(key, ..)| from.is_none_or(|from| &key[..] >= from)).cloned().collect();
+                let merge = Merge::new(lists, KeyOrder::Bytewise, prefix.to_vec(), (from, until)).unwrap();
+                let wanted: Vec<_> = all
+                    .iter()
+                    .filter(|(key, ..)| from.is_none_or(|from| &key[..] >= from))
+                    .filter(|(key, ..)| until.is_none_or(|until| &key[..] < until))
+                    .cloned()
+                    .collect();
                 assert_eq!(drain(merge), wanted, "{sources} sources");
             }
         }
@@ -91,7 +98,7 @@ fn an_error_tells_which_source_it_is_of() {
         let entries = (0..10).map(|number| (vec![number], 1)).collect();
         List { readable, ..List::new(entries) }
     };
-    let merge = |lists: Vec<List>| Merge::new(lists, KeyOrder::Bytewise, Vec::new(), None);
+    let merge = |lists: Vec<List>| Merge::new(lists, KeyOrder::Bytewise, Vec::new(), (None, None));
     assert!(matches!(merge(vec![list(11), list(0)]), Err((1, Error::Corruption { .. }))));
     let mut merge = merge(vec![list(11), list(11), list(4), list(11)]).unwrap_or_else(|_| panic!("readable"));
     let error = std::iter::from_fn(|| Some(merge.advance())).take(40).find_map(Result::err);
