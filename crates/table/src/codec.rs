@@ -161,6 +161,13 @@ mod tests {
             let mut at = 0;
             assert_eq!(get_varint(&bytes, &mut at), Some(number));
             assert_eq!(at, bytes.len());
+            // Whatever is behind it.
+            for behind in [0x00, 0x01, 0x7f, 0x80, 0xff] {
+                let (mut followed, mut at) = ([&[0xff], &bytes[..]].concat(), 1);
+                followed.resize(followed.len() + 9, behind);
+                assert_eq!(get_varint(&followed, &mut at), Some(number), "{number} with {behind:#x} behind it");
+                assert_eq!(at, 1 + bytes.len());
+            }
             for cut in 0..bytes.len() {
                 assert_eq!(get_varint(&bytes[..cut], &mut 0), None, "{number} cut to {cut} bytes");
             }
@@ -171,6 +178,13 @@ mod tests {
     fn a_varint_has_one_form() {
         assert_eq!(get_varint(&[0x80, 0x00], &mut 0), None, "padded zero");
         assert_eq!(get_varint(&[0x81, 0x80, 0x00], &mut 0), None, "padded one");
+        for length in 2..10 {
+            let mut padded = [0x80; 16];
+            padded[length - 1] = 0;
+            assert_eq!(get_varint(&padded, &mut 0), None, "zero padded to {length} bytes");
+            padded[length - 1] = 1;
+            assert_eq!(get_varint(&padded, &mut 0), Some(1 << (7 * (length - 1))));
+        }
         let mut most = [0xff; 10];
         most[9] = 1;
         assert_eq!(get_varint(&most, &mut 0), Some(u64::MAX));
