@@ -29,9 +29,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = arguments.next().ok_or("a directory is needed")?;
     let mut number = |default: u64| arguments.next().map_or(Ok(default), |argument| argument.parse::<u64>());
     let (keys, value_bytes, times) = (number(500)? * 1000, number(100)? as usize, number(5)?);
-    let mut compaction = CompactionOptions::default();
-    compaction.policy = CompactionPolicy::Manual;
-    compaction.table_file_bytes = 4 << 20;
+    let policy = CompactionPolicy::Manual;
+    let compaction = CompactionOptions { policy, table_file_bytes: 4 << 20, ..Default::default() };
     let options = Options::default().compaction(compaction).memtable_bytes(4 << 20);
     let db = options.error_if_exists(true).open(Path::new(&directory))?;
     let value = vec![b'v'; value_bytes];

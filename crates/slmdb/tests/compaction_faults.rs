@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use common::{Home, MEDIA, On, Random, SetAtEnd, assert_verified, budget, eager_compaction};
+use common::{Home, MEDIA, On, Random, SetAtEnd, assert_verified, budget, eager_compaction, no_compaction};
 use slmdb::{CompactionOptions, CompactionPolicy, Compression, Db, Options};
 use slmdb_env::memory::MemoryEnv;
 
@@ -208,4 +208,47 @@ fn bytes_written_per_byte_put_stay_bounded_as_values_grow() {
             assert!(space < 2.5, "{policy:?}, {value_bytes} bytes: {space:.2} times the live data");
         }
     }
+}
+
+/// A compaction reads key sections piece by piece, so it may find only after its first outputs that one can't be read. It
+/// names the file, what it has moved stays moved, and nothing is lost by that.
+#[test]
+fn a_damaged_key_section_found_midway_is_named_and_costs_nothing_else() {
+    let home = Home::new(On::Emulated);
+    let compaction = CompactionOptions { table_file_bytes: 128 << 10, ..no_compaction() };
+    let db = home.options().compaction(compaction).compression(Compression::None).open(home.store()).unwrap();
+    let (mut random, count) = (Random(7), 3000);
+    let keys: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(200)).collect();
+    for (round, step) in [(0_u64, 1), (1, 2)] {
+        keys.iter().step_by(step).for_each(|key| db.put(key, round.to_le_bytes()).unwrap());
+        db.flush().unwrap();
+    }
+    let value = |number: usize| if number % 2 == 0 { 1_u64 } else { 0 }.to_le_bytes();
+    let assert_all_there = |when: &str| {
+        for (number, key) in keys.iter().enumerate() {
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(&value(number)[..]), "{when}: key {number}");
+        }
+    };
+    let listed = std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path());
+    let table = listed.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).max().unwrap();
+    // Keys stand in the blocks, and whole in the key section behind them: this is in the middle of that.
+    let flip = || {
+        let mut bytes = std::fs::read(&table).unwrap();
+        let at = bytes.len() * 3 / 4;
+        bytes[at] ^= 1;
+        let file = std::fs::OpenOptions::new().write(true).open(&table).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &bytes[at..=at], at as u64).unwrap();
+    };
+    flip();
+    let error = db.compact_range::<&[u8]>(..).expect_err("a key section is damaged");
+    assert!(matches!(&error, slmdb::Error::Corruption { file, .. } if *file == table), "{error:?}");
+    assert!(db.stats().table_files > 2, "outputs were made before that");
+    assert_all_there("behind the error");
+    db.put("new", "written").unwrap();
+
+    flip();
+    db.compact_range::<&[u8]>(..).unwrap();
+    assert!(!table.exists());
+    assert_all_there("compacted");
+    assert_verified(&db, "compacted");
 }
