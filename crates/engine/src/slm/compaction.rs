@@ -28,6 +28,7 @@
 //! A compaction ends at the next entry when the store closes or has failed. One that finds no space gives up what it was
 //! writing, and is tried again later. An input that can't be read is left alone, for `verify` to report. Any other failure stops all writing.
 
+mod ahead;
 mod inputs;
 mod moving;
 mod outputs;
@@ -42,10 +43,11 @@ use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
-use slmdb_table::{EntryKind, KeyEntry};
+use slmdb_table::EntryKind;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use self::ahead::Ahead;
 use self::inputs::Values;
 pub(super) use self::moving::{add_output, move_to};
 pub(crate) use self::outputs::Output;
@@ -266,17 +268,19 @@ impl<M: Medium + Clone> Store<M> {
         outputs: &mut Outputs<'_, M>,
     ) -> Result<(), Stopped> {
         let unreadable = |(input, error): (usize, Error)| Stopped::Unreadable(plan.inputs[input], error);
+        let (mut ahead, mut counts) = (Ahead::default(), Vec::new());
         // The key that was copied last. What comes of it after that is older.
         let (mut copied, mut has_copied) = (Vec::new(), false);
-        while let Some((input, keys)) = merge.first() {
-            let Some(entry) = keys.entry() else { break };
-            if self.compactions.is_stopping() {
-                return Err(Stopped::Closing);
-            }
-            let number = plan.inputs[input];
+        while ahead.fill(merge).map_err(unreadable)? {
             let dropped_through = &mut outputs.deletes_dropped_through;
-            let is_older = has_copied && copied == entry.key;
-            if !is_older && self.still_counts(number, &entry, dropped_through).map_err(Stopped::Failed)? {
+            self.what_counts(plan, &ahead, &mut counts, dropped_through).map_err(Stopped::Failed)?;
+            for ((input, entry), &counts) in ahead.entries().zip(&counts) {
+                if self.compactions.is_stopping() {
+                    return Err(Stopped::Closing);
+                }
+                if !counts || (has_copied && copied == entry.key) {
+                    continue;
+                }
                 match entry.kind {
                     EntryKind::Delete => outputs.add(&entry, &[])?,
                     EntryKind::Put => {
@@ -288,28 +292,40 @@ impl<M: Medium + Clone> Store<M> {
                 copied.extend_from_slice(entry.key);
                 has_copied = true;
             }
-            merge.advance().map_err(unreadable)?;
         }
         Ok(())
     }
 
-    /// Whether an entry of a table file is to be kept. `deletes_dropped_through` rises to the sequence number of a delete
-    /// that is not, because index checkpoints cover it.
-    fn still_counts(&self, number: u32, entry: &KeyEntry<'_>, deletes_dropped_through: &mut u64) -> Result<bool> {
+    /// Which of these entries of table files are to be kept. `deletes_dropped_through` rises to the sequence numbers of deletes
+    /// that are not, because index checkpoints cover them.
+    fn what_counts(
+        &self,
+        plan: &Plan,
+        ahead: &Ahead,
+        counts: &mut Vec<bool>,
+        deletes_dropped_through: &mut u64,
+    ) -> Result<()> {
+        counts.clear();
+        let keys: Vec<&[u8]> = ahead.entries().map(|(_, entry)| entry.key).collect();
+        let mut entries = ahead.entries();
+        let droppable_through = self.checkpoints.deletes_droppable_through();
         let guard = crossbeam_epoch::pin();
-        let current = self.tree.get(entry.key, &guard)?;
-        match (entry.kind, current) {
-            (EntryKind::Put, current) => {
-                Ok(current.is_some_and(|current| current.file() == number && current.sequence() == entry.sequence))
-            }
-            (EntryKind::Delete, Some(_)) => Ok(false),
-            (EntryKind::Delete, None) => {
-                let is_covered = entry.sequence <= self.checkpoints.deletes_droppable_through();
-                if is_covered {
-                    *deletes_dropped_through = entry.sequence.max(*deletes_dropped_through);
+        self.tree.get_each(&keys, &guard, |_, current| {
+            let Some((input, entry)) = entries.next() else { return Ok(()) };
+            counts.push(match (entry.kind, current) {
+                (EntryKind::Put, current) => current.is_some_and(|current| {
+                    (current.file(), current.sequence()) == (plan.inputs[input], entry.sequence)
+                }),
+                (EntryKind::Delete, Some(_)) => false,
+                (EntryKind::Delete, None) => {
+                    let is_covered = entry.sequence <= droppable_through;
+                    if is_covered {
+                        *deletes_dropped_through = entry.sequence.max(*deletes_dropped_through);
+                    }
+                    !is_covered
                 }
-                Ok(!is_covered)
-            }
-        }
+            });
+            Ok(())
+        })
     }
 }
