@@ -13,7 +13,7 @@ use slmdb::{Medium, Options, WriteBatch};
 
 const ARENA_BYTES: u64 = 64 << 20;
 /// A MemTable takes so many entries at most, however small they are.
-const ENTRIES_MAX: u64 = ARENA_BYTES / 64;
+const ENTRIES_MAX: u64 = ARENA_BYTES / 256;
 
 fn options(pool: &str) -> Options {
     match pool {
@@ -41,6 +41,8 @@ fn fill(directory: &Path, pool: &str, batch_entries: u64) -> slmdb::Result<()> {
             }
         }
     }
+    let stats = db.stats();
+    println!("{} entries in {} MemTables at the end", stats.memtable_entries, stats.immutable_memtables + 1);
     std::process::abort();
 }
 

@@ -14,8 +14,16 @@ use super::setbacks::Setbacks;
 use crate::Options;
 use crate::batch::Totals;
 
-/// For so many bytes of `memtable_bytes` a MemTable takes an entry, at most.
-const BYTES_PER_ENTRY_MIN: u64 = 64;
+/// MemTables and compactions' files of usual size have at most an entry for each so many bytes, but so many in any case.
+const BYTES_PER_ENTRY_MIN: u64 = 256;
+const ENTRIES_IN_ANY_CASE: u64 = 1024;
+
+/// How many entries a MemTable or a compaction's file takes at most that is to have so many bytes. (An opening after a kill builds
+/// the lists of all MemTables anew, and carries on those jobs that were under way: a microsecond or so for each entry. With tiny
+/// entries that would be seconds.)
+pub(crate) fn entries_max(usual_bytes: u64) -> u64 {
+    (usual_bytes / BYTES_PER_ENTRY_MIN).max(ENTRIES_IN_ANY_CASE)
+}
 
 /// What writers and background threads share.
 pub(crate) struct Traffic<M: Medium> {
@@ -75,11 +83,9 @@ impl<M: Medium> Filling<M> {
         self.memtable.capacity_bytes().saturating_sub(self.memtable.used_bytes())
     }
 
-    /// Whether it takes so many entries more, its arena aside: as many as single puts could fill an arena of the usual size
-    /// with. (Batches of tiny entries are many times as dense. Their list would take more memory than the arena, and
-    /// rebuilding it seconds.) A batch of more gets a MemTable to itself.
+    /// Whether it takes so many entries more, its arena aside; see [`entries_max`]. A batch of more gets a MemTable to itself.
     pub(crate) fn takes_entries(&self, more: u64, usual_bytes: u64) -> bool {
-        self.totals.entries == 0 || self.totals.entries + more <= usual_bytes / BYTES_PER_ENTRY_MIN
+        self.totals.entries == 0 || self.totals.entries + more <= entries_max(usual_bytes)
     }
 
     /// Disk space set aside for its table file, in bytes.

@@ -13,6 +13,7 @@ use crate::slm::job::Job;
 use crate::slm::names;
 use crate::slm::older_versions::OlderVersions;
 use crate::slm::store::Store;
+use crate::slm::traffic::entries_max;
 
 /// A file that a compaction has made, or the end of one.
 pub(crate) struct Output {
@@ -59,7 +60,8 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             None => &mut self.builder.insert(self.begin()?).1,
         };
         builder.add(entry.key, entry.sequence, entry.kind, value)?;
-        if builder.estimated_bytes() >= self.store.options.compaction.table_file_bytes {
+        let usual_bytes = self.store.options.compaction.table_file_bytes;
+        if builder.estimated_bytes() >= usual_bytes || builder.entries() >= entries_max(usual_bytes) {
             let file = self.finish()?;
             self.send(file, Vec::new())?;
         }

@@ -17,6 +17,7 @@
 
 use super::{Choice, garbage};
 use crate::slm::compaction::Plan;
+use crate::slm::traffic::entries_max;
 
 /// One compaction writes at most this part of what is needed of the store, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 32.0;
@@ -24,7 +25,7 @@ const REWRITTEN_PART: f64 = 1.0 / 32.0;
 const BYTES_MEANWHILE: f64 = 2.0;
 /// A file is merged with the one that has the most garbage if it has this part of that, at least (in parts of their lengths).
 const GARBAGE_PART_BESIDE: f64 = 0.8;
-/// A file is small if it has less than this part of a MemTable, or of a compaction's file.
+/// A file is small if it has less than this part of a MemTable, or of a compaction's file: in bytes and in entries.
 const SMALL_PART: f64 = 0.25;
 /// So many small files are merged.
 const SMALL_FILES: usize = 8;
@@ -33,6 +34,7 @@ const SMALL_FILES: usize = 8;
 struct Candidate {
     number: u32,
     length_bytes: f64,
+    entries: f64,
     garbage_part: f64,
 }
 
@@ -47,7 +49,8 @@ pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
     for (&number, file) in &choice.state.files {
         let garbage = garbage(file, choice.deletes_droppable_through);
         let garbage_part = garbage as f64 / file.entries.max(1) as f64;
-        let candidate = Candidate { number, length_bytes: file.length_bytes as f64, garbage_part };
+        let candidate =
+            Candidate { number, length_bytes: file.length_bytes as f64, entries: file.entries as f64, garbage_part };
         needed_bytes += candidate.needed_bytes();
         if (choice.is_free)(number) {
             candidates.push(candidate);
@@ -95,9 +98,12 @@ fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate], needed_bytes
 
 /// Small files, if there are many.
 fn small(choice: &Choice<'_>, candidates: &[Candidate]) -> Option<Plan> {
-    let usual_bytes = choice.options.table_file_bytes.min(choice.memtable_bytes) as f64;
-    let mut small: Vec<&Candidate> =
-        candidates.iter().filter(|candidate| candidate.length_bytes < usual_bytes * SMALL_PART).collect();
+    let usual_bytes = choice.options.table_file_bytes.min(choice.memtable_bytes);
+    let is_small = |candidate: &&Candidate| {
+        candidate.length_bytes < usual_bytes as f64 * SMALL_PART
+            && candidate.entries < entries_max(usual_bytes) as f64 * SMALL_PART
+    };
+    let mut small: Vec<&Candidate> = candidates.iter().filter(is_small).collect();
     small.sort_by(|a, b| a.length_bytes.total_cmp(&b.length_bytes));
     let many = SMALL_FILES.min(choice.options.files_merged_max);
     (many > 1 && small.len() >= many).then(|| plan(small.into_iter().take(many), "small files")).flatten()
