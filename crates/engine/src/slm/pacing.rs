@@ -30,15 +30,18 @@ use crate::CompactionPolicy;
 /// debt writers are not slowed.
 type Multiples = [(f64, f64)];
 const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
-const COMPACTION: &Multiples = &[(0.05, 1.5), (0.25, 1.25), (0.8, 1.15), (0.95, 1.0), (1.1, 0.5), (1.5, 0.25)];
+const COMPACTION: &Multiples = &[(0.05, 1.25), (0.8, 1.15), (0.95, 1.0), (1.1, 0.5), (1.5, 0.25)];
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
 const DEBT_AT_REST_MAX: f64 = 0.8;
 /// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
-const REMOVED_PER_FLUSHED: f64 = 0.6;
+const REMOVED_PER_FLUSHED: f64 = 0.4;
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
 const MEMTABLES_OF_GARBAGE: u64 = 4;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
 const SLEEP_NS_MIN: u64 = 25_000;
+/// A writer that slept longer than it had to (by the system's clock tick, or because others had the processor) has so much of
+/// that back: the writes after it are not slowed until it is used up. In nanoseconds.
+const CREDIT_NS_MAX: u64 = 2_000_000;
 /// No single write is slowed by more, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 5_000_000;
 
@@ -145,10 +148,11 @@ impl Pacing {
     pub(crate) fn pause(&self, bytes: u64, now_ns: u64) -> Option<(Duration, WaitFor)> {
         let (ns_per_kib, waits_for) = self.ns_per_kib();
         let price_ns = bytes.saturating_mul(ns_per_kib) / 1024;
-        let latest_ns = now_ns + SLEEP_NS_MAX;
-        let pay = |paid: u64| Some(paid.max(now_ns).saturating_add(price_ns).min(latest_ns));
-        let before = self.paid_until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).unwrap_or(now_ns);
-        let due_ns = before.max(now_ns).saturating_add(price_ns).min(latest_ns) - now_ns;
+        let (earliest_ns, latest_ns) = (now_ns.saturating_sub(CREDIT_NS_MAX), now_ns + SLEEP_NS_MAX);
+        let with_this = |paid_ns: u64| paid_ns.max(earliest_ns).saturating_add(price_ns).min(latest_ns);
+        let pay = |paid_ns: u64| Some(with_this(paid_ns));
+        let before_ns = self.paid_until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).unwrap_or(now_ns);
+        let due_ns = with_this(before_ns).saturating_sub(now_ns);
         (due_ns >= SLEEP_NS_MIN).then(|| (Duration::from_nanos(due_ns), waits_for))
     }
 }
@@ -231,6 +235,24 @@ mod tests {
         assert!(slept > 200, "in many small pauses, not {slept}");
     }
 
+    /// A sleep is longer than it was to be: by 60 microseconds or so, as a rule. Writers were slowed to a quarter for that.
+    #[test]
+    fn who_sleeps_too_long_is_not_slowed_for_it() {
+        let pacing = Pacing::default();
+        pacing.flushed(100 << 20, 1_000_000_000);
+        pacing.set_flush_debt(0.7);
+        let mut now_ns = 1_000_000_000;
+        let (began_ns, mut pauses) = (now_ns, 0);
+        for _ in 0..10_000 {
+            if let Some((pause, _)) = pacing.pause(1024, now_ns) {
+                now_ns += pause.as_nanos() as u64 + 60_000;
+                pauses += 1;
+            }
+        }
+        let took_ms = (now_ns - began_ns) as f64 / 1e6;
+        assert!((95.0..=98.0).contains(&took_ms), "10 MB at 100 MiB/s in {took_ms} ms, {pauses} pauses");
+    }
+
     #[test]
     fn no_pause_is_long() {
         let pacing = Pacing::default();
@@ -249,7 +271,7 @@ mod tests {
         assert!(!pacing.is_limited(), "nothing that is written makes garbage");
         (0..30).for_each(|_| pacing.replaced(50, 100));
         pacing.set_compaction_debt(0.95);
-        assert_eq!(pacing.ns_per_kib().0, 8138, "half of it does, and 60 MiB are removed in a second: a guess");
+        assert_eq!(pacing.ns_per_kib().0, 12207, "half of it does, and 40 MiB are removed in a second: a guess");
         pacing.compacted(25 << 20, 1_000_000_000);
         pacing.set_compaction_debt(0.01);
         assert!(!pacing.is_limited());
