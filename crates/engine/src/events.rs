@@ -117,6 +117,17 @@ pub enum Event {
         /// How long it took.
         duration: Duration,
     },
+    /// A compaction was given up: there was no space for it, or an input can't be read. Nothing has changed but what is in its
+    /// outputs already. An input that can't be read is left alone until the next opening; `verify` tells what is wrong with it.
+    #[non_exhaustive]
+    CompactionGivenUp {
+        /// Which one.
+        number: u64,
+        /// The table files that it was to read.
+        inputs: Vec<u32>,
+        /// What is full, or can't be read.
+        cause: Error,
+    },
     /// From now on writers wait, or, with [`WaitFor::Pace`] and [`WaitFor::Compaction`], are slowed. Told once, however many
     /// they are.
     #[non_exhaustive]

@@ -171,9 +171,16 @@ fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> 
     Ok((segments + tree.node_bytes_max(totals.entries, keys)?, piece_bytes))
 }
 
-/// Sets aside in the pool what flushing so much takes.
-fn reserve<M: Medium>(pool: &Pool<M>, tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> Result<()> {
+/// Sets aside in the pool what flushing so much takes, and keeps back so much for a compaction.
+fn reserve<M: Medium>(
+    pool: &Pool<M>,
+    tree: &Tree<M>,
+    grant: &Grant,
+    indexed: KeyLengths,
+    kept_back_bytes: u64,
+) -> Result<()> {
     let (bytes, piece_bytes) = pool_bytes(tree, grant, indexed)?;
+    let bytes = bytes + kept_back_bytes.next_multiple_of(piece_bytes);
     // Lowered first to what of it is free, so that raising it finds out what is not.
     pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;
     pool.set_reserve(bytes, piece_bytes)
@@ -187,12 +194,14 @@ impl<M: Medium + Clone> Parts<M> {
         let with_deletes = totals.plus(&kept_back(&self.options, false));
         let memtables = self.recovered.len() as u64;
         let indexed = KeyLengths::in_segments(&self.pool);
-        let reserve = |grant| match reserve(&self.pool, &self.tree, &grant, indexed) {
+        let reserve = |grant, kept_back_bytes| match reserve(&self.pool, &self.tree, &grant, indexed, kept_back_bytes) {
             Err(Error::Full { .. }) => Ok(false),
             done => done.map(|()| true),
         };
-        let _ =
-            reserve(Grant { totals: with_deletes, memtables: memtables + 1 })? || reserve(Grant { totals, memtables })?;
+        let with_deletes = Grant { totals: with_deletes, memtables: memtables + 1 };
+        let _ = reserve(with_deletes, self.kept_back.segment_bytes())?
+            || reserve(with_deletes, 0)?
+            || reserve(Grant { totals, memtables }, 0)?;
         Ok(())
     }
 
@@ -242,7 +251,7 @@ impl<M: Medium + Clone> Store<M> {
     /// The ahead thread's part: sets aside what is wanted, and a step more where that can be had. Writers that wait are
     /// told, whether it came to something or not.
     pub(super) fn set_aside(&self, wanted: Wanted) -> Result<()> {
-        let (all, of_active, generation, space, flushes_ended) = {
+        let (all, of_active, generation, space, space_returned) = {
             let traffic = locked(&self.traffic);
             let active = traffic.active.as_ref();
             let of_active = active.map_or_else(Totals::default, |active| active.totals);
@@ -252,7 +261,7 @@ impl<M: Medium + Clone> Store<M> {
                 of_active,
                 generation,
                 active.and_then(|active| active.space.clone()),
-                traffic.flushes_ended,
+                traffic.space_returned,
             )
         };
         let more = wanted.totals.plus(&kept_back(&self.options, wanted.deletes_alone));
@@ -262,10 +271,14 @@ impl<M: Medium + Clone> Store<M> {
             let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
             let step = step_in_pool(&self.options, &all);
             let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
-            self.grant_in_pool(ahead).or_else(|error| match error {
-                Error::Full { .. } => self.grant_in_pool(needed),
+            let kept_back_bytes = self.kept_back.segment_bytes();
+            let or = |full: Error, grant, kept_back_bytes| match full {
+                Error::Full { .. } => self.grant_in_pool(grant, kept_back_bytes),
                 error => Err(error),
-            })
+            };
+            let granted = self.grant_in_pool(ahead, kept_back_bytes);
+            let granted = granted.or_else(|full| or(full, needed, kept_back_bytes));
+            if wanted.deletes_alone { granted.or_else(|full| or(full, needed, 0)) } else { granted }
         });
         let on_disk = table_bytes(&self.options, &of_active.plus(&more));
         let step = self.options.memtable_bytes / STEP_PART;
@@ -285,7 +298,7 @@ impl<M: Medium + Clone> Store<M> {
                 Ok(())
             }
             Err(cause @ Error::Full { .. }) => {
-                self.find_space(wanted, flushes_ended, cause);
+                self.find_space(wanted, space_returned, cause);
                 Ok(())
             }
             Err(error) => Err(error),
@@ -304,8 +317,8 @@ impl<M: Medium + Clone> Store<M> {
         Ok(space)
     }
 
-    /// Provides in the pool for the flush of so much more than what was admitted.
-    fn grant_in_pool(&self, more: Grant) -> Result<()> {
+    /// Provides in the pool for the flush of so much more than what was admitted, and keeps back so much beside it.
+    fn grant_in_pool(&self, more: Grant, kept_back_bytes: u64) -> Result<()> {
         let indexed = locked(&self.indexed_keys);
         let grant = {
             let mut traffic = locked(&self.traffic);
@@ -315,29 +328,30 @@ impl<M: Medium + Clone> Store<M> {
             traffic.granted_in_pool = traffic.granted_in_pool.at_most(&grant);
             grant
         };
-        reserve(&self.pool, &self.tree, &grant, *indexed)?;
+        reserve(&self.pool, &self.tree, &grant, *indexed, kept_back_bytes)?;
         locked(&self.traffic).granted_in_pool = grant;
         Ok(())
     }
 
     /// What is wanted can't be set aside: waits for what was set aside too much, or tells those who wait that it is full.
-    /// `flushes_ended`: before it was tried.
-    fn find_space(&self, wanted: Wanted, flushes_ended: u64, cause: Error) {
+    /// `space_returned`: before it was tried.
+    fn find_space(&self, wanted: Wanted, space_returned: u64, cause: Error) {
         let mut traffic = locked(&self.traffic);
         if !wanted.is_waited_for() {
             // Somebody may have come to wait meanwhile.
             traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
             return;
         }
-        if traffic.flushes_ended != flushes_ended {
+        if traffic.space_returned != space_returned {
             return;
         }
         let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
             let capacity_bytes = active.memtable.capacity_bytes();
             let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
-            active.totals.entries > 0 && (is_filled || self.arenas.is_large(capacity_bytes))
+            // What is deleted is garbage once that is flushed.
+            active.totals.entries > 0 && (is_filled || wanted.deletes_alone || self.arenas.is_large(capacity_bytes))
         });
-        if self.may_find_space(&mut traffic, worth_flushing) {
+        if self.may_find_space(&mut traffic, worth_flushing, &cause, wanted.deletes_alone) {
             self.wait_for_flush(traffic);
             return;
         }
@@ -353,8 +367,16 @@ impl<M: Medium + Clone> Store<M> {
         self.room.notify_all();
     }
 
-    /// Whether a flush may bring space: one is under way, or the active MemTable is worth one, which then begins.
-    pub(super) fn may_find_space(&self, traffic: &mut Traffic<M>, worth_flushing: bool) -> bool {
+    /// Whether a flush may bring space, or a compaction: one is under way; or the active MemTable is worth a flush, which then
+    /// begins; or there is garbage to compact away.
+    pub(super) fn may_find_space(
+        &self,
+        traffic: &mut Traffic<M>,
+        worth_flushing: bool,
+        full: &Error,
+        at_any_cost: bool,
+    ) -> bool {
+        // (A compaction can't end before a flush that waits for space before it.)
         if traffic.flush_setback.is_some() || traffic.closing || self.has_failed() {
             return false;
         }
@@ -362,7 +384,7 @@ impl<M: Medium + Clone> Store<M> {
             let spare = traffic.spare.take();
             self.make_immutable(traffic, spare);
         }
-        traffic.immutables > 0
+        traffic.immutables > 0 || self.may_make_room(full, at_any_cost)
     }
 
     /// Waits until a flush has ended, or something else has happened.
@@ -381,12 +403,21 @@ impl<M: Medium + Clone> Store<M> {
         };
         let usual = (self.options.memtable_bytes / 8).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
         let manifest_bytes = self.manifest_bytes.load(Ordering::Relaxed);
-        ballast.raise(usual.max(manifest_bytes + BALLAST_BYTES_MIN))
+        ballast.raise(usual.max(manifest_bytes + BALLAST_BYTES_MIN))?;
+        self.kept_back.fill(&*self.env, &self.directory)
     }
 
     /// Gives some of the ballast back to a full disk. Says whether there was any.
     pub(super) fn lower_ballast(&self) -> Result<bool> {
-        self.ballast.get().map_or(Ok(false), |ballast| ballast.lower_by(BALLAST_BYTES_MIN))
+        let lowered = self.ballast.get().map_or(Ok(false), |ballast| ballast.lower_by(BALLAST_BYTES_MIN))?;
+        if lowered { Ok(true) } else { self.kept_back.lower_by(BALLAST_BYTES_MIN) }
+    }
+
+    /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.
+    pub(super) fn reserve_again(&self) -> Result<()> {
+        let indexed = locked(&self.indexed_keys);
+        let granted = locked(&self.traffic).granted_in_pool;
+        reserve(&self.pool, &self.tree, &granted, *indexed, self.kept_back.segment_bytes())
     }
 
     /// A MemTable has been flushed: what was set aside for it in the pool and not used is free again.
@@ -397,11 +428,11 @@ impl<M: Medium + Clone> Store<M> {
             let mut traffic = locked(&self.traffic);
             traffic.admitted = traffic.admitted.minus(flushed);
             traffic.immutables -= 1;
-            traffic.flushes_ended += 1;
+            traffic.space_returned += 1;
             traffic.granted_in_pool = traffic.granted_in_pool.minus(flushed);
             traffic.granted_in_pool
         };
-        match reserve(&self.pool, &self.tree, &granted, *indexed) {
+        match reserve(&self.pool, &self.tree, &granted, *indexed, self.kept_back.segment_bytes()) {
             // The bound does not know how much of the worst has happened already. What was granted is there.
             Err(Error::Full { .. }) => Ok(()),
             done => done,

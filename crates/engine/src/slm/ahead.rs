@@ -49,10 +49,10 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
-        let (has_spare, too_small, flushes_ended) = {
+        let (has_spare, too_small, space_returned) = {
             let mut traffic = locked(&self.traffic);
             let too_small = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() < capacity_bytes);
-            (traffic.spare.is_some(), too_small, traffic.flushes_ended)
+            (traffic.spare.is_some(), too_small, traffic.space_returned)
         };
         let usual_bytes = self.options.memtable_bytes;
         let (spare, setback) = if has_spare {
@@ -88,10 +88,10 @@ impl<M: Medium + Clone> Store<M> {
             // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-            if traffic.flushes_ended != flushes_ended {
+            if traffic.space_returned != space_returned {
                 return Ok(());
             }
-            if self.may_find_space(&mut traffic, worth_flushing) {
+            if self.may_find_space(&mut traffic, worth_flushing, &cause, false) {
                 self.wait_for_flush(traffic);
                 return Ok(());
             }

@@ -26,7 +26,8 @@
 //! index has the key again (then at a larger number), or once the index checkpoints cover it.
 //!
 //! A compaction ends at the next entry when the store closes or has failed. One that finds no space gives up what it was
-//! writing, and is tried again later. An input that can't be read is left alone, for `verify` to report. Any other failure stops all writing.
+//! writing; for a while only such are begun that make [room](super::room). An input that can't be read is left alone until the next
+//! opening, for `verify` to report. Any other failure stops all writing.
 
 mod ahead;
 mod inputs;
@@ -36,12 +37,13 @@ mod requests;
 #[cfg(test)]
 mod tests;
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
+use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
 use slmdb_table::EntryKind;
 use tracing::field::Empty;
@@ -53,17 +55,14 @@ pub(super) use self::moving::{add_output, move_to};
 pub(crate) use self::outputs::Output;
 use self::outputs::Outputs;
 pub(crate) use self::requests::Compactions;
-use self::requests::{Asked, Inner};
+pub(super) use self::requests::Inner;
+use self::requests::Reason;
 use super::flush::Finished;
 use super::merge::{Merge, TableKeys, common_prefix};
 use super::store::Store;
 use super::trace::timed;
 use super::{locked, picker};
 use crate::Event;
-
-/// How long a compaction that found no space waits before it is tried again: at first, and at most. (It doubles each time.)
-const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
-const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Files to be merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +72,17 @@ pub(crate) struct Plan {
     pub(super) chosen_by: &'static str,
 }
 
+/// Where a compaction writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum In {
+    /// Whatever is free, as many files as it takes.
+    FreeSpace,
+    /// What is [kept back](super::room) for one file, and all becomes one.
+    KeptBack,
+}
+
 /// Why a compaction ended early.
-enum Stopped {
+pub(super) enum Stopped {
     /// The store closes, or has failed.
     Closing,
     /// There is no space for it.
@@ -95,47 +103,28 @@ impl From<Error> for Stopped {
 impl<M: Medium + Clone> Store<M> {
     /// A compaction thread.
     pub(crate) fn run_compaction_thread(&self, finished: SyncSender<Finished<M>>) {
-        let mut pause = NO_SPACE_PAUSE_FIRST;
-        while let Some((plan, asked)) = self.next_compaction() {
-            let taken = asked.is_none().then(|| {
-                let catalog = locked(&self.catalog);
-                self.candidates.take(&plan.inputs, catalog.state(), self.checkpoints.deletes_droppable_through())
-            });
-            let ended = self.compact(&plan, &finished);
-            if let (Ok(bytes_written), Some(taken)) = (&ended, &taken) {
-                self.candidates.compacted(taken, *bytes_written);
-                self.scan_leaves();
-            }
-            let mut inner = locked(&self.compactions.inner);
-            inner.busy.retain(|number| !plan.inputs.contains(number));
-            if let Err(Stopped::Unreadable(number, _)) = &ended {
-                inner.unfit.insert(*number);
-            }
-            drop(inner);
+        while let Some((plan, reason)) = self.next_compaction() {
+            let ended = match &reason {
+                Reason::Picked => self.compact_picked(&plan, &finished),
+                Reason::Room => self.compact(&plan, In::KeptBack, &finished).map(|_| ()),
+                Reason::Asked(asked) => self.compact_asked(asked, &plan, &finished),
+            };
+            locked(&self.compactions.inner).ended(&plan, &reason, &ended);
             let failure = match ended {
-                Ok(_) => None,
+                Ok(()) => None,
                 Err(Stopped::Closing) => Some(Error::ReadOnly { cause: "the store closes".into() }),
-                Err(Stopped::NoSpace(error) | Stopped::Unreadable(_, error)) => {
-                    tracing::warn!(%error, "a compaction was given up");
-                    Some(error)
-                }
+                Err(Stopped::NoSpace(error) | Stopped::Unreadable(_, error)) => Some(error),
                 Err(Stopped::Failed(error)) => {
                     self.fail(error.clone());
                     Some(error)
                 }
             };
-            let no_space = matches!(failure, Some(Error::Full { .. }));
-            if let Some(asked) = asked {
+            if let Reason::Asked(asked) = reason {
                 *locked(&asked.ended) = Some(failure.map_or(Ok(()), Err));
             }
-            self.compactions.wake();
+            self.compactions.changed.notify_all();
             self.set_compaction_pace();
-            if no_space {
-                self.pause_compactions(pause);
-                pause = (2 * pause).min(NO_SPACE_PAUSE_MAX);
-            } else {
-                pause = NO_SPACE_PAUSE_FIRST;
-            }
+            self.tell_who_waits_for_space();
         }
         // Whoever asked for more gets an answer.
         for asked in locked(&self.compactions.inner).asked.drain(..) {
@@ -145,7 +134,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
-    fn next_compaction(&self) -> Option<(Plan, Option<Arc<Asked>>)> {
+    fn next_compaction(&self) -> Option<(Plan, Reason)> {
         let compactions = &self.compactions;
         loop {
             // First, because it may take the disk a while: readers that name candidates wait for the other.
@@ -155,6 +144,7 @@ impl<M: Medium + Clone> Store<M> {
                 return None;
             }
             let changes = inner.changes;
+            let pause = inner.pause_left();
             let mut next = None;
             if let Some(asked) = inner.asked.front().cloned() {
                 // It waits until none of its files is being compacted; nothing else begins meanwhile.
@@ -166,35 +156,73 @@ impl<M: Medium + Clone> Store<M> {
                         compactions.changed.notify_all();
                         continue;
                     }
-                    next = Some((plan, Some(asked)));
+                    next = Some((plan, Reason::Asked(asked)));
                 }
-            } else {
-                let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
-                let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
-                self.candidates.refresh(catalog.state(), deletes_droppable_through);
-                let choice = picker::Choice {
-                    options: &self.options.compaction,
-                    state: catalog.state(),
-                    order: &self.options.comparator,
-                    candidates: &self.candidates,
-                    is_free: &is_free,
-                    deletes_droppable_through,
-                    memtable_bytes: self.options.memtable_bytes,
-                };
-                next = picker::pick(&choice).map(|plan| (plan, None));
+            } else if inner.room_wanted.is_some() || pause.is_some() {
+                // One at a time: what is kept back is enough for one.
+                if inner.busy.is_empty() {
+                    let wanted = inner.room_wanted;
+                    next = self.plan_for_room(&inner, catalog.state(), wanted).map(|plan| (plan, Reason::Room));
+                    if let (None, Some(wanted)) = (&next, wanted) {
+                        inner.no_room(wanted);
+                        drop((inner, catalog));
+                        self.tell_who_waits_for_space();
+                        continue;
+                    }
+                }
+            } else if let Some(plan) = self.pick(&inner, catalog.state()) {
+                if !self.seems_to_have_space_for(&plan, catalog.state()) {
+                    inner.is_scarce();
+                    continue;
+                }
+                next = Some((plan, Reason::Picked));
             }
-            if let Some((plan, asked)) = next {
+            if let Some((plan, reason)) = next {
                 inner.busy.extend(&plan.inputs);
-                return Some((plan, asked));
+                return Some((plan, reason));
             }
             drop(catalog);
             let nothing_new = |inner: &mut Inner| inner.changes == changes;
-            drop(compactions.changed.wait_while(inner, nothing_new).unwrap_or_else(PoisonError::into_inner));
+            let changed = &compactions.changed;
+            match pause {
+                Some(left) => {
+                    drop(changed.wait_timeout_while(inner, left, nothing_new).unwrap_or_else(PoisonError::into_inner));
+                }
+                None => drop(changed.wait_while(inner, nothing_new).unwrap_or_else(PoisonError::into_inner)),
+            }
         }
     }
 
+    /// What the picker says.
+    fn pick(&self, inner: &Inner, state: &StoreState) -> Option<Plan> {
+        let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
+        let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
+        self.candidates.refresh(state, deletes_droppable_through);
+        picker::pick(&picker::Choice {
+            options: &self.options.compaction,
+            state,
+            order: &self.options.comparator,
+            candidates: &self.candidates,
+            is_free: &is_free,
+            deletes_droppable_through,
+            memtable_bytes: self.options.memtable_bytes,
+        })
+    }
+
+    /// What the picker has chosen, which counts for what has named it.
+    fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+        let taken = {
+            let catalog = locked(&self.catalog);
+            self.candidates.take(&plan.inputs, catalog.state(), self.checkpoints.deletes_droppable_through())
+        };
+        let bytes_written = self.compact(plan, In::FreeSpace, finished)?;
+        self.candidates.compacted(&taken, bytes_written);
+        self.scan_leaves();
+        Ok(())
+    }
+
     /// Merges files into new ones; says how many bytes these have.
-    fn compact(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<u64, Stopped> {
+    pub(super) fn compact(&self, plan: &Plan, space: In, finished: &SyncSender<Finished<M>>) -> Result<u64, Stopped> {
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.env.monotonic_ns();
         let span = info_span!("compaction", number, chosen_by = plan.chosen_by, files = plan.inputs.len(), ms = Empty);
@@ -205,7 +233,7 @@ impl<M: Medium + Clone> Store<M> {
             inputs: plan.inputs.clone(),
             input_bytes,
         });
-        let mut outputs = Outputs::new(self, finished);
+        let mut outputs = Outputs::new(self, finished, space);
         let mut bytes_read = 0;
         let ended = timed(&*self.env, span, || {
             let merged = self.merge(plan, &mut outputs, &mut bytes_read);
@@ -217,9 +245,15 @@ impl<M: Medium + Clone> Store<M> {
         // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.
         self.budget.freed(bytes_read + bytes_written);
         self.share_memory();
+        if let Err(Stopped::NoSpace(cause) | Stopped::Unreadable(_, cause)) = &ended {
+            tracing::warn!(%cause, "a compaction was given up");
+            let given_up = || Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause: cause.clone() };
+            self.notify(given_up);
+        }
         ended?;
         self.counted.compactions.fetch_add(1, Ordering::Relaxed);
         self.retire_files(&plan.inputs);
+        self.compaction_gave_space_back(plan, space).map_err(Stopped::Failed)?;
         let now_ns = self.env.monotonic_ns();
         let last_end_ns = std::mem::replace(&mut locked(&self.compactions.inner).last_end_ns, now_ns);
         let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));

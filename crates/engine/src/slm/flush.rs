@@ -224,6 +224,7 @@ impl<M: Medium + Clone> Store<M> {
             let live_changes = timed(&*self.env, span, || self.when_there_is_space(swing))?;
             self.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
             edit.live_changes = live_changes.into_iter().collect();
+            self.kept_back.settle_with(&self.options, &self.pool, file.record.length_bytes, &file.segment);
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }

@@ -31,6 +31,7 @@ use super::flush::{file_record, numbered, swing};
 use super::job::{Jobs, Phase, Slot};
 use super::locked;
 use super::names::{self, FileKind};
+use super::room::KeptBack;
 use super::set_aside::{SetAside, remove_leftovers as remove_space};
 use super::store::{Catalog, Parts, Store};
 use super::tables::Tables;
@@ -86,6 +87,7 @@ pub(super) fn recover<M: Medium + Clone>(
         active: None,
         active_from: log.last_sequence + 1,
         recovered: log.memtables,
+        kept_back: KeptBack::default(),
         last_sequence: log.last_sequence,
         file_bytes_written: 0,
         events: Events::default(),
@@ -295,8 +297,14 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     // Nobody's arenas go first: on a full disk theirs may be the space that is needed.
     discard_all_but(parts, &state)?;
     remove_space(&*parts.options.env, &parts.directory)?;
+    // So does what is kept back for a compaction, before the arena.
+    parts.kept_back.settle(&parts.options, &parts.pool, &state);
     parts.reserve_for_recovered()?;
     parts.set_aside_for_recovered()?;
+    match parts.kept_back.fill(&*parts.options.env, &parts.directory) {
+        Ok(()) | Err(Error::Full { .. }) => {}
+        Err(error) => return Err(error),
+    }
     state.closed_at_sequence = None;
     state.medium.boot_id = parts.options.env.boot_id();
     match parts.arenas.make(generation, parts.options.memtable_bytes) {

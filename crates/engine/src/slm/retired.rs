@@ -53,6 +53,12 @@ impl Retired {
             || locked(&self.segments).contains(&number)
     }
 
+    /// Whether the key segment of one of these files waits for readers.
+    pub(crate) fn has_segments(&self, numbers: &[u32]) -> bool {
+        let segments = locked(&self.segments);
+        numbers.iter().any(|number| segments.contains(number))
+    }
+
     /// The next MANIFEST record removes these files.
     pub(super) fn announce(&self, numbers: &[u32]) {
         locked(&self.leaving).extend(numbers);

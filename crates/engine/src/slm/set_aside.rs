@@ -4,7 +4,8 @@
 //! admitted to it. The flush gives it the table file's name and writes into it, so nobody else can take the space in
 //! between; what is too much is cut off at the end. It holds nothing: the next opening removes what a crash left of it.
 //!
-//! One more, for no MemTable, is the *ballast*: what a flush's MANIFEST record takes on a full disk.
+//! Two more are for no MemTable: the *ballast*, what a MANIFEST record takes on a full disk; and what is kept back for the
+//! output of a compaction ([`super::room`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,8 @@ use super::{locked, names};
 
 /// The number of the ballast. No MemTable has it.
 pub(crate) const BALLAST: u64 = 0;
+/// The number of what is kept back for a compaction's output. No MemTable comes so far.
+pub(crate) const FOR_COMPACTION: u64 = u64::MAX;
 
 /// Space on the disk that nobody else can take.
 pub(crate) struct SetAside {

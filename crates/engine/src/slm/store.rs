@@ -34,6 +34,7 @@ use super::pacing::Pacing;
 use super::picker::candidates::Candidates;
 use super::publication::Publication;
 use super::retired::Retired;
+use super::room::KeptBack;
 use super::set_aside::SetAside;
 use super::setbacks::Setbacks;
 use super::snapshots::Snapshots;
@@ -98,6 +99,8 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) pacing: Pacing,
     /// Disk space for the MANIFEST when there is no other.
     pub(crate) ballast: OnceLock<SetAside>,
+    /// Space for the output of a compaction when there is no other.
+    pub(crate) kept_back: KeptBack,
     /// The long keys in the index, flushed ones. Held by whoever changes what is set aside in the pool.
     pub(crate) indexed_keys: Mutex<KeyLengths>,
     /// How long the MANIFEST is, in bytes.
@@ -141,6 +144,7 @@ pub(crate) struct Parts<M: Medium> {
     pub(crate) active_from: u64,
     /// Recovered MemTables, oldest first, each with its last sequence number.
     pub(crate) recovered: Vec<Immutable<M>>,
+    pub(crate) kept_back: KeptBack,
     pub(crate) last_sequence: u64,
     pub(crate) file_bytes_written: u64,
     pub(crate) events: Events,
@@ -189,7 +193,7 @@ impl<M: Medium + Clone> Store<M> {
                 immutables: parts.recovered.len(),
                 queue: if read_only { VecDeque::new() } else { parts.recovered.into() },
                 setbacks: Setbacks::default(),
-                flushes_ended: 0,
+                space_returned: 0,
                 flush_setback: None,
                 last_flush_end_ns: 0,
                 closing: false,
@@ -206,6 +210,7 @@ impl<M: Medium + Clone> Store<M> {
             events: parts.events,
             pacing: Pacing::default(),
             ballast: OnceLock::new(),
+            kept_back: parts.kept_back,
             indexed_keys: Mutex::new(KeyLengths::in_segments(&parts.pool)),
             manifest_bytes: AtomicU64::new(0),
             options: parts.options,
@@ -319,11 +324,12 @@ impl<M: Medium + Clone> Store<M> {
             traffic.setbacks.of_flush(cause.clone());
             self.events.space_refused(SpaceFor::Job, &cause);
             traffic.flush_setback = Some(cause.clone());
+            self.may_make_room(&cause, true);
             self.room.notify_all();
             self.work.notify_all();
             // Not at every word: two jobs that wait would wake each other without end.
-            let (since, flushes_ended) = (Instant::now(), traffic.flushes_ended);
-            while !traffic.closing && !self.has_failed() && traffic.flushes_ended == flushes_ended {
+            let (since, space_returned) = (Instant::now(), traffic.space_returned);
+            while !traffic.closing && !self.has_failed() && traffic.space_returned == space_returned {
                 let Some(left) = pause.checked_sub(since.elapsed()) else { break };
                 let waited = self.work.wait_timeout(traffic, left);
                 traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -374,6 +380,7 @@ impl<M: Medium + Clone> Store<M> {
         if let Some(ballast) = self.ballast.get() {
             ballast.discard(&*self.env)?;
         }
+        self.kept_back.discard(&*self.env)?;
         for space in active.iter().chain(&spare).filter_map(|filling| filling.space.as_ref()) {
             space.discard(&*self.env)?;
         }

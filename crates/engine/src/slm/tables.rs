@@ -58,14 +58,22 @@ impl Tables {
 
     /// The reader of table file `number`, opened if it is not.
     pub(crate) fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
-        self.readers.get_or_insert_with(&number, || {
+        let mut opened = None;
+        let reader = self.readers.get_or_insert_with(&number, || {
             let path = names::table(&self.directory, number);
             let order = self.order.clone();
-            Ok(Arc::new(TableReader::open_in_order(&*self.env, &path, number, self.store_uuid, order)?))
-        })
+            let reader = Arc::new(TableReader::open_in_order(&*self.env, &path, number, self.store_uuid, order)?);
+            opened = Some(path);
+            Ok::<_, Error>(reader)
+        })?;
+        // Removed and forgotten while it was opened: it must not stay open, and keep its space, until others crowd it out.
+        if opened.is_some_and(|path| self.env.exists(&path).is_ok_and(|exists| !exists)) {
+            self.forget(number);
+        }
+        Ok(reader)
     }
 
-    /// The file is not part of the store any more: closes it.
+    /// The file is not part of the store any more, and has been removed: closes it.
     pub(crate) fn forget(&self, number: u32) {
         self.readers.remove(&number);
     }

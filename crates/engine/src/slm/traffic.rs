@@ -50,8 +50,8 @@ pub(crate) struct Traffic<M: Medium> {
     pub(crate) immutables: usize,
     /// What the full disk, or pool, has refused. Who waits for that gives up.
     pub(crate) setbacks: Setbacks,
-    /// How many flushes have given back what they took: a reason to look for space again.
-    pub(crate) flushes_ended: u64,
+    /// How many flushes and compactions have given back what they took: a reason to look for space again.
+    pub(crate) space_returned: u64,
     /// What a flush waits for now, if it does.
     pub(crate) flush_setback: Option<Error>,
     /// When the last flush ended, on the clock of the environment.

@@ -29,6 +29,8 @@ const GROWTHS_MAX: usize = 3;
 pub enum Claim {
     /// Leaves the reserve alone.
     Ordinary,
+    /// May use so many bytes of it, and leaves the rest alone.
+    Part(u64),
     /// May use it.
     Privileged,
 }
@@ -36,6 +38,15 @@ pub enum Claim {
 impl Claim {
     fn of(kind: ExtentKind) -> Claim {
         if kind == ExtentKind::Arena { Claim::Ordinary } else { Claim::Privileged }
+    }
+
+    /// How many units the reserve may lack once it has taken what it wants.
+    fn missing_units_max(self) -> u64 {
+        match self {
+            Claim::Ordinary => 0,
+            Claim::Part(bytes) => bytes / UNIT_BYTES,
+            Claim::Privileged => u64::MAX,
+        }
     }
 }
 
@@ -77,7 +88,7 @@ impl<M: Medium> Pool<M> {
 
     /// Takes an extent for a part of something that may lie in several places: of `wanted_bytes` where that many are free
     /// in a row; else the longest free run, if it has `least_bytes`; else the pool grows. For key segments: those of flushes
-    /// claim the reserve, others must not.
+    /// claim the reserve, others a part of it, or none.
     pub fn allocate_part(
         &self,
         kind: ExtentKind,
@@ -90,7 +101,7 @@ impl<M: Medium> Pool<M> {
         let wanted = wanted_bytes.div_ceil(UNIT_BYTES);
         let least = least_bytes.div_ceil(UNIT_BYTES);
         let mut space = self.changeable_space()?;
-        let may_take = |run: &(u64, u64)| claim == Claim::Privileged || space.missing_units_without(*run, run.1) == 0;
+        let may_take = |run: &(u64, u64)| space.missing_units_without(*run, run.1) <= claim.missing_units_max();
         let longest = space.longest().filter(|run| (least..wanted).contains(&run.1) && may_take(run));
         let (start, units) = match longest {
             Some(run) => (space.cut(run, run.1), run.1),
@@ -191,7 +202,9 @@ impl<M: Medium> Pool<M> {
                 None if growths < GROWTHS_MAX => self.grow_for_run(space, units),
                 None => break,
                 Some(run) => match space.missing_units_without(run, units) {
-                    missing if missing > 0 && claim == Claim::Ordinary => self.grow_by(space, missing),
+                    missing if missing > claim.missing_units_max() => {
+                        self.grow_by(space, missing - claim.missing_units_max())
+                    }
                     _ => return Ok(space.cut(run, units)),
                 },
             };

@@ -70,7 +70,7 @@ pub use bulk::BulkPart;
 pub use estimate::Sample;
 pub use iterate::{Direction, LeafRead, Range};
 pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, key_record_bytes_max, set_replaced_file};
-pub use need::{KeyLengths, piece_bytes, segment_bytes_max};
+pub use need::{KeyLengths, SegmentSize, piece_bytes, segment_bytes_max};
 pub use segment::{Part, Records, Segment, SegmentEntry, write_segment, write_segment_claiming};
 pub use segment_writer::SegmentWriter;
 pub use tree::{LARGEST_NODE_BYTES, SMALLEST_NODE_BYTES, Tree};

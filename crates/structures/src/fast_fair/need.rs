@@ -33,6 +33,8 @@
 //! Fences outlive their keys. Those in blocks are seen by their blocks; those in nodes are not, so once there are fences at
 //! all, some may be as long as fits into a node.
 
+use std::collections::BTreeMap;
+
 use slmdb_env::Result;
 use slmdb_pmem::{Blocks, ExtentKind, Medium, Pool, UNIT_BYTES};
 
@@ -85,6 +87,29 @@ impl KeyLengths {
             all.add_all(Header::read(pool, extent).map_or(unknown, |header| header.keys));
         }
         all
+    }
+}
+
+/// What the key segment of a table file takes of the pool.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SegmentSize {
+    /// Its extents, in bytes.
+    pub extent_bytes: u64,
+    /// What of them its headers and records fill.
+    pub filled_bytes: u64,
+}
+
+impl SegmentSize {
+    /// Those of all segments in a pool, by their table files. Where a header is damaged, the extent is taken as full.
+    pub fn of_files<M: Medium>(pool: &Pool<M>) -> BTreeMap<u32, SegmentSize> {
+        let mut sizes = BTreeMap::new();
+        for extent in pool.extents().iter().filter(|extent| extent.kind == ExtentKind::KeySegment) {
+            let size: &mut SegmentSize = sizes.entry(extent.owner).or_default();
+            let records_bytes = Header::read(pool, extent).map_or(extent.length_bytes, |header| header.length_bytes);
+            size.extent_bytes += extent.length_bytes;
+            size.filled_bytes += extent.length_bytes.min(SEGMENT_HEADER_BYTES + records_bytes);
+        }
+        sizes
     }
 }
 

@@ -7,11 +7,12 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Medium};
 use slmdb_table::{KeyEntry, TableBuilder};
 
-use super::Stopped;
+use super::{In, Stopped};
 use crate::slm::flush::{BuiltFile, Finished, file_record, segment_of, table_options};
 use crate::slm::job::Job;
 use crate::slm::names;
 use crate::slm::older_versions::OlderVersions;
+use crate::slm::set_aside::SetAside;
 use crate::slm::store::Store;
 use crate::slm::traffic::entries_max;
 
@@ -39,10 +40,13 @@ pub(super) struct Outputs<'s, M: Medium + Clone> {
     pub(super) bytes_written: u64,
     /// Up to here deletes were left out because the index checkpoints cover them.
     pub(super) deletes_dropped_through: u64,
+    space: In,
+    /// What was kept back, while a file that is not finished has it.
+    kept_back: Option<SetAside>,
 }
 
 impl<'s, M: Medium + Clone> Outputs<'s, M> {
-    pub(super) fn new(store: &'s Store<M>, finished: &'s SyncSender<Finished<M>>) -> Outputs<'s, M> {
+    pub(super) fn new(store: &'s Store<M>, finished: &'s SyncSender<Finished<M>>, space: In) -> Outputs<'s, M> {
         Outputs {
             store,
             builder: None,
@@ -51,33 +55,49 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             made: Vec::new(),
             bytes_written: 0,
             deletes_dropped_through: 0,
+            space,
+            kept_back: None,
         }
     }
 
     pub(super) fn add(&mut self, entry: &KeyEntry<'_>, value: &[u8]) -> Result<(), Stopped> {
         let builder = match &mut self.builder {
             Some((_, builder)) => builder,
-            None => &mut self.builder.insert(self.begin()?).1,
+            None => {
+                let begun = self.begin()?;
+                &mut self.builder.insert(begun).1
+            }
         };
         builder.add(entry.key, entry.sequence, entry.kind, value)?;
         let usual_bytes = self.store.options.compaction.table_file_bytes;
-        if builder.estimated_bytes() >= usual_bytes || builder.entries() >= entries_max(usual_bytes) {
+        let is_filled = builder.estimated_bytes() >= usual_bytes || builder.entries() >= entries_max(usual_bytes);
+        if is_filled && self.space == In::FreeSpace {
             let file = self.finish()?;
             self.send(file, Vec::new())?;
         }
         Ok(())
     }
 
-    fn begin(&self) -> Result<(u32, TableBuilder), Stopped> {
+    fn begin(&mut self) -> Result<(u32, TableBuilder), Stopped> {
         let store = self.store;
         let number = store.file_numbers.begin()?;
         let path = names::table(&store.directory, number);
         let (options, order) = (table_options(&store.options), store.options.comparator.clone());
-        match TableBuilder::new_in_order(&*store.env, &path, number, store.files_uuid, options, order) {
+        let build = || {
+            let env = &*store.env;
+            let kept_back = if self.space == In::KeptBack { store.kept_back.take(env, &path)? } else { None };
+            let Some((space, file)) = kept_back else {
+                return TableBuilder::new_in_order(env, &path, number, store.files_uuid, options, order);
+            };
+            self.kept_back = Some(space);
+            TableBuilder::in_file(file, env, &path, number, store.files_uuid, options, order)
+        };
+        match build().map_err(Stopped::from) {
             Ok(builder) => Ok((number, builder)),
-            Err(error) => {
+            Err(stopped @ Stopped::NoSpace(_)) => Err(self.remove(number, stopped)),
+            Err(stopped) => {
                 store.file_numbers.end(number);
-                Err(error.into())
+                Err(stopped)
             }
         }
     }
@@ -91,13 +111,18 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             store.env.sync_directory(&store.directory)?;
             store.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
             store.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
-            let segment = segment_of(&store.pool, number, &finished.keys, Claim::Ordinary)?;
+            let claim = match self.space {
+                In::FreeSpace => Claim::Ordinary,
+                In::KeptBack => Claim::Part(store.kept_back.segment_bytes()),
+            };
+            let segment = segment_of(&store.pool, number, &finished.keys, claim)?;
             let slot = if M::PERSISTENT { Some(store.jobs.record(&store.pool, &Job::moving(number))?) } else { None };
             let record = file_record(&finished.properties, finished.length_bytes);
             Ok(BuiltFile { number, record, segment, older: OlderVersions::default(), slot })
         };
         match build().map_err(|error: Error| Stopped::from(error)) {
             Ok(file) => {
+                self.kept_back = None;
                 self.made.push(number);
                 self.bytes_written += file.record.length_bytes;
                 Ok(Some(file))
@@ -134,11 +159,18 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     }
 
     /// Removes a file that is not to be; gives back why.
-    fn remove(&self, number: u32, why: Stopped) -> Stopped {
+    fn remove(&mut self, number: u32, why: Stopped) -> Stopped {
         let store = self.store;
         if !store.has_failed() {
+            let path = names::table(&store.directory, number);
+            let put_back = |space| store.kept_back.put_back(space, &*store.env, &path);
+            let is_put_back = self.kept_back.take().map_or(Ok(false), put_back).unwrap_or_else(|error| {
+                tracing::warn!(%error, "space kept back for compactions is not for now");
+                false
+            });
             // If it can't be removed, the next opening does.
-            let removed = store.env.remove_file(&names::table(&store.directory, number));
+            let is_gone = is_put_back || store.env.exists(&path).is_ok_and(|exists| !exists);
+            let removed = if is_gone { Ok(()) } else { store.env.remove_file(&path) };
             let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));
         }
         store.file_numbers.end(number);

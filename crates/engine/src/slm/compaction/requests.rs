@@ -3,20 +3,26 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_pmem::Medium;
 
-use super::Plan;
+use super::{In, Plan, Stopped};
+use crate::slm::flush::Finished;
 use crate::slm::ordered_key::positions_in_order;
+use crate::slm::room::RoomWanted;
 use crate::slm::store::Store;
 use crate::slm::{locked, picker};
 
 /// How often those who wait for a compaction look whether it is stuck.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// For how long no compaction begins but for room, once one found no space: at first, and at most. (It doubles each time.)
+const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
+const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// A bound on keys, as [`Store::compact_range`] has them.
 pub(crate) type KeyBound = Bound<Vec<u8>>;
@@ -24,9 +30,9 @@ pub(crate) type KeyBound = Bound<Vec<u8>>;
 /// What compactions are doing, and what is wanted of them.
 #[derive(Debug, Default)]
 pub(crate) struct Compactions {
-    pub(super) inner: Mutex<Inner>,
+    pub(in crate::slm) inner: Mutex<Inner>,
     /// There may be something to do, or something was done.
-    pub(super) changed: Condvar,
+    pub(in crate::slm) changed: Condvar,
     /// The store closes, or has failed.
     stopping: AtomicBool,
     /// Compactions that have begun since the store was opened.
@@ -34,17 +40,72 @@ pub(crate) struct Compactions {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(crate) struct Inner {
     /// Inputs of compactions that are running.
-    pub(super) busy: BTreeSet<u32>,
+    pub(in crate::slm) busy: BTreeSet<u32>,
     /// Files that could not be read.
-    pub(super) unfit: BTreeSet<u32>,
+    pub(in crate::slm) unfit: BTreeSet<u32>,
+    /// What room is to be made of, if somebody waits for it.
+    pub(in crate::slm) room_wanted: Option<RoomWanted>,
+    /// There was none to be made, and nothing has changed since; the second: not at any cost.
+    pub(in crate::slm) no_room: [bool; 2],
+    /// Files that were to be compacted for room and found none, since something has changed.
+    pub(in crate::slm) no_space_for: BTreeSet<u32>,
+    /// Until then no compaction begins but for room.
+    scarce_until: Option<Instant>,
+    /// For how long, the last time.
+    pause: Duration,
     /// What was asked for and has not begun.
     pub(super) asked: VecDeque<Arc<Asked>>,
     /// Counts what may have changed what there is to do.
-    pub(super) changes: u64,
+    pub(in crate::slm) changes: u64,
     /// When the last compaction ended, on the clock of the environment.
     pub(super) last_end_ns: u64,
+}
+
+/// Why something is compacted.
+pub(super) enum Reason {
+    /// The picker has chosen it.
+    Picked,
+    /// For [room](crate::slm::room).
+    Room,
+    /// Somebody has asked for it.
+    Asked(Arc<Asked>),
+}
+
+impl Inner {
+    /// There is too little space for what was picked.
+    pub(super) fn is_scarce(&mut self) {
+        self.pause = (2 * self.pause).clamp(NO_SPACE_PAUSE_FIRST, NO_SPACE_PAUSE_MAX);
+        self.scarce_until = Some(Instant::now() + self.pause);
+    }
+
+    /// For how long no compaction begins but for room.
+    pub(super) fn pause_left(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        self.scarce_until = self.scarce_until.filter(|until| *until > now);
+        self.scarce_until.map(|until| until - now)
+    }
+
+    /// There is no room to be made until something changes.
+    pub(super) fn no_room(&mut self, wanted: RoomWanted) {
+        self.no_room[usize::from(wanted.at_any_cost)] = true;
+        self.room_wanted = None;
+    }
+
+    /// A compaction has ended.
+    pub(super) fn ended(&mut self, plan: &Plan, reason: &Reason, ended: &Result<(), Stopped>) {
+        self.busy.retain(|number| !plan.inputs.contains(number));
+        match (ended, reason) {
+            (Ok(()), Reason::Room) => self.room_wanted = None,
+            (Ok(()), _) => self.pause = Duration::ZERO,
+            (Err(Stopped::Unreadable(number, _)), _) => drop(self.unfit.insert(*number)),
+            (Err(Stopped::NoSpace(_)), Reason::Room) => self.no_space_for.extend(&plan.inputs),
+            (Err(Stopped::NoSpace(_)), Reason::Picked) => self.is_scarce(),
+            (Err(_), _) => {}
+        }
+        self.changes += 1;
+    }
 }
 
 /// A range whose compaction was asked for.
@@ -59,7 +120,10 @@ pub(super) struct Asked {
 impl Compactions {
     /// The files there are, or their live counts, have changed.
     pub(in crate::slm) fn wake(&self) {
-        locked(&self.inner).changes += 1;
+        let mut inner = locked(&self.inner);
+        inner.changes += 1;
+        inner.no_room = [false; 2];
+        inner.no_space_for.clear();
         self.changed.notify_all();
     }
 
@@ -81,14 +145,6 @@ impl Compactions {
 }
 
 impl<M: Medium + Clone> Store<M> {
-    /// Waits for so long, or until the store closes or somebody asks for a compaction.
-    pub(super) fn pause_compactions(&self, pause: Duration) {
-        let inner = locked(&self.compactions.inner);
-        let is_on = |inner: &mut Inner| !self.compactions.is_stopping() && inner.asked.is_empty();
-        let waited = self.compactions.changed.wait_timeout_while(inner, pause, is_on);
-        drop(waited.unwrap_or_else(PoisonError::into_inner));
-    }
-
     /// See [`crate::Engine::compact_range`].
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
         self.check_writable()?;
@@ -114,6 +170,63 @@ impl<M: Medium + Clone> Store<M> {
             locked(&self.traffic).setbacks.check_flush(setbacks)?;
             inner = locked(&self.compactions.inner);
         }
+    }
+
+    /// Merges all of a range; or, where there is not the space for that, takes the garbage out of its files, in the space that is
+    /// kept back, and merges what is left if that has given enough.
+    pub(super) fn compact_asked(
+        &self,
+        asked: &Asked,
+        all: &Plan,
+        finished: &SyncSender<Finished<M>>,
+    ) -> Result<(), Stopped> {
+        let has_space = self.seems_to_have_space_for(all, locked(&self.catalog).state());
+        let full = if has_space {
+            match self.compact(all, In::FreeSpace, finished) {
+                Err(Stopped::NoSpace(full)) => full,
+                ended => return ended.map(|_| ()),
+            }
+        } else {
+            Error::Full { path: self.directory.clone(), what: "merge all files of the range".into() }
+        };
+        let mut tried = BTreeSet::new();
+        // (Its inputs are this thread's, so they may be tried although they are busy.)
+        while let Some(plan) = self.plan_of_garbage(|number| all.inputs.contains(&number) && !tried.contains(&number)) {
+            match self.compact(&plan, In::KeptBack, finished) {
+                Ok(_) => {}
+                Err(Stopped::NoSpace(_)) => tried.extend(plan.inputs),
+                Err(stopped) => return Err(stopped),
+            }
+        }
+        if self.have_garbage(&all.inputs) {
+            return Err(Stopped::NoSpace(full));
+        }
+        let left = {
+            let catalog = locked(&self.catalog);
+            let mut inner = locked(&self.compactions.inner);
+            let left = self.plan_of_range(asked, catalog.state());
+            let is_ours = |number: &u32| all.inputs.contains(number) || !inner.busy.contains(number);
+            let may_begin = !left.inputs.is_empty() && left.inputs.iter().all(is_ours);
+            if !may_begin || !self.seems_to_have_space_for(&left, catalog.state()) {
+                return Ok(());
+            }
+            inner.busy.extend(&left.inputs);
+            left
+        };
+        let merged = self.compact(&left, In::FreeSpace, finished);
+        locked(&self.compactions.inner).busy.retain(|number| !left.inputs.contains(number));
+        match merged {
+            Ok(_) | Err(Stopped::NoSpace(_)) => Ok(()),
+            Err(stopped) => Err(stopped),
+        }
+    }
+
+    /// Whether one of these files has something that nobody needs.
+    fn have_garbage(&self, numbers: &[u32]) -> bool {
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let catalog = locked(&self.catalog);
+        let mut files = numbers.iter().filter_map(|number| catalog.state().files.get(number));
+        files.any(|file| picker::garbage(file, droppable_through) > 0)
     }
 
     /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.

@@ -9,6 +9,7 @@ mod file_counts;
 mod gain;
 mod leaf_scan;
 mod paper;
+pub(super) mod room;
 
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_order::KeyOrder;

@@ -1,0 +1,299 @@
+//! Room: space kept back so that compaction can give back what garbage takes, and compactions made for that alone.
+//!
+//! A compaction writes new files beside the old ones, which go at its end. On a disk, or in a pool, filled to the last
+//! byte it could never begin, and the garbage would stay for ever. So before a put is admitted, space for *one output* is kept
+//! back: on the disk a file of the size of the largest table file, in the pool a part of the reserve as large as the largest
+//! key segment. (Of files that are not much larger than a compaction makes them; so a small store keeps back little.)
+//! A compaction *for room* writes one file, into the space kept back: of one file or of several that become one
+//! ([`picker::room`]). What its inputs give back is kept back again, and the rest is for others.
+//!
+//! A write is refused only when there is nothing more to gain: who finds no space asks for room, waits for the
+//! compaction that is made for it, and tries again ([`Store::may_make_room`]). Every such compaction leaves less garbage or
+//! fewer files, and one that finds no space itself is not tried again before something has changed; so this ends.
+//!
+//! Deletes may use what is kept back, like all that is kept for the way out.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use slmdb_env::{Env, Error, File, Result};
+use slmdb_manifest::StoreState;
+use slmdb_pmem::{Medium, Pool, UNIT_BYTES};
+use slmdb_structures::fast_fair::{Segment, SegmentSize};
+
+use super::compaction::{In, Inner, Plan};
+use super::locked;
+use super::picker::room::{self, Candidate, Limits};
+use super::picker::{self};
+use super::set_aside::{FOR_COMPACTION, SetAside};
+use super::store::Store;
+use crate::{CompactionPolicy, Options};
+
+/// A file is compacted for a put if less than this is needed of it. (With more, ever more would be rewritten for ever less. For
+/// deletes, which are the way out, it is.)
+const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
+/// As much is kept back as this part of all table files, even if each of them is smaller; but not more than a compaction's
+/// files have. (So small files can be merged, until there are few.)
+const PART_KEPT_BACK: u64 = 4;
+/// How long a compaction for room waits for readers of its inputs' key segments: so often, for so long.
+const SEGMENT_LOOKS: usize = 50;
+const SEGMENT_PAUSE: Duration = Duration::from_millis(1);
+
+/// What there is too little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lacking {
+    Disk,
+    Pool,
+}
+
+/// What room is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RoomWanted {
+    lacking: Lacking,
+    /// By something that must not be stuck: the least garbage is worth it.
+    pub(super) at_any_cost: bool,
+}
+
+/// Space kept back for an output.
+#[derive(Default)]
+pub(crate) struct KeptBack {
+    /// How much is to be kept back on the disk, and in the pool.
+    file_bytes: AtomicU64,
+    segment_bytes: AtomicU64,
+    /// That on the disk; `None` before it was first there, and while a compaction has it.
+    file: Mutex<Option<SetAside>>,
+}
+
+impl KeptBack {
+    /// What is to be kept back in the pool.
+    pub(super) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Settles how much is to be kept back, by all table files that there are.
+    pub(super) fn settle<M: Medium>(&self, options: &Options, pool: &Pool<M>, state: &StoreState) {
+        let sizes = SegmentSize::of_files(pool);
+        let all_bytes: u64 = state.files.values().map(|file| file.length_bytes).sum();
+        let (mut file_bytes, mut segment_bytes) =
+            (options.compaction.table_file_bytes.min(all_bytes / PART_KEPT_BACK), 0);
+        for (number, file) in state.files.iter().filter(|(_, file)| file.length_bytes <= counted_bytes_max(options)) {
+            file_bytes = file.length_bytes.max(file_bytes);
+            segment_bytes = sizes.get(number).map_or(0, |size| size.extent_bytes).max(segment_bytes);
+        }
+        self.file_bytes.store(file_bytes, Ordering::Relaxed);
+        self.segment_bytes.store(segment_bytes, Ordering::Relaxed);
+    }
+
+    /// The same when a file has come.
+    pub(super) fn settle_with<M: Medium>(&self, options: &Options, pool: &Pool<M>, file_bytes: u64, segment: &Segment) {
+        if file_bytes <= counted_bytes_max(options) {
+            let extents = segment.parts().iter().filter_map(|part| pool.extent_at(part.offset));
+            self.file_bytes.fetch_max(file_bytes, Ordering::Relaxed);
+            self.segment_bytes.fetch_max(extents.map(|extent| extent.length_bytes).sum(), Ordering::Relaxed);
+        }
+    }
+
+    /// What of it is there on the disk.
+    fn length_bytes(&self) -> u64 {
+        locked(&self.file).as_ref().map_or(0, SetAside::length_bytes)
+    }
+
+    /// Sees to it that it is there, on the disk. [`Error::Full`]: only a part is.
+    pub(super) fn fill(&self, env: &dyn Env, directory: &std::path::Path) -> Result<()> {
+        let wanted = self.file_bytes.load(Ordering::Relaxed);
+        let mut file = locked(&self.file);
+        if wanted == 0 && file.is_none() {
+            return Ok(());
+        }
+        let space = match &*file {
+            Some(space) => space,
+            None => file.insert(SetAside::new(env, directory, FOR_COMPACTION)?),
+        };
+        let length_bytes = space.length_bytes();
+        if length_bytes / 2 > wanted {
+            return space.lower_by(length_bytes - wanted).map(|_| ());
+        }
+        let full = match space.raise(wanted) {
+            Err(full @ Error::Full { .. }) => full,
+            done => return done,
+        };
+        for part in [2, 4, 8, 16] {
+            match space.raise(wanted / part) {
+                Err(Error::Full { .. }) => {}
+                Ok(()) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Err(full)
+    }
+
+    /// Gives so much of it back to a full disk. Says whether there was any.
+    pub(super) fn lower_by(&self, bytes: u64) -> Result<bool> {
+        locked(&self.file).as_ref().map_or(Ok(false), |space| space.lower_by(bytes))
+    }
+
+    /// Turns it into a file to be written; `None` if another compaction has it.
+    pub(super) fn take(&self, env: &dyn Env, path: &std::path::Path) -> Result<Option<(SetAside, Arc<dyn File>)>> {
+        let mut file = locked(&self.file);
+        let Some(space) = file.take() else { return Ok(None) };
+        Ok(space.take(env, path)?.map(|file| (space, file)))
+    }
+
+    /// The file was not finished: it is space again. Says whether it is; else it is a file in the way.
+    pub(super) fn put_back(&self, space: SetAside, env: &dyn Env, path: &std::path::Path) -> Result<bool> {
+        let mut file = locked(&self.file);
+        let is_back = file.is_none() && space.put_back(env, path)?;
+        if is_back {
+            *file = Some(space);
+        }
+        Ok(is_back)
+    }
+
+    /// Gives it back.
+    pub(super) fn discard(&self, env: &dyn Env) -> Result<()> {
+        locked(&self.file).take().map_or(Ok(()), |space| space.discard(env))
+    }
+}
+
+/// How long a table file may be that counts. (Those of large batches don't.)
+fn counted_bytes_max(options: &Options) -> u64 {
+    let usual_bytes = options.compaction.table_file_bytes.max(options.memtable_bytes);
+    usual_bytes + usual_bytes / 4 + (64 << 10)
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// What an error says there is too little of.
+    pub(super) fn lacking(&self, full: &Error) -> Lacking {
+        match full {
+            Error::Full { path, .. } if path == self.pool.path() => Lacking::Pool,
+            _ => Lacking::Disk,
+        }
+    }
+
+    /// Whether a compaction may bring space: one is under way, or one for room, which then begins. The caller waits for
+    /// [`Store::work`], and tries again.
+    pub(super) fn may_make_room(&self, full: &Error, at_any_cost: bool) -> bool {
+        let is_manual = self.options.compaction.policy == CompactionPolicy::Manual;
+        let mut inner = locked(&self.compactions.inner);
+        if self.compactions.is_stopping() {
+            return false;
+        }
+        if !inner.busy.is_empty() {
+            return true;
+        }
+        if is_manual || inner.no_room[usize::from(at_any_cost)] {
+            return false;
+        }
+        inner.room_wanted = Some(RoomWanted { lacking: self.lacking(full), at_any_cost });
+        inner.changes += 1;
+        self.compactions.changed.notify_all();
+        true
+    }
+
+    /// The next compaction for room; `wanted` is `None` if nobody waits for it.
+    pub(super) fn plan_for_room(&self, inner: &Inner, state: &StoreState, wanted: Option<RoomWanted>) -> Option<Plan> {
+        let is_free = |number: u32| {
+            let is_taken = inner.busy.contains(&number) || inner.unfit.contains(&number);
+            !is_taken && !inner.no_space_for.contains(&number)
+        };
+        let candidates = self.candidates_for_room(state, is_free);
+        let limits = self.limits_for_room();
+        let threshold = match wanted {
+            None => self.options.compaction.live_key_threshold,
+            Some(wanted) if wanted.at_any_cost => f64::INFINITY,
+            Some(_) => NEEDED_PART_MAX,
+        };
+        let pooled = if wanted.is_some_and(|wanted| wanted.lacking == Lacking::Pool) {
+            room::in_pool(&candidates, &limits)
+        } else {
+            None
+        };
+        let inputs = pooled.or_else(|| room::on_disk(&candidates, threshold, &limits))?;
+        Some(Plan { inputs, chosen_by: "space" })
+    }
+
+    /// The next of these files that a compaction for room takes garbage from, however little it is.
+    pub(super) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
+        let candidates = self.candidates_for_room(locked(&self.catalog).state(), is_free);
+        let inputs = room::on_disk(&candidates, f64::INFINITY, &self.limits_for_room())?;
+        Some(Plan { inputs, chosen_by: "compact_range" })
+    }
+
+    fn limits_for_room(&self) -> Limits {
+        let wanted_bytes = self.kept_back.file_bytes.load(Ordering::Relaxed);
+        let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(0);
+        let there_bytes = self.kept_back.length_bytes().saturating_add(free_bytes);
+        Limits {
+            file_bytes: there_bytes.min(wanted_bytes.max(self.options.compaction.table_file_bytes)),
+            segment_bytes: self.kept_back.segment_bytes(),
+            files: self.options.compaction.files_merged_max,
+        }
+    }
+
+    /// Files that would give back space at once: nobody sees an old version in them.
+    fn candidates_for_room(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
+        let numbers = state.files.keys().copied();
+        self.candidates_among(state, numbers.filter(|&number| is_free(number) && !self.snapshots.pins(number)))
+    }
+
+    fn candidates_among(&self, state: &StoreState, numbers: impl Iterator<Item = u32>) -> Vec<Candidate> {
+        let sizes = SegmentSize::of_files(&self.pool);
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let files = numbers.filter_map(|number| state.files.get(&number).map(|file| (number, file)));
+        let candidates = files.map(|(number, file)| {
+            let size = sizes.get(&number).copied().unwrap_or_default();
+            Candidate {
+                number,
+                entries: file.entries,
+                garbage: picker::garbage(file, droppable_through),
+                length_bytes: file.length_bytes,
+                segment_bytes: size.extent_bytes,
+                segment_filled_bytes: size.filled_bytes,
+            }
+        });
+        candidates.collect()
+    }
+
+    /// Whether disk and pool seem to have space for what a compaction writes. What has to be given up half done has been written for
+    /// nothing, and leaves its deletes in two files. (Who does not know says yes.)
+    pub(super) fn seems_to_have_space_for(&self, plan: &Plan, state: &StoreState) -> bool {
+        let available_bytes = self.env.available_bytes(&self.directory).unwrap_or(u64::MAX);
+        let inputs = self.candidates_among(state, plan.inputs.iter().copied());
+        let needed_bytes: u64 = inputs.iter().map(Candidate::needed_bytes).sum();
+        let needed_segment_bytes: u64 = inputs.iter().map(Candidate::needed_segment_bytes).sum();
+        let outputs = needed_bytes.div_ceil(self.options.compaction.table_file_bytes);
+        let in_pool = self.pool.free_bytes().saturating_sub(self.pool.reserve_bytes());
+        let in_pool = in_pool + self.options.pool_maximum_bytes.saturating_sub(self.pool.length_bytes());
+        needed_bytes <= available_bytes && needed_segment_bytes + outputs * UNIT_BYTES <= in_pool
+    }
+
+    /// A compaction has ended, and its inputs have gone: what is to be kept back comes first, then those who wait.
+    pub(super) fn compaction_gave_space_back(&self, plan: &Plan, space: In) -> Result<()> {
+        if space == In::KeptBack {
+            // Somebody waits for it, and nobody may come by to free what readers were in.
+            for _ in 0..SEGMENT_LOOKS {
+                crossbeam_epoch::pin().flush();
+                if !self.retired.has_segments(&plan.inputs) {
+                    break;
+                }
+                std::thread::sleep(SEGMENT_PAUSE);
+            }
+        }
+        self.kept_back.settle(&self.options, &self.pool, locked(&self.catalog).state());
+        match self.fill_ballast().and_then(|()| self.reserve_again()) {
+            Ok(()) | Err(Error::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        self.compactions.wake();
+        locked(&self.traffic).space_returned += 1;
+        self.tell_who_waits_for_space();
+        Ok(())
+    }
+
+    /// A compaction has ended, or there will be none.
+    pub(super) fn tell_who_waits_for_space(&self) {
+        let _traffic = locked(&self.traffic);
+        self.work.notify_all();
+    }
+}
