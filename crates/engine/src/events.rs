@@ -117,15 +117,16 @@ pub enum Event {
         /// How long it took.
         duration: Duration,
     },
-    /// A compaction was given up: there was no space for it, or an input can't be read. Nothing has changed but what is in its
-    /// outputs already. An input that can't be read is left alone until the next opening; `verify` tells what is wrong with it.
+    /// A compaction ended early: there was no space for it, an input can't be read, or the store closes or has failed. Nothing
+    /// has changed but what is in its outputs already. An input that can't be read is left alone until the next opening;
+    /// `verify` tells what is wrong with it.
     #[non_exhaustive]
     CompactionGivenUp {
         /// Which one.
         number: u64,
         /// The table files that it was to read.
         inputs: Vec<u32>,
-        /// What is full, or can't be read.
+        /// What is full, or can't be read; or why nothing is written any more.
         cause: Error,
     },
     /// From now on writers wait, or, with [`WaitFor::Pace`] and [`WaitFor::Compaction`], are slowed. Told once, however many

@@ -7,8 +7,8 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Home, Model, On, Random, assert_same, assert_verified, contents};
-use slmdb::{Db, ErrorKind, Medium, Options, WriteBatch};
+use common::{Home, Model, On, Random, assert_same, assert_verified, contents, eager_compaction, no_compaction};
+use slmdb::{CompactionOptions, Db, ErrorKind, Medium, Options, WriteBatch};
 use slmdb_env::DaxDevice;
 use slmdb_env::memory::MemoryEnv;
 
@@ -73,10 +73,12 @@ struct Machine {
     filling: Filling,
     /// How much there is of what fills up.
     limit_bytes: u64,
+    /// Whether garbage is compacted away.
+    compacts: bool,
 }
 
 impl Machine {
-    fn new(filling: Filling, limit_bytes: u64) -> Machine {
+    fn new(filling: Filling, limit_bytes: u64, compacts: bool) -> Machine {
         let place = match filling {
             Filling::PoolOnEmulated => Place::Files(Home::new(On::Emulated)),
             Filling::PoolOnDevice => {
@@ -87,7 +89,7 @@ impl Machine {
             }
             _ => Place::Memory(MemoryEnv::new()),
         };
-        let machine = Machine { place, filling, limit_bytes };
+        let machine = Machine { place, filling, limit_bytes, compacts };
         machine.limit(limit_bytes);
         machine
     }
@@ -99,9 +101,12 @@ impl Machine {
     }
 
     fn open_with_pool(&self, pool_maximum_bytes: u64) -> Db {
-        // With compactions, overwrites would never fill anything.
+        let compaction = match self.compacts {
+            true => CompactionOptions { table_file_bytes: MEMTABLE_BYTES, ..eager_compaction() },
+            false => no_compaction(),
+        };
         let options = Options::default()
-            .compaction(common::no_compaction())
+            .compaction(compaction)
             .memtable_bytes(MEMTABLE_BYTES)
             .memory_budget_bytes(1 << 16)
             .pool_initial_bytes(1 << 19)
@@ -122,6 +127,10 @@ impl Machine {
         }
     }
 
+    fn is_on_dram(&self) -> bool {
+        matches!(self.filling, Filling::DiskOnDram | Filling::PoolOnDram)
+    }
+
     fn open(&self) -> Db {
         let limited = matches!(self.filling, Filling::PoolOnDram | Filling::PoolOnEmulated | Filling::PoolOnDevice);
         self.open_with_pool(if limited { self.limit_bytes } else { PLENTY_BYTES })
@@ -133,14 +142,14 @@ impl Machine {
         self.open_with_pool(PLENTY_BYTES)
     }
 
-    /// As a kill at this moment leaves it. (A pool in the environment in memory is written back at the end only: there the
-    /// store is closed.)
+    /// As a kill at this moment leaves it. (A pool in the environment in memory is written back at the end only, and a pool file
+    /// can't be copied while something is compacted: there the store is closed.)
     fn killed(self, db: Db) -> Machine {
         while db.stats().immutable_memtables > 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
         let place = match &self.place {
-            Place::Memory(_) if self.filling == Filling::DiskOnEmulated => {
+            _ if self.filling == Filling::DiskOnEmulated || (self.compacts && !self.is_on_dram()) => {
                 db.close().unwrap();
                 return self;
             }
@@ -202,7 +211,10 @@ fn apply(model: &mut Model, changes: Vec<Change>) {
     }
 }
 
-/// Writes until a write is refused.
+/// So many overwrites of the same keys are much more than there is space for, but not for what they leave.
+const OVERWRITES: u64 = 6000;
+
+/// Writes until a write is refused. (What only overwrites need not be where garbage is compacted away.)
 fn fill(db: &Db, kind: Kind, model: &mut Model, random: &mut Random, context: &str) {
     for number in 0.. {
         let changes = next_write(kind, number + 1000 * model.len() as u64, random);
@@ -213,13 +225,16 @@ fn fill(db: &Db, kind: Kind, model: &mut Model, random: &mut Random, context: &s
                 return;
             }
         }
+        if kind == Kind::Overwrites && number == OVERWRITES {
+            return;
+        }
         assert!(number < 1_000_000, "{context}: never full");
     }
 }
 
-fn filled_up(filling: Filling, kind: Kind, limit_bytes: u64) {
-    let context = format!("{filling:?} {kind:?}, {limit_bytes} bytes");
-    let machine = Machine::new(filling, limit_bytes);
+fn filled_up(filling: Filling, kind: Kind, limit_bytes: u64, compacts: bool) {
+    let context = format!("{filling:?} {kind:?}, {limit_bytes} bytes, compacts: {compacts}");
+    let machine = Machine::new(filling, limit_bytes, compacts);
     let mut model = Model::new();
     let mut random = Random(limit_bytes);
     let db = machine.open();
@@ -270,7 +285,8 @@ fn every_kind(filling: Filling) {
     for kind in KINDS {
         let first_bytes = 1_500_000;
         for round in 0..2 * common::budget() {
-            filled_up(filling, kind, first_bytes + 40_961 * round);
+            // With compactions, and without: then overwrites fill it, too.
+            filled_up(filling, kind, first_bytes + 40_961 * round, round % 2 == 1);
         }
     }
 }

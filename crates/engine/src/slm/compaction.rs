@@ -93,6 +93,15 @@ pub(super) enum Stopped {
     Failed(Error),
 }
 
+impl Stopped {
+    fn cause(&self) -> Error {
+        match self {
+            Stopped::Closing => Error::ReadOnly { cause: "the store closes, or has failed".into() },
+            Stopped::NoSpace(error) | Stopped::Unreadable(_, error) | Stopped::Failed(error) => error.clone(),
+        }
+    }
+}
+
 /// Of an error in writing.
 impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
@@ -110,17 +119,11 @@ impl<M: Medium + Clone> Store<M> {
                 Reason::Asked(asked) => self.compact_asked(asked, &plan, &finished),
             };
             locked(&self.compactions.inner).ended(&plan, &reason, &ended);
-            let failure = match ended {
-                Ok(()) => None,
-                Err(Stopped::Closing) => Some(Error::ReadOnly { cause: "the store closes".into() }),
-                Err(Stopped::NoSpace(error) | Stopped::Unreadable(_, error)) => Some(error),
-                Err(Stopped::Failed(error)) => {
-                    self.fail(error.clone());
-                    Some(error)
-                }
-            };
+            if let Err(Stopped::Failed(error)) = &ended {
+                self.fail(error.clone());
+            }
             if let Reason::Asked(asked) = reason {
-                *locked(&asked.ended) = Some(failure.map_or(Ok(()), Err));
+                *locked(&asked.ended) = Some(ended.map_err(|stopped| stopped.cause()));
             }
             self.compactions.changed.notify_all();
             self.set_compaction_pace();
@@ -245,12 +248,11 @@ impl<M: Medium + Clone> Store<M> {
         // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.
         self.budget.freed(bytes_read + bytes_written);
         self.share_memory();
-        if let Err(Stopped::NoSpace(cause) | Stopped::Unreadable(_, cause)) = &ended {
+        ended.inspect_err(|stopped| {
+            let cause = stopped.cause();
             tracing::warn!(%cause, "a compaction was given up");
-            let given_up = || Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause: cause.clone() };
-            self.notify(given_up);
-        }
-        ended?;
+            self.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });
+        })?;
         self.counted.compactions.fetch_add(1, Ordering::Relaxed);
         self.retire_files(&plan.inputs);
         self.compaction_gave_space_back(plan, space).map_err(Stopped::Failed)?;

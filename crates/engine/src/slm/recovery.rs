@@ -319,7 +319,9 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
         Err(Error::Full { .. }) => {}
         Err(error) => return Err(error),
     }
-    // Writes are refused until flushes of what was recovered have made room, or somebody else has.
+    // Writes are refused until flushes of what was recovered have made room, or somebody else has. What is kept back may be what
+    // the MANIFEST needs; the ahead thread tries again.
+    parts.kept_back.discard(&*parts.options.env)?;
     state.arenas = sealed(parts, &state);
     write_manifest(parts, &state)
 }

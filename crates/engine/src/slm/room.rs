@@ -13,7 +13,7 @@
 //!
 //! Deletes may use what is kept back, like all that is kept for the way out.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -63,6 +63,8 @@ pub(crate) struct KeptBack {
     segment_bytes: AtomicU64,
     /// That on the disk; `None` before it was first there, and while a compaction has it.
     file: Mutex<Option<SetAside>>,
+    /// A compaction has it, and gives it back, or what its inputs took.
+    is_in_use: AtomicBool,
 }
 
 impl KeptBack {
@@ -103,7 +105,7 @@ impl KeptBack {
     pub(super) fn fill(&self, env: &dyn Env, directory: &std::path::Path) -> Result<()> {
         let wanted = self.file_bytes.load(Ordering::Relaxed);
         let mut file = locked(&self.file);
-        if wanted == 0 && file.is_none() {
+        if self.is_in_use.load(Ordering::Acquire) || (wanted == 0 && file.is_none()) {
             return Ok(());
         }
         let space = match &*file {
@@ -137,12 +139,15 @@ impl KeptBack {
     pub(super) fn take(&self, env: &dyn Env, path: &std::path::Path) -> Result<Option<(SetAside, Arc<dyn File>)>> {
         let mut file = locked(&self.file);
         let Some(space) = file.take() else { return Ok(None) };
-        Ok(space.take(env, path)?.map(|file| (space, file)))
+        let taken = space.take(env, path)?;
+        self.is_in_use.store(taken.is_some(), Ordering::Release);
+        Ok(taken.map(|file| (space, file)))
     }
 
     /// The file was not finished: it is space again. Says whether it is; else it is a file in the way.
     pub(super) fn put_back(&self, space: SetAside, env: &dyn Env, path: &std::path::Path) -> Result<bool> {
         let mut file = locked(&self.file);
+        self.is_in_use.store(false, Ordering::Release);
         let is_back = file.is_none() && space.put_back(env, path)?;
         if is_back {
             *file = Some(space);
@@ -150,7 +155,12 @@ impl KeptBack {
         Ok(is_back)
     }
 
-    /// Gives it back.
+    /// The compaction that had it has ended.
+    fn is_given_back(&self) {
+        self.is_in_use.store(false, Ordering::Release);
+    }
+
+    /// Gives it to the file system.
     pub(super) fn discard(&self, env: &dyn Env) -> Result<()> {
         locked(&self.file).take().map_or(Ok(()), |space| space.discard(env))
     }
@@ -271,6 +281,7 @@ impl<M: Medium + Clone> Store<M> {
     /// A compaction has ended, and its inputs have gone: what is to be kept back comes first, then those who wait.
     pub(super) fn compaction_gave_space_back(&self, plan: &Plan, space: In) -> Result<()> {
         if space == In::KeptBack {
+            self.kept_back.is_given_back();
             // Somebody waits for it, and nobody may come by to free what readers were in.
             for _ in 0..SEGMENT_LOOKS {
                 crossbeam_epoch::pin().flush();

@@ -1,6 +1,6 @@
 //! Reading table files: open files and blocks, each found once and kept while there is room.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use quick_cache::Weighter;
@@ -58,13 +58,19 @@ impl Tables {
 
     /// The reader of table file `number`, opened if it is not.
     pub(crate) fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
+        self.reader_by(number, |path| {
+            let order = self.order.clone();
+            Ok(Arc::new(TableReader::open_in_order(&*self.env, path, number, self.store_uuid, order)?))
+        })
+    }
+
+    fn reader_by(&self, number: u32, open: impl FnOnce(&Path) -> Result<Arc<TableReader>>) -> Result<Arc<TableReader>> {
         let mut opened = None;
         let reader = self.readers.get_or_insert_with(&number, || {
             let path = names::table(&self.directory, number);
-            let order = self.order.clone();
-            let reader = Arc::new(TableReader::open_in_order(&*self.env, &path, number, self.store_uuid, order)?);
+            let reader = open(&path);
             opened = Some(path);
-            Ok::<_, Error>(reader)
+            reader
         })?;
         // Removed and forgotten while it was opened: it must not stay open, and keep its space, until others crowd it out.
         if opened.is_some_and(|path| self.env.exists(&path).is_ok_and(|exists| !exists)) {
@@ -140,5 +146,33 @@ impl Tables {
         let readers =
             self.readers.iter().map(|(_, reader)| reader.memory_bytes() + 4 * ALLOCATION_BYTES).sum::<usize>();
         (readers + own.entries + own.map) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_table::{EntryKind, TableBuilder, TableOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_file_removed_while_it_is_opened_does_not_stay_open() {
+        let (env, directory) = (MemoryEnv::new(), PathBuf::from("/db"));
+        env.create_directory(&directory).unwrap();
+        let path = names::table(&directory, 1);
+        let (options, order) = (TableOptions::default(), KeyOrder::Bytewise);
+        let mut builder = TableBuilder::new_in_order(&env, &path, 1, [7; 16], options, order.clone()).unwrap();
+        builder.add(b"key", 1, EntryKind::Put, b"value").unwrap();
+        builder.finish().unwrap();
+        let tables = Tables::new(&Options { env: Arc::new(env.clone()), ..Options::default() }, directory, [7; 16]);
+        let removed_meanwhile = |path: &Path| {
+            let reader = Arc::new(TableReader::open_in_order(&env, path, 1, [7; 16], order.clone())?);
+            env.remove_file(path)?;
+            tables.forget(1);
+            Ok(reader)
+        };
+        let reader = tables.reader_by(1, removed_meanwhile).unwrap();
+        assert_eq!(Arc::strong_count(&reader), 1, "the cache keeps it");
     }
 }
