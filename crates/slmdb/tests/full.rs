@@ -285,9 +285,8 @@ fn every_kind(filling: Filling) {
     for kind in KINDS {
         let first_bytes = 1_500_000;
         for round in 0..2 * common::budget() {
-            // Without compactions, so that overwrites fill it, too; a pool also with them.
-            let is_disk = matches!(filling, Filling::DiskOnDram | Filling::DiskOnEmulated);
-            filled_up(filling, kind, first_bytes + 40_961 * round, round % 2 == 1 && !is_disk);
+            // Without compactions, so that overwrites fill it, too; and with them.
+            filled_up(filling, kind, first_bytes + 40_961 * round, round % 2 == 1);
         }
     }
 }

@@ -10,7 +10,6 @@
 //! flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case into what it
 //! really takes. Only then is the disk, or the pool, full.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
 use slmdb_env::{Error, Result};
@@ -18,9 +17,10 @@ use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::fast_fair::{KeyLengths, Tree, segment_bytes_max};
 use slmdb_table::WorstCase;
 
+use super::ballast::BALLAST_STEP_BYTES;
 use super::flush::table_options;
 use super::locked;
-use super::set_aside::{BALLAST, SetAside};
+use super::set_aside::SetAside;
 use super::store::{Parts, Store};
 use super::traffic::{Filling, Immutable, Traffic};
 use crate::Options;
@@ -40,9 +40,6 @@ const BYTES_PER_KEPT_DELETE: u64 = 4096;
 const KEPT_DELETES_MIN: u64 = 16;
 /// How long the keys of those deletes are reckoned to be, in bytes.
 const KEPT_DELETE_KEY_BYTES: usize = 32;
-/// Limits of the ballast, in bytes; the smaller is also what a MANIFEST record gets of it at a time.
-const BALLAST_BYTES_MIN: u64 = 16 << 10;
-const BALLAST_BYTES_MAX: u64 = 1 << 20;
 /// The active MemTable is flushed early for its space only if it is filled to this part at least.
 const WORTH_FLUSHING_PART: u64 = 8;
 
@@ -265,8 +262,7 @@ impl<M: Medium + Clone> Store<M> {
             )
         };
         let more = wanted.totals.plus(&kept_back(&self.options, wanted.deletes_alone));
-        // Deletes must do without the ballast, and may.
-        let ballast = if wanted.deletes_alone { Ok(()) } else { self.fill_ballast() };
+        let ballast = if wanted.deletes_alone { self.has_ballast_for_deletes() } else { self.fill_ballast() };
         let in_pool = ballast.and_then(|()| {
             let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
             let step = step_in_pool(&self.options, &all);
@@ -285,7 +281,15 @@ impl<M: Medium + Clone> Store<M> {
         let raised = in_pool.and_then(|()| match generation {
             Some(generation) => {
                 let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
-                raise(on_disk, step, |bytes| space.raise(bytes))
+                let mut raised = raise(on_disk, step, |bytes| space.raise(bytes));
+                // They may use what is kept back for a compaction.
+                while wanted.deletes_alone
+                    && matches!(raised, Err(Error::Full { .. }))
+                    && self.kept_back.lower_by(BALLAST_STEP_BYTES)?
+                {
+                    raised = space.raise(on_disk);
+                }
+                raised
             }
             None => Ok(()),
         });
@@ -390,27 +394,6 @@ impl<M: Medium + Clone> Store<M> {
     /// Waits until a flush has ended, or something else has happened.
     pub(super) fn wait_for_flush(&self, traffic: MutexGuard<'_, Traffic<M>>) {
         drop(Self::wait(&self.work, traffic));
-    }
-
-    /// Makes the ballast as large as it should be: enough for the next opening to write the MANIFEST anew.
-    pub(super) fn fill_ballast(&self) -> Result<()> {
-        let ballast = match self.ballast.get() {
-            Some(ballast) => ballast,
-            None => {
-                let made = SetAside::new(&*self.env, &self.directory, BALLAST)?;
-                self.ballast.get_or_init(|| made)
-            }
-        };
-        let usual = (self.options.memtable_bytes / 8).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
-        let manifest_bytes = self.manifest_bytes.load(Ordering::Relaxed);
-        ballast.raise(usual.max(manifest_bytes + BALLAST_BYTES_MIN))?;
-        self.kept_back.fill(&*self.env, &self.directory)
-    }
-
-    /// Gives some of the ballast back to a full disk. Says whether there was any.
-    pub(super) fn lower_ballast(&self) -> Result<bool> {
-        let lowered = self.ballast.get().map_or(Ok(false), |ballast| ballast.lower_by(BALLAST_BYTES_MIN))?;
-        if lowered { Ok(true) } else { self.kept_back.lower_by(BALLAST_BYTES_MIN) }
     }
 
     /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.

@@ -226,6 +226,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Merges files into new ones; says how many bytes these have.
     pub(super) fn compact(&self, plan: &Plan, space: In, finished: &SyncSender<Finished<M>>) -> Result<u64, Stopped> {
+        self.has_ballast_for(plan, space)?;
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.env.monotonic_ns();
         let span = info_span!("compaction", number, chosen_by = plan.chosen_by, files = plan.inputs.len(), ms = Empty);

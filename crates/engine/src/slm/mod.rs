@@ -30,6 +30,7 @@ mod admission;
 mod ahead;
 mod approximate;
 mod arenas;
+mod ballast;
 mod checkpoint;
 mod compaction;
 mod conditional;

@@ -97,7 +97,7 @@ impl KeptBack {
     }
 
     /// What of it is there on the disk.
-    fn length_bytes(&self) -> u64 {
+    pub(super) fn length_bytes(&self) -> u64 {
         locked(&self.file).as_ref().map_or(0, SetAside::length_bytes)
     }
 
@@ -292,9 +292,11 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         self.kept_back.settle(&self.options, &self.pool, locked(&self.catalog).state());
-        match self.fill_ballast().and_then(|()| self.reserve_again()) {
-            Ok(()) | Err(Error::Full { .. }) => {}
-            Err(error) => return Err(error),
+        for filled in [self.fill_ballast(), self.reserve_again()] {
+            match filled {
+                Ok(()) | Err(Error::Full { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         self.compactions.wake();
         locked(&self.traffic).space_returned += 1;

@@ -1,0 +1,109 @@
+//! The ballast: disk space for the MANIFEST when there is no other.
+//!
+//! What was accepted is flushed whatever happens, and a flush ends with a record in the MANIFEST. So a part of the disk is set
+//! aside for that before a put is admitted, and given back to the file system piece by piece when a record finds no space.
+//!
+//! Flushes stop soon on a full disk, since nothing is admitted any more; compactions could go on for ever, and use up with their
+//! records what flushes will need. And a compaction's record that finds no space holds up every flush behind it. So a compaction begins
+//! only with the ballast full; if it can't be, one that gives space back is begun all the same while there is enough for
+//! its own record and others ([`Store::has_ballast_for`]). Deletes, the way out, do with a part of the ballast, too. What is kept back for a compaction's output comes second, and makes the
+//! ballast full if nothing else can.
+
+use std::sync::atomic::Ordering;
+
+use slmdb_env::{Error, Result};
+use slmdb_pmem::Medium;
+
+use super::compaction::{In, Plan};
+use super::locked;
+use super::set_aside::{BALLAST, SetAside};
+use super::store::Store;
+
+/// Limits of the ballast, in bytes.
+const BALLAST_BYTES_MIN: u64 = 16 << 10;
+const BALLAST_BYTES_MAX: u64 = 1 << 20;
+/// What a MANIFEST record gets of it at a time. (What it does not need of that anybody may take.)
+pub(super) const BALLAST_STEP_BYTES: u64 = 4 << 10;
+/// How much of it deletes leave to compactions that give space back, and those to flushes.
+const STEPS_FOR_DELETES: u64 = 3;
+const STEPS_FOR_ROOM: u64 = 2;
+/// What a MANIFEST record has of each input of a compaction, at most, in bytes.
+const RECORD_BYTES_PER_INPUT: u64 = 32;
+
+impl<M: Medium + Clone> Store<M> {
+    /// Makes the ballast as large as it should be, then what is kept back for a compaction.
+    pub(super) fn fill_ballast(&self) -> Result<()> {
+        self.raise_ballast()?;
+        self.kept_back.fill(&*self.env, &self.directory)
+    }
+
+    /// Makes the ballast as large as it should be: enough for the next opening to write the MANIFEST anew. [`Error::Full`]:
+    /// only a part of it is there.
+    fn raise_ballast(&self) -> Result<()> {
+        let ballast = match self.ballast.get() {
+            Some(ballast) => ballast,
+            None => {
+                let made = SetAside::new(&*self.env, &self.directory, BALLAST)?;
+                self.ballast.get_or_init(|| made)
+            }
+        };
+        let usual = (self.options.memtable_bytes / 8).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
+        let manifest_bytes = self.manifest_bytes.load(Ordering::Relaxed);
+        let wanted = usual.max(manifest_bytes + BALLAST_BYTES_MIN + self.longest_keys_bytes());
+        let full = match self.raise_at_the_cost_of_compactions(ballast, wanted) {
+            Err(full @ Error::Full { .. }) => full,
+            done => return done,
+        };
+        match self.raise_at_the_cost_of_compactions(ballast, BALLAST_BYTES_MIN) {
+            Ok(()) | Err(Error::Full { .. }) => Err(full),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn raise_at_the_cost_of_compactions(&self, ballast: &SetAside, wanted: u64) -> Result<()> {
+        let full = match ballast.raise(wanted) {
+            Err(full @ Error::Full { .. }) => full,
+            done => return done,
+        };
+        let there_bytes = ballast.length_bytes() + self.env.available_bytes(&self.directory).unwrap_or(0);
+        let missing_bytes = wanted.saturating_sub(there_bytes) + BALLAST_STEP_BYTES;
+        if self.kept_back.length_bytes() < missing_bytes {
+            return Err(full);
+        }
+        self.kept_back.lower_by(missing_bytes)?;
+        ballast.raise(wanted)
+    }
+
+    /// What the keys in a MANIFEST record take, if they are the longest.
+    fn longest_keys_bytes(&self) -> u64 {
+        2 * u64::from(locked(&self.indexed_keys).longest_bytes)
+    }
+
+    /// Whether the MANIFEST will have space for the records of a compaction, and for others after it. [`Error::Full`]: it
+    /// must not begin.
+    pub(super) fn has_ballast_for(&self, plan: &Plan, space: In) -> Result<()> {
+        let record_bytes = self.longest_keys_bytes() + plan.inputs.len() as u64 * RECORD_BYTES_PER_INPUT;
+        let least_bytes = record_bytes + STEPS_FOR_ROOM * BALLAST_STEP_BYTES;
+        self.has_ballast(if space == In::KeptBack { least_bytes } else { u64::MAX })
+    }
+
+    /// Whether it will for the record of a flush of deletes. They do with less of it than puts.
+    pub(super) fn has_ballast_for_deletes(&self) -> Result<()> {
+        self.has_ballast(STEPS_FOR_DELETES * BALLAST_STEP_BYTES)
+    }
+
+    /// Makes the ballast as large as it should be. [`Error::Full`]: it is not, and not even so large.
+    fn has_ballast(&self, least_bytes: u64) -> Result<()> {
+        let has_least = || self.ballast.get().is_some_and(|ballast| ballast.length_bytes() >= least_bytes);
+        match self.raise_ballast() {
+            Err(Error::Full { .. }) if has_least() => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Gives some of the ballast back to a full disk. Says whether there was any.
+    pub(super) fn lower_ballast(&self) -> Result<bool> {
+        let lowered = self.ballast.get().map_or(Ok(false), |ballast| ballast.lower_by(BALLAST_STEP_BYTES))?;
+        if lowered { Ok(true) } else { self.kept_back.lower_by(BALLAST_STEP_BYTES) }
+    }
+}
