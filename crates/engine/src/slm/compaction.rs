@@ -174,14 +174,16 @@ impl<M: Medium + Clone> Store<M> {
                     }
                 }
             } else if let Some(plan) = self.pick(&inner, catalog.state()) {
-                if !self.seems_to_have_space_for(&plan, catalog.state()) {
-                    inner.is_scarce();
-                    continue;
-                }
                 next = Some((plan, Reason::Picked));
             }
             if let Some((plan, reason)) = next {
                 inner.busy.extend(&plan.inputs);
+                drop((inner, catalog));
+                if matches!(reason, Reason::Picked) && !self.seems_to_have_space_for(&plan) {
+                    locked(&compactions.inner).is_scarce_for(&plan);
+                    self.tell_who_waits_for_space();
+                    continue;
+                }
                 return Some((plan, reason));
             }
             drop(catalog);

@@ -13,6 +13,7 @@
 //!
 //! Deletes may use what is kept back, like all that is kept for the way out.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -244,11 +245,16 @@ impl<M: Medium + Clone> Store<M> {
     /// Files that would give back space at once: nobody sees an old version in them.
     fn candidates_for_room(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
         let numbers = state.files.keys().copied();
-        self.candidates_among(state, numbers.filter(|&number| is_free(number) && !self.snapshots.pins(number)))
+        let sizes = SegmentSize::of_files(&self.pool);
+        self.candidates_among(state, &sizes, numbers.filter(|&number| is_free(number) && !self.snapshots.pins(number)))
     }
 
-    fn candidates_among(&self, state: &StoreState, numbers: impl Iterator<Item = u32>) -> Vec<Candidate> {
-        let sizes = SegmentSize::of_files(&self.pool);
+    fn candidates_among(
+        &self,
+        state: &StoreState,
+        sizes: &BTreeMap<u32, SegmentSize>,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Vec<Candidate> {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let files = numbers.filter_map(|number| state.files.get(&number).map(|file| (number, file)));
         let candidates = files.map(|(number, file)| {
@@ -267,9 +273,11 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Whether disk and pool seem to have space for what a compaction writes. What has to be given up half done has been written for
     /// nothing, and leaves its deletes in two files. (Who does not know says yes.)
-    pub(super) fn seems_to_have_space_for(&self, plan: &Plan, state: &StoreState) -> bool {
+    pub(super) fn seems_to_have_space_for(&self, plan: &Plan) -> bool {
         let available_bytes = self.env.available_bytes(&self.directory).unwrap_or(u64::MAX);
-        let inputs = self.candidates_among(state, plan.inputs.iter().copied());
+        let sizes = SegmentSize::of_files(&self.pool);
+        // Last, and not for long: readers that name candidates don't wait for it, but pass by.
+        let inputs = self.candidates_among(locked(&self.catalog).state(), &sizes, plan.inputs.iter().copied());
         let needed_bytes: u64 = inputs.iter().map(Candidate::needed_bytes).sum();
         let needed_segment_bytes: u64 = inputs.iter().map(Candidate::needed_segment_bytes).sum();
         let outputs = needed_bytes.div_ceil(self.options.compaction.table_file_bytes);

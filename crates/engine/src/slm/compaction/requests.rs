@@ -74,8 +74,15 @@ pub(super) enum Reason {
 }
 
 impl Inner {
-    /// There is too little space for what was picked.
-    pub(super) fn is_scarce(&mut self) {
+    /// There is too little space for what was picked, which does not begin.
+    pub(super) fn is_scarce_for(&mut self, plan: &Plan) {
+        self.busy.retain(|number| !plan.inputs.contains(number));
+        self.changes += 1;
+        self.is_scarce();
+    }
+
+    /// Nor does anything else for a while.
+    fn is_scarce(&mut self) {
         self.pause = (2 * self.pause).clamp(NO_SPACE_PAUSE_FIRST, NO_SPACE_PAUSE_MAX);
         self.scarce_until = Some(Instant::now() + self.pause);
     }
@@ -180,8 +187,7 @@ impl<M: Medium + Clone> Store<M> {
         all: &Plan,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
-        let has_space = self.seems_to_have_space_for(all, locked(&self.catalog).state());
-        let full = if has_space {
+        let full = if self.seems_to_have_space_for(all) {
             match self.compact(all, In::FreeSpace, finished) {
                 Err(Stopped::NoSpace(full)) => full,
                 ended => return ended.map(|_| ()),
@@ -206,14 +212,14 @@ impl<M: Medium + Clone> Store<M> {
             let mut inner = locked(&self.compactions.inner);
             let left = self.plan_of_range(asked, catalog.state());
             let is_ours = |number: &u32| all.inputs.contains(number) || !inner.busy.contains(number);
-            let may_begin = !left.inputs.is_empty() && left.inputs.iter().all(is_ours);
-            if !may_begin || !self.seems_to_have_space_for(&left, catalog.state()) {
+            if left.inputs.is_empty() || !left.inputs.iter().all(is_ours) {
                 return Ok(());
             }
             inner.busy.extend(&left.inputs);
             left
         };
-        let merged = self.compact(&left, In::FreeSpace, finished);
+        let has_space = self.seems_to_have_space_for(&left);
+        let merged = if has_space { self.compact(&left, In::FreeSpace, finished) } else { Ok(0) };
         locked(&self.compactions.inner).busy.retain(|number| !left.inputs.contains(number));
         match merged {
             Ok(_) | Err(Stopped::NoSpace(_)) => Ok(()),
