@@ -49,15 +49,19 @@ impl<M: Medium + Clone> Store<M> {
         };
         let usual = (self.options.memtable_bytes / 8).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
         let manifest_bytes = self.manifest_bytes.load(Ordering::Relaxed);
-        let wanted = usual.max(manifest_bytes + BALLAST_BYTES_MIN + self.longest_keys_bytes());
-        let full = match self.raise_at_the_cost_of_compactions(ballast, wanted) {
+        let with_keys = BALLAST_BYTES_MIN + self.longest_keys_bytes();
+        let full = match self.raise_at_the_cost_of_compactions(ballast, usual.max(manifest_bytes + with_keys)) {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
         };
-        match self.raise_at_the_cost_of_compactions(ballast, BALLAST_BYTES_MIN) {
-            Ok(()) | Err(Error::Full { .. }) => Err(full),
-            Err(error) => Err(error),
+        for less in [with_keys, BALLAST_BYTES_MIN] {
+            match self.raise_at_the_cost_of_compactions(ballast, less) {
+                Err(Error::Full { .. }) => {}
+                Ok(()) => break,
+                Err(error) => return Err(error),
+            }
         }
+        Err(full)
     }
 
     fn raise_at_the_cost_of_compactions(&self, ballast: &SetAside, wanted: u64) -> Result<()> {
