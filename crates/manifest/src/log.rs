@@ -24,6 +24,10 @@ pub const FILE_NAME: &str = "MANIFEST";
 /// The name of one that is being written. Left behind by a crash it means nothing, and the next one replaces it.
 pub const TEMPORARY_FILE_NAME: &str = "MANIFEST.tmp";
 
+/// A log is long when it has so many bytes, and so many times as many as when it was begun.
+const LONG_BYTES_MIN: u64 = 64 << 10;
+const LONG_TIMES: u64 = 8;
+
 /// The MANIFEST of a store that is open for writing.
 #[derive(Debug)]
 pub struct Manifest {
@@ -32,6 +36,8 @@ pub struct Manifest {
     state: StoreState,
     /// Where the next record goes.
     end: u64,
+    /// From this length on it is long.
+    long_bytes: u64,
     next_record_number: u64,
     /// Why nothing is written any more.
     stopped: Option<String>,
@@ -153,6 +159,21 @@ impl Manifest {
         Ok(())
     }
 
+    /// [Renews](Manifest::renew) a log that has grown to a multiple of what its state takes; says whether it has. On a disk too
+    /// full for that it is tried again when the log is a quarter longer.
+    pub fn renew_if_long(&mut self, env: &dyn Env) -> Result<bool> {
+        if self.end < self.long_bytes {
+            return Ok(false);
+        }
+        match self.renew(env) {
+            Err(error) if error.kind() == ErrorKind::Full && self.check_writable().is_ok() => {
+                self.long_bytes = self.end + self.end / 4;
+                Ok(false)
+            }
+            renewed => renewed.map(|()| true),
+        }
+    }
+
     /// The state with all edits applied that were appended.
     pub fn state(&self) -> &StoreState {
         &self.state
@@ -183,7 +204,8 @@ impl Manifest {
         }
         file.sync_data()?;
         let end = bytes.len() as u64;
-        Ok(Manifest { file, seed, state: state.clone(), end, next_record_number: 1, stopped: None })
+        let long_bytes = LONG_BYTES_MIN.max(LONG_TIMES * end);
+        Ok(Manifest { file, seed, state: state.clone(), end, long_bytes, next_record_number: 1, stopped: None })
     }
 
     /// Gives a prepared file the name that counts.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use common::{
-    Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents, eager_compaction, put_or_delete,
+    Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, eager_compaction, put_or_delete,
     wait_until,
 };
 use slmdb::{CompactionOptions, CompactionPolicy, Options};
@@ -209,4 +209,31 @@ fn an_iterator_held_across_compactions_ends_where_it_should() {
         wait_until("what iterators held goes with them", || tables() == db.stats().table_files);
         assert_eq!(db.stats().replaced_records_kept, 0);
     }
+}
+
+/// Each flush and each compaction writes a record into the MANIFEST; it is written anew when it has grown long, also while the
+/// store is open.
+#[test]
+fn the_manifest_of_a_store_that_stays_open_does_not_grow_for_ever() {
+    let home = Home::new(On::Dram);
+    let db = home.options().open(home.store()).unwrap();
+    let long_keys = [b'a', b'z'].map(|letter| vec![letter; 4000]);
+    let length_bytes = || std::fs::metadata(home.store().join("MANIFEST")).unwrap().len();
+    let (mut longest, mut shrunk) = (0, 0);
+    for round in 0..60_u32 {
+        for key in &long_keys {
+            db.put(key, round.to_be_bytes()).unwrap();
+        }
+        db.flush().unwrap();
+        shrunk += u32::from(length_bytes() < longest);
+        longest = length_bytes().max(if length_bytes() < longest { 0 } else { longest });
+        assert!(length_bytes() < 128 << 10, "{} bytes after {round} flushes", length_bytes());
+    }
+    assert!(shrunk > 1, "60 records of 8 KB are many times 64 KiB");
+    db.close().unwrap();
+    let db = home.options().open(home.store()).unwrap();
+    for key in &long_keys {
+        assert_eq!(db.get(key).unwrap().as_deref(), Some(&59_u32.to_be_bytes()[..]));
+    }
+    assert_verified(&db, "after many flushes");
 }

@@ -293,6 +293,12 @@ impl<M: Medium + Clone> Store<M> {
         }
         self.candidates.after_commit(&edit, appended.is_ok());
         self.counted.file_bytes_written.fetch_add(manifest.length_bytes().saturating_sub(before), Ordering::Relaxed);
+        if appended.is_ok() {
+            appended = manifest.renew_if_long(&*self.env).map(|is_new| {
+                let written_bytes = if is_new { manifest.length_bytes() } else { 0 };
+                self.counted.file_bytes_written.fetch_add(written_bytes, Ordering::Relaxed);
+            });
+        }
         self.manifest_bytes.store(manifest.length_bytes(), Ordering::Relaxed);
         let may_be_tried_again = matches!(appended, Err(Error::Full { .. })) && manifest.check_writable().is_ok();
         drop(catalog);
