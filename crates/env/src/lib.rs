@@ -125,6 +125,11 @@ pub trait File: Debug + Send + Sync + 'static {
     fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()>;
     /// Tells the system that reads will be random, so that it reads no more than is asked for. Never fails visibly.
     fn advise_random(&self);
+    /// Says that this range will be read soon: a device may begin with it meanwhile. Where nothing comes of that, reading takes
+    /// longer, and is as right.
+    fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
+        let _ = (offset_bytes, length_bytes);
+    }
     /// The descriptor, for mapping; `None` in environments that have none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 

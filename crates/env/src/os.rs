@@ -321,6 +321,12 @@ impl File for OsFile {
         let _ = rustix::fs::fadvise(&self.file, 0, None::<NonZeroU64>, Advice::Random);
     }
 
+    fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
+        if let Some(length_bytes) = NonZeroU64::new(length_bytes) {
+            let _ = rustix::fs::fadvise(&self.file, offset_bytes, Some(length_bytes), Advice::WillNeed);
+        }
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }

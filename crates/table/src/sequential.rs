@@ -64,6 +64,11 @@ impl SequentialReader {
         let read = self.source.file.read_exact_at(&mut self.window, offset);
         if read.is_err() {
             self.window.clear();
+        } else {
+            // The next piece comes from the device while this one is worked on.
+            let end = offset + length as u64;
+            let behind_bytes = self.source.data_bytes().saturating_sub(end);
+            self.source.file.advise_will_read(end, behind_bytes.min(self.window_bytes as u64));
         }
         read
     }

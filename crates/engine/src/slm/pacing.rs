@@ -34,7 +34,7 @@ const COMPACTION: &Multiples = &[(0.05, 1.25), (0.8, 1.15), (0.95, 1.0), (1.1, 0
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
 const DEBT_AT_REST_MAX: f64 = 0.8;
 /// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
-const REMOVED_PER_FLUSHED: f64 = 0.4;
+const REMOVED_PER_FLUSHED: f64 = 0.2;
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
 const MEMTABLES_OF_GARBAGE: u64 = 4;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
@@ -271,7 +271,7 @@ mod tests {
         assert!(!pacing.is_limited(), "nothing that is written makes garbage");
         (0..30).for_each(|_| pacing.replaced(50, 100));
         pacing.set_compaction_debt(0.95);
-        assert_eq!(pacing.ns_per_kib().0, 12207, "half of it does, and 40 MiB are removed in a second: a guess");
+        assert_eq!(pacing.ns_per_kib().0, 24414, "half of it does, and 20 MiB are removed in a second: a guess");
         pacing.compacted(25 << 20, 1_000_000_000);
         pacing.set_compaction_debt(0.01);
         assert!(!pacing.is_limited());

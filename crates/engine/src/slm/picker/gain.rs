@@ -21,8 +21,9 @@ use crate::slm::traffic::entries_max;
 
 /// One compaction writes at most this part of what is needed of the store, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 32.0;
-/// While a compaction writes a byte, so many more bytes of table files come: its own, and a flush's.
-const BYTES_MEANWHILE: f64 = 2.0;
+/// While a compaction writes a byte, so many more bytes of table files come: its own, and those of flushes until it has ended and
+/// the next has taken as much away.
+const BYTES_MEANWHILE: f64 = 3.0;
 /// A file is merged with the one that has the most garbage if it has this part of that, at least (in parts of their lengths).
 const GARBAGE_PART_BESIDE: f64 = 0.8;
 /// A file is small if it has less than this part of a MemTable, or of a compaction's file: in bytes and in entries.
