@@ -34,7 +34,7 @@ const COMPACTION: &Multiples = &[(0.05, 1.25), (0.8, 1.15), (0.95, 1.0), (1.1, 0
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
 const DEBT_AT_REST_MAX: f64 = 0.8;
 /// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
-const REMOVED_PER_FLUSHED: f64 = 0.2;
+const REMOVED_PER_FLUSHED: f64 = 0.23;
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
 const MEMTABLES_OF_GARBAGE: u64 = 4;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
@@ -48,23 +48,25 @@ const SLEEP_NS_MAX: u64 = 5_000_000;
 /// One of the two things that writers may have to wait for.
 #[derive(Debug, Default)]
 struct Limit {
-    /// How fast the debt is paid off, smoothed, in bytes per second; 0: not known yet.
-    bytes_per_second: AtomicU64,
+    /// How much of the debt was paid off in how long, what was longer ago counting less; 0: not known yet.
+    paid_bytes: AtomicU64,
+    paid_ns: AtomicU64,
     /// Nanoseconds that each KiB takes now; 0: no limit.
     ns_per_kib: AtomicU64,
 }
 
 impl Limit {
-    /// `weight`: how much this one counts against those before.
-    fn paid_off(&self, bytes: u64, took_ns: u64, weight: f64) {
-        let now = bytes as f64 * 1e9 / took_ns.max(1) as f64;
-        let before = self.bytes_per_second.load(Ordering::Relaxed) as f64;
-        let smoothed = if before == 0.0 { now } else { before + (now - before) * weight } as u64;
-        self.bytes_per_second.store(smoothed.max(1), Ordering::Relaxed);
+    /// `kept_part`: how much all those before count still.
+    fn paid_off(&self, bytes: u64, took_ns: u64, kept_part: f64) {
+        for (sum, more) in [(&self.paid_bytes, bytes), (&self.paid_ns, took_ns.max(1))] {
+            sum.store((sum.load(Ordering::Relaxed) as f64 * kept_part) as u64 + more, Ordering::Relaxed);
+        }
     }
 
+    /// In bytes per second; 0: not known yet.
     fn rate(&self) -> f64 {
-        self.bytes_per_second.load(Ordering::Relaxed) as f64
+        let [bytes, ns] = [&self.paid_bytes, &self.paid_ns].map(|sum| sum.load(Ordering::Relaxed) as f64);
+        if ns > 0.0 { bytes.max(1.0) * 1e9 / ns } else { 0.0 }
     }
 
     /// `rate`: at which the debt is paid off, in bytes per second, if all of what is written adds to it.
@@ -105,7 +107,7 @@ impl Pacing {
 
     /// Compactions removed so many bytes of garbage in so long.
     pub(crate) fn compacted(&self, bytes: u64, took_ns: u64) {
-        self.compaction.paid_off(bytes, took_ns, 0.125);
+        self.compaction.paid_off(bytes, took_ns, 0.875);
     }
 
     /// What waits for flushes has changed. See the module's essay for its measure; below 0 there is none.
@@ -271,7 +273,8 @@ mod tests {
         assert!(!pacing.is_limited(), "nothing that is written makes garbage");
         (0..30).for_each(|_| pacing.replaced(50, 100));
         pacing.set_compaction_debt(0.95);
-        assert_eq!(pacing.ns_per_kib().0, 24414, "half of it does, and 20 MiB are removed in a second: a guess");
+        let guessed_ns = 1024e9 / (f64::from(100 << 20) * REMOVED_PER_FLUSHED / 0.5);
+        assert!(pacing.ns_per_kib().0.abs_diff(guessed_ns as u64) < 10, "half of what is written makes garbage");
         pacing.compacted(25 << 20, 1_000_000_000);
         pacing.set_compaction_debt(0.01);
         assert!(!pacing.is_limited());

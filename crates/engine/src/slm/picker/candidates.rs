@@ -26,9 +26,6 @@ use crate::slm::sequentiality::Sequentiality;
 use crate::slm::store::Store;
 use crate::{Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Options};
 
-/// A range query in order meets two files in a sub-range at most (if they are not tiny).
-const FILES_IN_ORDER: usize = 2;
-
 /// What a file on the list takes in memory, about.
 const LISTED_BYTES: usize = 16;
 
@@ -76,8 +73,6 @@ pub(in crate::slm) struct Candidates {
     pub(super) leaf_scan: LeafScan,
     /// How often cursors have turned to each file.
     seeks: FileCounts,
-    /// In how many range queries it was among more files than order needs.
-    scans_in_disorder: FileCounts,
 }
 
 #[derive(Debug, Default)]
@@ -119,7 +114,6 @@ impl Candidates {
             list: Mutex::new(list),
             leaf_scan: LeafScan::default(),
             seeks: FileCounts::default(),
-            scans_in_disorder: FileCounts::default(),
         }
     }
 
@@ -171,7 +165,6 @@ impl Candidates {
             for number in &edit.files_removed {
                 list.files.remove(number);
                 self.seeks.clear(*number);
-                self.scans_in_disorder.clear(*number);
             }
         }
     }
@@ -193,13 +186,6 @@ impl Candidates {
     /// The list.
     pub(super) fn listed(&self) -> Vec<(u32, Source)> {
         locked(&self.list).files.iter().map(|(number, source)| (*number, *source)).collect()
-    }
-
-    /// In how many range queries a file was read among more files than an ordered store would have needed there: how much is
-    /// to be gained, for readers, by merging it with those beside it. About; since the store was opened.
-    #[allow(dead_code)] // for the policy that weighs it
-    pub(super) fn scans_in_disorder(&self, file: u32) -> u32 {
-        self.scans_in_disorder.get(file)
     }
 
     /// A compaction of these files begins.
@@ -246,7 +232,7 @@ impl Candidates {
     /// What it takes in memory, about, in bytes.
     pub(in crate::slm) fn memory_bytes(&self) -> u64 {
         let list_bytes = locked(&self.list).files.len() * LISTED_BYTES;
-        list_bytes as u64 + self.seeks.memory_bytes() + self.scans_in_disorder.memory_bytes()
+        list_bytes as u64 + self.seeks.memory_bytes()
     }
 
     /// Whether compactions are followed by leaf node scans.
@@ -275,11 +261,6 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A range query is done: these are the files of its worst sub-range.
     pub(in crate::slm) fn range_query_ended(&self, files: &[u32]) {
-        if files.len() > FILES_IN_ORDER {
-            for &file in files {
-                self.candidates.scans_in_disorder.add(file);
-            }
-        }
         if files.len() > self.options.compaction.sequentiality_degree_threshold {
             self.name_candidates(files.iter().copied(), Source::RangeQuery);
         }

@@ -32,7 +32,7 @@ impl FileCounts {
     }
 
     /// How often this file was counted.
-    pub(super) fn get(&self, file: u32) -> u32 {
+    fn get(&self, file: u32) -> u32 {
         let word = self.place(file).load(Ordering::Relaxed);
         if (word >> 32) as u32 == file { word as u32 } else { 0 }
     }
