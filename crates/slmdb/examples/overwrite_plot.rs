@@ -32,11 +32,13 @@ struct Run {
 fn read(path: &Path) -> Result<Run, Failure> {
     let text = std::fs::read_to_string(path)?;
     let rows = text.lines().skip(1).map(|line| line.split('\t').map(str::parse).collect());
-    let rows: Vec<Vec<f64>> = rows.collect::<Result<_, _>>()?;
+    let mut rows: Vec<Vec<f64>> = rows.collect::<Result<_, _>>()?;
+    // Those from after the end.
+    rows.retain(|row| row[2] > 0.0);
     let together = |rows: &[Vec<f64>]| {
         (0..rows[0].len()).map(|column| rows.iter().map(|row| row[column]).sum::<f64>() / rows.len() as f64).collect()
     };
-    let rows = rows.chunks(ROWS_TOGETHER).map(together).collect();
+    let rows = rows.chunks_exact(ROWS_TOGETHER).map(together).collect();
     let name = path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     Ok(Run { name, rows })
 }
