@@ -90,7 +90,7 @@ impl PartWriter {
     }
 
     /// How the part being built is to be compressed: not at all, mostly, if it is a block and those before it were tried in
-    /// vain. (On data that can't be compressed, trying would be a third of the work of making a file.)
+    /// vain. (On data that can't be compressed, trying was three tenths of the work of making a file.)
     fn compression_of(&self, kind: PartKind) -> Compression {
         let is_in_vain = kind == PartKind::Block
             && self.blocks_in_vain >= BLOCKS_IN_VAIN_MAX
