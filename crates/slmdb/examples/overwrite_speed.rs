@@ -10,12 +10,15 @@
 //! process joins that control group (its `cgroup.procs`) once the store is open, so that a pool made outside counts
 //! outside. `scans` ranges of 100 keys are read before and after.
 
+mod support;
+
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use slmdb::{CompactionPolicy, Db, Medium, Options};
+use support::key;
 
 const ROW_EVERY: Duration = Duration::from_millis(250);
 /// Values are pieces of as many random bytes.
@@ -82,12 +85,6 @@ impl Random {
     fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
-}
-
-fn key(number: u64) -> [u8; 20] {
-    let mut key = [b'k'; 20];
-    key[..16].copy_from_slice(format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).as_bytes());
-    key
 }
 
 /// Runs a phase of so many puts. Returns how long each tenth took, and how long each put.

@@ -5,23 +5,13 @@
 //! Fills a new store with 20-byte keys and 8-byte values in random order, overwrites a tenth of them, and opens it again some
 //! times: without a checkpoint, from the key sections of all table files; and from one that a clean close has taken.
 
+mod support;
+
 use std::path::Path;
 use std::time::Instant;
 
 use slmdb::Options;
-
-fn key(number: u64) -> [u8; 20] {
-    let mut key = [b'k'; 20];
-    key[..16].copy_from_slice(format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).as_bytes());
-    key
-}
-
-/// What this process has used of processors so far, in seconds.
-fn processor_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
-    fields.filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
+use support::{key, processor_seconds};
 
 /// Opens, and tells how long that took; ends with a clean close.
 fn open(what: &str, options: &Options, directory: &Path) -> slmdb::Result<()> {

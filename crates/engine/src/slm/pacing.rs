@@ -21,7 +21,7 @@ use std::time::Duration;
 use slmdb_pmem::Medium;
 
 use super::locked;
-use super::picker::garbage;
+use super::picker::garbage_part;
 use super::store::Store;
 use super::waits::WaitFor;
 use crate::CompactionPolicy;
@@ -189,9 +189,8 @@ impl<M: Medium + Clone> Store<M> {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let (mut all_bytes, mut garbage_bytes) = (0.0, 0.0);
         for file in locked(&self.catalog).state().files.values() {
-            let part = garbage(file, droppable_through) as f64 / file.entries.max(1) as f64;
             all_bytes += file.length_bytes as f64;
-            garbage_bytes += file.length_bytes as f64 * part;
+            garbage_bytes += file.length_bytes as f64 * garbage_part(file, droppable_through);
         }
         let part = self.options.compaction.space_amplification_max - 1.0;
         let few_bytes = (MEMTABLES_OF_GARBAGE * self.options.memtable_bytes) as f64;

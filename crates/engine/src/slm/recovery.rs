@@ -19,7 +19,7 @@ use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
 use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::{Segment, Tree};
+use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
 use tracing::field::Empty;
 use tracing::info_span;
@@ -298,7 +298,7 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     discard_all_but(parts, &state)?;
     remove_space(&*parts.options.env, &parts.directory)?;
     // So does what is kept back for a compaction, before the arena.
-    parts.kept_back.settle(&parts.options, &parts.pool, &state);
+    parts.kept_back.settle(&parts.options, &SegmentSize::of_files(&parts.pool), &state);
     parts.reserve_for_recovered()?;
     parts.set_aside_for_recovered()?;
     match parts.kept_back.fill(&*parts.options.env, &parts.directory) {

@@ -74,9 +74,8 @@ impl KeptBack {
         self.segment_bytes.load(Ordering::Relaxed)
     }
 
-    /// Settles how much is to be kept back, by all table files that there are.
-    pub(super) fn settle<M: Medium>(&self, options: &Options, pool: &Pool<M>, state: &StoreState) {
-        let sizes = SegmentSize::of_files(pool);
+    /// Settles how much is to be kept back, by all table files that there are and the sizes of their key segments.
+    pub(super) fn settle(&self, options: &Options, sizes: &BTreeMap<u32, SegmentSize>, state: &StoreState) {
         let all_bytes: u64 = state.files.values().map(|file| file.length_bytes).sum();
         let (mut file_bytes, mut segment_bytes) =
             (options.compaction.table_file_bytes.min(all_bytes / PART_KEPT_BACK), 0);
@@ -299,7 +298,8 @@ impl<M: Medium + Clone> Store<M> {
                 std::thread::sleep(SEGMENT_PAUSE);
             }
         }
-        self.kept_back.settle(&self.options, &self.pool, locked(&self.catalog).state());
+        let sizes = SegmentSize::of_files(&self.pool);
+        self.kept_back.settle(&self.options, &sizes, locked(&self.catalog).state());
         for filled in [self.fill_ballast(), self.reserve_again()] {
             match filled {
                 Ok(()) | Err(Error::Full { .. }) => {}

@@ -19,7 +19,7 @@ use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_pmem::Medium;
 
 use super::file_counts::FileCounts;
-use super::garbage;
+use super::garbage_part;
 use super::leaf_scan::LeafScan;
 use crate::slm::locked;
 use crate::slm::sequentiality::Sequentiality;
@@ -243,7 +243,7 @@ impl Candidates {
 
 /// The part of a file's entries that is needed.
 pub(super) fn needed_part(file: &FileRecord, deletes_droppable_through: u64) -> f64 {
-    1.0 - garbage(file, deletes_droppable_through) as f64 / file.entries.max(1) as f64
+    1.0 - garbage_part(file, deletes_droppable_through)
 }
 
 impl<M: Medium + Clone> Store<M> {

@@ -15,7 +15,7 @@
 //! are many. And a file is not rewritten for less garbage than the bound allows on average; a store over the bound
 //! has a file with more.
 
-use super::{Choice, garbage};
+use super::{Choice, garbage_part};
 use crate::slm::compaction::Plan;
 use crate::slm::traffic::entries_max;
 
@@ -48,8 +48,7 @@ impl Candidate {
 pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
     let (mut candidates, mut needed_bytes) = (Vec::new(), 0.0);
     for (&number, file) in &choice.state.files {
-        let garbage = garbage(file, choice.deletes_droppable_through);
-        let garbage_part = garbage as f64 / file.entries.max(1) as f64;
+        let garbage_part = garbage_part(file, choice.deletes_droppable_through);
         let candidate =
             Candidate { number, length_bytes: file.length_bytes as f64, entries: file.entries as f64, garbage_part };
         needed_bytes += candidate.needed_bytes();

@@ -25,6 +25,11 @@ pub(super) fn garbage(file: &FileRecord, deletes_droppable_through: u64) -> u64 
     file.entries.saturating_sub(needed)
 }
 
+/// The same as a part of its entries.
+pub(super) fn garbage_part(file: &FileRecord, deletes_droppable_through: u64) -> f64 {
+    garbage(file, deletes_droppable_through) as f64 / file.entries.max(1) as f64
+}
+
 /// What a picker sees.
 pub(super) struct Choice<'a> {
     pub(super) options: &'a CompactionOptions,
