@@ -20,7 +20,7 @@
 //! | 4 insert if absent, update if present | `conditional` |
 //! | one budget for all memory | `memory` |
 //! | not in the paper: a copy of the store in use | `copy` |
-//! | 5 recovery | `open`, `recovery`; an index made from files alone: `rebuild`, `repair`; what spares it most of them: `checkpoint` |
+//! | 5 recovery | `open`, `recovery`, `replay`; an index made from files alone: `rebuild`, `repair`; what spares it most of them: `checkpoint` |
 //!
 //! Beside the paper: `stats`, `approximate`, `verify`, `destroy`; what is told of it all: `trace`, and [`crate::Event`].
 //!
@@ -59,6 +59,7 @@ mod rebuild;
 mod recovery;
 mod repair;
 mod replaced;
+mod replay;
 mod retired;
 mod room;
 mod sequentiality;

@@ -3,7 +3,8 @@
 //! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
 //!    *building* are dropped; their MemTables are still there. (Persistent media.)
 //! 2. On `Dram` the index is rebuilt from an index checkpoint and the key sections of the table files (`rebuild`).
-//! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence numbers.
+//! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence numbers
+//!    (`replay`).
 //! 4. What was found becomes durable as it is, in one rename of the MANIFEST; only then is anything removed, and only then
 //!    are writes taken.
 //!
@@ -11,16 +12,14 @@
 //! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
 
 use std::collections::BTreeMap;
-use std::panic::resume_unwind;
 use std::path::Path;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
-use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree};
-use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
+use slmdb_structures::memtable::MemTable;
 use tracing::field::Empty;
 use tracing::info_span;
 
@@ -29,8 +28,8 @@ use super::arenas::Arenas;
 use super::compaction::{add_output, move_to};
 use super::flush::{file_record, numbered, swing};
 use super::job::{Jobs, Phase, Slot};
-use super::locked;
 use super::names::{self, FileKind};
+use super::replay::{check_strays, replay_log};
 use super::room::KeptBack;
 use super::set_aside::{SetAside, remove_leftovers as remove_space};
 use super::store::{Catalog, Parts, Store};
@@ -170,113 +169,6 @@ fn apply<M: Medium>(state: &mut StoreState, edit: Edit, pool: &Pool<M>) -> Resul
     state.apply(&edit).map_err(damaged)
 }
 
-/// What the arenas hold beyond the table files.
-pub(super) struct Log<M: Medium> {
-    /// Oldest first; none is empty.
-    memtables: Vec<Immutable<M>>,
-    last_sequence: u64,
-}
-
-/// Step 3. The log is the records of all arenas; it ends for good at the first sequence number that is missing. Replaying an
-/// arena that goes on behind the end finds out whether its records vouch for what is missing; here the clean close does.
-pub(super) fn replay_log<M: Medium + Clone>(
-    options: &Options,
-    state: &StoreState,
-    arenas: &Arenas<M>,
-) -> Result<Log<M>> {
-    let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
-    let arenas_read = state.arenas.iter().map(|(&generation, record)| {
-        let Some(arena) = arenas.load(generation, Some(record.length_bytes))? else {
-            let what = format!("arena {generation} of the store is missing");
-            return Err(Error::corruption(arenas.describe(generation), 0, what));
-        };
-        let order = options.memtable::<M>().order;
-        let read = read(arena, generation, state.uuid, &order, expected, record.sealed_last_sequence)?;
-        expected = read.expected_next();
-        Ok(read)
-    });
-    let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
-    let mut end = (arenas.describe(0), 0);
-    for (replayed, totals) in build_side_by_side(arenas_read)? {
-        let memtable = Arc::new(replayed.memtable);
-        if replayed.last_sequence.is_some() || log.memtables.is_empty() {
-            end = memtable.arena().place(replayed.end_offset);
-        }
-        if let Some(last_sequence) = replayed.last_sequence.filter(|&last| last > log.last_sequence) {
-            log.last_sequence = last_sequence;
-            log.memtables.push(Immutable { memtable, last_sequence, totals, space: None });
-        }
-    }
-    match state.closed_at_sequence {
-        Some(closed) if closed != log.last_sequence => {
-            let what = format!("the log ends at sequence number {}, but was closed at {closed}", log.last_sequence);
-            Err(Error::corruption(end.0, end.1, what))
-        }
-        _ => Ok(log),
-    }
-}
-
-/// Makes MemTables of arenas as they are read, one behind the other; several at once, for that takes longer than reading.
-fn build_side_by_side<M: Medium>(
-    arenas: impl Iterator<Item = Result<ReadArena<M>>>,
-) -> Result<Vec<(Replayed<M>, Totals)>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut built = std::thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
-        let receiver = Arc::new(Mutex::new(receiver));
-        let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {
-            let next = || locked(&receiver).recv().ok();
-            let building = std::iter::from_fn(next)
-                .map(|(position, arena): (usize, ReadArena<M>)| Ok((position, arena.build()?)))
-                .map(|built: Result<(usize, Replayed<M>)>| {
-                    built.map(|(position, replayed)| (position, totals_of(&replayed.memtable), replayed))
-                });
-            building.collect::<Result<Vec<_>>>()
-        };
-        let mut builders = Vec::new();
-        for (position, read) in arenas.enumerate() {
-            // What can't be sent has nobody to build it any more: an error is waiting to be joined.
-            let _ = sender.send((position, read?));
-            if builders.len() < threads {
-                let receiver = receiver.clone();
-                builders.push(scope.spawn(move || build_all(receiver)));
-            }
-        }
-        drop((sender, receiver));
-        let joined = builders.into_iter().map(|builder| builder.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        joined.collect::<Result<Vec<_>>>()
-    })?
-    .into_iter()
-    .flatten()
-    .collect::<Vec<_>>();
-    built.sort_unstable_by_key(|&(position, ..)| position);
-    Ok(built.into_iter().map(|(_, totals, replayed)| (replayed, totals)).collect())
-}
-
-/// An arena that goes on where the log ends, and that the MANIFEST has never heard of, means that the MANIFEST is not the
-/// newest. (A recovery that was cut short may have left an arena with copies of what the log holds anyway.)
-fn check_strays<M: Medium + Clone>(
-    options: &Options,
-    state: &StoreState,
-    arenas: &Arenas<M>,
-    last_sequence: u64,
-) -> Result<()> {
-    for generation in arenas.present()? {
-        if generation < state.next_generation {
-            continue;
-        }
-        let Some(arena) = arenas.load(generation, None)? else { continue };
-        let expected = ExpectedSequence::First { flushed_through: last_sequence };
-        let read = read(arena, generation, state.uuid, &options.memtable::<M>().order, expected, None)?;
-        if read.last_sequence().is_some_and(|last| last > last_sequence) {
-            let (file, offset) = read.arena().place(0);
-            let what = format!("arena {generation} goes on where the log ends, but the MANIFEST does not know it");
-            return Err(Error::corruption(file, offset, what));
-        }
-    }
-    Ok(())
-}
-
 /// Step 4: a new arena for new writes; what was recovered is durable and sealed, or moved into it; one MANIFEST says so.
 fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     let mut state = parts.catalog.state().clone();
@@ -375,16 +267,6 @@ fn write_manifest<M: Medium>(parts: &mut Parts<M>, state: &StoreState) -> Result
     parts.file_bytes_written += manifest.length_bytes();
     parts.catalog = Catalog::Manifest(manifest);
     Ok(())
-}
-
-/// What the entries of a recovered MemTable add up to.
-fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
-    let mut totals = Totals::default();
-    for entry in memtable.logged_entries() {
-        let is_put = entry.kind == Some(EntryKind::Put);
-        totals.add(entry.key.len(), is_put.then_some(entry.value.len()));
-    }
-    totals
 }
 
 /// Removes the arenas that a state of the store does not name.

@@ -10,7 +10,7 @@ use super::Repair;
 use crate::Loss;
 use crate::slm::arenas::Arenas;
 use crate::slm::flush::table_kind;
-use crate::slm::recovery::replay_log;
+use crate::slm::replay::replay_log;
 
 impl Repair<'_> {
     /// Whether the next opening can take the MemTables as they are.
