@@ -8,9 +8,11 @@
 mod error;
 pub mod memory;
 pub mod os;
+mod recording;
 
 pub use error::{Error, ErrorKind, Result};
 pub use os::OsEnv;
+pub use recording::{Recording, Seen, Step, Watcher};
 
 use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
@@ -132,6 +134,11 @@ pub trait File: Debug + Send + Sync + 'static {
     }
     /// The descriptor, for mapping; `None` in environments that have none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+    /// Where there is no descriptor: what was just stored to memory that stands for a mapping of this file, so that the file has
+    /// it, too, as if it had been mapped. Bytes behind the file's end go nowhere, as with a mapping. Nothing by default.
+    fn store_mapped(&self, bytes: &[u8], offset_bytes: u64) {
+        let _ = (bytes, offset_bytes);
+    }
 
     /// Reads exactly `into.len()` bytes; a file that ends before is [`Error::Corruption`].
     fn read_exact_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<()> {

@@ -1,6 +1,6 @@
 //! [`MemoryEnv`]: a machine in memory, for tests. Nothing in it depends on time, chance or the real file system.
 //!
-//! Three things make it more than a map of byte vectors, each a seam for tests of faults and crashes:
+//! Four things make it more than a map of byte vectors, each a seam for tests of faults and crashes:
 //!
 //! - **Every operation that can fail has a number**, counted from 0, and a line in a log ([`MemoryEnv::operations`]).
 //!   [`MemoryEnv::fail_at`] makes the k-th go wrong in a chosen way: running one piece of work for k = 0, 1, 2, … until
@@ -11,17 +11,21 @@
 //!   [`MemoryEnv::kill`] gives what the death of the process leaves: everything but the locks.
 //! - **A failed sync loses data for good**, as on Linux: what was dirty then is thought clean afterwards, so that a
 //!   second sync reports success and yet has written nothing. Code that tries again is found out by the next power cut.
+//! - **It records, if asked** ([`MemoryEnv::record`]), everything that happens to its files, in one order with what others record
+//!   ([`Recording`]); from that a simulator makes every state that a crash could leave.
 //!
 //! Clock and randomness are deterministic: time moves on by a microsecond with every question and by
 //! [`MemoryEnv::advance_clock`]; random bytes follow from the seed. Relative paths start at `/`, and there are no links.
-//! Only files can be renamed. Files have no descriptors, so what is usually mapped has to be read and written here; a
-//! device-dax ([`MemoryEnv::add_dax_device`]) is the other way round.
+//! Only files can be renamed. Files have no descriptors, so what is usually mapped is read into memory, and what is stored there
+//! is told the file at once ([`File::store_mapped`]); a device-dax ([`MemoryEnv::add_dax_device`]) can be mapped and nothing else.
 
 mod device;
 mod disk;
 mod faults;
+mod history;
 
 pub use faults::{Failure, Repeat};
+pub use history::{FileEvent, FileRecord};
 
 use std::collections::BTreeMap;
 use std::fs::File as StdFile;
@@ -30,10 +34,11 @@ use std::os::fd::BorrowedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
+use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Recording, Result, Step};
 use device::Device;
 use disk::{Disk, Node};
 use faults::{Effect, Script};
+use history::Recorder;
 
 /// What the clock shows at first: a moment of the year 2023.
 const CLOCK_START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -55,6 +60,7 @@ struct Machine {
     clock_ns: u64,
     random_state: u64,
     boot: u64,
+    recorder: Option<Recorder>,
 }
 
 impl Default for MemoryEnv {
@@ -78,6 +84,7 @@ impl MemoryEnv {
             clock_ns: 0,
             random_state: seed,
             boot: 1,
+            recorder: None,
         })
     }
 
@@ -168,6 +175,20 @@ impl MemoryEnv {
         self.machine().devices.get(&normal(path.as_ref())).map(Device::memory)
     }
 
+    /// Records everything that happens to the files from here on. What is there must be durable: it is recorded as made and
+    /// synced now. Not an operation.
+    pub fn record(&self, recording: Arc<Recording>) {
+        let mut machine = self.machine();
+        let mut recorder = Recorder { recording, records: Vec::new() };
+        machine.disk.events().into_iter().for_each(|event| recorder.push(event));
+        machine.recorder = Some(recorder);
+    }
+
+    /// What was recorded so far. Not an operation.
+    pub fn records(&self) -> Vec<FileRecord> {
+        self.machine().recorder.as_ref().map_or_else(Vec::new, |recorder| recorder.records.clone())
+    }
+
     /// The machine after a power cut at this moment, with a new boot id: what was synced is there, nothing else is.
     /// This machine goes on untouched; no failures are armed on the new one, and its operations count from 0.
     pub fn crash(&self) -> MemoryEnv {
@@ -193,6 +214,7 @@ impl Machine {
             // Another stream, so that what follows does not repeat what this machine goes on to draw.
             random_state: self.random_state ^ 0x5851_f42d_4c95_7f2d,
             boot,
+            recorder: None,
         }
     }
 
@@ -202,6 +224,25 @@ impl Machine {
             None => Ok(None),
             Some(Failure::ShortWrite) => Ok(Some(Failure::ShortWrite)),
             Some(failure) => Err(Error::io(operation, path, failure.cause())),
+        }
+    }
+
+    fn note(&mut self, event: impl FnOnce() -> FileEvent) {
+        if let Some(recorder) = &mut self.recorder {
+            recorder.push(event());
+        }
+    }
+
+    /// Notes a sync; says whether it is to be done.
+    fn note_sync(&mut self, step: Step, event: impl FnOnce(bool) -> FileEvent) -> bool {
+        self.recorder.as_mut().is_none_or(|recorder| recorder.push_sync(step, event))
+    }
+
+    /// Notes that a file may have become longer than it was, with zeros.
+    fn note_length(&mut self, node: &Node, length_before: u64) {
+        let (file, length_bytes) = (node.number(), node.lock().length_bytes());
+        if length_bytes != length_before {
+            self.note(|| FileEvent::SetLength { file, length_bytes });
         }
     }
 
@@ -236,44 +277,81 @@ impl Env for MemoryEnv {
             let file = device.open(path, mode).map_err(|kind| Error::io(operation, path, kind.into()))?;
             return Ok(Arc::new(file));
         }
-        let node = machine.disk.open(&normal(path), mode).map_err(|kind| Error::io(operation, path, kind.into()))?;
+        let full_path = normal(path);
+        let before = machine.disk.find(&full_path).map(|node| node.lock().length_bytes());
+        let node = machine.disk.open(&full_path, mode).map_err(|kind| Error::io(operation, path, kind.into()))?;
+        match before {
+            None => machine.note(|| FileEvent::Name { file: node.number(), path: full_path }),
+            Some(length_before) => machine.note_length(&node, length_before),
+        }
         Ok(Arc::new(MemoryFile { env: self.clone(), path: path.to_path_buf(), node, writable: mode != OpenMode::Read }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let mut machine = self.machine();
         machine.begin(Effect::TakesSpace, "rename", from, &format!(" to {}", to.display()))?;
-        machine.disk.rename(&normal(from), &normal(to)).map_err(|kind| Error::io("rename", from, kind.into()))
+        let (old, new) = (normal(from), normal(to));
+        machine.disk.rename(&old, &new).map_err(|kind| Error::io("rename", from, kind.into()))?;
+        if let Some(file) = machine.disk.find(&new).map(Node::number) {
+            machine.note(|| FileEvent::Rename { file, from: old, to: new });
+        }
+        Ok(())
     }
 
     fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
         let mut machine = self.machine();
         machine.begin(Effect::TakesSpace, "link", from, &format!(" to {}", to.display()))?;
-        let linked = machine.disk.link(&normal(from), &normal(to));
-        linked.map(|()| true).map_err(|kind| Error::io("link", from, kind.into()))
+        let path = normal(to);
+        machine.disk.link(&normal(from), &path).map_err(|kind| Error::io("link", from, kind.into()))?;
+        if let Some(file) = machine.disk.find(&path).map(Node::number) {
+            machine.note(|| FileEvent::Name { file, path });
+        }
+        Ok(true)
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
         machine.begin(Effect::Nothing, "remove", path, "")?;
-        machine.disk.remove_file(&normal(path)).map_err(|kind| Error::io("remove", path, kind.into()))
+        let full_path = normal(path);
+        let file = machine.disk.find(&full_path).map(Node::number);
+        machine.disk.remove_file(&full_path).map_err(|kind| Error::io("remove", path, kind.into()))?;
+        if let Some(file) = file {
+            machine.note(|| FileEvent::Remove { file, path: full_path });
+        }
+        Ok(())
     }
 
     fn create_directory(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
         machine.begin(Effect::TakesSpace, "create directory", path, "")?;
-        machine.disk.create_directory(&normal(path)).map_err(|kind| Error::io("create directory", path, kind.into()))
+        let full_path = normal(path);
+        let missing: Vec<PathBuf> =
+            full_path.ancestors().filter(|above| !machine.disk.exists(above)).map(Path::to_path_buf).collect();
+        let made = machine.disk.create_directory(&full_path);
+        made.map_err(|kind| Error::io("create directory", path, kind.into()))?;
+        missing.into_iter().rev().for_each(|path| machine.note(|| FileEvent::CreateDirectory { path }));
+        Ok(())
     }
 
     fn remove_directory(&self, path: &Path) -> Result<bool> {
         let mut machine = self.machine();
         machine.begin(Effect::Nothing, "remove directory", path, "")?;
-        machine.disk.remove_directory(&normal(path)).map_err(|kind| Error::io("remove directory", path, kind.into()))
+        let full_path = normal(path);
+        let removed = machine.disk.remove_directory(&full_path);
+        let removed = removed.map_err(|kind| Error::io("remove directory", path, kind.into()))?;
+        if removed {
+            machine.note(|| FileEvent::RemoveDirectory { path: full_path });
+        }
+        Ok(removed)
     }
 
     fn sync_directory(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
         machine.begin(Effect::Syncs, "sync directory", path, "")?;
+        let path_noted = normal(path);
+        if !machine.note_sync(Step::SyncDirectory, |done| FileEvent::SyncDirectory { path: path_noted, done }) {
+            return Ok(());
+        }
         machine.disk.sync_directory(&normal(path)).map_err(|kind| Error::io("sync directory", path, kind.into()))
     }
 
@@ -310,7 +388,11 @@ impl Env for MemoryEnv {
         let full_path = normal(path);
         let node = match machine.disk.open(&full_path, OpenMode::ReadWrite) {
             Err(IoErrorKind::NotFound) if mode == LockMode::Exclusive => {
-                machine.disk.open(&full_path, OpenMode::CreateNew)
+                let made = machine.disk.open(&full_path, OpenMode::CreateNew);
+                if let Ok(node) = &made {
+                    machine.note(|| FileEvent::Name { file: node.number(), path: full_path.clone() });
+                }
+                made
             }
             other => other,
         }
@@ -401,6 +483,7 @@ impl File for MemoryFile {
         if !written.is_empty() {
             self.grow(&machine, "write", offset_bytes.checked_add(written.len() as u64))?;
             self.node.lock().write(written, offset_bytes);
+            machine.note(|| FileEvent::Write { file: self.node.number(), offset_bytes, bytes: written.into() });
         }
         match short {
             None => Ok(()),
@@ -412,7 +495,9 @@ impl File for MemoryFile {
     fn sync_data(&self) -> Result<()> {
         let mut machine = self.env.machine();
         machine.begin(Effect::Syncs, "sync", &self.path, "").inspect_err(|_| self.node.lock().forget_dirty())?;
-        self.node.lock().sync();
+        if machine.note_sync(Step::SyncFile, |done| FileEvent::Sync { file: self.node.number(), done }) {
+            self.node.lock().sync();
+        }
         Ok(())
     }
 
@@ -426,8 +511,10 @@ impl File for MemoryFile {
         let mut machine = self.env.machine();
         machine.begin(Effect::TakesSpace, "set length", &self.path, &format!(" {length_bytes}"))?;
         self.check_writable("set length")?;
+        let length_before = self.node.lock().length_bytes();
         self.grow(&machine, "set length", Some(length_bytes))?;
         self.node.lock().cut(length_bytes);
+        machine.note_length(&self.node, length_before);
         Ok(())
     }
 
@@ -438,13 +525,26 @@ impl File for MemoryFile {
         if length_bytes == 0 {
             return Ok(());
         }
-        self.grow(&machine, "allocate", offset_bytes.checked_add(length_bytes))
+        let length_before = self.node.lock().length_bytes();
+        self.grow(&machine, "allocate", offset_bytes.checked_add(length_bytes))?;
+        machine.note_length(&self.node, length_before);
+        Ok(())
     }
 
     fn advise_random(&self) {}
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
+    }
+
+    fn store_mapped(&self, bytes: &[u8], offset_bytes: u64) {
+        let mut machine = self.env.machine();
+        let mut node = self.node.lock();
+        let there = node.length_bytes().saturating_sub(offset_bytes).min(bytes.len() as u64);
+        let bytes = &bytes[..there as usize];
+        node.write(bytes, offset_bytes);
+        drop(node);
+        machine.note(|| FileEvent::Write { file: self.node.number(), offset_bytes, bytes: bytes.into() });
     }
 }
 

@@ -41,12 +41,13 @@ enum Home<M: Medium> {
         medium: M,
         _mapping: Mapping,
     },
-    /// Memory that is written back to a file which can't be mapped.
+    /// Memory that stands for the mapping of a file which can't be mapped. The lock is held by whoever writes, so that the file
+    /// is told of the stores in their order.
     Copy {
         file: Arc<dyn File>,
         medium: M,
         _mapping: Mapping,
-        dirty: Mutex<Dirty>,
+        writing: Mutex<()>,
     },
     /// Bytes that were read from somewhere.
     Bytes {
@@ -58,17 +59,8 @@ enum Home<M: Medium> {
     },
 }
 
-/// The part of a [`Home::Copy`] that the file does not have yet. Its lock is held by whoever writes into the memory.
-#[derive(Debug, Clone, Copy)]
-struct Dirty {
-    from: u64,
-    to: u64,
-}
-
 /// In what units a mapped file comes into memory.
 const PAGE_BYTES: u64 = 4096;
-
-const NOTHING: Dirty = Dirty { from: u64::MAX, to: 0 };
 
 impl<M: Medium> Arena<M> {
     /// The memory of an extent, which the pool gave out. It is not freed with the arena.
@@ -83,8 +75,8 @@ impl<M: Medium> Arena<M> {
 
     /// A new file of this length, its space allocated, all zero. An existing one is emptied first.
     ///
-    /// Where files have no descriptor (in memory, for tests) the arena is private memory, which [`Arena::sync`] and the
-    /// arena's end write back: what was not synced does not survive a killed process there.
+    /// Where files have no descriptor (in memory, for tests) the arena is private memory, and the file is told of every store
+    /// ([`File::store_mapped`]).
     pub fn create_file(env: &dyn Env, path: &Path, medium: M, length_bytes: u64) -> Result<Arena<M>> {
         Arena::open_file(env.open_file(path, OpenMode::CreateOrTruncate)?, medium, length_bytes)
     }
@@ -111,7 +103,7 @@ impl<M: Medium> Arena<M> {
                 // SAFETY: mapped just now with this length, and still known to nobody else.
                 let memory = unsafe { std::slice::from_raw_parts_mut(base, length_bytes as usize) };
                 file.read_exact_at(memory, 0)?;
-                Home::Copy { file, medium, _mapping: mapping, dirty: Mutex::new(NOTHING) }
+                Home::Copy { file, medium, _mapping: mapping, writing: Mutex::new(()) }
             }
         };
         Ok(Arena { base, length_bytes, home })
@@ -171,10 +163,11 @@ impl<M: Medium> Arena<M> {
     /// If the range is not within the arena: whoever writes has reserved the place.
     #[inline]
     pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
-        let (to, _written_back_before_or_after) = self.place_to_write(offset, bytes.len());
+        let (to, mirror) = self.place_to_write(offset, bytes.len());
         // SAFETY: within the memory of the arena, which is writable; the range is the caller's alone, so `bytes` is not
         // part of it either.
         unsafe { self.medium().copy(to, bytes) };
+        Mirror::store(mirror, offset, bytes);
     }
 
     /// Copies bytes in and begins to write them back: [`Arena::write`] and [`Arena::flush`] in one, and faster than both
@@ -187,17 +180,18 @@ impl<M: Medium> Arena<M> {
     /// As [`Arena::write`].
     #[inline]
     pub unsafe fn write_durably(&self, offset: u64, bytes: &[u8]) {
-        let (to, _written_back_before_or_after) = self.place_to_write(offset, bytes.len());
+        let (to, mirror) = self.place_to_write(offset, bytes.len());
         // SAFETY: as in `write`.
         unsafe { self.medium().copy_durably(to, bytes) };
+        Mirror::store(mirror, offset, bytes);
     }
 
-    /// Where a range is in memory, and what has to be held while it is written.
+    /// Where a range is in memory, and who has to be told when it is written.
     #[inline]
-    fn place_to_write(&self, offset: u64, length_bytes: usize) -> (*mut u8, Option<MutexGuard<'_, Dirty>>) {
+    fn place_to_write(&self, offset: u64, length_bytes: usize) -> (*mut u8, Option<Mirror<'_>>) {
         let end = offset.checked_add(length_bytes as u64).filter(|&end| end <= self.length_bytes);
-        let end = end.expect("a write outside the arena");
-        (self.base.wrapping_add(offset as usize), self.mark(offset, end))
+        end.expect("a write outside the arena");
+        (self.base.wrapping_add(offset as usize), self.mirror())
     }
 
     /// Loads a word (Acquire).
@@ -212,15 +206,20 @@ impl<M: Medium> Arena<M> {
     /// Stores a word (Release).
     #[inline]
     pub fn store_word(&self, offset: u64, value: u64) {
-        let _written_back_before_or_after = self.mark(offset, offset.saturating_add(8));
+        let mirror = self.mirror();
         self.medium().store(self.word(offset), value);
+        Mirror::store(mirror, offset, &value.to_le_bytes());
     }
 
     /// Stores `new` if the word is `current` (AcqRel); gives what was there, as `Err` if nothing was stored.
     #[inline]
     pub fn compare_exchange_word(&self, offset: u64, current: u64, new: u64) -> std::result::Result<u64, u64> {
-        let _written_back_before_or_after = self.mark(offset, offset.saturating_add(8));
-        self.medium().compare_exchange(self.word(offset), current, new)
+        let mirror = self.mirror();
+        let exchanged = self.medium().compare_exchange(self.word(offset), current, new);
+        if exchanged.is_ok() {
+            Mirror::store(mirror, offset, &new.to_le_bytes());
+        }
+        exchanged
     }
 
     #[inline]
@@ -234,13 +233,11 @@ impl<M: Medium> Arena<M> {
         unsafe { &*word }
     }
 
-    /// Notes that a range is about to be written; for as long as what it gives is held, nothing is written back.
+    /// Who has to be told of a store that is about to happen; nobody else stores for as long as this is held.
     #[inline]
-    fn mark(&self, offset: u64, end: u64) -> Option<MutexGuard<'_, Dirty>> {
-        let Home::Copy { dirty, .. } = &self.home else { return None };
-        let mut dirty = dirty.lock().unwrap_or_else(PoisonError::into_inner);
-        *dirty = Dirty { from: dirty.from.min(offset), to: dirty.to.max(end.min(self.length_bytes)) };
-        Some(dirty)
+    fn mirror(&self) -> Option<Mirror<'_>> {
+        let Home::Copy { file, writing, .. } = &self.home else { return None };
+        Some(Mirror { file: &**file, _writing: writing.lock().unwrap_or_else(PoisonError::into_inner) })
     }
 
     /// A range as bytes; `None` if it is not within the arena.
@@ -279,11 +276,7 @@ impl<M: Medium> Arena<M> {
     pub fn sync(&self) -> Result<()> {
         match &self.home {
             Home::Pool { .. } | Home::Bytes { .. } => Ok(()),
-            Home::File { file, .. } => file.sync_data(),
-            Home::Copy { file, dirty, .. } => {
-                self.write_back(file, dirty)?;
-                file.sync_data()
-            }
+            Home::File { file, .. } | Home::Copy { file, .. } => file.sync_data(),
         }
     }
 
@@ -295,25 +288,19 @@ impl<M: Medium> Arena<M> {
             Home::Bytes { path, .. } => (path.clone(), offset),
         }
     }
-
-    fn write_back(&self, file: &Arc<dyn File>, dirty: &Mutex<Dirty>) -> Result<()> {
-        let mut dirty = dirty.lock().unwrap_or_else(PoisonError::into_inner);
-        if dirty.from < dirty.to {
-            let length = (dirty.to - dirty.from) as usize;
-            // SAFETY: within the memory of the arena, which nobody writes while we hold the lock on `dirty`.
-            let bytes = unsafe { std::slice::from_raw_parts(self.base.add(dirty.from as usize), length) };
-            file.write_at(bytes, dirty.from)?;
-            *dirty = NOTHING;
-        }
-        Ok(())
-    }
 }
 
-impl<M: Medium> Drop for Arena<M> {
-    fn drop(&mut self) {
-        if let Home::Copy { file, dirty, .. } = &self.home {
-            // Nobody to tell about a failure: what was not written back is what a kill would leave.
-            let _ = self.write_back(file, dirty);
+/// The file of a [`Home::Copy`], and its lock.
+struct Mirror<'a> {
+    file: &'a dyn File,
+    _writing: MutexGuard<'a, ()>,
+}
+
+impl Mirror<'_> {
+    #[inline]
+    fn store(mirror: Option<Mirror<'_>>, offset: u64, bytes: &[u8]) {
+        if let Some(mirror) = mirror {
+            mirror.file.store_mapped(bytes, offset);
         }
     }
 }

@@ -43,12 +43,14 @@
 mod history;
 mod replay;
 
-pub use history::History;
-pub use replay::{Choice, Replay};
+pub use history::{History, Stop};
+pub use replay::{Choice, Pick, Replay};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use slmdb_env::{Recording, Step};
 
 use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
 use crate::persistent::{MEDIA_UNIT_BYTES, Unfenced};
@@ -57,6 +59,9 @@ use history::Event;
 /// Records every store, flush and fence. See the module's essay. Clones share one record.
 #[derive(Debug, Clone, Default)]
 pub struct Simulated {
+    recording: Arc<Recording>,
+    /// Others draw from the recording, too: it goes on when the pool is closed and opened again.
+    is_one_of_several: bool,
     recorder: Arc<Mutex<Recorder>>,
 }
 
@@ -64,6 +69,8 @@ pub struct Simulated {
 struct Recorder {
     /// Where the pool is in memory: address and length. Stores elsewhere are stores and no more.
     memory: Option<(usize, usize)>,
+    /// How much of a pool was known when one was attached last.
+    attached_bytes: usize,
     history: History,
     counters: FlushCounters,
     /// What each thread has flushed since its last fence.
@@ -76,15 +83,26 @@ impl Simulated {
         Simulated::default()
     }
 
+    /// A medium whose events are numbered in this recording, together with those of others. Its record goes on when the pool is
+    /// closed and the same one is opened again; so it must not be used for another.
+    pub fn recording(recording: Arc<Recording>) -> Simulated {
+        Simulated { recording, is_one_of_several: true, recorder: Arc::default() }
+    }
+
     /// The number of events so far. What was acknowledged at a moment must be in every image of a crash at that moment or
     /// later.
     pub fn moment(&self) -> u64 {
-        self.recorder().history.moment()
+        self.recording.moment()
     }
 
     /// What was recorded so far.
     pub fn history(&self) -> History {
-        self.recorder().history.clone()
+        let recorder = self.recorder();
+        recorder.history.until(self.recording.moment())
+    }
+
+    fn push(&self, recorder: &mut Recorder, event: Event) {
+        recorder.history.push(self.recording.draw(), event);
     }
 
     fn recorder(&self) -> MutexGuard<'_, Recorder> {
@@ -104,10 +122,15 @@ impl Recorder {
 impl Medium for Simulated {
     const PERSISTENT: bool = true;
 
+    /// It decides itself what a power cut leaves.
+    fn survives_power_cut(&self) -> bool {
+        true
+    }
+
     fn store(&self, word: &AtomicU64, value: u64) {
         let mut recorder = self.recorder();
         if let Some(offset) = recorder.offset(word.as_ptr().addr(), 8) {
-            recorder.history.push(Event::Store { offset, value });
+            self.push(&mut recorder, Event::Store { offset, value });
         }
         word.store(value, Ordering::Release);
     }
@@ -116,7 +139,10 @@ impl Medium for Simulated {
         let mut recorder = self.recorder();
         let result = word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
         if let (Ok(_), Some(offset)) = (result, recorder.offset(word.as_ptr().addr(), 8)) {
-            recorder.history.push(Event::Store { offset, value: new });
+            let seen = self.recording.see(Step::CompareExchange);
+            let moment = self.recording.draw();
+            recorder.history.push_stop(Stop { moment, step: Step::CompareExchange, call_path: seen.path });
+            recorder.history.push(moment, Event::Store { offset, value: new });
         }
         result
     }
@@ -124,7 +150,7 @@ impl Medium for Simulated {
     unsafe fn copy(&self, to: *mut u8, from: &[u8]) {
         let mut recorder = self.recorder();
         if let Some(offset) = recorder.offset(to.addr(), from.len()) {
-            recorder.history.push(Event::Copy { offset, bytes: from.into() });
+            self.push(&mut recorder, Event::Copy { offset, bytes: from.into() });
         }
         // SAFETY: the caller's promise, word for word.
         unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) }
@@ -133,7 +159,7 @@ impl Medium for Simulated {
     unsafe fn zero(&self, to: *mut u8, length_bytes: usize) {
         let mut recorder = self.recorder();
         if let Some(offset) = recorder.offset(to.addr(), length_bytes) {
-            recorder.history.push(Event::Zero { offset, length_bytes: length_bytes as u64 });
+            self.push(&mut recorder, Event::Zero { offset, length_bytes: length_bytes as u64 });
         }
         // SAFETY: the caller's promise, word for word.
         unsafe { std::ptr::write_bytes(to, 0, length_bytes) }
@@ -144,6 +170,9 @@ impl Medium for Simulated {
             return;
         }
         let mut recorder = self.recorder();
+        if !self.recording.see(Step::Flush).done {
+            return;
+        }
         let thread = this_thread();
         let unfenced = recorder.unfenced.entry(thread).or_insert(Unfenced::NOTHING);
         let flushed = unfenced.add(start.addr(), length_bytes, MEDIA_UNIT_BYTES.trailing_zeros());
@@ -152,15 +181,21 @@ impl Medium for Simulated {
         recorder.counters.bytes_asked += length_bytes as u64;
         if let Some(offset) = recorder.offset(start.addr(), length_bytes) {
             let lines = offset / CACHE_LINE_BYTES..(offset + length_bytes as u64).div_ceil(CACHE_LINE_BYTES);
-            recorder.history.push(Event::Flush { thread, lines });
+            self.push(&mut recorder, Event::Flush { thread, lines });
         }
     }
 
     fn fence(&self) {
         let mut recorder = self.recorder();
         let thread = this_thread();
+        let seen = self.recording.see(Step::Fence);
+        if !seen.done {
+            return;
+        }
         recorder.counters.persists += u64::from(recorder.unfenced.remove(&thread).is_some());
-        recorder.history.push(Event::Fence { thread });
+        let moment = self.recording.draw();
+        recorder.history.push_stop(Stop { moment, step: Step::Fence, call_path: seen.path });
+        recorder.history.push(moment, Event::Fence { thread });
     }
 
     fn counters(&self) -> FlushCounters {
@@ -170,19 +205,24 @@ impl Medium for Simulated {
     unsafe fn attach(&self, base: *const u8, length_bytes: usize) {
         let mut recorder = self.recorder();
         let known = match recorder.memory {
-            None => {
-                recorder.history = History::default();
-                0
-            }
             Some((address, known)) => {
                 assert!(address == base.addr() && known <= length_bytes, "one Simulated medium serves one pool");
                 known
             }
+            None if self.is_one_of_several => recorder.attached_bytes,
+            None => {
+                recorder.history = History::default();
+                0
+            }
         };
+        assert!(known <= length_bytes, "the pool that was attached before has become shorter");
         // SAFETY: readable, as the caller promises, and nobody writes the new part before it was attached.
         let new = unsafe { std::slice::from_raw_parts(base.add(known), length_bytes - known) };
-        recorder.history.push(Event::Grow { content: new.into() });
+        if !new.is_empty() {
+            self.push(&mut recorder, Event::Grow { content: new.into() });
+        }
         recorder.memory = Some((base.addr(), length_bytes));
+        recorder.attached_bytes = length_bytes;
     }
 
     fn detach(&self) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::small;
 use slmdb_env::memory::MemoryEnv;
-use slmdb_env::{ErrorKind, OsEnv};
+use slmdb_env::{Env, ErrorKind, OsEnv};
 use slmdb_pmem::{Arena, Dram, Emulated, ExtentKind, Medium, Pool};
 
 /// Writes records front to back and reads them again.
@@ -95,21 +95,28 @@ fn a_mapped_file_has_every_store_at_once() {
 }
 
 #[test]
-fn a_file_that_can_not_be_mapped_is_written_back() {
+fn a_file_that_can_not_be_mapped_is_told_of_every_store() {
     let env = MemoryEnv::new();
     let path = Path::new("/arena");
     let arena = Arena::create_file(&env, path, Dram, 200_000).unwrap();
     works(&arena);
     // SAFETY: nobody else has the arena.
     unsafe { arena.write(100, b"first") };
-    assert_ne!(env.content(path).unwrap()[100..105], b"first"[..]);
-    arena.sync().unwrap();
     assert_eq!(env.content(path).unwrap()[100..105], b"first"[..]);
+    assert_eq!(env.kill().content(path).unwrap()[100..105], b"first"[..]);
+    arena.sync().unwrap();
     // SAFETY: as above.
     unsafe { arena.write(150_000, b"second") };
+    arena.store_word(8, u64::from_le_bytes(*b"a word  "));
     drop(arena);
     let content = env.content(path).unwrap();
     assert_eq!((&content[100..105], &content[150_000..150_006]), (&b"first"[..], &b"second"[..]));
+    assert_eq!(content[8..14], b"a word"[..]);
+    let crashed = env.crash();
+    assert!(crashed.content(path).is_none(), "its name was not synced");
+    env.sync_directory(Path::new("/")).unwrap();
+    let content = env.crash().content(path).unwrap();
+    assert_eq!((&content[100..105], &content[150_000..150_006]), (&b"first"[..], &[0; 6][..]));
     let arena = Arena::reuse_file(&env, path, Dram, 300_000).unwrap();
     assert_eq!(read(&arena, 150_000, 6), b"second");
     assert_eq!(read(&arena, 299_999, 1), [0]);

@@ -94,6 +94,16 @@ pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     open::open(options, directory)
 }
 
+/// Opens, recovers or makes an SLM-DB store that has a pool (of kind `Emulated` or `Dax`), on a medium that the caller brings
+/// instead of the machine's own. This is for simulators: what survives what is as that medium does it.
+pub fn open_on<M: slmdb_pmem::Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: M,
+) -> Result<Arc<dyn Engine>> {
+    open::open_on(options, directory, medium)
+}
+
 /// Repairs an SLM-DB store.
 pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
     repair::repair(options, directory, progress)

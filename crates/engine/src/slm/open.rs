@@ -34,8 +34,44 @@ pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine
     timed(env, span, || open_in(options, &directory))
 }
 
+/// See [`super::open_on`].
+pub(super) fn open_on<M: slmdb_pmem::Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: M,
+) -> Result<Arc<dyn Engine>> {
+    let directory = &options.env.absolute(directory)?;
+    let (state, lock) = prepare(options, directory)?;
+    if state.medium.kind == MediumKind::Dram {
+        return Err(Error::invalid("a store on Dram has no pool that could be on another medium"));
+    }
+    open_pool(medium, options, directory, state, lock)
+}
+
 /// See [`open`]; the directory is absolute.
 fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    let (mut state, lock) = prepare(options, directory)?;
+    let unit_bytes = options.media_unit_bytes;
+    match state.medium.kind {
+        MediumKind::Dram => {
+            let fast = rebuild::in_memory(options, directory, &mut state)?;
+            Ok(start(recover(options, directory, state, fast, lock)?))
+        }
+        MediumKind::Emulated if !options.imitation.is_nothing() => {
+            let medium = Persistent::imitating(&options.imitation).with_unit(unit_bytes)?;
+            open_pool(medium, options, directory, state, lock)
+        }
+        // One type for both, so that one engine is compiled for both.
+        kind @ (MediumKind::Emulated | MediumKind::Dax) => {
+            let dax = kind == MediumKind::Dax;
+            let medium = if dax { Persistent::dax(options.caches_are_persistent)? } else { Persistent::new() };
+            open_pool(medium.with_unit(unit_bytes)?, options, directory, state, lock)
+        }
+    }
+}
+
+/// Takes the lock, makes the store if it is wanted and missing, and checks that it can be opened so.
+fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Box<dyn Lock>>)> {
     options.check()?;
     let env = &options.env;
     let lock = take_lock(options, directory)?;
@@ -48,25 +84,19 @@ fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     check_names(options, &state, directory)?;
     fast_tier::bind(options, &mut state)?;
     check_tables(options, directory, &state)?;
-    let unit_bytes = options.media_unit_bytes;
-    match state.medium.kind {
-        MediumKind::Dram => {
-            let fast = rebuild::in_memory(options, directory, &mut state)?;
-            Ok(start(recover(options, directory, state, fast, lock)?))
-        }
-        MediumKind::Emulated if !options.imitation.is_nothing() => {
-            let medium = Persistent::imitating(&options.imitation).with_unit(unit_bytes)?;
-            let fast = fast_tier::in_pool(medium, options, &state)?;
-            Ok(start(recover(options, directory, state, fast, lock)?))
-        }
-        // One type for both, so that one engine is compiled for both.
-        kind @ (MediumKind::Emulated | MediumKind::Dax) => {
-            let dax = kind == MediumKind::Dax;
-            let medium = if dax { Persistent::dax(options.caches_are_persistent)? } else { Persistent::new() };
-            let fast = fast_tier::in_pool(medium.with_unit(unit_bytes)?, options, &state)?;
-            Ok(start(recover(options, directory, state, fast, lock)?))
-        }
-    }
+    Ok((state, lock))
+}
+
+/// Opens a store that has a pool, on this medium.
+fn open_pool<M: slmdb_pmem::Medium + Clone>(
+    medium: M,
+    options: &Options,
+    directory: &Path,
+    state: StoreState,
+    lock: Option<Box<dyn Lock>>,
+) -> Result<Arc<dyn Engine>> {
+    let fast = fast_tier::in_pool(medium, options, &state)?;
+    Ok(start(recover(options, directory, state, fast, lock)?))
 }
 
 /// Locks the directory; makes it if it is wanted and missing.

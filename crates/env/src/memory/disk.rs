@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::FileEvent;
 use crate::{DirectoryEntry, LockMode, OpenMode};
 
 /// Contents are vectors without holes, so a wild offset must not be taken at its word.
@@ -23,14 +25,30 @@ impl Node {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(super) fn number(&self) -> u64 {
+        self.lock().number.0
+    }
+
     fn holding(bytes: Vec<u8>) -> Node {
         Node(Arc::new(Mutex::new(Inner { durable: bytes.clone(), bytes, ..Inner::default() })))
+    }
+}
+
+/// Tells files apart, whatever they are called.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NodeNumber(pub(super) u64);
+
+impl Default for NodeNumber {
+    fn default() -> NodeNumber {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NodeNumber(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
 /// What a [`Node`] holds.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
+    pub(super) number: NodeNumber,
     bytes: Vec<u8>,
     /// What a power cut leaves.
     durable: Vec<u8>,
@@ -269,6 +287,26 @@ impl Disk {
         Ok(entries)
     }
 
+    pub(super) fn find(&self, path: &Path) -> Option<&Node> {
+        self.files.get(path)
+    }
+
+    /// How all that there is could have come to be.
+    pub(super) fn events(&self) -> Vec<FileEvent> {
+        let mut events = Vec::new();
+        for path in self.directories.keys().filter(|path| path.parent().is_some()) {
+            events.push(FileEvent::CreateDirectory { path: path.clone() });
+        }
+        for (path, node) in &self.files {
+            let (file, bytes) = (node.number(), node.lock().bytes.as_slice().into());
+            events.push(FileEvent::Name { file, path: path.clone() });
+            events.push(FileEvent::Write { file, offset_bytes: 0, bytes });
+            events.push(FileEvent::Sync { file, done: true });
+        }
+        events.extend(self.directories.keys().map(|path| FileEvent::SyncDirectory { path: path.clone(), done: true }));
+        events
+    }
+
     pub(super) fn exists(&self, path: &Path) -> bool {
         self.files.contains_key(path) || self.directories.contains_key(path)
     }
@@ -340,6 +378,7 @@ impl Disk {
             None => {
                 let inner = node.lock();
                 let copy = Node(Arc::new(Mutex::new(Inner {
+                    number: NodeNumber::default(),
                     bytes: inner.bytes.clone(),
                     durable: inner.durable.clone(),
                     dirty: inner.dirty,

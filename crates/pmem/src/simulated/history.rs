@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use slmdb_env::Step;
+
 use super::Replay;
 
 /// One thing that the medium was asked for. Offsets are the pool's.
@@ -22,21 +24,41 @@ pub(super) enum Event {
     Fence { thread: u32 },
 }
 
+/// A place of the record that a crash simulator looks at: what is about to happen there, and from where in the program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stop {
+    /// The number, in the [`Recording`](slmdb_env::Recording), of the event that is about to happen.
+    pub moment: u64,
+    /// What it is: a fence, or a compare-exchange that succeeds.
+    pub step: Step,
+    /// From where it comes, as the recording's watcher said.
+    pub call_path: u32,
+}
+
 /// Everything that a [`Simulated`](super::Simulated) medium was asked for since a pool was put on it.
 #[derive(Debug, Clone, Default)]
 pub struct History {
-    events: Vec<Event>,
+    /// Each with its number in the recording, which rises.
+    events: Vec<(u64, Event)>,
+    stops: Vec<Stop>,
+    /// The number that the next event in the recording had when this was taken.
+    end: u64,
 }
 
 impl History {
-    /// How many events there are: the moment after the last.
+    /// The moment after the last event.
     pub fn moment(&self) -> u64 {
-        self.events.len() as u64
+        self.end
     }
 
     /// How many fences there are.
     pub fn fences(&self) -> u64 {
-        self.events.iter().filter(|event| matches!(event, Event::Fence { .. })).count() as u64
+        self.events.iter().filter(|(_, event)| matches!(event, Event::Fence { .. })).count() as u64
+    }
+
+    /// Where a crash is worth looking at, in order.
+    pub fn stops(&self) -> &[Stop] {
+        &self.stops
     }
 
     /// Goes through it from the beginning.
@@ -44,11 +66,21 @@ impl History {
         Replay::new(self)
     }
 
-    pub(super) fn push(&mut self, event: Event) {
-        self.events.push(event);
+    pub(super) fn push(&mut self, moment: u64, event: Event) {
+        self.events.push((moment, event));
     }
 
-    pub(super) fn event(&self, moment: u64) -> Option<&Event> {
-        self.events.get(usize::try_from(moment).ok()?)
+    pub(super) fn push_stop(&mut self, stop: Stop) {
+        self.stops.push(stop);
+    }
+
+    /// The same record, ending now.
+    pub(super) fn until(&self, end: u64) -> History {
+        History { end, ..self.clone() }
+    }
+
+    /// The event at an index, with its moment.
+    pub(super) fn event(&self, index: usize) -> Option<&(u64, Event)> {
+        self.events.get(index)
     }
 }

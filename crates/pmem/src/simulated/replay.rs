@@ -15,7 +15,9 @@ const LINE: usize = CACHE_LINE_BYTES as usize;
 #[derive(Debug, Clone)]
 pub struct Replay {
     history: History,
-    /// Number of events gone through.
+    /// How many events it has gone through.
+    index: usize,
+    /// The moment it stands at: events before it were gone through.
     moment: u64,
     /// What no crash takes back.
     durable: Vec<u8>,
@@ -48,13 +50,22 @@ pub enum Choice {
     Random(u64),
 }
 
+/// What of the stores to one line a crash leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pick {
+    /// So many of them, from the first on; more than there are means all.
+    pub stores: usize,
+    /// Of the next one, if it is a copy, those of its eight words whose bits are set.
+    pub words: u8,
+}
+
 impl Replay {
     pub(super) fn new(history: History) -> Replay {
         let (durable, seen) = (Vec::new(), Vec::new());
-        Replay { history, moment: 0, durable, seen, pending: BTreeMap::new(), flushed: HashMap::new() }
+        Replay { history, index: 0, moment: 0, durable, seen, pending: BTreeMap::new(), flushed: HashMap::new() }
     }
 
-    /// How many events it has gone through. A crash here comes after these and before the next.
+    /// Where it stands. A crash here comes after the events before this moment and before the next.
     pub fn moment(&self) -> u64 {
         self.moment
     }
@@ -65,7 +76,7 @@ impl Replay {
         if !self.step() {
             return false;
         }
-        while !matches!(self.history.event(self.moment), None | Some(Event::Fence { .. })) {
+        while !matches!(self.history.event(self.index), None | Some((_, Event::Fence { .. }))) {
             self.step();
         }
         true
@@ -73,7 +84,10 @@ impl Replay {
 
     /// Goes on to a moment, as [`Simulated::moment`](super::Simulated::moment) gave it, or to the end of the record.
     pub fn to_moment(&mut self, moment: u64) {
-        while self.moment < moment && self.step() {}
+        while self.history.event(self.index).is_some_and(|&(at, _)| at < moment) {
+            self.step();
+        }
+        self.moment = self.moment.max(moment.min(self.history.moment()));
     }
 
     /// The bytes of the pool after a crash here.
@@ -83,7 +97,7 @@ impl Replay {
             Choice::Everything => self.seen.clone(),
             Choice::Random(seed) => {
                 let mut random = Random(seed ^ self.moment.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                self.image_by(|stores| {
+                self.image_by(|_, stores| {
                     let count = stores.len();
                     let whole = match random.below(4) {
                         0 => 0,
@@ -105,7 +119,7 @@ impl Replay {
             (None, 0) => self.image(Choice::Nothing),
             (None, 1) => self.image(Choice::Everything),
             (None, _) => self.image(Choice::Random(seed.wrapping_add(index))),
-            (Some(_), mut index) => self.image_by(|stores| {
+            (Some(_), mut index) => self.image_by(|_, stores| {
                 let options = stores.len() as u64 + 1;
                 let whole = index % options;
                 index /= options;
@@ -120,13 +134,22 @@ impl Replay {
         self.pending.iter().map(|(line, stores)| (line * CACHE_LINE_BYTES, stores.len()))
     }
 
+    /// An image with this of each line: what is picked for the line at this offset, with so many stores that are not durable for
+    /// sure.
+    pub fn image_of(&self, mut pick: impl FnMut(u64, usize) -> Pick) -> Vec<u8> {
+        self.image_by(|line, stores| {
+            let Pick { stores, words } = pick(line * CACHE_LINE_BYTES, stores.len());
+            (stores, words)
+        })
+    }
+
     /// An image with, for each line, so many whole stores, and those words of the next one whose bits are set.
-    fn image_by(&self, mut choose: impl FnMut(&VecDeque<LineStore>) -> (usize, u8)) -> Vec<u8> {
+    fn image_by(&self, mut choose: impl FnMut(u64, &VecDeque<LineStore>) -> (usize, u8)) -> Vec<u8> {
         let mut image = self.durable.clone();
         for (&line, stores) in &self.pending {
-            let (whole, words) = choose(stores);
+            let (whole, words) = choose(line, stores);
             let bytes = line_of(&mut image, line);
-            if whole == stores.len() {
+            if whole >= stores.len() {
                 bytes.copy_from_slice(&self.seen[line as usize * LINE..][..LINE]);
                 continue;
             }
@@ -139,8 +162,12 @@ impl Replay {
 
     /// Goes through one event; `false` at the end.
     fn step(&mut self) -> bool {
-        let Some(event) = self.history.event(self.moment).cloned() else { return false };
-        self.moment += 1;
+        let Some((at, event)) = self.history.event(self.index).cloned() else {
+            self.moment = self.history.moment();
+            return false;
+        };
+        self.index += 1;
+        self.moment = at + 1;
         match event {
             Event::Grow { content } => {
                 self.durable.extend_from_slice(&content);

@@ -1,0 +1,219 @@
+//! A machine whose crashes can be made: files in memory, a device of persistent memory, and one record of what happened to both.
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, LinkPolicy, Medium, Options, Result, slm};
+use slmdb_env::memory::{FileEvent, MemoryEnv};
+use slmdb_env::{DaxDevice, Env, Recording, Step};
+use slmdb_pmem::Simulated;
+use slmdb_pmem::simulated::{Replay, Stop};
+
+use crate::call_paths::CallPaths;
+use crate::files::{Files, FilesImage};
+
+/// Where the store is on every machine.
+pub const STORE: &str = "/db";
+const DEVICE: &str = "/dev/dax";
+const DEVICE_BYTES: u64 = 4 << 20;
+
+/// What kind of store is crashed: where its fast tier is, and how it is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setup {
+    /// Persistent memory; else memory, with MemTables in mapped files.
+    pub has_pool: bool,
+    /// Links of MemTables persisted, as in the paper.
+    pub persists_links: bool,
+    /// The paper's way to choose files for compaction.
+    pub is_paper: bool,
+    /// Two compactions at once.
+    pub compacts_twice: bool,
+}
+
+impl Setup {
+    /// A setup by chance.
+    pub fn of_seed(seed: u64, has_pool: bool) -> Setup {
+        let mut random = crate::Random(seed ^ 0x5e70);
+        Setup {
+            has_pool,
+            persists_links: has_pool && random.one_in(2),
+            is_paper: random.one_in(3),
+            compacts_twice: random.one_in(3),
+        }
+    }
+
+    /// Everything made small, so that little data walks every path.
+    pub fn options(self, env: &MemoryEnv) -> Options {
+        let policy = if self.is_paper { CompactionPolicy::Paper } else { CompactionPolicy::Gain };
+        Options {
+            env: Arc::new(env.clone()),
+            medium: self.has_pool.then(|| Medium::Dax { path: DEVICE.into() }),
+            memtable_links: if self.persists_links { LinkPolicy::Persisted } else { LinkPolicy::Rebuilt },
+            memtable_bytes: 4 << 10,
+            compaction: CompactionOptions {
+                policy,
+                threads: if self.compacts_twice { 2 } else { 1 },
+                table_file_bytes: 1 << 10,
+                files_merged_max: 4,
+                space_amplification_max: 1.1,
+                live_key_threshold: 0.9,
+                ..CompactionOptions::default()
+            },
+            memory_budget_bytes: 1 << 16,
+            block_bytes: 256,
+            restart_interval: 4,
+            node_bytes: 256,
+            pool_initial_bytes: 1 << 20,
+            pool_growth_bytes: 1 << 20,
+            pool_maximum_bytes: DEVICE_BYTES,
+            checkpoint_entries: 64,
+            ..Options::default()
+        }
+    }
+}
+
+/// What a crash left.
+#[derive(Debug, Clone, Default)]
+pub struct Image {
+    /// The files.
+    pub files: FilesImage,
+    /// The device, from its beginning; what is not there is zero.
+    pub pool: Vec<u8>,
+}
+
+impl Image {
+    /// A number for what is in it: equal images have the same, and others hardly ever.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hash = Hash::default();
+        for (path, content) in &self.files.files {
+            hash.add(path.as_os_str().as_encoded_bytes());
+            hash.add(content);
+        }
+        for directory in &self.files.directories {
+            hash.add(directory.as_os_str().as_encoded_bytes());
+        }
+        for (number, page) in self.pool.chunks(4096).enumerate() {
+            if page.iter().any(|&byte| byte != 0) {
+                hash.add(&(number as u64).to_le_bytes());
+                hash.add(page);
+            }
+        }
+        u64::from(hash.0) << 32 | u64::from(hash.1)
+    }
+
+    /// A machine that starts with it.
+    pub fn machine(&self, setup: Setup) -> MemoryEnv {
+        let env = MemoryEnv::new();
+        for directory in &self.files.directories {
+            // On a machine in memory these do not fail.
+            let _ = env.create_directory(directory);
+            let _ = directory.parent().map(|parent| env.sync_directory(parent));
+        }
+        for (path, content) in &self.files.files {
+            env.set_content(path, content);
+        }
+        if setup.has_pool {
+            let memory = add_device(&env);
+            for (number, page) in self.pool.chunks(4096).enumerate() {
+                if page.iter().any(|&byte| byte != 0) {
+                    memory.write_all_at(page, number as u64 * 4096).expect("memory can be written");
+                }
+            }
+        }
+        env
+    }
+}
+
+/// Two checksums, over the same bytes in two orders.
+#[derive(Default)]
+struct Hash(u32, u32);
+
+impl Hash {
+    fn add(&mut self, bytes: &[u8]) {
+        self.0 = crc32c::crc32c_append(self.0, bytes);
+        let length = (bytes.len() as u64).to_le_bytes();
+        self.0 = crc32c::crc32c_append(self.0, &length);
+        // Not a function of the first: what both have in common is rotated against each other.
+        self.1 = crc32c::crc32c_append(self.1.rotate_left(7) ^ self.0.wrapping_mul(0x9e37_79b1), bytes);
+    }
+}
+
+fn add_device(env: &MemoryEnv) -> std::fs::File {
+    env.add_dax_device(DEVICE, DaxDevice { size_bytes: DEVICE_BYTES, alignment_bytes: 2 << 20, is_persistent: true })
+}
+
+/// A machine whose every step is recorded.
+#[derive(Debug)]
+pub struct Recorded {
+    setup: Setup,
+    env: MemoryEnv,
+    medium: Simulated,
+    recording: Arc<Recording>,
+}
+
+impl Recorded {
+    /// A machine that starts with an image (of nothing, by default).
+    pub fn starting_with(image: &Image, setup: Setup, paths: &CallPaths) -> Recorded {
+        let recording = Arc::new(Recording::watched_by(paths.clone()));
+        let env = image.machine(setup);
+        env.record(recording.clone());
+        Recorded { setup, env, medium: Simulated::recording(recording.clone()), recording }
+    }
+
+    /// Opens the store.
+    pub fn open(&self) -> Result<Arc<dyn Engine>> {
+        let options = self.setup.options(&self.env);
+        if self.setup.has_pool {
+            slm::open_on(&options, Path::new(STORE), self.medium.clone())
+        } else {
+            slm::open(&options, Path::new(STORE))
+        }
+    }
+
+    /// The moment that it is.
+    pub fn moment(&self) -> u64 {
+        self.recording.moment()
+    }
+
+    /// What was recorded so far, to be gone through.
+    pub fn record(&self) -> Record {
+        let files = self.env.records();
+        let mut stops: Vec<Stop> = Vec::new();
+        for record in files.iter().filter(|record| record.call_path != 0) {
+            let step = match record.event {
+                FileEvent::SyncDirectory { .. } => Step::SyncDirectory,
+                _ => Step::SyncFile,
+            };
+            stops.push(Stop { moment: record.moment, step, call_path: record.call_path });
+        }
+        let pool = self.setup.has_pool.then(|| self.medium.history());
+        stops.extend(pool.iter().flat_map(|history| history.stops()));
+        stops.sort_unstable_by_key(|stop| stop.moment);
+        let end = self.recording.moment();
+        Record { files: Files::new(files), pool: pool.map(|history| history.replay()), stops, end }
+    }
+}
+
+/// A record that can be gone through, forwards.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// What happened to the files.
+    pub files: Files,
+    /// What happened to the pool, if there is one.
+    pub pool: Option<Replay>,
+    /// Where a crash is worth looking at, in order.
+    pub stops: Vec<Stop>,
+    /// The moment behind the last event.
+    pub end: u64,
+}
+
+impl Record {
+    /// Goes on to a moment.
+    pub fn to_moment(&mut self, moment: u64) {
+        self.files.to_moment(moment);
+        if let Some(pool) = &mut self.pool {
+            pool.to_moment(moment);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The simulator as a command: `scripts/torture` runs it for as long as one likes.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use slmdb_simulator::call_paths::CallPaths;
+use slmdb_simulator::explore::{Effort, Explorer, Failure};
+use slmdb_simulator::self_test;
+use slmdb_simulator::workload::Plan;
+
+/// Crashes slmdb stores of two tiers in every way, and checks what is left.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How long, in seconds.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// The first seed; the next are those that follow.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Only stores with a pool (`pool`), or without (`dram`).
+    #[arg(long)]
+    medium: Option<String>,
+    /// Lists the sites that flush, fence and sync.
+    #[arg(long)]
+    sites: bool,
+    /// Switches each site off in turn, for so many seconds at most, and tells which were noticed.
+    #[arg(long)]
+    self_test: Option<u64>,
+    /// With `--self-test`: only sites whose function or place contains this.
+    #[arg(long, default_value = "")]
+    site: String,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    if arguments.sites || arguments.self_test.is_some() {
+        return prove(&arguments);
+    }
+    let explorer = Explorer::new(CallPaths::new(), Effort::default());
+    let (begun, time) = (Instant::now(), Duration::from_secs(arguments.seconds));
+    let mut failures = Vec::new();
+    for seed in arguments.seed.. {
+        for has_pool in [true, false] {
+            let name = if has_pool { "pool" } else { "dram" };
+            if arguments.medium.as_ref().is_none_or(|wanted| wanted == name) && failures.is_empty() {
+                failures = explorer.explore(&Plan::of_seed(seed, has_pool), Some(begun + time));
+            }
+        }
+        if begun.elapsed() >= time || !failures.is_empty() {
+            break;
+        }
+    }
+    let (paths, opening_paths) = explorer.paths_crashed();
+    println!("{:?}", explorer.counts());
+    println!("{paths} call paths crashed in workloads, {opening_paths} in openings; {:.0?}", begun.elapsed());
+    report(&failures)
+}
+
+fn report(failures: &[Failure]) -> ExitCode {
+    for failure in failures {
+        println!("FAILED: {failure}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn prove(arguments: &Arguments) -> ExitCode {
+    let paths = CallPaths::new();
+    let sites = self_test::sites(&paths, arguments.seed..arguments.seed + 3);
+    let Some(seconds) = arguments.self_test else {
+        for site in &sites {
+            println!("{:?} {} {}", site.step, site.function, site.place);
+        }
+        println!("{} sites", sites.len());
+        return ExitCode::SUCCESS;
+    };
+    let (mut noticed, mut tried) = (0, 0);
+    for site in sites.iter().filter(|site| format!("{site:?}").contains(&arguments.site)) {
+        if site.step == slmdb_env::Step::CompareExchange {
+            continue;
+        }
+        let begun = Instant::now();
+        let verdict = self_test::try_site(&paths, site, arguments.seed, Duration::from_secs(seconds));
+        tried += 1;
+        noticed += u64::from(verdict.found.is_some());
+        let found = verdict.found.map_or("NOT NOTICED".into(), |failure| failure.to_string());
+        let found: String = found.chars().take(300).collect();
+        println!(
+            "{:?} {} {}, passed {} times, {:.1?}: {found}",
+            site.step,
+            site.function,
+            site.place,
+            verdict.passed,
+            begun.elapsed()
+        );
+    }
+    println!("{noticed} of {tried} sites noticed");
+    if noticed == tried { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,180 @@
+//! Which of the states that a crash could leave are looked at.
+//!
+//! Nothing, all, each change alone there, each alone missing, pairs, then whatever chance gives. Where there are few, all of
+//! these; where there are many, samples of them.
+
+use std::fmt;
+
+use slmdb_pmem::simulated::Pick as LinePick;
+
+use crate::files::{Change, ChangeOf, Fate};
+use crate::machine::{Image, Record};
+use crate::oracle::Ending;
+use crate::random::Random;
+
+/// What of the stores to the pool that are not durable for sure is there. A number is the offset of a cache line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OfPool {
+    Nothing,
+    All,
+    /// All stores to this line, or these, and to no other.
+    Only(u64, Option<u64>),
+    /// All but those to this line, or these.
+    AllBut(u64, Option<u64>),
+    Random(u64),
+}
+
+/// What of the changes of files that no sync has covered is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OfFiles {
+    Nothing,
+    All,
+    Only(Change, Option<Change>),
+    /// This fate for one, and all others are there.
+    AllBut(Change, Fate),
+    Random(u64),
+}
+
+/// One state that a crash could leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pick {
+    pool: OfPool,
+    files: OfFiles,
+    /// How the machine goes down.
+    pub ending: Ending,
+}
+
+impl fmt::Display for Pick {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?}, pool {:?}, files {:?}", self.ending, self.pool, self.files)
+    }
+}
+
+impl Pick {
+    /// A killed process.
+    pub const KILL: Pick = Pick { pool: OfPool::All, files: OfFiles::All, ending: Ending::Kill };
+
+    const fn cut(pool: OfPool, files: OfFiles) -> Pick {
+        Pick { pool, files, ending: Ending::PowerCut }
+    }
+
+    /// Whether it says something of both the pool and files, and they are not both whole or both lost.
+    pub fn is_joint(&self) -> bool {
+        !matches!((self.pool, self.files), (OfPool::Nothing, OfFiles::Nothing) | (OfPool::All, OfFiles::All))
+    }
+
+    /// The image.
+    pub fn image(&self, record: &Record) -> Image {
+        let pool = record.pool.as_ref().map(|pool| {
+            let all = LinePick { stores: usize::MAX, words: 0 };
+            let none = LinePick { stores: 0, words: 0 };
+            let mut random = Random(0);
+            if let OfPool::Random(seed) = self.pool {
+                random.0 = seed;
+            }
+            pool.image_of(|line, stores| match self.pool {
+                OfPool::Nothing => none,
+                OfPool::All => all,
+                OfPool::Only(one, other) if line == one || Some(line) == other => all,
+                OfPool::Only(..) => none,
+                OfPool::AllBut(one, other) if line == one || Some(line) == other => none,
+                OfPool::AllBut(..) => all,
+                OfPool::Random(_) => LinePick {
+                    stores: match random.below(4) {
+                        0 => 0,
+                        1 => stores,
+                        _ => random.below(stores as u64 + 1) as usize,
+                    },
+                    words: (random.number() & random.number()) as u8,
+                },
+            })
+        });
+        let files = match self.files {
+            OfFiles::All => record.files.everything(),
+            OfFiles::Nothing => record.files.image(|_| Fate::Dropped),
+            OfFiles::Only(one, other) => record.files.image(|change| match change == one || Some(change) == other {
+                true => Fate::Kept,
+                false => Fate::Dropped,
+            }),
+            OfFiles::AllBut(one, fate) => record.files.image(|change| if change == one { fate } else { Fate::Kept }),
+            OfFiles::Random(seed) => {
+                let mut random = Random(seed);
+                record.files.image(|_| match random.below(8) {
+                    0..=2 => Fate::Kept,
+                    3..=5 => Fate::Dropped,
+                    6 => Fate::Torn(random.number()),
+                    _ if random.one_in(2) => Fate::Zeroed,
+                    _ => Fate::Garbage(random.number()),
+                })
+            }
+        };
+        Image { files, pool: pool.unwrap_or_default() }
+    }
+
+    /// What is looked at where the record stands: so many states at most.
+    pub fn all_at(record: &Record, limit: usize, seed: u64) -> Vec<Pick> {
+        let lines: Vec<u64> = record.pool.iter().flat_map(|pool| pool.pending()).map(|(line, _)| line).collect();
+        let changes = record.files.pending();
+        let mut random = Random(seed);
+        let mut picks = vec![Pick::KILL, Pick::cut(OfPool::Nothing, OfFiles::Nothing)];
+        if !lines.is_empty() || !changes.is_empty() {
+            picks.push(Pick::cut(OfPool::All, OfFiles::All));
+        }
+        if !lines.is_empty() && !changes.is_empty() {
+            picks.push(Pick::cut(OfPool::All, OfFiles::Nothing));
+            picks.push(Pick::cut(OfPool::Nothing, OfFiles::All));
+        }
+        let mut others = Vec::new();
+        for (index, &line) in lines.iter().enumerate() {
+            let second = |random: &mut Random| lines[random.below(lines.len() as u64) as usize];
+            others.push(Pick::cut(OfPool::Only(line, None), any_files(&mut random)));
+            others.push(Pick::cut(OfPool::AllBut(line, None), any_files(&mut random)));
+            if index > 0 {
+                others.push(Pick::cut(OfPool::Only(line, Some(second(&mut random))), any_files(&mut random)));
+                others.push(Pick::cut(OfPool::AllBut(line, Some(second(&mut random))), any_files(&mut random)));
+            }
+        }
+        for (index, &change) in changes.iter().enumerate() {
+            let second = changes[random.below(changes.len() as u64) as usize];
+            others.push(Pick::cut(any_pool(&mut random), OfFiles::Only(change, None)));
+            others.push(Pick::cut(any_pool(&mut random), OfFiles::AllBut(change, Fate::Dropped)));
+            if change.of == ChangeOf::Content {
+                let fate = match random.below(3) {
+                    0 => Fate::Zeroed,
+                    1 => Fate::Garbage(random.number()),
+                    _ => Fate::Torn(random.number()),
+                };
+                others.push(Pick::cut(any_pool(&mut random), OfFiles::AllBut(change, fate)));
+            }
+            if index > 0 {
+                others.push(Pick::cut(any_pool(&mut random), OfFiles::Only(change, Some(second))));
+            }
+        }
+        if others.len() > 2 {
+            let by_chance = (others.len() / 2).clamp(1, 16);
+            others.extend(
+                (0..by_chance).map(|_| Pick::cut(OfPool::Random(random.number()), OfFiles::Random(random.number()))),
+            );
+        }
+        while picks.len() < limit && !others.is_empty() {
+            picks.push(others.swap_remove(random.below(others.len() as u64) as usize));
+        }
+        picks
+    }
+}
+
+fn any_files(random: &mut Random) -> OfFiles {
+    match random.below(3) {
+        0 => OfFiles::Nothing,
+        1 => OfFiles::All,
+        _ => OfFiles::Random(random.number()),
+    }
+}
+
+fn any_pool(random: &mut Random) -> OfPool {
+    match random.below(3) {
+        0 => OfPool::Nothing,
+        1 => OfPool::All,
+        _ => OfPool::Random(random.number()),
+    }
+}
