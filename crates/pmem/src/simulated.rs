@@ -101,6 +101,16 @@ impl Simulated {
         recorder.history.until(self.recording.moment())
     }
 
+    /// Shows a step to whoever watches, and notes that a crash is worth looking at here; whether the step is to be done.
+    fn is_done(&self, recorder: &mut Recorder, step: Step) -> bool {
+        let seen = self.recording.see(step);
+        if step == Step::Fence || !seen.done {
+            let moment = self.recording.moment();
+            recorder.history.push_stop(Stop { moment, step, done: seen.done, call_path: seen.path });
+        }
+        seen.done
+    }
+
     fn push(&self, recorder: &mut Recorder, event: Event) {
         recorder.history.push(self.recording.draw(), event);
     }
@@ -141,7 +151,7 @@ impl Medium for Simulated {
         if let (Ok(_), Some(offset)) = (result, recorder.offset(word.as_ptr().addr(), 8)) {
             let seen = self.recording.see(Step::CompareExchange);
             let moment = self.recording.draw();
-            recorder.history.push_stop(Stop { moment, step: Step::CompareExchange, call_path: seen.path });
+            recorder.history.push_stop(Stop { moment, step: Step::CompareExchange, done: true, call_path: seen.path });
             recorder.history.push(moment, Event::Store { offset, value: new });
         }
         result
@@ -170,7 +180,7 @@ impl Medium for Simulated {
             return;
         }
         let mut recorder = self.recorder();
-        if !self.recording.see(Step::Flush).done {
+        if !self.is_done(&mut recorder, Step::Flush) {
             return;
         }
         let thread = this_thread();
@@ -188,14 +198,11 @@ impl Medium for Simulated {
     fn fence(&self) {
         let mut recorder = self.recorder();
         let thread = this_thread();
-        let seen = self.recording.see(Step::Fence);
-        if !seen.done {
+        if !self.is_done(&mut recorder, Step::Fence) {
             return;
         }
         recorder.counters.persists += u64::from(recorder.unfenced.remove(&thread).is_some());
-        let moment = self.recording.draw();
-        recorder.history.push_stop(Stop { moment, step: Step::Fence, call_path: seen.path });
-        recorder.history.push(moment, Event::Fence { thread });
+        self.push(&mut recorder, Event::Fence { thread });
     }
 
     fn counters(&self) -> FlushCounters {

@@ -10,6 +10,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use slmdb_pmem::simulated::Stop;
+
 use crate::call_paths::CallPaths;
 use crate::machine::{Image, Record, Recorded};
 use crate::oracle::{Ending, Expected, check};
@@ -34,11 +36,22 @@ pub struct Effort {
     pub kills: usize,
     /// How many threads check images.
     pub threads: usize,
+    /// Look only at so many stops behind each step that was left out. 0: everywhere.
+    pub behind_left_out: usize,
 }
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { hits: 2, one_in: 200, images: 6, thorough_one_in: 4, again_one_in: 1000, kills: 30, threads: 2 }
+        Effort {
+            hits: 2,
+            one_in: 200,
+            images: 6,
+            thorough_one_in: 4,
+            again_one_in: 1000,
+            kills: 30,
+            threads: 2,
+            behind_left_out: 0,
+        }
     }
 }
 
@@ -167,8 +180,9 @@ impl Explorer {
         until: Option<Instant>,
     ) {
         let mut random = Random(plan.seed);
+        let stops = self.stops_of(record);
         let mut moments: Vec<(u64, Option<u32>)> =
-            record.stops.iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
+            stops.iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
         moments.extend((0..self.effort.kills).map(|_| (random.below(record.end.max(1)), None)));
         moments.push((record.end, None));
         moments.sort_unstable();
@@ -201,6 +215,20 @@ impl Explorer {
                 }
             }
         }
+    }
+
+    /// The stops of a record that may be looked at.
+    fn stops_of(&self, record: &Record) -> Vec<Stop> {
+        let behind = self.effort.behind_left_out;
+        if behind == 0 {
+            return record.stops.clone();
+        }
+        let mut left = 0_usize;
+        let is_behind = |stop: &&Stop| {
+            left = if stop.done { left.saturating_sub(1) } else { behind };
+            left > 0
+        };
+        record.stops.iter().filter(is_behind).copied().collect()
     }
 
     /// Whether a stop on this path is looked at, and whether it is the first there.
@@ -258,7 +286,7 @@ impl Explorer {
         }
         let mut record = machine.record();
         drop(machine);
-        for stop in record.stops.clone() {
+        for stop in self.stops_of(&record) {
             let (is_wanted, is_new) = self.wants(depth, stop.call_path, random);
             if !is_wanted {
                 continue;

@@ -18,6 +18,9 @@ pub const STORE: &str = "/db";
 const DEVICE: &str = "/dev/dax";
 const DEVICE_BYTES: u64 = 4 << 20;
 
+const PAGE_BYTES: usize = 4096;
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
 /// What kind of store is crashed: where its fast tier is, and how it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
@@ -93,13 +96,17 @@ impl Image {
         for directory in &self.files.directories {
             hash.add(directory.as_os_str().as_encoded_bytes());
         }
-        for (number, page) in self.pool.chunks(4096).enumerate() {
-            if page.iter().any(|&byte| byte != 0) {
-                hash.add(&(number as u64).to_le_bytes());
-                hash.add(page);
-            }
+        for (offset, page) in self.pages() {
+            hash.add(&offset.to_le_bytes());
+            hash.add(page);
         }
         u64::from(hash.0) << 32 | u64::from(hash.1)
+    }
+
+    /// The pages of the pool that are not all zero, each with its offset.
+    fn pages(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let pages = self.pool.chunks(PAGE_BYTES).zip((0..).step_by(PAGE_BYTES));
+        pages.filter(|(page, _)| *page != &ZEROS[..page.len()]).map(|(page, offset)| (offset, page))
     }
 
     /// A machine that starts with it.
@@ -115,10 +122,8 @@ impl Image {
         }
         if setup.has_pool {
             let memory = add_device(&env);
-            for (number, page) in self.pool.chunks(4096).enumerate() {
-                if page.iter().any(|&byte| byte != 0) {
-                    memory.write_all_at(page, number as u64 * 4096).expect("memory can be written");
-                }
+            for (offset, page) in self.pages() {
+                memory.write_all_at(page, offset).expect("memory can be written");
             }
         }
         env
@@ -181,11 +186,12 @@ impl Recorded {
         let files = self.env.records();
         let mut stops: Vec<Stop> = Vec::new();
         for record in files.iter().filter(|record| record.call_path != 0) {
-            let step = match record.event {
-                FileEvent::SyncDirectory { .. } => Step::SyncDirectory,
-                _ => Step::SyncFile,
+            let (step, done) = match record.event {
+                FileEvent::Sync { done, .. } => (Step::SyncFile, done),
+                FileEvent::SyncDirectory { done, .. } => (Step::SyncDirectory, done),
+                _ => continue,
             };
-            stops.push(Stop { moment: record.moment, step, call_path: record.call_path });
+            stops.push(Stop { moment: record.moment, step, done, call_path: record.call_path });
         }
         let pool = self.setup.has_pool.then(|| self.medium.history());
         stops.extend(pool.iter().flat_map(|history| history.stops()));

@@ -67,21 +67,23 @@ fn report(failures: &[Failure]) -> ExitCode {
 
 fn prove(arguments: &Arguments) -> ExitCode {
     let paths = CallPaths::new();
-    let sites = self_test::sites(&paths, arguments.seed..arguments.seed + 3);
+    let sites = self_test::sites(arguments.seed..arguments.seed + 4);
     let Some(seconds) = arguments.self_test else {
-        for site in &sites {
-            println!("{:?} {} {}", site.step, site.function, site.place);
+        for known in &sites {
+            let site = &known.site;
+            println!("{:?} {} {} {:?}", site.step, site.function, site.place, known.plans);
         }
         println!("{} sites", sites.len());
         return ExitCode::SUCCESS;
     };
     let (mut noticed, mut tried) = (0, 0);
-    for site in sites.iter().filter(|site| format!("{site:?}").contains(&arguments.site)) {
+    for known in sites.iter().filter(|known| format!("{:?}", known.site).contains(&arguments.site)) {
+        let site = &known.site;
         if site.step == slmdb_env::Step::CompareExchange {
             continue;
         }
         let begun = Instant::now();
-        let verdict = self_test::try_site(&paths, site, arguments.seed, Duration::from_secs(seconds));
+        let verdict = self_test::try_site(&paths, known, Duration::from_secs(seconds));
         tried += 1;
         noticed += u64::from(verdict.found.is_some());
         let found = verdict.found.map_or("NOT NOTICED".into(), |failure| failure.to_string());

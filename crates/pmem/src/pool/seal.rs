@@ -5,6 +5,9 @@
 //! cover itself, or the words that turn, it reads them as zero. State word and boot id have checks of their own, so every
 //! byte that means anything is covered.
 //!
+//! What a checksum covers has to be durable before the state word says *clean*, with the words in it that nobody flushes, such
+//! as locks. So extents are flushed whole here, but for those whose writers flush every byte ([`is_flushed_by_writers`]).
+//!
 //! The next opening verifies all seals, at some GB/s. While the pool is open they mean nothing, and nobody keeps them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +18,12 @@ use super::extents::Walk;
 use super::{Backing, Extent, ExtentKind, Pool};
 use crate::layout::{BOOT_ID_OFFSET, STATE_OFFSET, State, UNIT_BYTES, seal_word};
 use crate::medium::Medium;
+
+/// Whether all of such an extent that was ever stored has been flushed, and fenced, by whoever stored it, once nobody writes any
+/// more: key segments are written once, from front to back, and have no words that change. They are most of a pool.
+fn is_flushed_by_writers(kind: ExtentKind) -> bool {
+    kind == ExtentKind::KeySegment
+}
 
 impl<M: Medium> Pool<M> {
     /// The clean close: a checksum over each extent, then the state word. Durable on return; the file is synced too, so
@@ -36,6 +45,9 @@ impl<M: Medium> Pool<M> {
         let (maps, others): (Vec<Extent>, Vec<Extent>) =
             extents.into_iter().partition(|extent| extent.kind == ExtentKind::Map);
         for extent in others.iter().chain(&maps) {
+            if !is_flushed_by_writers(extent.kind) {
+                self.medium.flush(self.address(extent.offset), extent.length_bytes as usize);
+            }
             let unit = extent.offset / UNIT_BYTES;
             let entry = self.entry(unit).load(Ordering::Acquire);
             let seal = seal_word(unit, entry, self.content_crc(extent));

@@ -29,8 +29,10 @@ pub(super) enum Event {
 pub struct Stop {
     /// The number, in the [`Recording`](slmdb_env::Recording), of the event that is about to happen.
     pub moment: u64,
-    /// What it is: a fence, or a compare-exchange that succeeds.
+    /// What it is: a fence, a compare-exchange that succeeds, or a flush that is left out.
     pub step: Step,
+    /// Whether it is done, as the recording's watcher said.
+    pub done: bool,
     /// From where it comes, as the recording's watcher said.
     pub call_path: u32,
 }
