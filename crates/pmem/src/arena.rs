@@ -7,10 +7,11 @@
 //! blocks are allocated, so that a sync has no metadata to write.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slmdb_env::{Env, File, OpenMode, Result};
+use slmdb_sync::mapped;
 
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::Medium;
@@ -223,10 +224,10 @@ impl<M: Medium> Arena<M> {
     }
 
     #[inline]
-    fn word(&self, offset: u64) -> &AtomicU64 {
+    fn word(&self, offset: u64) -> &mapped::AtomicU64 {
         let end = offset.checked_add(8).filter(|&end| end <= self.length_bytes);
         end.expect("a word outside the arena");
-        let word = self.base.wrapping_add(offset as usize).cast::<AtomicU64>();
+        let word = self.base.wrapping_add(offset as usize).cast::<mapped::AtomicU64>();
         assert!(word.is_aligned(), "a word at {offset} of the arena");
         // SAFETY: within the memory of the arena, aligned, and words in use as such are touched by atomic operations alone:
         // `bytes` and `write` ask their callers for that.

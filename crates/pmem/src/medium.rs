@@ -14,7 +14,9 @@
 //!   what other threads flushed.
 //! * A copy of many bytes is *not* ordered within itself, not even within a line.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+
+use slmdb_sync::mapped::AtomicU64;
 
 /// Bytes that travel together between cache and medium.
 pub const CACHE_LINE_BYTES: u64 = 64;

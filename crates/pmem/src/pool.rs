@@ -34,6 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use slmdb_env::{DaxDevice, Error, File, Result};
+use slmdb_sync::mapped;
 
 pub use place::{check_direct, check_new_device, creation_finished, has_uuid, remove_pool};
 
@@ -211,7 +212,7 @@ impl<M: Medium> Pool<M> {
 
     /// The word at `offset`. [`Error::Corruption`] if it is not aligned or not within the pool.
     #[inline]
-    pub fn word(&self, offset: u64) -> Result<&AtomicU64> {
+    pub fn word(&self, offset: u64) -> Result<&mapped::AtomicU64> {
         if offset % 8 != 0 {
             return Err(self.misplaced(offset, 8));
         }
@@ -219,7 +220,7 @@ impl<M: Medium> Pool<M> {
         // SAFETY: eight mapped bytes, aligned because the mapping is and the offset is; they stay mapped while the pool,
         // which the reference borrows, lives. Words are only written through atomics, or by `write` and `zero`, whose
         // callers vouch that nobody else has the range.
-        Ok(unsafe { AtomicU64::from_ptr(pointer.cast()) })
+        Ok(unsafe { &*pointer.cast::<mapped::AtomicU64>() })
     }
 
     /// Reads a word (Acquire).
@@ -285,6 +286,7 @@ impl<M: Medium> Pool<M> {
         let pointer = self.pointer(offset, bytes.len() as u64)?;
         // SAFETY: mapped, writable and within the pool; it is the caller's alone, so `bytes` is not part of it either.
         unsafe { self.medium.copy(pointer, bytes) };
+        mapped::overwritten(pointer, bytes);
         Ok(())
     }
 
@@ -298,6 +300,7 @@ impl<M: Medium> Pool<M> {
         let pointer = self.pointer(offset, bytes.len() as u64)?;
         // SAFETY: mapped, writable and within the pool; it is the caller's alone, so `bytes` is not part of it either.
         unsafe { self.medium.copy_durably(pointer, bytes) };
+        mapped::overwritten(pointer, bytes);
         Ok(())
     }
 
@@ -309,6 +312,7 @@ impl<M: Medium> Pool<M> {
         let pointer = self.pointer(offset, length_bytes)?;
         // SAFETY: mapped, writable and within the pool; it is the caller's alone.
         unsafe { self.medium.zero(pointer, length_bytes as usize) };
+        mapped::zeroed(pointer, length_bytes as usize);
         Ok(())
     }
 

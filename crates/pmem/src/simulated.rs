@@ -47,10 +47,11 @@ pub use history::{History, Stop};
 pub use replay::{Choice, Pick, Replay};
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slmdb_env::{Recording, Step};
+use slmdb_sync::mapped::AtomicU64;
 
 use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
 use crate::persistent::{MEDIA_UNIT_BYTES, Unfenced};
@@ -132,9 +133,9 @@ impl Recorder {
 impl Medium for Simulated {
     const PERSISTENT: bool = true;
 
-    /// It decides itself what a power cut leaves.
+    /// One that records together with others decides itself what a power cut leaves.
     fn survives_power_cut(&self) -> bool {
-        true
+        self.is_one_of_several
     }
 
     fn store(&self, word: &AtomicU64, value: u64) {

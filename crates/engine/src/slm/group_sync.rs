@@ -5,14 +5,13 @@
 //! becomes the leader: it notes how far publication has come, syncs the arenas with one call each, and answers for
 //! everybody up to there. Nobody who only writes waits for any of this.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
+use slmdb_sync::modelled::{AtomicU64, Condvar, Mutex, MutexGuard};
 
-use super::locked;
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GroupSync {
     synced: AtomicU64,
     has_leader: Mutex<bool>,
@@ -22,7 +21,11 @@ pub(crate) struct GroupSync {
 impl GroupSync {
     /// Everything up to `sequence` is on the device already.
     pub(crate) fn new(sequence: u64) -> GroupSync {
-        GroupSync { synced: AtomicU64::new(sequence), ..GroupSync::default() }
+        GroupSync { synced: AtomicU64::new(sequence), has_leader: Mutex::new(false), done: Condvar::new() }
+    }
+
+    fn has_leader(&self) -> MutexGuard<'_, bool> {
+        self.has_leader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The newest sequence number that is known to be on the device with all before it.
@@ -38,7 +41,7 @@ impl GroupSync {
     /// Returns once everything up to `sequence` is on the device. `lead` syncs and says how far it came; after its
     /// failure every waiter leads (and fails) for itself.
     pub(crate) fn through(&self, sequence: u64, lead: impl Fn() -> Result<u64>) -> Result<()> {
-        let mut has_leader = locked(&self.has_leader);
+        let mut has_leader = self.has_leader();
         loop {
             if self.synced() >= sequence {
                 return Ok(());
@@ -54,13 +57,16 @@ impl GroupSync {
         if let Ok(reached) = led {
             self.advance(reached);
         }
-        *locked(&self.has_leader) = false;
+        *self.has_leader() = false;
         self.done.notify_all();
         led.map(|_| ())
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use slmdb_env::Error;

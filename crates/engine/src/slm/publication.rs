@@ -6,10 +6,13 @@
 //! stands behind a hole (replay ends at the first one), and nobody reads what a crash could take back.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
-use super::locked;
+use slmdb_sync::modelled::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, spin_loop};
+
+/// How often a waiter looks before it sleeps.
+const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// A write under way: given by [`Publication::begin`], handed back to [`Publication::complete`].
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +51,10 @@ impl Publication {
         }
     }
 
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The newest sequence number that readers may see.
     pub(crate) fn published(&self) -> u64 {
         self.published.load(Ordering::Acquire)
@@ -56,14 +63,14 @@ impl Publication {
     /// Announces a write whose last sequence number is `last_sequence`. REQUIRES: called in the order of the sequence
     /// numbers (under the lock that hands them out), and [`Publication::complete`] follows without fail.
     pub(crate) fn begin(&self, last_sequence: u64) -> Ticket {
-        let mut window = locked(&self.window);
+        let mut window = self.window();
         window.slots.push_back(Slot { last_sequence, done: false });
         Ticket(window.first_ticket + window.slots.len() as u64 - 1)
     }
 
     /// The write is on the medium. Publishes it, and what waited for it, unless an earlier one is still under way.
     pub(crate) fn complete(&self, ticket: Ticket) {
-        let mut window = locked(&self.window);
+        let mut window = self.window();
         let index = (ticket.0 - window.first_ticket) as usize;
         window.slots[index].done = true;
         if index != 0 {
@@ -79,30 +86,33 @@ impl Publication {
         drop(window);
         if self.waiting.load(Ordering::SeqCst) > 0 {
             // Taking the lock orders this behind a waiter that has looked and not slept yet.
-            drop(locked(&self.window));
+            drop(self.window());
             self.moved.notify_all();
         }
     }
 
     /// Returns once `sequence` is published.
     pub(crate) fn wait_for(&self, sequence: u64) {
-        for _ in 0..64 {
+        for _ in 0..SPINS {
             if self.published() >= sequence {
                 return;
             }
-            std::hint::spin_loop();
+            spin_loop();
         }
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut window = locked(&self.window);
+        let mut window = self.window();
         while self.published() < sequence {
-            window = self.moved.wait(window).unwrap_or_else(std::sync::PoisonError::into_inner);
+            window = self.moved.wait(window).unwrap_or_else(PoisonError::into_inner);
         }
         drop(window);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::sync::Arc;

@@ -8,10 +8,11 @@
 //! begin in it, and last stores the length word. A crash before that leaves a file that is longer than the pool, which
 //! harms nothing: the next growth takes the same bytes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use slmdb_env::{Error, Result};
+use slmdb_sync::mapped::AtomicU64;
 
 use super::lifecycle::sharing;
 use super::space::Space;
@@ -323,7 +324,7 @@ impl<M: Medium> Pool<M> {
         let offset = self.geometry.entry_offset(unit);
         debug_assert!(offset + 8 <= self.length_bytes());
         // SAFETY: the map of every region that the pool has is mapped, and entries are aligned.
-        unsafe { AtomicU64::from_ptr(self.address(offset).cast()) }
+        unsafe { &*self.address(offset).cast::<AtomicU64>() }
     }
 
     pub(super) fn address(&self, offset: u64) -> *mut u8 {

@@ -18,6 +18,7 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use slmdb_env::{Env, Error, OpenMode, Result};
+use slmdb_sync::mapped;
 
 use super::header::{HEADER_FRONT_BYTES, Header, words};
 use super::place::{front_of_file, no_direct_file, refuse_foreign_file};
@@ -255,10 +256,10 @@ impl<M: Medium> Pool<M> {
         Ok(())
     }
 
-    fn header(&self, offset: u64) -> &AtomicU64 {
+    fn header(&self, offset: u64) -> &mapped::AtomicU64 {
         debug_assert!(offset % 8 == 0 && offset < ROOT_OFFSET);
         // SAFETY: an aligned word of the header, which is always mapped.
-        unsafe { AtomicU64::from_ptr(self.address(offset).cast()) }
+        unsafe { &*self.address(offset).cast::<mapped::AtomicU64>() }
     }
 
     pub(super) fn store_header(&self, offset: u64, value: u64) {

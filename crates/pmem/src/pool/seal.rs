@@ -10,9 +10,10 @@
 //!
 //! The next opening verifies all seals, at some GB/s. While the pool is open they mean nothing, and nobody keeps them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
+use slmdb_sync::mapped::AtomicU64;
 
 use super::extents::Walk;
 use super::{Backing, Extent, ExtentKind, Pool};
@@ -108,6 +109,6 @@ impl<M: Medium> Pool<M> {
 
     fn seal_of(&self, unit: u64) -> &AtomicU64 {
         // SAFETY: an entry is 16 aligned, mapped bytes: `entry` is its first word, this is its second.
-        unsafe { AtomicU64::from_ptr(self.address(self.geometry.entry_offset(unit) + 8).cast()) }
+        unsafe { &*self.address(self.geometry.entry_offset(unit) + 8).cast::<AtomicU64>() }
     }
 }

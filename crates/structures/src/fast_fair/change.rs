@@ -18,12 +18,12 @@
 //! file) is durable before it becomes visible.
 
 use std::cmp::Ordering;
-use std::hint::spin_loop;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
+use slmdb_sync::mapped::AtomicU64;
+use slmdb_sync::modelled::{spin_loop, yield_now};
 
 use super::node::{Entry, HOLE, Node, SLOTS_PER_LINE, Slot};
 
@@ -85,7 +85,7 @@ impl<'t, M: Medium> Locked<'t, M> {
             if word == session.held() {
                 waits += 1;
                 if waits % 64 == 0 {
-                    std::thread::yield_now()
+                    yield_now()
                 } else {
                     spin_loop()
                 }

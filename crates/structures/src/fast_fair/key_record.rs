@@ -24,11 +24,12 @@
 //! checks that it lies in a segment and that the record lies in it whole. Whether it is *the* key is for the caller to
 //! compare, and whether the block has that key under that sequence number, for whoever reads it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use crossbeam_epoch::Guard;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
+use slmdb_sync::mapped::AtomicU64;
 
 use super::segment::SegmentEntry;
 use crate::EntryKind;

@@ -30,12 +30,12 @@
 //! went on meanwhile, in the direction that the scan allowed for. Nobody ever waits for a writer, wherever it stands still.
 
 use std::cmp::Ordering;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{ExtentKind, Medium, Pool};
+use slmdb_sync::mapped::AtomicU64;
 
 use super::fences::{FENCE_BYTES_INLINE, Fences, Shape, Side, Target, head_of};
 use super::key_record::damaged;

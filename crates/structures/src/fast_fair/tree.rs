@@ -22,12 +22,13 @@
 use std::cmp::Ordering;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Medium, Pool};
+use slmdb_sync::modelled::{Mutex, MutexGuard};
 
 use super::build::{NewNode, slots_of};
 use super::change::{Locked, Session};

@@ -3,7 +3,7 @@
 //! A `*mut Node` or `*const Node` is null or a node of the list at hand (its front included), and so lives as long as the
 //! list: that is what the SAFETY lines of `node`, `heads` and `skiplist` rest on.
 
-use std::sync::atomic::AtomicPtr;
+use slmdb_sync::mapped::AtomicPtr;
 
 use super::towers::Towers;
 use crate::EntryKind;

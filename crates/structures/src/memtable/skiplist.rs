@@ -25,9 +25,10 @@
 
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use slmdb_order::KeyOrder;
+use slmdb_sync::modelled::{AtomicPtr, AtomicUsize};
 
 use super::heads::{Heads, Target};
 use super::links::FRONT_SLOT;
@@ -130,11 +131,12 @@ impl SkipList {
             }
             list_height = list_height.max(height);
         }
-        *self.height.get_mut() = list_height;
+        self.height.store(list_height, Ordering::Relaxed);
         for (level, node) in last.into_iter().enumerate() {
             // SAFETY: the node is on this level.
             unsafe { link(node, level) }.store(ptr::null_mut(), Ordering::Relaxed);
-            *self.tails[level].get_mut() = if node == self.front { ptr::null_mut() } else { node };
+            let tail = if node == self.front { ptr::null_mut() } else { node };
+            self.tails[level].store(tail, Ordering::Relaxed);
         }
     }
 
@@ -336,9 +338,14 @@ impl SkipList {
     }
 
     fn height_for(&self, sequence: u64) -> usize {
-        let fourths = mix(self.seed ^ sequence).trailing_zeros() as usize / 2;
-        (1 + fourths).min(MAXIMUM_HEIGHT)
+        height(self.seed, sequence)
     }
+}
+
+/// The height of the entry with this sequence number, given the list's own seed.
+fn height(seed: u64, sequence: u64) -> usize {
+    let fourths = mix(seed ^ sequence).trailing_zeros() as usize / 2;
+    (1 + fourths).min(MAXIMUM_HEIGHT)
 }
 
 /// An entry in the list, good as long as the list is borrowed.
@@ -416,5 +423,7 @@ fn mix(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
+#[cfg(all(test, loom))]
+mod models;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,13 @@
 //! Stops: a hook in every read of a slot, and a medium whose stores wait for leave.
 
+#![cfg_attr(loom, allow(dead_code))] // models need no stops
+
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Condvar, Mutex};
 
 use slmdb_pmem::{FlushCounters, Medium};
-use std::sync::atomic::{AtomicU64, Ordering};
+use slmdb_sync::mapped::AtomicU64;
+use std::sync::atomic::Ordering;
 
 type Hook = Box<dyn FnOnce()>;
 

@@ -1,0 +1,30 @@
+//! Group sync under loom.
+
+use std::sync::Arc;
+
+use slmdb_sync::model::{check, thread};
+
+use super::*;
+
+#[test]
+fn loom_who_returns_is_synced_and_nobody_waits_for_ever() {
+    check("group sync: two callers", 3, || {
+        // What is published, and what the device has.
+        let state = Arc::new((GroupSync::new(0), AtomicU64::new(0), AtomicU64::new(0)));
+        let call = |state: &(GroupSync, AtomicU64, AtomicU64)| {
+            let (group, published, device) = state;
+            let mine = published.fetch_add(1, Ordering::AcqRel) + 1;
+            let lead = || {
+                let reached = published.load(Ordering::Acquire);
+                device.fetch_max(reached, Ordering::Relaxed);
+                Ok(reached)
+            };
+            group.through(mine, lead).unwrap();
+            assert!(group.synced() >= mine && device.load(Ordering::Relaxed) >= mine);
+        };
+        let other = Arc::clone(&state);
+        let caller = thread::spawn(move || call(&other));
+        call(&state);
+        caller.join().unwrap();
+    });
+}
