@@ -115,6 +115,16 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<slmdb_bench::Error> for Failure {
+    fn from(error: slmdb_bench::Error) -> Failure {
+        match error {
+            slmdb_bench::Error::Slmdb(error) => Failure::Store(error),
+            slmdb_bench::Error::Settings(text) => Failure::Usage(text),
+            other => Failure::invalid(other.to_string()),
+        }
+    }
+}
+
 /// `text` with control characters escaped, so that a file name with a line feed in it can't make two lines of one.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

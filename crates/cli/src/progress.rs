@@ -4,39 +4,48 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar that counts bytes; without a total it turns instead of filling. Drawn only on a terminal, and taken away when
+/// A bar that counts; without a total it turns instead of filling. Drawn only on a terminal, and taken away when
 /// it is dropped.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// Progress of `what`, a word or two.
+    /// Progress of `what`, a word or two, in bytes.
     pub fn of_bytes(what: &'static str, total_bytes: Option<u64>) -> Progress {
+        Progress::new(what, total_bytes, "{binary_bytes}", "{binary_total_bytes}", "{binary_bytes_per_sec}")
+    }
+
+    /// Progress of `what`, in operations.
+    pub fn of_operations(what: &'static str, total: Option<u64>) -> Progress {
+        Progress::new(what, total, "{human_pos}", "{human_len}", "{per_sec}")
+    }
+
+    fn new(what: &'static str, total: Option<u64>, done: &str, of: &str, rate: &str) -> Progress {
         if !io::stderr().is_terminal() {
             return Progress(ProgressBar::hidden());
         }
-        let bar = ProgressBar::with_draw_target(total_bytes, ProgressDrawTarget::stderr());
-        let template = match total_bytes {
-            Some(_) => "{prefix} [{bar:32}] {binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}, {eta} left",
-            None => "{prefix} {spinner} {binary_bytes} {binary_bytes_per_sec}",
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+        let template = match total {
+            Some(_) => format!("{{prefix}} [{{bar:32}}] {done}/{of} {rate}, {{eta}} left"),
+            None => format!("{{prefix}} {{spinner}} {done} {rate}"),
         };
-        if let Ok(style) = ProgressStyle::with_template(template) {
+        if let Ok(style) = ProgressStyle::with_template(&template) {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(what);
         Progress(bar)
     }
 
-    /// So many bytes are done.
-    pub fn at(&self, done_bytes: u64) {
-        self.0.set_position(done_bytes);
+    /// So much is done.
+    pub fn at(&self, done: u64) {
+        self.0.set_position(done);
     }
 
-    /// So many bytes are done, of so many.
-    pub fn at_of(&self, done_bytes: u64, total_bytes: u64) {
-        if self.0.length() != Some(total_bytes) {
-            self.0.set_length(total_bytes);
+    /// So much is done, of so much.
+    pub fn at_of(&self, done: u64, total: u64) {
+        if self.0.length() != Some(total) {
+            self.0.set_length(total);
         }
-        self.0.set_position(done_bytes);
+        self.0.set_position(done);
     }
 }
 

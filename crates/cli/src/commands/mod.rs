@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+mod bench;
 mod checkpoint;
 mod compact;
 mod del;
@@ -21,7 +22,7 @@ mod verify;
 
 pub use export::{ExportOptions, export};
 pub use import::{ImportOptions, import};
-pub use later::Later;
+pub use later::not_in_the_shell;
 pub use scan::ScanOptions;
 pub use stats::{StatsOptions, write_stats};
 pub use verify::check;
@@ -65,10 +66,8 @@ pub enum Command {
     Destroy(destroy::Arguments),
     /// Show on this machine, in under a minute, what the store does
     Demo(demo::Arguments),
-
-    /// Measure this store beside others (not in this version yet)
-    #[command(hide = true)]
-    Bench(later::Arguments),
+    /// Measure the store on this machine, with db_bench's and YCSB's work
+    Bench(Box<bench::Arguments>),
 
     /// The process that `demo` kills
     #[command(hide = true)]
@@ -99,7 +98,7 @@ impl Command {
             Command::Destroy(arguments) => destroy::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Repair(arguments) => repair::run(&arguments),
-            Command::Bench(_) => Err(Later::Bench.failure()),
+            Command::Bench(arguments) => bench::run(&arguments),
             Command::DemoWriter(arguments) => demo::run_writer(&arguments),
             Command::DemoSweeper(arguments) => demo::run_sweeper(&arguments),
         }

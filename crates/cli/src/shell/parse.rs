@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::arguments::fold;
 use crate::bytes::{escape, unescape};
-use crate::commands::{ExportOptions, ImportOptions, Later, ScanOptions, StatsOptions};
+use crate::commands::{ExportOptions, ImportOptions, ScanOptions, StatsOptions, not_in_the_shell};
 use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.
@@ -150,10 +150,9 @@ pub fn parse(line: &[u8]) -> Result<Option<Request>> {
         b"help" => Request::Help,
         b"exit" => alone("exit", &words, Request::Exit)?,
         other => {
-            return Err(match Later::by_name(other) {
-                Some(later) => later.failure(),
-                None => Failure::usage(format!("`{}` is no verb; there are {}", escape(other), VERBS.join(" "))),
-            });
+            return Err(not_in_the_shell(other).unwrap_or_else(|| {
+                Failure::usage(format!("`{}` is no verb; there are {}", escape(other), VERBS.join(" ")))
+            }));
         }
     };
     Ok(Some(request))

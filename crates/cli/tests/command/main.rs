@@ -1,5 +1,6 @@
 //! The `slmdb` binary from outside, against the contract of the command line.
 
+mod bench;
 mod data;
 mod debian;
 mod demo;

@@ -1,0 +1,36 @@
+//! The work that stores are measured by: that of LevelDB's and RocksDB's `db_bench` and of YCSB, and what is measured beside it.
+//!
+//! To be read in this order: [`store`] (what a store has to be able to do), [`benchmark`] (the benchmarks by name), [`settings`]
+//! (how much of them), [`run`] (one phase after the other), `work` and [`ycsb`] (what the threads do), [`phase`] (what comes
+//! of it). Under these lie [`keys`], [`values`], [`random`] and [`distributions`]; [`meter`], [`latency`] and [`system`].
+//!
+//! `slmdb bench` is a face of this crate for slmdb; a comparison with other stores has them implement [`Store`] and gets the very
+//! same work. Everything random comes from a seed: the same seed asks for the same keys in the same order.
+#![forbid(unsafe_code)]
+
+pub mod benchmark;
+pub mod distributions;
+pub mod empty;
+pub mod error;
+pub mod keys;
+pub mod latency;
+pub mod meter;
+pub mod phase;
+pub mod random;
+pub mod run;
+pub mod settings;
+pub mod slm;
+pub mod store;
+pub mod system;
+pub mod values;
+mod work;
+pub mod ycsb;
+
+pub use benchmark::{BENCHMARKS, Benchmark};
+pub use empty::EmptyOpener;
+pub use error::{Error, Result};
+pub use phase::Phase;
+pub use run::{Bench, Outcome, Progress};
+pub use settings::Settings;
+pub use slm::SlmOpener;
+pub use store::{Opener, Store};

@@ -1,0 +1,142 @@
+//! What the operating system knows of a run: processor time, memory, the block device, space on disk.
+//!
+//! What can't be had (a file system without a block device, a kernel that hides a file) is `None`, never 0.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::time::{ClockId, clock_gettime};
+
+/// The kernel counts a block device's traffic in these, whatever its own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// Processor time that all threads of this process have used so far.
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// What of this process is in memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resident {
+    /// All of it, in bytes: mapped files count, too (arenas, pools, LMDB's map).
+    pub all_bytes: Option<u64>,
+    /// What belongs to no file.
+    pub anonymous_bytes: Option<u64>,
+}
+
+impl Resident {
+    /// Now.
+    pub fn now() -> Resident {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Resident { all_bytes: status_bytes(&status, "VmRSS"), anonymous_bytes: status_bytes(&status, "RssAnon") }
+    }
+}
+
+/// A line of /proc/self/status, `NAME:  N kB`.
+fn status_bytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// The traffic of a whole block device, everybody's, since the machine was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeviceTraffic {
+    /// Bytes that were read from it.
+    pub read_bytes: u64,
+    /// Bytes that were written to it.
+    pub written_bytes: u64,
+}
+
+impl DeviceTraffic {
+    /// Of the device that holds `path`, after everything that its file system still had to write has been written. (On tmpfs,
+    /// overlayfs or btrfs there is no one such device.)
+    pub fn after_sync(path: &Path) -> Option<DeviceTraffic> {
+        let directory = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        rustix::fs::syncfs(&directory).ok()?;
+        let device = fs::metadata(path).ok()?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        parse_traffic(&fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?)
+    }
+
+    /// What has come since `before`.
+    pub fn since(&self, before: &DeviceTraffic) -> DeviceTraffic {
+        DeviceTraffic {
+            read_bytes: self.read_bytes.wrapping_sub(before.read_bytes),
+            written_bytes: self.written_bytes.wrapping_sub(before.written_bytes),
+        }
+    }
+}
+
+/// The kernel's Documentation/block/stat.rst: the third number is sectors read, the seventh sectors written.
+fn parse_traffic(stat: &str) -> Option<DeviceTraffic> {
+    let mut numbers = stat.split_whitespace().map(|number| number.parse::<u64>());
+    let read = numbers.nth(2)?.ok()?;
+    let written = numbers.nth(3)?.ok()?;
+    Some(DeviceTraffic {
+        read_bytes: read.checked_mul(SECTOR_BYTES)?,
+        written_bytes: written.checked_mul(SECTOR_BYTES)?,
+    })
+}
+
+/// What the files below a directory take on disk, in bytes.
+pub fn space_bytes(directory: &Path) -> Option<u64> {
+    let mut sum_bytes = 0;
+    for entry in fs::read_dir(directory).ok()? {
+        let path = entry.ok()?.path();
+        // A file may go away meanwhile.
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        sum_bytes += if found.is_dir() { space_bytes(&path)? } else { found.blocks() * SECTOR_BYTES };
+    }
+    Some(sum_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_s_numbers_are_its_sectors() {
+        let stat = "  100  1  2048  7  200  3  4096  9  0  10  11  0 0 0 0 0 0\n";
+        let expected = DeviceTraffic { read_bytes: 2048 * 512, written_bytes: 4096 * 512 };
+        assert_eq!(parse_traffic(stat), Some(expected));
+        assert_eq!(parse_traffic("1 2 3"), None);
+        assert_eq!(parse_traffic("a b c d e f g"), None);
+        assert_eq!(DeviceTraffic::after_sync(Path::new("/proc")), None, "there is no device under it");
+    }
+
+    #[test]
+    fn memory_is_read_by_name() {
+        let status = "VmPeak:\t 9 kB\nVmRSS:\t   12 kB\nRssAnon:\t 8 kB\nRssFile: x kB\n";
+        assert_eq!(status_bytes(status, "VmRSS"), Some(12 << 10));
+        assert_eq!(status_bytes(status, "RssAnon"), Some(8 << 10));
+        assert_eq!(status_bytes(status, "RssFile"), None);
+        assert_eq!(status_bytes(status, "Rss"), None);
+        let now = Resident::now();
+        assert!(now.all_bytes > now.anonymous_bytes && now.anonymous_bytes > Some(100 << 10), "{now:?}");
+    }
+
+    #[test]
+    fn working_takes_processor_time() {
+        let before = processor_time();
+        let mut number = 1_u64;
+        while processor_time() < before + Duration::from_millis(5) {
+            number = std::hint::black_box(number.wrapping_mul(3));
+        }
+        assert!(number % 2 == 1);
+    }
+
+    #[test]
+    fn space_is_that_of_all_files() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(space_bytes(&directory.path().join("missing")), None);
+        fs::create_dir(directory.path().join("sub")).unwrap();
+        fs::write(directory.path().join("a"), vec![1; 100_000]).unwrap();
+        fs::write(directory.path().join("sub/b"), vec![1; 50_000]).unwrap();
+        let space_bytes = space_bytes(directory.path()).unwrap();
+        assert!((150_000..300_000).contains(&space_bytes), "{space_bytes}");
+    }
+}
