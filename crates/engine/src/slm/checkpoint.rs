@@ -159,8 +159,8 @@ impl<M: Medium + Clone> Store<M> {
         let written = new.write(is_stopped);
         // After any other error nothing is deleted.
         let may_go = matches!(written, Ok(None) | Err(Error::Full { .. } | Error::Corruption { .. }));
-        if may_go && self.env.exists(&path)? {
-            self.env.remove_file(&path)?;
+        if may_go {
+            remove_if_there(&*self.env, &path)?;
         }
         let Some(record) = written? else { return Ok(false) };
         self.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
@@ -192,7 +192,8 @@ impl<M: Medium + Clone> Store<M> {
         self.checkpoints.entries_due.store(entries_due, Ordering::Relaxed);
         self.checkpoints.deletes_droppable_through.store(droppable_through(&kept), Ordering::Release);
         for checkpoint in dropped {
-            self.env.remove_file(&names::checkpoint(&self.directory, checkpoint.number))?;
+            // It may have been missing: nobody needed it.
+            remove_if_there(&*self.env, &names::checkpoint(&self.directory, checkpoint.number))?;
         }
         // There may be deletes now that need not be kept.
         self.compactions.wake();
@@ -204,6 +205,10 @@ impl<M: Medium + Clone> Store<M> {
         });
         Ok(true)
     }
+}
+
+fn remove_if_there(env: &dyn Env, path: &Path) -> Result<()> {
+    if env.exists(path)? { env.remove_file(path) } else { Ok(()) }
 }
 
 /// A checkpoint to be written.
@@ -223,10 +228,8 @@ impl<M: Medium> NewCheckpoint<'_, M> {
     pub(super) fn write(&self, is_stopped: &dyn Fn() -> bool) -> Result<Option<CheckpointRecord>> {
         let (env, tree, number, through) = (self.env, self.tree, self.number, self.through);
         let path = names::checkpoint(self.directory, number);
-        if env.exists(&path)? {
-            // Of an attempt that did not come to be recorded.
-            env.remove_file(&path)?;
-        }
+        // Of an attempt that did not come to be recorded.
+        remove_if_there(env, &path)?;
         let (order, files) = (tree.order().clone(), self.files.iter().copied());
         let mut writer = CheckpointWriter::new(env, &path, number, self.store_uuid, through, files, order)?;
         let (mut leaf, mut from) = (LeafRead::new(), Bound::Unbounded);
