@@ -3,11 +3,6 @@
 //! Written: `\t \n \r \\` and `\xHH`, where HH are two hexadecimal digits. Everything else stands for itself, so that
 //! UTF-8 text reads as what it is. Read back, it gives the same bytes: [`escape`] and [`unescape`] are inverse.
 
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt;
-
-use clap::builder::{OsStringValueParser, TypedValueParser};
-
 /// Appends `bytes` to `into`, escaping `\`, control bytes, 0x7f and bytes that are not valid UTF-8, and nothing else.
 pub fn escape_into(into: &mut Vec<u8>, bytes: &[u8]) {
     for chunk in bytes.utf8_chunks() {
@@ -87,10 +82,13 @@ pub fn unescape(text: &[u8]) -> Result<Vec<u8>, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word(pub Vec<u8>);
 
+#[cfg(feature = "command")]
 impl Word {
     /// How clap reads one.
-    pub fn parser() -> impl TypedValueParser<Value = Word> {
-        OsStringValueParser::new().try_map(|argument: OsString| unescape(&argument.into_vec()).map(Word))
+    pub fn parser() -> impl clap::builder::TypedValueParser<Value = Word> {
+        use clap::builder::{OsStringValueParser, TypedValueParser};
+        use std::os::unix::ffi::OsStringExt;
+        OsStringValueParser::new().try_map(|argument: std::ffi::OsString| unescape(&argument.into_vec()).map(Word))
     }
 }
 

@@ -9,11 +9,9 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod bytes;
 mod commands;
 mod demo;
 mod failure;
-mod formats;
 mod output;
 mod pm;
 mod progress;
@@ -22,6 +20,8 @@ mod span;
 mod units;
 
 use std::process::ExitCode;
+
+use slmdb_cli::{bytes, formats};
 
 fn main() -> ExitCode {
     let code = match arguments::parse(std::env::args_os()) {

@@ -16,10 +16,9 @@ pub use lines::{Line, Lines};
 pub use paragraphs::Paragraphs;
 pub use tsv::Tsv;
 
-use clap::ValueEnum;
-
 /// What `import` reads.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum ImportFormat {
     /// A line a record: KEY, a tab, VALUE, with the escapes of the command line
     Tsv,
@@ -30,7 +29,8 @@ pub enum ImportFormat {
 }
 
 /// What `export` writes.
-#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "command", derive(clap::ValueEnum))]
 pub enum ExportFormat {
     /// A line a record: KEY, a tab, VALUE, with the escapes of the command line
     Tsv,

@@ -1,0 +1,272 @@
+//! Whole directories: files of a store are edited, and it is opened, read, written to, verified, closed and opened again;
+//! or repaired first.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use slmdb::{CompactionOptions, CompactionPolicy, Db, Medium, Options};
+use slmdb_env::memory::MemoryEnv;
+use slmdb_env::{Env, Error, ErrorKind, Result};
+use slmdb_manifest::Manifest;
+
+use crate::memory::{UNPACKED_BYTES, within};
+use crate::{Mode, Random, mend, script};
+
+/// The medium of a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// No pool.
+    Dram,
+    /// A pool in a file.
+    Emulated,
+}
+
+const STORE: &str = "/db";
+const POOL: &str = "/pool";
+const MEMTABLE_BYTES: u64 = 16 << 10;
+const BUDGET_BYTES: usize = 1 << 16;
+/// A pool may grow so far, and in this machine files are memory.
+const POOL_BYTES_MAX: usize = 4 << 20;
+/// What a store takes beside its budget, whatever it holds: threads, channels, MemTables under way, and the log of the
+/// machine in memory.
+const FIXED_BYTES: usize = 8 << 20;
+/// More than any store here has keys, so more steps mean a circle.
+const STEPS_MAX: usize = 10_000;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A store: its files, and what it held.
+struct Sound {
+    files: Vec<(PathBuf, Vec<u8>)>,
+    uuid: [u8; 16],
+    model: Model,
+    /// Every value that any key ever had.
+    history: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
+    closed: bool,
+}
+
+/// For each medium: one that was closed, one that was killed.
+fn sounds(on: On) -> &'static [Sound] {
+    static SOUNDS: [OnceLock<Vec<Sound>>; 2] = [const { OnceLock::new() }; 2];
+    SOUNDS[on as usize].get_or_init(|| [true, false].map(|closed| make(on, closed).expect("a sound store")).into())
+}
+
+fn options(on: On, env: &MemoryEnv) -> Options {
+    let manual =
+        CompactionOptions { policy: CompactionPolicy::Manual, table_file_bytes: 1 << 10, ..Default::default() };
+    Options::default()
+        .env(Arc::new(env.clone()))
+        .medium(if on == On::Dram { Medium::Dram } else { Medium::Emulated { path: POOL.into() } })
+        .memtable_bytes(MEMTABLE_BYTES)
+        .memory_budget_bytes(BUDGET_BYTES as u64)
+        .pool_initial_bytes(1 << 18)
+        .pool_growth_bytes(64 << 10)
+        .pool_maximum_bytes(POOL_BYTES_MAX as u64)
+        .checkpoint_entries(40)
+        .compaction(manual)
+}
+
+fn make(on: On, closed: bool) -> Result<Sound> {
+    let env = MemoryEnv::with_seed(2019);
+    let mut model = Model::new();
+    let mut history: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
+    let mut random = Random(11);
+    let mut db = options(on, &env).open(STORE)?;
+    for round in 0..4 {
+        for _ in 0..30 {
+            let key = format!("key{:02}", random.below(40)).into_bytes();
+            if random.below(4) == 0 {
+                db.delete(&key)?;
+                model.remove(&key);
+            } else {
+                let value: Vec<u8> = (0..random.below(60)).map(|_| random.next() as u8).collect();
+                db.put(&key, &value)?;
+                model.insert(key.clone(), value.clone());
+                history.entry(key).or_default().push(value);
+            }
+        }
+        if round == 1 {
+            db.compact_range::<&[u8]>(..)?;
+            db.close()?;
+            db = options(on, &env).open(STORE)?;
+        } else if round < 3 {
+            db.flush()?;
+        }
+    }
+    let machine = if closed || on == On::Emulated {
+        db.close()?;
+        env.clone()
+    } else {
+        db.sync()?;
+        let killed = env.kill();
+        db.close()?;
+        killed
+    };
+    let mut files = Vec::new();
+    for entry in machine.list_directory(Path::new(STORE))? {
+        let path = Path::new(STORE).join(&entry.name);
+        let content = machine.content(&path).filter(|_| path.file_name().is_some_and(|name| name != "LOCK"));
+        files.extend(content.map(|content| (path, content)));
+    }
+    if let Some(mut pool) = machine.content(POOL) {
+        if !closed {
+            // What a kill leaves of a mapped pool; this machine's files can't be mapped.
+            mend::pool::leave_open(&mut pool, machine.boot_id());
+        }
+        files.push((POOL.into(), pool));
+    }
+    let uuid = Manifest::read(&machine, Path::new(STORE))?.state.uuid;
+    Ok(Sound { files, uuid, model, history, closed })
+}
+
+/// Mends what a file has of checksums.
+fn mend_file(path: &Path, bytes: &mut [u8], uuid: [u8; 16]) {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let (stem, extension) = name.split_once('.').unwrap_or((name, ""));
+    let number = stem.parse::<u64>().unwrap_or(0);
+    match (stem, extension) {
+        ("MANIFEST", _) => mend::manifest::mend(bytes),
+        ("pool", _) => mend::pool::mend(bytes),
+        (_, "sst") => mend::parts::mend_table(bytes, number as u32, uuid, true),
+        (_, "checkpoint") => mend::parts::mend_checkpoint(bytes, number as u32, uuid, true),
+        (_, "arena") => mend::arena::mend(bytes, number, uuid),
+        _ => {}
+    }
+}
+
+/// What may be asserted about a damaged store.
+struct Case<'s> {
+    on: On,
+    sound: &'s Sound,
+    mended: bool,
+    /// What was in it is there, or there is an error.
+    strict: bool,
+}
+
+pub fn run(on: On, input: &[u8]) {
+    let Some((mode, rest)) = Mode::split(input) else { return };
+    let sound = &sounds(on)[mode.sound(2)];
+    let mut files: Vec<Vec<u8>> = sound.files.iter().map(|(_, bytes)| bytes.clone()).collect();
+    let edited = script::apply(rest, &mut files);
+    let env = MemoryEnv::new();
+    env.set_content(Path::new(STORE).join("LOCK"), b"");
+    let mut files_bytes = 0;
+    for ((path, content), bytes) in sound.files.iter().zip(&mut files) {
+        mode.mend(bytes, content, |bytes| mend_file(path, bytes, sound.uuid));
+        // One that was emptied is gone.
+        if !bytes.is_empty() {
+            env.set_content(path, bytes);
+        }
+        files_bytes += bytes.len();
+    }
+    let repairs = mode.is_whole();
+    let case = Case { on, sound, mended: mode.is_mended(), strict: mode.is_strict() && sound.closed };
+    let disk_bytes = files_bytes + if on == On::Emulated { POOL_BYTES_MAX } else { 0 };
+    within(8 * disk_bytes + UNPACKED_BYTES + BUDGET_BYTES + FIXED_BYTES, || {
+        let outcome = if repairs { case.repair(&env) } else { case.open(&env, mode.has_option()) };
+        if let Err(error) = outcome {
+            assert!(edited || repairs, "a sound store gives {error:?}");
+            case.allowed(&error);
+        }
+    });
+}
+
+impl Case<'_> {
+    fn open(&self, env: &MemoryEnv, read_only: bool) -> Result<()> {
+        let db = options(self.on, env).read_only(read_only).open(STORE)?;
+        self.ask(&db, self.strict.then_some(&self.sound.model))?;
+        if read_only {
+            return db.close();
+        }
+        let mut model = self.sound.model.clone();
+        for key in ["key07", "new"] {
+            db.put(key, "new value")?;
+            model.insert(key.into(), b"new value".to_vec());
+        }
+        db.delete("key08")?;
+        model.remove(&b"key08"[..]);
+        self.ask(&db, self.strict.then_some(&model))?;
+        if !self.mended {
+            assert_eq!(db.get("new")?.as_deref(), Some(&b"new value"[..]), "what was put is not there");
+            assert!(db.get("key08")?.is_none(), "what was deleted is there");
+        }
+        db.flush()?;
+        let is_clean = db.verify(&mut |_| ())?.is_clean();
+        let compacted = db.compact_range::<&[u8]>(..);
+        assert!(compacted.is_ok() || !is_clean || self.mended, "verify finds nothing, but compacting: {compacted:?}");
+        compacted?;
+        db.close()?;
+        let db = options(self.on, env).read_only(true).open(STORE)?;
+        self.ask(&db, self.strict.then_some(&model))?;
+        db.close()
+    }
+
+    /// What a repair has made whole opens, and is whole.
+    fn repair(&self, env: &MemoryEnv) -> Result<()> {
+        options(self.on, env).repair(STORE, &mut |_| ())?;
+        let again = || -> Result<()> {
+            let db = options(self.on, env).open(STORE)?;
+            self.ask(&db, None)?;
+            let report = db.verify(&mut |_| ())?;
+            assert!(report.is_clean(), "repaired, and still damaged: {:?}", report.findings);
+            db.close()
+        };
+        again().unwrap_or_else(|error| panic!("repaired, and then {error:?}"));
+        Ok(())
+    }
+
+    /// Everything a reader can ask. With a model the answers must be right; else they must agree.
+    fn ask(&self, db: &Db, model: Option<&Model>) -> Result<()> {
+        let mut forwards = Model::new();
+        for (step, entry) in db.iter()?.enumerate() {
+            let (key, value) = entry?;
+            assert!(step < STEPS_MAX, "a cycle");
+            assert!(forwards.last_key_value().is_none_or(|(last, _)| last[..] < *key), "keys do not ascend");
+            self.once_put(&key, &value);
+            forwards.insert(key.to_vec(), value.to_vec());
+        }
+        assert!(model.is_none_or(|model| forwards == *model), "wrong or missing values, and no error");
+        let mut backwards = Model::new();
+        for (step, entry) in db.iter()?.rev().enumerate() {
+            let (key, value) = entry?;
+            assert!(step < STEPS_MAX, "a cycle backwards");
+            assert!(backwards.first_key_value().is_none_or(|(last, _)| last[..] > *key), "keys do not descend");
+            self.once_put(&key, &value);
+            backwards.insert(key.to_vec(), value.to_vec());
+        }
+        assert!(model.is_none_or(|model| backwards == *model), "wrong or missing values backwards, and no error");
+        for number in 0..40 {
+            let key = format!("key{number:02}").into_bytes();
+            let value = db.get(&key)?;
+            if let Some(value) = &value {
+                self.once_put(&key, value);
+            }
+            let expected = model.map(|model| model.get(&key).map(Vec::as_slice));
+            assert!(expected.is_none_or(|expected| expected == value.as_deref()), "a wrong value, and no error");
+            db.contains_key(&key)?;
+        }
+        db.approximate::<&[u8]>(..)?;
+        Ok(())
+    }
+
+    /// Whatever else is lost, no key has another's value, nor one that nobody put.
+    fn once_put(&self, key: &[u8], value: &[u8]) {
+        let once = || self.sound.history.get(key).is_some_and(|values| values.iter().any(|put| put == value));
+        let ours = value == b"new value" && (key == b"new" || key == b"key07");
+        assert!(self.mended || ours || once(), "a value that was never put for {}", key.escape_ascii());
+    }
+
+    fn allowed(&self, error: &Error) {
+        match error {
+            Error::Corruption { file, .. } => assert!(!file.as_os_str().is_empty(), "no file named: {error}"),
+            // Forged files may ask for anything: a pool elsewhere, more space than there is.
+            _ if self.mended => {}
+            // A flush that met the damage has ended the writing; the cause is in it.
+            _ if [ErrorKind::Unsupported, ErrorKind::ReadOnly].contains(&error.kind()) => {}
+            // A pool that can't be recognised any more is a foreign one; a repair wants a MANIFEST.
+            _ if error.to_string().contains("repair") => {}
+            _ => panic!("not an error for damaged bytes: {error:?}"),
+        }
+    }
+}
