@@ -85,32 +85,41 @@ pub fn part_of(found: &Model, client: usize) -> Model {
 pub fn run(plan: &Plan, machine: &Recorded) -> Done {
     let mut models = vec![Model::new(); plan.clients];
     let mut clients: Vec<Vec<Write>> = vec![Vec::new(); plan.clients];
-    let syncs = Mutex::new(Vec::new());
-    let sync = |action: &dyn Fn() -> slmdb_engine::Result<()>| {
-        let began = machine.moment();
-        action().expect("nothing fails on this machine");
-        syncs.lock().unwrap_or_else(PoisonError::into_inner).push((began, machine.moment()));
-    };
+    let syncs = Syncs { machine, times: Mutex::default() };
     for opening in 0..plan.openings {
         let engine = machine.open().expect("nothing fails on this machine");
         std::thread::scope(|scope| {
             for (client, (model, writes)) in models.iter_mut().zip(&mut clients).enumerate() {
-                let (engine, sync) = (&engine, &sync);
+                let (engine, syncs) = (&engine, &syncs);
                 scope.spawn(move || {
-                    let random = Random(plan.seed ^ (opening * 64 + client + 1) as u64 * 0x1234_5678_9abc);
+                    let number = (opening * 64 + client + 1) as u64;
+                    let random = Random(plan.seed ^ (number * 0x1234_5678_9abc));
                     let mut client = Client { prefix: prefix(client), machine, engine, model, writes, random };
-                    (0..plan.writes).for_each(|_| client.act(sync));
+                    (0..plan.writes).for_each(|_| client.act(syncs));
                 });
             }
         });
-        let mut random = Random(plan.seed ^ (opening as u64) << 40);
+        let mut random = Random(plan.seed ^ ((opening as u64) << 40));
         if random.one_in(2) {
-            sync(&|| engine.compact_range(Bound::Unbounded, Bound::Unbounded));
+            syncs.note(|| engine.compact_range(Bound::Unbounded, Bound::Unbounded));
         }
-        sync(&|| engine.close());
+        syncs.note(|| engine.close());
     }
-    let syncs = syncs.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Done { clients, syncs }
+    Done { clients, syncs: syncs.times.into_inner().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// Notes when everything acknowledged before was made to outlive power cuts.
+struct Syncs<'a> {
+    machine: &'a Recorded,
+    times: Mutex<Vec<(u64, u64)>>,
+}
+
+impl Syncs<'_> {
+    fn note(&self, action: impl FnOnce() -> slmdb_engine::Result<()>) {
+        let began = self.machine.moment();
+        action().expect("nothing fails on this machine");
+        self.times.lock().unwrap_or_else(PoisonError::into_inner).push((began, self.machine.moment()));
+    }
 }
 
 struct Client<'a> {
@@ -123,10 +132,10 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    fn act(&mut self, sync: &dyn Fn(&dyn Fn() -> slmdb_engine::Result<()>)) {
+    fn act(&mut self, syncs: &Syncs<'_>) {
         match self.random.below(40) {
-            0 => sync(&|| self.engine.flush()),
-            1 => sync(&|| self.engine.sync()),
+            0 => syncs.note(|| self.engine.flush()),
+            1 => syncs.note(|| self.engine.sync()),
             _ => self.write(),
         }
     }

@@ -68,12 +68,11 @@ pub(super) fn replay_log<M: Medium + Clone>(
     }
 }
 
+/// An arena of the store: its generation, the last sequence number that it was sealed with, and its bytes.
+type Loaded<M> = (u64, Option<u64>, Result<Arena<M>>);
+
 /// Loads the arenas of the store, one behind the other, for whoever replays them; until there is nobody any more.
-fn load_in_order<M: Medium + Clone>(
-    state: &StoreState,
-    arenas: &Arenas<M>,
-    sender: &mpsc::SyncSender<(u64, Option<u64>, Result<Arena<M>>)>,
-) {
+fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>, sender: &mpsc::SyncSender<Loaded<M>>) {
     for (&generation, record) in &state.arenas {
         let loaded = arenas.load(generation, Some(record.length_bytes)).and_then(|arena| {
             let missing = || format!("arena {generation} of the store is missing");
