@@ -62,6 +62,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
     let db = options(pool).open(directory)?;
     let took = start.elapsed();
-    println!("{} entries in MemTables, opened in {:.0} ms", db.stats().memtable_entries, took.as_secs_f64() * 1e3);
+    let stats = db.stats();
+    let (entries, keys) = (stats.memtable_entries, stats.index_keys);
+    println!("{entries} entries in MemTables, {keys} keys in the index, opened in {:.0} ms", took.as_secs_f64() * 1e3);
     Ok(())
 }

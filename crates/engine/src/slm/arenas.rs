@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use slmdb_env::{Env, Error, OpenMode, Result};
+use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::MemTable;
 
@@ -24,6 +24,9 @@ const RECYCLED_MAX: usize = 2;
 
 /// Longer than any arena there can be: MemTables and single records are limited to about half of it.
 const LARGEST_ARENA_BYTES: u64 = 2 << 30;
+
+/// In pieces of what size an arena is read: small enough for a processor's cache.
+const READ_BYTES: usize = 256 << 10;
 
 /// In pieces of what size a recovered arena is written anew.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -129,7 +132,7 @@ impl<M: Medium + Clone> Arenas<M> {
                 }
                 let mut bytes = vec![0; length_bytes as usize];
                 let read_bytes = file_bytes.min(length_bytes);
-                file.read_exact_at(&mut bytes[..read_bytes as usize], 0)?;
+                read_sparse(&*file, &mut bytes[..read_bytes as usize])?;
                 Ok(Some(Arena::from_bytes(medium.clone(), &path, bytes).with_zeros_behind(read_bytes)))
             }
         }
@@ -235,6 +238,23 @@ impl<M: Medium + Clone> Arenas<M> {
     fn extent(&self, pool: &Pool<M>, generation: u64) -> Option<Extent> {
         pool.extents().into_iter().find(|e| e.kind == ExtentKind::Arena && u64::from(e.owner) == generation)
     }
+}
+
+/// Reads a file's beginning into memory that is all zero. Where the file is zero, too, as behind the records of most arenas, the
+/// memory is not touched, so that it need not be there.
+fn read_sparse(file: &dyn File, bytes: &mut [u8]) -> Result<()> {
+    let mut piece = vec![0; READ_BYTES];
+    let zeros = vec![0; READ_BYTES];
+    let mut offset = 0;
+    for place in bytes.chunks_mut(READ_BYTES) {
+        let piece = &mut piece[..place.len()];
+        file.read_exact_at(piece, offset)?;
+        if *piece != zeros[..piece.len()] {
+            place.copy_from_slice(piece);
+        }
+        offset += piece.len() as u64;
+    }
+    Ok(())
 }
 
 /// A generation as the owner of an extent.
