@@ -14,7 +14,7 @@ use slmdb_pmem::simulated::Stop;
 
 use crate::call_paths::CallPaths;
 use crate::machine::{Image, Record, Recorded};
-use crate::oracle::{Ending, Expected, check};
+use crate::oracle::{Ending, Expected, check, check_closed};
 use crate::picks::Pick;
 use crate::random::Random;
 use crate::workload::{Done, Plan, run};
@@ -123,6 +123,8 @@ struct Task {
     seed: u64,
     /// The call path is new: what opening it does is worth crashing.
     is_new: bool,
+    /// The store had been closed.
+    closed: bool,
 }
 
 impl Explorer {
@@ -149,7 +151,7 @@ impl Explorer {
 
     /// Runs a workload and crashes it, until something is wrong or the time is up; what was wrong.
     pub fn explore(&self, plan: &Plan, until: Option<Instant>) -> Vec<Failure> {
-        let machine = Recorded::starting_with(&Image::default(), plan.setup, &self.paths);
+        let machine = Recorded::starting_with(&Image::new(plan.setup), plan.setup, &self.paths);
         let done = run(plan, &machine);
         let mut record = machine.record();
         drop(machine);
@@ -193,9 +195,10 @@ impl Explorer {
             }
             record.to_moment(moment);
             self.shared().counts.stops += 1;
+            let closed = moment == record.end;
             let picks = match path {
-                Some(_) => Pick::all_at(record, self.effort.images, random.number()),
-                None => vec![Pick::KILL],
+                None if !closed => vec![Pick::KILL],
+                _ => Pick::all_at(record, self.effort.images, random.number()),
             };
             for pick in picks {
                 if until.is_some_and(|until| Instant::now() >= until) || !self.shared().failures.is_empty() {
@@ -209,6 +212,7 @@ impl Explorer {
                     joint: pick.is_joint(),
                     seed: random.number(),
                     is_new,
+                    closed,
                 };
                 if sender.send(task).is_err() {
                     return;
@@ -269,7 +273,9 @@ impl Explorer {
             shared.counts.third_crashes += u64::from(depth == 2);
         }
         let _watched = Watched::new(format!("seed {}: {}", plan.seed, task.crash));
-        let Err(what) = check(&task.image, &task.expected, plan.setup, thorough) else { return true };
+        let checked = check(&task.image, &task.expected, plan.setup, thorough);
+        let checked = checked.and_then(|()| if task.closed { check_closed(&task.image) } else { Ok(()) });
+        let Err(what) = checked else { return true };
         let (crash, image) = (task.crash.clone(), task.image.clone());
         self.shared().failures.push(Failure { plan: *plan, crash, what, image });
         false
@@ -286,21 +292,24 @@ impl Explorer {
         }
         let mut record = machine.record();
         drop(machine);
-        for stop in self.stops_of(&record) {
-            let (is_wanted, is_new) = self.wants(depth, stop.call_path, random);
+        let mut stops: Vec<_> = self.stops_of(&record).iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
+        stops.push((record.end, None));
+        for (moment, path) in stops {
+            let (is_wanted, is_new) = path.map_or((true, false), |path| self.wants(depth, path, random));
             if !is_wanted {
                 continue;
             }
-            record.to_moment(stop.moment);
+            record.to_moment(moment);
             for pick in Pick::all_at(&record, self.effort.images, random.number()) {
                 let again = Task {
-                    crash: format!("{}; while that was opened, crash at moment {}: {pick}", task.crash, stop.moment),
+                    crash: format!("{}; while that was opened, crash at moment {moment}: {pick}", task.crash),
                     image: pick.image(&record),
                     expected: if pick.ending == Ending::Kill { &task.expected } else { &task.after_cut }.clone(),
                     after_cut: task.after_cut.clone(),
                     joint: pick.is_joint(),
                     seed: random.number(),
                     is_new,
+                    closed: path.is_none(),
                 };
                 if !self.shared().failures.is_empty() {
                     return;

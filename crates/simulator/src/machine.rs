@@ -7,8 +7,8 @@ use std::sync::Arc;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, LinkPolicy, Medium, Options, Result, slm};
 use slmdb_env::memory::{FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, Recording, Step};
-use slmdb_pmem::Simulated;
 use slmdb_pmem::simulated::{Replay, Stop};
+use slmdb_pmem::{Simulated, UNIT_BYTES};
 
 use crate::call_paths::CallPaths;
 use crate::files::{Files, FilesImage};
@@ -32,6 +32,8 @@ pub struct Setup {
     pub is_paper: bool,
     /// Two compactions at once.
     pub compacts_twice: bool,
+    /// The device holds anything at first, where a new pool does not ask for zeros.
+    pub is_dirty: bool,
 }
 
 impl Setup {
@@ -43,6 +45,7 @@ impl Setup {
             persists_links: has_pool && random.one_in(2),
             is_paper: random.one_in(3),
             compacts_twice: random.one_in(3),
+            is_dirty: has_pool && random.one_in(3),
         }
     }
 
@@ -86,6 +89,14 @@ pub struct Image {
 }
 
 impl Image {
+    /// A machine on which there was never a store.
+    pub fn new(setup: Setup) -> Image {
+        let mut pool = vec![0; if setup.is_dirty { DEVICE_BYTES as usize } else { 0 }];
+        // The first unit has to be zero.
+        crate::Random(7).fill(pool.get_mut(UNIT_BYTES as usize..).unwrap_or_default());
+        Image { files: FilesImage::default(), pool }
+    }
+
     /// A number for what is in it: equal images have the same, and others hardly ever.
     pub fn fingerprint(&self) -> u64 {
         let mut hash = Hash::default();
@@ -158,7 +169,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// A machine that starts with an image (of nothing, by default).
+    /// A machine that starts with an image.
     pub fn starting_with(image: &Image, setup: Setup, paths: &CallPaths) -> Recorded {
         let recording = Arc::new(Recording::watched_by(paths.clone()));
         let env = image.machine(setup);

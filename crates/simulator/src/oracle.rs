@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use slmdb_engine::{Engine, WriteBatch, slm};
+use slmdb_pmem::{Dram, Pool};
 
 use crate::machine::{Image, STORE, Setup};
 use crate::random::Random;
@@ -181,6 +182,18 @@ fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool)
         engine.close().map_err(|error| format!("does not close again: {error:?}"))?;
     }
     Ok(())
+}
+
+/// Checks that a store was closed clean, and its pool sealed; what is wrong.
+pub fn check_closed(image: &Image) -> Result<(), String> {
+    if image.pool.is_empty() {
+        return Ok(());
+    }
+    match Pool::from_image(Dram, image.pool.clone()) {
+        Ok(pool) if pool.was_clean() => Ok(()),
+        Ok(_) => Err("the pool was sealed, and is not".into()),
+        Err(error) => Err(format!("the pool was sealed, and does not open: {error:?}")),
+    }
 }
 
 fn verify(engine: &dyn Engine, when: &str) -> Result<(), String> {

@@ -35,7 +35,7 @@ pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
         for has_pool in [true, false] {
             let plan = Plan::of_seed(seed, has_pool);
             let here = CallPaths::new();
-            let machine = Recorded::starting_with(&Image::default(), plan.setup, &here);
+            let machine = Recorded::starting_with(&Image::new(plan.setup), plan.setup, &here);
             run(&plan, &machine);
             drop(machine);
             let explorer = Explorer::new(here.clone(), Effort { kills: 4, again_one_in: 20, ..Effort::default() });

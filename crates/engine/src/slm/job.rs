@@ -23,6 +23,7 @@
 use std::sync::Mutex;
 
 use slmdb_env::{Error, Result};
+use slmdb_pmem::medium::CACHE_LINE_BYTES;
 use slmdb_pmem::{Medium, Pool};
 
 use super::locked;
@@ -36,6 +37,7 @@ pub(crate) const FIRST_SLOT_OFFSET: u64 = 1024;
 
 const SLOT_BYTES: u64 = 64;
 const _: () = assert!(FIRST_SLOT_OFFSET + SLOTS * SLOT_BYTES <= slmdb_pmem::ROOT_BYTES);
+const _: () = assert!(SLOT_BYTES == CACHE_LINE_BYTES && FIRST_SLOT_OFFSET % CACHE_LINE_BYTES == 0);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -105,7 +107,7 @@ impl Jobs {
         for (word, value) in (1..).zip(job.words()) {
             pool.store(offset + 8 * word, value)?;
         }
-        pool.persist(offset, SLOT_BYTES);
+        // All in one cache line: word 0 is not durable before the others.
         self.advance(pool, &Slot(index), job)?;
         Ok(Slot(index))
     }
@@ -114,7 +116,7 @@ impl Jobs {
     pub(crate) fn advance<M: Medium>(&self, pool: &Pool<M>, slot: &Slot, job: &Job) -> Result<()> {
         let offset = slot_offset(pool, slot.0);
         pool.store(offset, job.state_word())?;
-        pool.persist(offset, 8);
+        pool.persist(offset, SLOT_BYTES);
         Ok(())
     }
 

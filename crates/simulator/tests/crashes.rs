@@ -1,0 +1,130 @@
+//! Crashes at every place of workloads with several writers, flushes, compactions and checkpoints, of the pool and the files at
+//! once. `SLMDB_TEST_BUDGET=20` looks at twenty times as much; `scripts/torture` at as much as one likes.
+#![allow(clippy::unwrap_used, reason = "a test stops where something fails")]
+
+use std::path::Path;
+
+use slmdb_env::memory::MemoryEnv;
+use slmdb_env::{Env, OpenMode, Recording};
+use slmdb_simulator::call_paths::CallPaths;
+use slmdb_simulator::explore::{Counts, Effort, Explorer};
+use slmdb_simulator::files::{ChangeOf, Fate, Files};
+use slmdb_simulator::machine::{Image, Setup};
+use slmdb_simulator::oracle::{Ending, Expected, check};
+use slmdb_simulator::workload::{Done, Plan, Write};
+
+fn budget() -> u64 {
+    std::env::var("SLMDB_TEST_BUDGET").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
+}
+
+/// Crashes workloads of these seeds; how much was looked at, and on how many call paths.
+fn crash(seeds: std::ops::Range<u64>, has_pool: bool) -> (Counts, (usize, usize)) {
+    let explorer = Explorer::new(CallPaths::new(), Effort::default());
+    for seed in seeds {
+        let failures = explorer.explore(&Plan::of_seed(seed, has_pool), None);
+        assert!(failures.is_empty(), "{}", failures.iter().map(|failure| format!("{failure}\n")).collect::<String>());
+    }
+    println!("{:?} {:?}", explorer.counts(), explorer.paths_crashed());
+    (explorer.counts(), explorer.paths_crashed())
+}
+
+#[test]
+fn a_store_with_a_pool_survives_a_crash_on_every_call_path() {
+    let (counts, (paths, opening_paths)) = crash(1000..1000 + 8 * budget(), true);
+    assert!(paths > 80 && opening_paths > 100, "{paths} and {opening_paths} paths are few");
+    assert!(counts.joint_images > 500 && counts.second_crashes > 500 && counts.third_crashes > 100, "{counts:?}");
+}
+
+#[test]
+fn a_store_without_a_pool_survives_a_crash_on_every_call_path() {
+    let (counts, (paths, opening_paths)) = crash(2000..2000 + 100 * budget(), false);
+    assert!(paths > 30 && opening_paths > 15, "{paths} and {opening_paths} paths are few");
+    assert!(counts.images > 2000 && counts.second_crashes > 50, "{counts:?}");
+}
+
+/// A machine that records, with a durable directory, and the recording.
+fn recorded() -> MemoryEnv {
+    let env = MemoryEnv::new();
+    env.create_directory(Path::new("/d")).unwrap();
+    env.sync_directory(Path::new("/")).unwrap();
+    env.record(Recording::new().into());
+    env
+}
+
+fn at_the_end(env: &MemoryEnv) -> Files {
+    let mut files = Files::new(env.records());
+    files.to_moment(u64::MAX);
+    files
+}
+
+#[test]
+fn what_was_synced_is_there_and_every_other_change_is_picked_by_itself() {
+    let env = recorded();
+    let (old, new) = (Path::new("/d/old"), Path::new("/d/new"));
+    let file = env.open_file(old, OpenMode::CreateNew).unwrap();
+    file.write_at(b"durable", 0).unwrap();
+    file.sync_data().unwrap();
+    env.sync_directory(Path::new("/d")).unwrap();
+    file.write_at(b"X", 2).unwrap();
+    file.write_at(b"longer", 7).unwrap();
+    env.rename(old, new).unwrap();
+    let files = at_the_end(&env);
+    let pending = files.pending();
+    let kinds: Vec<ChangeOf> = pending.iter().map(|change| change.of).collect();
+    assert_eq!(kinds, [ChangeOf::Content, ChangeOf::Content, ChangeOf::Length, ChangeOf::Name]);
+    let nothing = files.image(|_| Fate::Dropped);
+    assert_eq!(nothing.files.into_iter().collect::<Vec<_>>(), [(old.to_path_buf(), b"durable".to_vec())]);
+    let all = files.image(|_| Fate::Kept);
+    assert_eq!(all, files.everything());
+    assert_eq!(all.files[new], b"duXablelonger");
+    let of = |index: usize, fate: Fate| {
+        let chosen = pending[index];
+        let image = files.image(|change| if change == chosen { fate } else { Fate::Dropped });
+        image.files.into_iter().next().unwrap()
+    };
+    assert_eq!(of(0, Fate::Kept), (old.to_path_buf(), b"duXable".to_vec()));
+    assert_eq!(of(0, Fate::Zeroed), (old.to_path_buf(), b"du\0able".to_vec()));
+    assert_eq!(of(1, Fate::Kept), (old.to_path_buf(), b"durable".to_vec()), "content without its length");
+    assert_eq!(of(2, Fate::Kept), (old.to_path_buf(), b"durable\0\0\0\0\0\0".to_vec()), "a length without its content");
+    assert_eq!(of(3, Fate::Kept), (new.to_path_buf(), b"durable".to_vec()));
+}
+
+#[test]
+fn torn_writes_keep_whole_sectors() {
+    let env = recorded();
+    let path = Path::new("/d/file");
+    let file = env.open_file(path, OpenMode::CreateNew).unwrap();
+    file.write_at(&[1; 4096], 0).unwrap();
+    file.sync_data().unwrap();
+    env.sync_directory(Path::new("/d")).unwrap();
+    file.write_at(&[2; 3000], 100).unwrap();
+    let files = at_the_end(&env);
+    let mut kept = std::collections::BTreeSet::new();
+    for seed in 0..200 {
+        let content = files.image(|_| Fate::Torn(seed)).files.remove(path).unwrap();
+        let sectors: Vec<bool> = (0..8).map(|sector| content[(sector * 512).max(100)] == 2).collect();
+        for (at, byte) in content.iter().enumerate() {
+            let written = (100..3100).contains(&at) && sectors[at / 512];
+            assert_eq!(*byte, if written { 2 } else { 1 }, "at {at}, seed {seed}");
+        }
+        kept.insert(sectors);
+    }
+    assert!(kept.len() > 20, "{}", kept.len());
+}
+
+/// The oracle is no rubber stamp: an empty machine holds nothing of what was acknowledged.
+#[test]
+fn what_was_acknowledged_and_is_missing_is_noticed() {
+    let write = Write { began: 1, ended: 5, synced: false, changes: vec![(b"a".to_vec(), Some(b"v".to_vec()))] };
+    let done = Done { clients: vec![vec![write]], syncs: Vec::new() };
+    let setup = Setup { has_pool: false, ..Setup::of_seed(1, false) };
+    let found = |moment, ending| {
+        let expected = Expected::at(&done, moment, ending, setup);
+        check(&Image::default(), &expected, setup, true)
+    };
+    found(1, Ending::Kill).unwrap();
+    found(4, Ending::Kill).unwrap();
+    found(5, Ending::PowerCut).unwrap();
+    let what = found(5, Ending::Kill).unwrap_err();
+    assert!(what.contains("client 0"), "{what}");
+}
