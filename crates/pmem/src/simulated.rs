@@ -63,6 +63,8 @@ pub struct Simulated {
     recording: Arc<Recording>,
     /// Others draw from the recording, too: it goes on when the pool is closed and opened again.
     is_one_of_several: bool,
+    /// What of the pool that is attached first is durable, if that is not all of it.
+    durable: Arc<[u8]>,
     recorder: Arc<Mutex<Recorder>>,
 }
 
@@ -87,7 +89,13 @@ impl Simulated {
     /// A medium whose events are numbered in this recording, together with those of others. Its record goes on when the pool is
     /// closed and the same one is opened again; so it must not be used for another.
     pub fn recording(recording: Arc<Recording>) -> Simulated {
-        Simulated { recording, is_one_of_several: true, recorder: Arc::default() }
+        Simulated { recording, is_one_of_several: true, ..Simulated::default() }
+    }
+
+    /// The same, for a pool that a killed process has left: these bytes of it, from its beginning on, are durable, and where the
+    /// pool that is attached differs, it has stores that nobody flushed: the processor's caches outlive a process.
+    pub fn with_durable(self, bytes: Vec<u8>) -> Simulated {
+        Simulated { durable: bytes.into(), ..self }
     }
 
     /// The number of events so far. What was acknowledged at a moment must be in every image of a crash at that moment or
@@ -227,7 +235,17 @@ impl Medium for Simulated {
         // SAFETY: readable, as the caller promises, and nobody writes the new part before it was attached.
         let new = unsafe { std::slice::from_raw_parts(base.add(known), length_bytes - known) };
         if !new.is_empty() {
-            self.push(&mut recorder, Event::Grow { content: new.into() });
+            let mut content: Arc<[u8]> = new.into();
+            if let (Some(durable), Some(content)) = (self.durable.get(known..), Arc::get_mut(&mut content)) {
+                let durable = &durable[..durable.len().min(content.len())];
+                content[..durable.len()].copy_from_slice(durable);
+            }
+            self.push(&mut recorder, Event::Grow { content: content.clone() });
+            let lines = new.chunks(CACHE_LINE_BYTES as usize).zip(content.chunks(CACHE_LINE_BYTES as usize));
+            for (offset, (line, _)) in (0..).step_by(CACHE_LINE_BYTES as usize).zip(lines).filter(|(_, (a, b))| a != b)
+            {
+                self.push(&mut recorder, Event::Copy { offset: known as u64 + offset, bytes: line.into() });
+            }
         }
         recorder.memory = Some((base.addr(), length_bytes));
         recorder.attached_bytes = length_bytes;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::{Random, UUID, is_filled, small};
+use slmdb_env::Recording;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_pmem::simulated::{Choice, Replay};
 use slmdb_pmem::{Blocks, Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
@@ -381,7 +382,8 @@ fn growing_holds_in_every_crash() {
 /// Words that nobody flushes, such as locks, are under the seal, too: found by the simulator.
 #[test]
 fn a_pool_closed_clean_opens_after_a_power_cut_whatever_was_not_flushed() {
-    let (medium, pool) = pool();
+    let medium = Simulated::recording(Arc::new(Recording::new()));
+    let pool = Pool::anonymous(medium.clone(), &small()).unwrap();
     let blocks = pool.allocate_extent(ExtentKind::Blocks, UNIT_BYTES, 256).unwrap();
     pool.store(blocks.offset + 4096, 42).unwrap();
     pool.store(pool.root_offset(), 43).unwrap();
@@ -390,4 +392,19 @@ fn a_pool_closed_clean_opens_after_a_power_cut_whatever_was_not_flushed() {
     assert!(crashed.was_clean());
     assert_eq!(crashed.load(blocks.offset + 4096).unwrap(), 42);
     assert_eq!(crashed.load(crashed.root_offset()).unwrap(), 43);
+}
+
+/// Found by the simulator: a processor's caches outlive a process, and what is in them is read as if it were durable.
+#[test]
+fn what_a_killed_process_did_not_flush_is_durable_once_the_pool_is_open_again() {
+    let first = Simulated::recording(Arc::new(Recording::new()));
+    let pool = Pool::anonymous(first.clone(), &small()).unwrap();
+    let extent = pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 1).unwrap();
+    pool.store(extent.offset + 256, 44).unwrap();
+    let left = end_of(&first);
+    let second = Simulated::recording(Arc::new(Recording::new())).with_durable(left.image(Choice::Nothing));
+    let again = Pool::from_image(second.clone(), left.image(Choice::Everything)).unwrap();
+    assert_eq!(again.load(extent.offset + 256).unwrap(), 44);
+    let crashed = Pool::from_image(Dram, end_of(&second).image(Choice::Nothing)).unwrap();
+    assert_eq!(crashed.load(extent.offset + 256).unwrap(), 44);
 }

@@ -87,6 +87,8 @@ pub struct Failure {
     pub what: String,
     /// What the crash left.
     pub image: Image,
+    /// What had happened to files before, since the store was last opened after a crash.
+    pub trace: Vec<String>,
 }
 
 impl fmt::Display for Failure {
@@ -277,7 +279,7 @@ impl Explorer {
         let checked = checked.and_then(|()| if task.closed { check_closed(&task.image) } else { Ok(()) });
         let Err(what) = checked else { return true };
         let (crash, image) = (task.crash.clone(), task.image.clone());
-        self.shared().failures.push(Failure { plan: *plan, crash, what, image });
+        self.shared().failures.push(Failure { plan: *plan, crash, what, image, trace: Vec::new() });
         false
     }
 
@@ -315,7 +317,11 @@ impl Explorer {
                     return;
                 }
                 let thorough = random.one_in(self.effort.thorough_one_in);
-                if self.check_image(plan, &again, thorough, depth) && depth == 1 && is_new && random.one_in(4) {
+                let is_sound = self.check_image(plan, &again, thorough, depth);
+                if let Some(failure) = self.shared().failures.last_mut().filter(|failure| failure.trace.is_empty()) {
+                    failure.trace = record.files.trace();
+                }
+                if is_sound && depth == 1 && is_new && random.one_in(4) {
                     self.crash_opening(plan, &again, random, 2);
                 }
             }

@@ -57,6 +57,10 @@ pub struct FilesImage {
     pub directories: BTreeSet<PathBuf>,
     /// The files' contents by name.
     pub files: BTreeMap<PathBuf, Vec<u8>>,
+    /// The files' numbers by name, and what of each file is synced: what a machine needs to go on from here as after a kill.
+    pub numbers: BTreeMap<PathBuf, u64>,
+    /// What of each file is synced, by number.
+    pub synced: BTreeMap<u64, Vec<u8>>,
 }
 
 /// Goes through the record of what happened to files.
@@ -120,6 +124,17 @@ impl Files {
         }
     }
 
+    /// What has happened up to here, in words.
+    pub fn trace(&self) -> Vec<String> {
+        let line = |record: &FileRecord| match &record.event {
+            FileEvent::Write { file, offset_bytes, bytes } => {
+                format!("{}: write {} bytes at {offset_bytes} of file {file}", record.moment, bytes.len())
+            }
+            other => format!("{}: {other:?}", record.moment),
+        };
+        self.records[..self.index].iter().map(line).collect()
+    }
+
     /// The changes that no sync has covered, in the order in which they happened.
     pub fn pending(&self) -> Vec<Change> {
         let mut pending: Vec<_> =
@@ -139,7 +154,10 @@ impl Files {
     /// What the end of the process leaves: everything.
     pub fn everything(&self) -> FilesImage {
         let content = |file: &u64| self.files.get(file).map(|file| file.seen.clone()).unwrap_or_default();
-        self.names.image(content)
+        let synced = |file: &u64| Some((*file, self.files.get(file)?.durable.clone()));
+        let image = self.names.image(content);
+        let synced = image.numbers.values().filter_map(synced).collect();
+        FilesImage { synced, ..image }
     }
 
     /// What a power cut leaves, with this fate for each change that no sync has covered.
@@ -303,11 +321,12 @@ impl Names {
         let reachable = |path: &Path| {
             path.ancestors().skip(1).all(|above| above.parent().is_none() || self.directories.contains(above))
         };
+        let reached = || self.files.iter().filter(|(path, _)| reachable(path));
         FilesImage {
             directories: self.directories.iter().filter(|path| reachable(path)).cloned().collect(),
-            files: (self.files.iter().filter(|(path, _)| reachable(path)))
-                .map(|(path, file)| (path.clone(), content(file)))
-                .collect(),
+            files: reached().map(|(path, file)| (path.clone(), content(file))).collect(),
+            numbers: reached().map(|(path, file)| (path.clone(), *file)).collect(),
+            synced: BTreeMap::new(),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A machine whose crashes can be made: files in memory, a device of persistent memory, and one record of what happened to both.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, LinkPolicy, Medium, Options, Result, slm};
 use slmdb_env::memory::{FileEvent, MemoryEnv};
-use slmdb_env::{DaxDevice, Env, Recording, Step};
+use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
 use slmdb_pmem::simulated::{Replay, Stop};
 use slmdb_pmem::{Simulated, UNIT_BYTES};
 
@@ -16,7 +17,7 @@ use crate::files::{Files, FilesImage};
 /// Where the store is on every machine.
 pub const STORE: &str = "/db";
 const DEVICE: &str = "/dev/dax";
-const DEVICE_BYTES: u64 = 4 << 20;
+const DEVICE_BYTES: u64 = 2 << 20;
 
 const PAGE_BYTES: usize = 4096;
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
@@ -86,6 +87,8 @@ pub struct Image {
     pub files: FilesImage,
     /// The device, from its beginning; what is not there is zero.
     pub pool: Vec<u8>,
+    /// After a kill: what a power cut would have left at that moment, and still may, of what nobody writes back meanwhile.
+    pub durable: Option<Box<Image>>,
 }
 
 impl Image {
@@ -94,7 +97,7 @@ impl Image {
         let mut pool = vec![0; if setup.is_dirty { DEVICE_BYTES as usize } else { 0 }];
         // The first unit has to be zero.
         crate::Random(7).fill(pool.get_mut(UNIT_BYTES as usize..).unwrap_or_default());
-        Image { files: FilesImage::default(), pool }
+        Image { pool, ..Image::default() }
     }
 
     /// A number for what is in it: equal images have the same, and others hardly ever.
@@ -156,7 +159,7 @@ impl Hash {
 }
 
 fn add_device(env: &MemoryEnv) -> std::fs::File {
-    env.add_dax_device(DEVICE, DaxDevice { size_bytes: DEVICE_BYTES, alignment_bytes: 2 << 20, is_persistent: true })
+    env.add_dax_device(DEVICE, DaxDevice { size_bytes: DEVICE_BYTES, alignment_bytes: 64 << 10, is_persistent: true })
 }
 
 /// A machine whose every step is recorded.
@@ -166,15 +169,24 @@ pub struct Recorded {
     env: MemoryEnv,
     medium: Simulated,
     recording: Arc<Recording>,
+    /// What happened before is how the machine came to be as it was.
+    begin: u64,
+    /// What the device held then, for sure.
+    device: Arc<[u8]>,
 }
 
 impl Recorded {
     /// A machine that starts with an image.
     pub fn starting_with(image: &Image, setup: Setup, paths: &CallPaths) -> Recorded {
         let recording = Arc::new(Recording::watched_by(paths.clone()));
-        let env = image.machine(setup);
+        let durable = image.durable.as_deref().unwrap_or(image);
+        // The device as it is, the files as they are for sure; then what happened to these.
+        let env = Image { files: durable.files.clone(), pool: image.pool.clone(), durable: None }.machine(setup);
         env.record(recording.clone());
-        Recorded { setup, env, medium: Simulated::recording(recording.clone()), recording }
+        become_image(&env, &durable.files, &image.files).expect("nothing fails on this machine");
+        let medium = Simulated::recording(recording.clone()).with_durable(durable.pool.clone());
+        let begin = recording.moment();
+        Recorded { setup, env, medium, recording, begin, device: durable.pool.as_slice().into() }
     }
 
     /// Opens the store.
@@ -196,7 +208,7 @@ impl Recorded {
     pub fn record(&self) -> Record {
         let files = self.env.records();
         let mut stops: Vec<Stop> = Vec::new();
-        for record in files.iter().filter(|record| record.call_path != 0) {
+        for record in files.iter().filter(|record| record.call_path != 0 && record.moment >= self.begin) {
             let (step, done) = match record.event {
                 FileEvent::Sync { done, .. } => (Step::SyncFile, done),
                 FileEvent::SyncDirectory { done, .. } => (Step::SyncDirectory, done),
@@ -208,8 +220,53 @@ impl Recorded {
         stops.extend(pool.iter().flat_map(|history| history.stops()));
         stops.sort_unstable_by_key(|stop| stop.moment);
         let end = self.recording.moment();
-        Record { files: Files::new(files), pool: pool.map(|history| history.replay()), stops, end }
+        let pool = pool.map(|history| history.replay());
+        Record { files: Files::new(files), pool, device: self.device.clone(), stops, end }
     }
+}
+
+/// Brings files from what of them is durable to what a kill has left, without making that durable: each file that is another
+/// than before comes to its name as it did, by a rename or as a new one.
+fn become_image(env: &MemoryEnv, from: &FilesImage, to: &FilesImage) -> Result<()> {
+    to.directories.iter().try_for_each(|directory| env.create_directory(directory))?;
+    let old_names: BTreeMap<u64, &PathBuf> = from.numbers.iter().map(|(path, number)| (*number, path)).collect();
+    for (path, content) in &to.files {
+        let number = to.numbers.get(path);
+        if from.numbers.get(path) != number {
+            match number.and_then(|number| old_names.get(number)) {
+                Some(old) if to.files.contains_key(*old) => drop(env.link_file(old, path)?),
+                Some(old) => env.rename(old, path)?,
+                None => {
+                    let new = if from.files.contains_key(path) { path.with_extension("tmp") } else { path.clone() };
+                    let file = env.open_file(&new, OpenMode::CreateNew)?;
+                    file.write_at(number.and_then(|number| to.synced.get(number)).map_or(&[][..], |it| it), 0)?;
+                    file.sync_data()?;
+                    if new != *path {
+                        env.rename(&new, path)?;
+                    }
+                }
+            }
+        }
+        change_content(env, path, content)?;
+    }
+    let gone = from.files.keys().filter(|path| !to.files.contains_key(*path) && env.content(path).is_some());
+    gone.into_iter().try_for_each(|path| env.remove_file(path))
+}
+
+/// Writes what of a file is different, without making it durable.
+fn change_content(env: &MemoryEnv, path: &Path, content: &[u8]) -> Result<()> {
+    let before = env.content(path).unwrap_or_default();
+    let file = env.open_file(path, OpenMode::ReadWrite)?;
+    if before.len() != content.len() {
+        file.set_length(content.len() as u64)?;
+    }
+    let is_same = |at: usize| before.get(at).copied().unwrap_or(0) == content[at];
+    let mut at = 0;
+    while let Some(start) = (at..content.len()).find(|&at| !is_same(at)) {
+        at = (start..content.len()).find(|&at| is_same(at)).unwrap_or(content.len());
+        file.write_at(&content[start..at], start as u64)?;
+    }
+    Ok(())
 }
 
 /// A record that can be gone through, forwards.
@@ -219,6 +276,8 @@ pub struct Record {
     pub files: Files,
     /// What happened to the pool, if there is one.
     pub pool: Option<Replay>,
+    /// What the device held at first: what no pool has come to yet still does.
+    pub device: Arc<[u8]>,
     /// Where a crash is worth looking at, in order.
     pub stops: Vec<Stop>,
     /// The moment behind the last event.

@@ -61,6 +61,7 @@ fn main() -> ExitCode {
 fn report(failures: &[Failure]) -> ExitCode {
     for failure in failures {
         println!("FAILED: {failure}");
+        failure.trace.iter().for_each(|line| println!("    {line}"));
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -108,7 +108,11 @@ impl Pick {
                 })
             }
         };
-        Image { files, pool: pool.unwrap_or_default() }
+        let is_killed = self.ending == Ending::Kill;
+        let durable = is_killed.then(|| Box::new(Pick::cut(OfPool::Nothing, OfFiles::Nothing).image(record)));
+        let mut pool = pool.unwrap_or_default();
+        pool.extend_from_slice(record.device.get(pool.len()..).unwrap_or_default());
+        Image { files, pool, durable }
     }
 
     /// What is looked at where the record stands: so many states at most.

@@ -64,7 +64,7 @@ impl Plan {
             seed,
             setup: Setup::of_seed(seed, has_pool),
             clients,
-            writes: (20 + random.below(60) as usize) / clients,
+            writes: (20 + random.below(if has_pool { 60 } else { 300 }) as usize) / clients,
             openings: 1 + random.below(3) as usize,
         }
     }

@@ -95,7 +95,7 @@ fn open_pool<M: slmdb_pmem::Medium + Clone>(
     state: StoreState,
     lock: Option<Box<dyn Lock>>,
 ) -> Result<Arc<dyn Engine>> {
-    let fast = fast_tier::in_pool(medium, options, &state)?;
+    let fast = fast_tier::in_pool(medium, options, directory, &state)?;
     Ok(start(recover(options, directory, state, fast, lock)?))
 }
 

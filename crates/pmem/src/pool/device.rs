@@ -99,6 +99,8 @@ pub(super) fn new_length_bytes(device: &DaxDevice, maximum_bytes: u64, path: &Pa
 /// creation: the area behind the header goes first, and then the line with the magic before the others.
 pub(super) fn clear<M: Medium>(file: &dyn File, device: &DaxDevice, medium: &M) -> Result<()> {
     let window = map(file, device, window_bytes(device, file.path())?, Sharing::Shared)?;
+    // SAFETY: mapped as long as it is attached, and nobody else knows of it.
+    unsafe { medium.attach(window.base(), UNIT_BYTES as usize) };
     let front = HEADER_FRONT_BYTES as u64;
     for (from, to) in [(front, UNIT_BYTES), (0, CACHE_LINE_BYTES), (CACHE_LINE_BYTES, front)] {
         let start = window.base().wrapping_add(from as usize);
@@ -107,6 +109,7 @@ pub(super) fn clear<M: Medium>(file: &dyn File, device: &DaxDevice, medium: &M) 
         medium.flush(start, (to - from) as usize);
         medium.fence();
     }
+    medium.detach();
     Ok(())
 }
 

@@ -20,6 +20,7 @@ use std::sync::atomic::AtomicU64;
 use slmdb_env::{Env, Error, OpenMode, Result};
 use slmdb_sync::mapped;
 
+use super::extents::Walk;
 use super::header::{HEADER_FRONT_BYTES, Header, words};
 use super::place::{front_of_file, no_direct_file, refuse_foreign_file};
 use super::space::{Space, UnitTable};
@@ -233,6 +234,8 @@ impl<M: Medium> Pool<M> {
         self.units.count_from_here();
         if self.was_clean {
             self.store_state(State::Turning);
+        } else {
+            self.flush_what_was_left();
         }
         self.store_boot_id(boot_id);
         self.store_state(State::Open);
@@ -240,6 +243,14 @@ impl<M: Medium> Pool<M> {
         self.fence();
         self.sync_file()?;
         Ok(self)
+    }
+
+    /// Writes back what a killed process stored and did not flush: it is in the processor's caches, is read from here on as if it
+    /// were durable, and a power cut would still take it back. (Where power cuts are not survived anyway it makes no difference.)
+    fn flush_what_was_left(&self) {
+        let Walk { extents, .. } = self.walk();
+        extents.iter().for_each(|extent| self.flush_whole(extent));
+        self.fence();
     }
 
     /// Reads the maps and, in a pool closed clean, verifies every seal.

@@ -6,7 +6,7 @@
 //! byte that means anything is covered.
 //!
 //! What a checksum covers has to be durable before the state word says *clean*, with the words in it that nobody flushes, such
-//! as locks. So extents are flushed whole here, but for those whose writers flush every byte ([`is_flushed_by_writers`]).
+//! as locks, and with what a killed process left behind what was written since. So extents are flushed whole where that matters.
 //!
 //! The next opening verifies all seals, at some GB/s. While the pool is open they mean nothing, and nobody keeps them.
 
@@ -19,12 +19,6 @@ use super::extents::Walk;
 use super::{Backing, Extent, ExtentKind, Pool};
 use crate::layout::{BOOT_ID_OFFSET, STATE_OFFSET, State, UNIT_BYTES, seal_word};
 use crate::medium::Medium;
-
-/// Whether all of such an extent that was ever stored has been flushed, and fenced, by whoever stored it, once nobody writes any
-/// more: key segments are written once, from front to back, and have no words that change. They are most of a pool.
-fn is_flushed_by_writers(kind: ExtentKind) -> bool {
-    kind == ExtentKind::KeySegment
-}
 
 impl<M: Medium> Pool<M> {
     /// The clean close: a checksum over each extent, then the state word. Durable on return; the file is synced too, so
@@ -46,9 +40,7 @@ impl<M: Medium> Pool<M> {
         let (maps, others): (Vec<Extent>, Vec<Extent>) =
             extents.into_iter().partition(|extent| extent.kind == ExtentKind::Map);
         for extent in others.iter().chain(&maps) {
-            if !is_flushed_by_writers(extent.kind) {
-                self.medium.flush(self.address(extent.offset), extent.length_bytes as usize);
-            }
+            self.flush_whole(extent);
             let unit = extent.offset / UNIT_BYTES;
             let entry = self.entry(unit).load(Ordering::Acquire);
             let seal = seal_word(unit, entry, self.content_crc(extent));
@@ -105,6 +97,13 @@ impl<M: Medium> Pool<M> {
             _ => (0, extent.offset),
         };
         crc32c::crc32c_append(crc, slice(rest, extent.end()))
+    }
+
+    /// Writes back an extent, whoever stored what is in it, where a power cut would take it back.
+    pub(super) fn flush_whole(&self, extent: &Extent) {
+        if self.medium.survives_power_cut() {
+            self.medium.flush(self.address(extent.offset), extent.length_bytes as usize);
+        }
     }
 
     fn seal_of(&self, unit: u64) -> &AtomicU64 {
