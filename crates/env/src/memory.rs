@@ -99,14 +99,20 @@ impl MemoryEnv {
     /// Lets an operation fail: the first one, numbered `operation_number` or later, that `failure` can strike; with
     /// [`Repeat::ForGood`] all such operations from there on. Failures add up.
     pub fn fail_at(&self, operation_number: u64, failure: Failure, repeat: Repeat) {
-        self.machine().script.arm(operation_number, "", failure, repeat);
+        self.machine().script.arm((operation_number, 0), "", failure, repeat);
+    }
+
+    /// Lets an operation fail, once so many have passed that `failure` could have struck and whose lines begin like `what`: with
+    /// 0, 1, 2, … each place is tried once, while [`MemoryEnv::fail_at`] comes to the same one from several numbers.
+    pub fn fail_after(&self, passed: u64, what: &str, failure: Failure, repeat: Repeat) {
+        self.machine().script.arm((0, passed), what, failure, repeat);
     }
 
     /// Lets the next operation fail whose line in the log begins like this (`allocate /db/MANIFEST`) and that `failure` can
     /// strike; with [`Repeat::ForGood`] all such operations. For when several threads are at work, so that numbers say
     /// little.
     pub fn fail_next(&self, what: &str, failure: Failure, repeat: Repeat) {
-        self.machine().script.arm(0, what, failure, repeat);
+        self.machine().script.arm((0, 0), what, failure, repeat);
     }
 
     /// Lets nothing fail any more.
@@ -218,15 +224,6 @@ impl Machine {
         }
     }
 
-    /// Counts and logs an operation; an error if it is to fail here and now. Short writes are left to the caller.
-    fn begin(&mut self, effect: Effect, operation: &'static str, path: &Path, detail: &str) -> Result<Option<Failure>> {
-        match self.script.begin(effect, format!("{operation} {}{detail}", path.display())) {
-            None => Ok(None),
-            Some(Failure::ShortWrite) => Ok(Some(Failure::ShortWrite)),
-            Some(failure) => Err(Error::io(operation, path, failure.cause())),
-        }
-    }
-
     fn note(&mut self, event: impl FnOnce() -> FileEvent) {
         if let Some(recorder) = &mut self.recorder {
             recorder.push(event());
@@ -269,10 +266,10 @@ impl Env for MemoryEnv {
     fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         let mut machine = self.machine();
         let (effect, operation) = match mode {
-            OpenMode::Read | OpenMode::ReadWrite => (Effect::Nothing, "open"),
+            OpenMode::Read | OpenMode::ReadWrite => (Effect::LooksUp, "open"),
             OpenMode::CreateNew | OpenMode::CreateOrTruncate => (Effect::TakesSpace, "create"),
         };
-        machine.begin(effect, operation, path, "")?;
+        let outcome = machine.script.begin(effect, operation, path, "")?;
         if let Some(device) = machine.devices.get(&normal(path)) {
             let file = device.open(path, mode).map_err(|kind| Error::io(operation, path, kind.into()))?;
             return Ok(Arc::new(file));
@@ -284,94 +281,97 @@ impl Env for MemoryEnv {
             None => machine.note(|| FileEvent::Name { file: node.number(), path: full_path }),
             Some(length_before) => machine.note_length(&node, length_before),
         }
-        Ok(Arc::new(MemoryFile { env: self.clone(), path: path.to_path_buf(), node, writable: mode != OpenMode::Read }))
+        let (path_buf, writable) = (path.to_path_buf(), mode != OpenMode::Read);
+        let file: Arc<dyn File> = Arc::new(MemoryFile { env: self.clone(), path: path_buf, node, writable });
+        outcome.end(path, file)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let mut machine = self.machine();
-        machine.begin(Effect::TakesSpace, "rename", from, &format!(" to {}", to.display()))?;
+        let outcome = machine.script.begin(Effect::TakesSpace, "rename", from, &format!(" to {}", to.display()))?;
         let (old, new) = (normal(from), normal(to));
         machine.disk.rename(&old, &new).map_err(|kind| Error::io("rename", from, kind.into()))?;
         if let Some(file) = machine.disk.find(&new).map(Node::number) {
             machine.note(|| FileEvent::Rename { file, from: old, to: new });
         }
-        Ok(())
+        outcome.end(from, ())
     }
 
     fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
         let mut machine = self.machine();
-        machine.begin(Effect::TakesSpace, "link", from, &format!(" to {}", to.display()))?;
+        let outcome = machine.script.begin(Effect::TakesSpace, "link", from, &format!(" to {}", to.display()))?;
         let path = normal(to);
         machine.disk.link(&normal(from), &path).map_err(|kind| Error::io("link", from, kind.into()))?;
         if let Some(file) = machine.disk.find(&path).map(Node::number) {
             machine.note(|| FileEvent::Name { file, path });
         }
-        Ok(true)
+        outcome.end(from, true)
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
-        machine.begin(Effect::Nothing, "remove", path, "")?;
+        let outcome = machine.script.begin(Effect::Removes, "remove", path, "")?;
         let full_path = normal(path);
         let file = machine.disk.find(&full_path).map(Node::number);
         machine.disk.remove_file(&full_path).map_err(|kind| Error::io("remove", path, kind.into()))?;
         if let Some(file) = file {
             machine.note(|| FileEvent::Remove { file, path: full_path });
         }
-        Ok(())
+        outcome.end(path, ())
     }
 
     fn create_directory(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
-        machine.begin(Effect::TakesSpace, "create directory", path, "")?;
+        let outcome = machine.script.begin(Effect::TakesSpace, "create directory", path, "")?;
         let full_path = normal(path);
         let missing: Vec<PathBuf> =
             full_path.ancestors().filter(|above| !machine.disk.exists(above)).map(Path::to_path_buf).collect();
         let made = machine.disk.create_directory(&full_path);
         made.map_err(|kind| Error::io("create directory", path, kind.into()))?;
         missing.into_iter().rev().for_each(|path| machine.note(|| FileEvent::CreateDirectory { path }));
-        Ok(())
+        outcome.end(path, ())
     }
 
     fn remove_directory(&self, path: &Path) -> Result<bool> {
         let mut machine = self.machine();
-        machine.begin(Effect::Nothing, "remove directory", path, "")?;
+        let outcome = machine.script.begin(Effect::Removes, "remove directory", path, "")?;
         let full_path = normal(path);
         let removed = machine.disk.remove_directory(&full_path);
         let removed = removed.map_err(|kind| Error::io("remove directory", path, kind.into()))?;
         if removed {
             machine.note(|| FileEvent::RemoveDirectory { path: full_path });
         }
-        Ok(removed)
+        outcome.end(path, removed)
     }
 
     fn sync_directory(&self, path: &Path) -> Result<()> {
         let mut machine = self.machine();
-        machine.begin(Effect::Syncs, "sync directory", path, "")?;
+        let outcome = machine.script.begin(Effect::Syncs, "sync directory", path, "")?;
         let path_noted = normal(path);
-        if !machine.note_sync(Step::SyncDirectory, |done| FileEvent::SyncDirectory { path: path_noted, done }) {
-            return Ok(());
+        if machine.note_sync(Step::SyncDirectory, |done| FileEvent::SyncDirectory { path: path_noted, done }) {
+            let synced = machine.disk.sync_directory(&normal(path));
+            synced.map_err(|kind| Error::io("sync directory", path, kind.into()))?;
         }
-        machine.disk.sync_directory(&normal(path)).map_err(|kind| Error::io("sync directory", path, kind.into()))
+        outcome.end(path, ())
     }
 
     /// In the order of the names.
     fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
         let mut machine = self.machine();
-        machine.begin(Effect::Nothing, "list directory", path, "")?;
+        let _ = machine.script.begin(Effect::LooksUp, "list directory", path, "")?;
         machine.disk.list(&normal(path)).map_err(|kind| Error::io("list directory", path, kind.into()))
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
         let mut machine = self.machine();
-        machine.begin(Effect::Nothing, "look up", path, "")?;
+        let _ = machine.script.begin(Effect::LooksUp, "look up", path, "")?;
         let path = normal(path);
         Ok(machine.devices.contains_key(&path) || machine.disk.exists(&path))
     }
 
     fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
         let mut machine = self.machine();
-        machine.begin(Effect::Nothing, "look up", path, "")?;
+        let _ = machine.script.begin(Effect::LooksUp, "look up", path, "")?;
         Ok(machine.devices.get(&normal(path)).map(Device::shape))
     }
 
@@ -382,8 +382,8 @@ impl Env for MemoryEnv {
     /// The holder is always this process.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
         let mut machine = self.machine();
-        let effect = if mode == LockMode::Exclusive { Effect::TakesSpace } else { Effect::Nothing };
-        machine.begin(effect, "lock", path, &format!(" {mode:?}"))?;
+        let effect = if mode == LockMode::Exclusive { Effect::TakesSpace } else { Effect::LooksUp };
+        let outcome = machine.script.begin(effect, "lock", path, &format!(" {mode:?}"))?;
         let failed = |kind: IoErrorKind| Error::io("lock", path, kind.into());
         let full_path = normal(path);
         let node = match machine.disk.open(&full_path, OpenMode::ReadWrite) {
@@ -403,12 +403,14 @@ impl Env for MemoryEnv {
         if mode == LockMode::Exclusive {
             node.lock().replace(format!("{}\n", std::process::id()).as_bytes());
         }
-        Ok(Box::new(MemoryLock { node, mode }))
+        // (The lock is let go of again if its taker learns of an error.)
+        let lock: Box<dyn Lock> = Box::new(MemoryLock { node, mode });
+        outcome.end(path, lock)
     }
 
     fn available_bytes(&self, path: &Path) -> Result<u64> {
         let mut machine = self.machine();
-        machine.begin(Effect::Nothing, "look up free space", path, "")?;
+        let _ = machine.script.begin(Effect::LooksUp, "look up free space", path, "")?;
         Ok(machine.disk.available_bytes())
     }
 
@@ -470,65 +472,67 @@ impl File for MemoryFile {
 
     fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize> {
         let mut machine = self.env.machine();
-        machine.begin(Effect::Nothing, "read", &self.path, &format!(" {offset_bytes}+{}", into.len()))?;
-        Ok(self.node.lock().read(into, offset_bytes))
+        let detail = format!(" {offset_bytes}+{}", into.len());
+        let outcome = machine.script.begin(Effect::Reads, "read", &self.path, &detail)?;
+        let read_bytes = self.node.lock().read(into, offset_bytes);
+        outcome.flip(&mut into[..read_bytes]);
+        Ok(read_bytes)
     }
 
     fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
         let mut machine = self.env.machine();
         let detail = format!(" {offset_bytes}+{}", bytes.len());
-        let short = machine.begin(Effect::Writes, "write", &self.path, &detail)?;
+        let outcome = machine.script.begin(Effect::Writes, "write", &self.path, &detail)?;
         self.check_writable("write")?;
-        let written = if short.is_some() { &bytes[..bytes.len() / 2] } else { bytes };
+        let written = outcome.written(bytes);
         if !written.is_empty() {
             self.grow(&machine, "write", offset_bytes.checked_add(written.len() as u64))?;
             self.node.lock().write(written, offset_bytes);
             machine.note(|| FileEvent::Write { file: self.node.number(), offset_bytes, bytes: written.into() });
         }
-        match short {
-            None => Ok(()),
-            Some(failure) => Err(Error::io("write", &self.path, failure.cause())),
-        }
+        outcome.end(&self.path, ())
     }
 
     /// When made to fail, what was not durable before never becomes so unless it is written again.
     fn sync_data(&self) -> Result<()> {
         let mut machine = self.env.machine();
-        machine.begin(Effect::Syncs, "sync", &self.path, "").inspect_err(|_| self.node.lock().forget_dirty())?;
+        let outcome = machine.script.begin(Effect::Syncs, "sync", &self.path, "");
+        let outcome = outcome.inspect_err(|_| self.node.lock().forget_dirty())?;
         if machine.note_sync(Step::SyncFile, |done| FileEvent::Sync { file: self.node.number(), done }) {
             self.node.lock().sync();
         }
-        Ok(())
+        outcome.end(&self.path, ())
     }
 
     fn length_bytes(&self) -> Result<u64> {
         let mut machine = self.env.machine();
-        machine.begin(Effect::Nothing, "look up length", &self.path, "")?;
+        let _ = machine.script.begin(Effect::LooksUp, "look up length", &self.path, "")?;
         Ok(self.node.lock().length_bytes())
     }
 
     fn set_length(&self, length_bytes: u64) -> Result<()> {
         let mut machine = self.env.machine();
-        machine.begin(Effect::TakesSpace, "set length", &self.path, &format!(" {length_bytes}"))?;
+        let detail = format!(" {length_bytes}");
+        let outcome = machine.script.begin(Effect::TakesSpace, "set length", &self.path, &detail)?;
         self.check_writable("set length")?;
         let length_before = self.node.lock().length_bytes();
         self.grow(&machine, "set length", Some(length_bytes))?;
         self.node.lock().cut(length_bytes);
         machine.note_length(&self.node, length_before);
-        Ok(())
+        outcome.end(&self.path, ())
     }
 
     fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()> {
         let mut machine = self.env.machine();
-        machine.begin(Effect::TakesSpace, "allocate", &self.path, &format!(" {offset_bytes}+{length_bytes}"))?;
+        let detail = format!(" {offset_bytes}+{length_bytes}");
+        let outcome = machine.script.begin(Effect::TakesSpace, "allocate", &self.path, &detail)?;
         self.check_writable("allocate")?;
-        if length_bytes == 0 {
-            return Ok(());
+        if length_bytes > 0 {
+            let length_before = self.node.lock().length_bytes();
+            self.grow(&machine, "allocate", offset_bytes.checked_add(length_bytes))?;
+            machine.note_length(&self.node, length_before);
         }
-        let length_before = self.node.lock().length_bytes();
-        self.grow(&machine, "allocate", offset_bytes.checked_add(length_bytes))?;
-        machine.note_length(&self.node, length_before);
-        Ok(())
+        outcome.end(&self.path, ())
     }
 
     fn advise_random(&self) {}

@@ -1,6 +1,9 @@
 //! The script of a [`MemoryEnv`](super::MemoryEnv): what was done, and what is to go wrong.
 
 use std::io;
+use std::path::Path;
+
+use crate::{Error, Result};
 
 /// How an operation goes wrong, and which operations can go wrong that way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +18,15 @@ pub enum Failure {
     /// A sync of a file or directory: input/output error. The file's content written since its last sync is still
     /// read, but never becomes durable unless it is written again.
     FailedSync,
+    /// Any operation that changes something: it is done, and an input/output error all the same. (The answer got lost on its
+    /// way: a network file system, a device that was reset.)
+    ArrivedYetFailed,
+    /// A read that gets any bytes: one bit of them is not what was written; which one follows from the seed and the operation's
+    /// number. The disk has it right: read again, it may be.
+    FlippedBit {
+        /// Which bit.
+        seed: u64,
+    },
 }
 
 /// For how long a [`Failure`] strikes.
@@ -30,7 +42,7 @@ impl Failure {
     pub(super) fn cause(self) -> io::Error {
         match self {
             Failure::Full => io::ErrorKind::StorageFull.into(),
-            Failure::Io | Failure::ShortWrite | Failure::FailedSync => io::Error::other("input/output error"),
+            _ => io::Error::other("input/output error"),
         }
     }
 
@@ -40,6 +52,8 @@ impl Failure {
             Failure::Full => matches!(effect, Effect::TakesSpace | Effect::Writes),
             Failure::ShortWrite => effect == Effect::Writes,
             Failure::FailedSync => effect == Effect::Syncs,
+            Failure::ArrivedYetFailed => !matches!(effect, Effect::LooksUp | Effect::Reads),
+            Failure::FlippedBit { .. } => effect == Effect::Reads,
         }
     }
 }
@@ -47,10 +61,47 @@ impl Failure {
 /// What an operation does to the disk, as far as failures care.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    Nothing,
+    LooksUp,
+    Reads,
+    Removes,
     TakesSpace,
     Writes,
     Syncs,
+}
+
+/// What becomes of an operation that is done, at least in part.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Outcome {
+    failure: Option<Failure>,
+    operation: &'static str,
+    operation_number: u64,
+}
+
+impl Outcome {
+    /// What is written of these bytes.
+    pub(super) fn written<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
+        if self.failure == Some(Failure::ShortWrite) { &bytes[..bytes.len() / 2] } else { bytes }
+    }
+
+    /// Does to bytes that were read what is to happen to them.
+    pub(super) fn flip(&self, read: &mut [u8]) {
+        if let (Some(Failure::FlippedBit { seed }), false) = (self.failure, read.is_empty()) {
+            let drawn = (seed ^ self.operation_number).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let bit = (drawn ^ drawn >> 29) % (8 * read.len() as u64);
+            read[bit as usize / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    /// What the caller is told once all is done.
+    pub(super) fn end<T>(self, path: &Path, done: T) -> Result<T> {
+        match self.failure {
+            Some(failure @ (Failure::ShortWrite | Failure::ArrivedYetFailed)) => {
+                Err(Error::io(self.operation, path, failure.cause()))
+            }
+            _ => Ok(done),
+        }
+    }
 }
 
 /// The log of operations and the failures still to come.
@@ -65,6 +116,8 @@ pub(super) struct Script {
 #[derive(Debug)]
 struct Armed {
     from: u64,
+    /// How many operations that it could strike are let by before.
+    passed: u64,
     /// What the operation's line begins with.
     what: String,
     failure: Failure,
@@ -72,19 +125,30 @@ struct Armed {
 }
 
 impl Script {
-    pub(super) fn arm(&mut self, from: u64, what: &str, failure: Failure, repeat: Repeat) {
-        self.armed.push(Armed { from, what: what.to_string(), failure, repeat });
+    pub(super) fn arm(&mut self, (from, passed): (u64, u64), what: &str, failure: Failure, repeat: Repeat) {
+        self.armed.push(Armed { from, passed, what: what.to_string(), failure, repeat });
     }
 
     pub(super) fn disarm(&mut self) {
         self.armed.clear();
     }
 
-    /// Numbers an operation and says how it is to fail. Of several failures that could strike it the first armed does.
-    pub(super) fn begin(&mut self, effect: Effect, mut line: String) -> Option<Failure> {
+    /// Numbers an operation and logs it; an error if it is to fail before anything is done. Of several failures that could strike
+    /// it the first armed does.
+    pub(super) fn begin(
+        &mut self,
+        effect: Effect,
+        operation: &'static str,
+        path: &Path,
+        detail: &str,
+    ) -> Result<Outcome> {
+        let mut line = format!("{operation} {}{detail}", path.display());
         let number = self.log.len() as u64;
-        let found = self.armed.iter().position(|armed| {
-            armed.from <= number && armed.failure.can_strike(effect) && line.starts_with(&armed.what)
+        let found = self.armed.iter_mut().position(|armed| {
+            let could = armed.from <= number && armed.failure.can_strike(effect) && line.starts_with(&armed.what);
+            let strikes = could && armed.passed == 0;
+            armed.passed -= u64::from(could && !strikes);
+            strikes
         });
         let failure = found.map(|index| {
             let Armed { failure, repeat, .. } = self.armed[index];
@@ -96,6 +160,11 @@ impl Script {
             failure
         });
         self.log.push(line);
-        failure
+        match failure {
+            Some(failure @ (Failure::Io | Failure::Full | Failure::FailedSync)) => {
+                Err(Error::io(operation, path, failure.cause()))
+            }
+            failure => Ok(Outcome { failure, operation, operation_number: number }),
+        }
     }
 }

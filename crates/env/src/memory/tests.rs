@@ -61,12 +61,78 @@ fn a_failure_strikes_the_first_operation_it_can() {
 }
 
 #[test]
+fn a_failure_lets_pass_as_many_as_it_is_told() {
+    let env = machine();
+    let file = create(&env, FILE);
+    env.fail_after(2, "write /db", Failure::Io, Repeat::ForGood);
+    for _ in 0..2 {
+        file.write_at(b"one", 0).unwrap();
+        file.sync_data().unwrap();
+    }
+    file.write_at(b"two", 0).unwrap_err();
+    file.sync_data().unwrap();
+    file.write_at(b"two", 0).unwrap_err();
+    assert_eq!(env.failures_struck(), 2);
+}
+
+#[test]
 fn a_short_write_leaves_its_first_half() {
     let env = machine();
     let file = create(&env, FILE);
     env.fail_at(0, Failure::ShortWrite, Repeat::Once);
     assert_eq!(file.write_at(b"abcdefg", 2).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(env.content(FILE).unwrap(), b"\0\0abc");
+}
+
+#[test]
+fn what_arrived_although_it_failed_is_there() {
+    let env = machine();
+    let file = create(&env, FILE);
+    env.fail_at(0, Failure::ArrivedYetFailed, Repeat::ForGood);
+    // Nothing is changed by looking.
+    assert_eq!(file.length_bytes().unwrap(), 0);
+    assert!(env.exists(Path::new(FILE)).unwrap());
+    let failed = |result: Result<()>| assert_eq!(result.unwrap_err().kind(), ErrorKind::Io);
+    failed(file.write_at(b"written", 0));
+    failed(file.sync_data());
+    failed(env.sync_directory(Path::new("/db")));
+    assert_eq!(env.crash().content(FILE).unwrap(), b"written");
+    failed(file.set_length(5));
+    failed(file.allocate(0, 6));
+    assert_eq!(env.content(FILE).unwrap(), b"writt\0");
+    failed(env.link_file(Path::new(FILE), Path::new("/db/linked")).map(drop));
+    failed(env.rename(Path::new(FILE), Path::new("/db/renamed")));
+    failed(env.open_file(Path::new("/db/new"), OpenMode::CreateNew).map(drop));
+    failed(env.create_directory(Path::new("/db/inside")));
+    assert_eq!((env.content(FILE), env.content("/db/new")), (None, Some(Vec::new())));
+    assert_eq!(env.content("/db/linked"), env.content("/db/renamed"));
+    failed(env.remove_file(Path::new("/db/new")));
+    failed(env.remove_directory(Path::new("/db/inside")).map(drop));
+    failed(env.lock(Path::new("/db/LOCK"), LockMode::Exclusive).map(drop));
+    env.clear_failures();
+    let listed = env.list_directory(Path::new("/db")).unwrap();
+    let names: Vec<&str> = listed.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["LOCK", "linked", "renamed"]);
+    env.lock(Path::new("/db/LOCK"), LockMode::Exclusive).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_is_read_and_not_written() {
+    let env = machine();
+    env.set_content(FILE, &[0; 1000]);
+    let file = env.open_file(Path::new(FILE), OpenMode::Read).unwrap();
+    let ones = |offset_bytes: u64| {
+        let mut read = [0; 100];
+        file.read_at(&mut read, offset_bytes).unwrap();
+        read.iter().map(|byte| byte.count_ones()).sum::<u32>()
+    };
+    for seed in 0..20 {
+        env.fail_at(0, Failure::FlippedBit { seed }, Repeat::Once);
+        assert_eq!([ones(300), ones(300)], [1, 0]);
+    }
+    env.fail_at(0, Failure::FlippedBit { seed: 3 }, Repeat::ForGood);
+    assert_eq!([ones(300), ones(950), ones(1000)], [1, 1, 0], "at the end of the file nothing is read");
+    assert_eq!(env.content(FILE).unwrap(), [0; 1000]);
 }
 
 #[test]
