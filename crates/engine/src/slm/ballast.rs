@@ -69,7 +69,8 @@ impl<M: Medium + Clone> Store<M> {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
         };
-        let there_bytes = ballast.length_bytes() + self.env.available_bytes(&self.directory).unwrap_or(0);
+        let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(0);
+        let there_bytes = ballast.length_bytes().saturating_add(free_bytes);
         let missing_bytes = wanted.saturating_sub(there_bytes) + BALLAST_STEP_BYTES;
         if self.kept_back.length_bytes() < missing_bytes {
             return Err(full);

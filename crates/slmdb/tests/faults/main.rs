@@ -8,6 +8,7 @@
 mod common;
 mod full_disk;
 mod history;
+mod regressions;
 mod turns;
 mod workload;
 
