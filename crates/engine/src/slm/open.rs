@@ -81,6 +81,10 @@ fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Bo
         return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
     }
     let mut state = Manifest::read(&**env, directory)?.state;
+    if fast_tier::is_virgin(&state) && !options.read_only {
+        // The pool is made next; and a MANIFEST that another opening has made, and given up, may have no durable name.
+        env.sync_directory(directory)?;
+    }
     check_names(options, &state, directory)?;
     fast_tier::bind(options, &mut state)?;
     check_tables(options, directory, &state)?;
