@@ -138,22 +138,43 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// Makes the first `used_bytes` of a loaded arena durable as they are (on persistent media they are). They are written
-    /// anew first: if an earlier opening ended because a sync failed, the system may count pages as written that are not,
-    /// and a sync alone would believe it.
-    pub(crate) fn make_durable(&self, generation: u64, used_bytes: u64) -> Result<()> {
+    /// Makes what was replayed of an arena durable (on persistent media it is). It is written anew first: if an earlier opening
+    /// ended because a sync failed, the system may count pages as written that are not, and a sync alone would believe it. What
+    /// is written is what was checked, and not what another reading may give.
+    pub(crate) fn make_durable(&self, recovered: &MemTable<M>) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
-        let file = env.open_file(&names::arena(directory, generation), OpenMode::ReadWrite)?;
-        let length_bytes = file.length_bytes()?.min(used_bytes);
+        let file = env.open_file(&names::arena(directory, recovered.generation()), OpenMode::ReadWrite)?;
+        let length_bytes = file.length_bytes()?.min(recovered.used_bytes());
         let mut chunk = vec![0; REWRITE_BYTES];
         let mut offset = 0;
         while offset < length_bytes {
             let part = &mut chunk[..REWRITE_BYTES.min((length_bytes - offset) as usize)];
-            file.read_exact_at(part, offset)?;
+            copy_words(recovered.arena(), offset, part);
             file.write_at(part, offset)?;
             offset += part.len() as u64;
         }
         file.sync_data()
+    }
+
+    /// Reads once more what lies behind the end of a log, and compares it with a loaded arena. A record that a crash cut short is
+    /// the same every time; one that was only read wrong is not. [`Error::Corruption`]: something else was read.
+    pub(crate) fn check_end(&self, generation: u64, arena: &Arena<M>, end_offset: u64) -> Result<()> {
+        let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
+        let file = env.open_file(&names::arena(directory, generation), OpenMode::Read)?;
+        let length_bytes = file.length_bytes()?.min(arena.length_bytes());
+        let (mut chunk, mut before) = (vec![0; REWRITE_BYTES], vec![0; REWRITE_BYTES]);
+        let mut offset = end_offset;
+        while offset < length_bytes {
+            let part = REWRITE_BYTES.min((length_bytes - offset) as usize);
+            file.read_exact_at(&mut chunk[..part], offset)?;
+            copy_words(arena, offset, &mut before[..part]);
+            if chunk[..part] != before[..part] {
+                let what = "where the log ends, the arena was read twice, and not the same both times";
+                return Err(Error::corruption(file.path(), offset, what));
+            }
+            offset += part as u64;
+        }
+        Ok(())
     }
 
     /// The generations of all arenas that lie on the medium, whether the MANIFEST names them or not.
@@ -255,6 +276,17 @@ fn read_sparse(file: &dyn File, bytes: &mut [u8]) -> Result<()> {
         offset += piece.len() as u64;
     }
     Ok(())
+}
+
+/// Copies bytes out of a recovered arena, from a multiple of eight on, where every record begins and ends. (An end that is no
+/// whole word is left as it is.)
+fn copy_words<M: Medium>(arena: &Arena<M>, offset: u64, into: &mut [u8]) {
+    for (index, bytes) in into.chunks_mut(8).enumerate() {
+        let word = offset + 8 * index as u64;
+        if word + 8 <= arena.length_bytes() {
+            bytes.copy_from_slice(&arena.load_word(word).to_ne_bytes()[..bytes.len()]);
+        }
+    }
 }
 
 /// A generation as the owner of an extent.

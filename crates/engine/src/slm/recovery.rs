@@ -184,7 +184,7 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     };
     // Copied or not: the log must never be shorter in a later recovery than what this one has copied.
     for immutable in &parts.recovered {
-        parts.arenas.make_durable(immutable.memtable.generation(), immutable.memtable.used_bytes())?;
+        parts.arenas.make_durable(&immutable.memtable)?;
     }
     // Nobody's arenas go first: on a full disk theirs may be the space that is needed.
     discard_all_but(parts, &state)?;

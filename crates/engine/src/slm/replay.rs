@@ -10,7 +10,7 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Arena, Medium};
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, read};
+use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, Stop, read};
 
 use super::arenas::Arenas;
 use super::locked;
@@ -51,6 +51,9 @@ pub(super) fn replay_log<M: Medium + Clone>(
     let mut end = (arenas.describe(0), 0);
     for (replayed, totals) in built {
         let memtable = Arc::new(replayed.memtable);
+        if matches!(replayed.stopped, Stop::Broken { .. }) {
+            arenas.check_end(memtable.generation(), memtable.arena(), replayed.end_offset)?;
+        }
         if replayed.last_sequence.is_some() || log.memtables.is_empty() {
             end = memtable.arena().place(replayed.end_offset);
         }
