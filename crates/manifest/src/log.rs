@@ -88,6 +88,17 @@ impl Manifest {
 
     /// As [`Manifest::read`], of a MANIFEST that has another name.
     pub fn read_file(env: &dyn Env, path: &Path) -> Result<Reading> {
+        let reading = Manifest::read_once(env, path)?;
+        if reading.torn_tail.is_none() {
+            return Ok(reading);
+        }
+        // What a crash cut short is torn every time it is read. A record that was only read wrong is whole the second time, and
+        // its checksum says so.
+        let again = Manifest::read_once(env, path)?;
+        Ok(if again.edits >= reading.edits { again } else { reading })
+    }
+
+    fn read_once(env: &dyn Env, path: &Path) -> Result<Reading> {
         let file = env.open_file(path, OpenMode::Read)?;
         let length_bytes = file.length_bytes()?;
         let header = Header::read(&*file)?;

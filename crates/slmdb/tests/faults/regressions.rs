@@ -88,3 +88,27 @@ fn a_last_record_that_was_read_wrong_is_not_taken_for_a_torn_one() {
         }
     }
 }
+
+/// The same with the last record of the MANIFEST: the store was opened as it had been before its last flush, whose table file was
+/// removed.
+#[test]
+fn a_last_edit_that_was_read_wrong_is_not_taken_for_a_torn_one() {
+    for store in [Store::Dram, Store::Device] {
+        let (left, outcome) = workload::left_by_a_kill(store);
+        for passed in 0.. {
+            let env = left.kill();
+            let options = store.options(&env);
+            env.fail_after(passed, "read /db/MANIFEST", Failure::FlippedBit { seed: 1 }, Repeat::Once);
+            match options.open(STORE) {
+                Ok(db) => drop(db),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Corruption, "{error}"),
+            }
+            if env.failures_struck() == 0 {
+                assert!(passed > 5);
+                break;
+            }
+            env.clear_failures();
+            workload::check(&env.kill(), &options, &outcome, End::Kill, &format!("{store:?}, read {passed}"));
+        }
+    }
+}
