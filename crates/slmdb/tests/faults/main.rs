@@ -57,5 +57,9 @@ macro_rules! failures {
 
 failures! {
     an_input_output_error_anywhere: Failure::Io;
+    a_full_disk_anywhere: Failure::Full;
     a_short_write_anywhere: Failure::ShortWrite;
+    a_failed_sync_anywhere: Failure::FailedSync;
+    an_error_although_it_arrived_anywhere: Failure::ArrivedYetFailed;
+    a_flipped_bit_anywhere: Failure::FlippedBit { seed: common::budget() };
 }
