@@ -63,16 +63,16 @@ impl Env for OsEnv {
             OpenMode::CreateNew => ("create", options.read(true).write(true).create_new(true)),
             OpenMode::CreateOrTruncate => ("create", options.read(true).write(true).create(true).truncate(true)),
         };
-        let file = options.open(path).map_err(|source| Error::io(operation, path, source))?;
+        let file = retried(|| options.open(path)).map_err(|source| Error::io(operation, path, source))?;
         Ok(Arc::new(OsFile { file, path: path.to_path_buf() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        fs::rename(from, to).map_err(|source| Error::io("rename", from, source))
+        retried(|| fs::rename(from, to)).map_err(|source| Error::io("rename", from, source))
     }
 
     fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
-        match fs::hard_link(from, to) {
+        match retried(|| fs::hard_link(from, to)) {
             Ok(()) => Ok(true),
             // What file systems without links say, and those that have given a file as many names as they can.
             Err(error)
@@ -87,15 +87,15 @@ impl Env for OsEnv {
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
-        fs::remove_file(path).map_err(|source| Error::io("remove", path, source))
+        retried(|| fs::remove_file(path)).map_err(|source| Error::io("remove", path, source))
     }
 
     fn create_directory(&self, path: &Path) -> Result<()> {
-        fs::create_dir_all(path).map_err(|source| Error::io("create directory", path, source))
+        retried(|| fs::create_dir_all(path)).map_err(|source| Error::io("create directory", path, source))
     }
 
     fn remove_directory(&self, path: &Path) -> Result<bool> {
-        match fs::remove_dir(path) {
+        match retried(|| fs::remove_dir(path)) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == IoErrorKind::DirectoryNotEmpty => Ok(false),
             Err(error) => Err(Error::io("remove directory", path, error)),
@@ -104,7 +104,8 @@ impl Env for OsEnv {
 
     /// See the module's essay for what is taken as success on file systems that can't do this.
     fn sync_directory(&self, path: &Path) -> Result<()> {
-        let directory = StdFile::open(named(path)).map_err(|source| Error::io("open directory", path, source))?;
+        let directory =
+            retried(|| StdFile::open(named(path))).map_err(|source| Error::io("open directory", path, source))?;
         match retry_on_intr(|| rustix::fs::fsync(&directory)) {
             Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
             Err(errno) => Err(Error::io("sync directory", path, errno.into())),
@@ -115,10 +116,10 @@ impl Env for OsEnv {
     fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
         let failed = |source| Error::io("list directory", path, source);
         let mut entries = Vec::new();
-        for entry in fs::read_dir(named(path)).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let metadata = match fs::metadata(entry.path()) {
-                Err(error) if error.kind() == IoErrorKind::NotFound => entry.metadata(),
+        let listed = retried(|| fs::read_dir(named(path))?.collect::<io::Result<Vec<_>>>()).map_err(failed)?;
+        for entry in listed {
+            let metadata = match retried(|| fs::metadata(entry.path())) {
+                Err(error) if error.kind() == IoErrorKind::NotFound => retried(|| entry.metadata()),
                 other => other,
             };
             let metadata = match metadata {
@@ -137,7 +138,7 @@ impl Env for OsEnv {
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        path.try_exists().map_err(|source| Error::io("look up", path, source))
+        retried(|| path.try_exists()).map_err(|source| Error::io("look up", path, source))
     }
 
     fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
@@ -208,6 +209,30 @@ impl Env for OsEnv {
     }
 }
 
+/// Makes a call again for as long as a signal interrupts it. (Most calls on files never are, but on file systems under FUSE or on
+/// a network any may be.)
+fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == IoErrorKind::Interrupted => {}
+            done => return done,
+        }
+    }
+}
+
+/// Reads until the buffer is full or there is no more, however little a call of `read` gets, and however often it is
+/// interrupted.
+fn read_fully(into: &mut [u8], read: impl Fn(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
+    let mut got = 0;
+    while got < into.len() {
+        match retried(|| read(&mut into[got..], got))? {
+            0 => break,
+            more => got += more,
+        }
+    }
+    Ok(got)
+}
+
 /// The empty path, as `Path::parent` gives it for a bare name, means the current directory.
 fn named(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
@@ -265,16 +290,8 @@ impl File for OsFile {
     fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize> {
         let room = LARGEST_OFFSET_BYTES.saturating_sub(offset_bytes);
         let wanted = into.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        let mut got = 0;
-        while got < wanted {
-            match self.file.read_at(&mut into[got..wanted], offset_bytes + got as u64) {
-                Ok(0) => break,
-                Ok(more) => got += more,
-                Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io("read", &self.path, error)),
-            }
-        }
-        Ok(got)
+        read_fully(&mut into[..wanted], |rest, got| self.file.read_at(rest, offset_bytes + got as u64))
+            .map_err(self.failed("read"))
     }
 
     fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
@@ -286,7 +303,7 @@ impl File for OsFile {
     }
 
     fn length_bytes(&self) -> Result<u64> {
-        self.file.metadata().map(|metadata| metadata.len()).map_err(self.failed("look up length"))
+        retried(|| self.file.metadata()).map(|metadata| metadata.len()).map_err(self.failed("look up length"))
     }
 
     fn set_length(&self, length_bytes: u64) -> Result<()> {

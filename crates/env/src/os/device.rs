@@ -15,6 +15,7 @@ use std::io::ErrorKind as IoErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path};
 
+use super::retried;
 use crate::{DaxDevice, Error, Result};
 
 /// Where the alignment is found, newer kernels first.
@@ -26,7 +27,7 @@ const ALIGNMENT_BYTES_MIN: u64 = 4096;
 
 /// See [`crate::Env::dax_device`].
 pub(super) fn at(path: &Path) -> Result<Option<DaxDevice>> {
-    let metadata = match fs::metadata(path) {
+    let metadata = match retried(|| fs::metadata(path)) {
         Ok(metadata) => metadata,
         Err(error) if matches!(error.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(Error::io("look up", path, error)),

@@ -23,6 +23,7 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use rustix::io::{Errno, retry_on_intr};
 
+use super::retried;
 use crate::{Error, Lock, LockMode, Result};
 
 /// A held `flock`; closing the descriptor releases it.
@@ -37,8 +38,8 @@ impl Lock for OsLock {}
 impl OsLock {
     /// Whether the path leads to the file that is locked.
     fn is_at(&self, path: &Path) -> Result<bool> {
-        let own = self.file.metadata().map_err(|source| Error::io("look up", path, source))?;
-        match fs::metadata(path) {
+        let own = retried(|| self.file.metadata()).map_err(|source| Error::io("look up", path, source))?;
+        match retried(|| fs::metadata(path)) {
             Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(Error::io("look up", path, error)),
@@ -86,7 +87,7 @@ fn take_once(path: &Path, mode: LockMode) -> Result<OsLock> {
         }
         LockMode::Shared => (options.read(true), FlockOperation::NonBlockingLockShared),
     };
-    let file = options.open(path).map_err(|source| Error::io("open", path, source))?;
+    let file = retried(|| options.open(path)).map_err(|source| Error::io("open", path, source))?;
     match retry_on_intr(|| rustix::fs::flock(&file, operation)) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {

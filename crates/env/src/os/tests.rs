@@ -2,6 +2,41 @@
 
 use super::*;
 
+/// What the calls of a system give, one after the other.
+fn answers<T>(answers: Vec<io::Result<T>>) -> impl Fn() -> io::Result<T> {
+    let left = std::cell::RefCell::new(answers.into_iter());
+    move || left.borrow_mut().next().expect("one call too many")
+}
+
+fn interrupted<T>() -> io::Result<T> {
+    Err(Errno::INTR.into())
+}
+
+#[test]
+fn interrupted_calls_are_made_again_and_no_others() {
+    assert_eq!(retried(answers(vec![interrupted(), interrupted(), Ok(5)])).unwrap(), 5);
+    let failed = retried(answers::<()>(vec![interrupted(), Err(Errno::IO.into())]));
+    assert_eq!(failed.unwrap_err().raw_os_error(), Some(Errno::IO.raw_os_error()));
+    assert_eq!(retried(answers::<()>(vec![Err(Errno::AGAIN.into())])).unwrap_err().kind(), IoErrorKind::WouldBlock);
+}
+
+#[test]
+fn short_and_interrupted_reads_are_continued_to_the_end() {
+    let content = b"all of it";
+    let read = |calls: Vec<io::Result<usize>>, length: usize| {
+        let (next, mut into) = (answers(calls), vec![0; length]);
+        let got = read_fully(&mut into, |rest, at| {
+            let some = next()?.min(rest.len()).min(content.len() - at);
+            rest[..some].copy_from_slice(&content[at..at + some]);
+            Ok(some)
+        });
+        got.map(|got| into[..got].to_vec())
+    };
+    assert_eq!(read(vec![Ok(3), interrupted(), Ok(1), Ok(9)], 9).unwrap(), content);
+    assert_eq!(read(vec![Ok(3), interrupted(), Ok(9), interrupted(), Ok(0)], 20).unwrap(), content);
+    assert!(read(vec![Ok(3), Err(Errno::IO.into())], 9).is_err());
+}
+
 #[test]
 fn uuids_are_parsed_or_refused() {
     assert_eq!(
