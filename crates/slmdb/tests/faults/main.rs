@@ -7,6 +7,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod full_disk;
+mod full_pool;
 mod history;
 mod regressions;
 mod turns;

@@ -99,13 +99,14 @@ pub fn every_place_in_turn(store: Store, what: &str, failure: Failure, repeat: R
             let outcome = workload::run(store, &options, Some(failure));
             let is_struck = env.failures_struck() > 0;
             env.clear_failures();
-            for (left, end) in [(env.crash(), End::PowerCut), (env.kill(), End::Kill)] {
+            let ends = [(env.crash(), End::PowerCut), (env.kill(), End::Kill)];
+            for (left, end) in ends.into_iter().skip(usize::from(store == Store::File)) {
                 workload::check(&left, &options, &outcome, end, &format!("{context}, then {end:?}"));
             }
             is_struck
         },
     );
-    assert!(places > 10, "{name}: the workload has too few places to mean anything");
+    assert!(step * places > 10, "{name}: the workload has too few places to mean anything");
     println!("places: {places} of {name}");
 }
 

@@ -25,7 +25,12 @@ pub enum Store {
     Dram,
     /// With a pool on a device-dax, which a kill and a power cut leave as it is.
     Device,
+    /// With a pool in a file, which reaches the disk of the machine in memory when the store is closed, and only then.
+    File,
 }
+
+/// The least by which a pool grows.
+pub const POOL_UNIT_BYTES: u64 = 1 << 16;
 
 impl Store {
     pub fn machine(self) -> MemoryEnv {
@@ -52,6 +57,9 @@ impl Store {
         match self {
             Store::Dram => options,
             Store::Device => options.medium(Medium::Dax { path: DEVICE.into() }),
+            Store::File => {
+                options.medium(Medium::Emulated { path: "/pool".into() }).pool_initial_bytes(POOL_UNIT_BYTES)
+            }
         }
     }
 }
