@@ -117,12 +117,7 @@ fn pool_of(state: &StoreState) -> Result<(&Path, [u8; 16])> {
 }
 
 /// The pool of a store that has one: opened, or made if the store is virgin.
-pub(super) fn in_pool<M: PoolMedium + Clone>(
-    medium: M,
-    options: &Options,
-    directory: &Path,
-    state: &StoreState,
-) -> Result<Fast<M>> {
+pub(super) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
     let env = &*options.env;
     let (path, uuid) = pool_of(state)?;
     let pool_options = pool_options(options, uuid);
@@ -132,7 +127,6 @@ pub(super) fn in_pool<M: PoolMedium + Clone>(
                 "the store's creation was cut short: open it for writing once, which finishes it",
             ));
         }
-        sync_names(env, directory)?;
         return new_pool(medium, options, state);
     }
     if !env.exists(path)? {
@@ -146,17 +140,6 @@ pub(super) fn in_pool<M: PoolMedium + Clone>(
     let blocks = Arc::new(Blocks::open(pool.clone())?);
     let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
     Ok(Fast { pool, tree })
-}
-
-/// Makes the names durable that lead to a new store's MANIFEST. A process that was killed while it made the store may not have come
-/// to that; and a pool whose store has no MANIFEST belongs to nobody.
-fn sync_names(env: &dyn Env, directory: &Path) -> Result<()> {
-    env.sync_directory(directory)?;
-    // Those further above may be of anybody, and are durable unless they were made just now, too.
-    let mut above = directory.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
-    above.next().map_or(Ok(()), |parent| env.sync_directory(parent))?;
-    above.for_each(|ancestor| drop(env.sync_directory(ancestor)));
-    Ok(())
 }
 
 /// A new pool with an empty index.
