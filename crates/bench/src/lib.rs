@@ -2,7 +2,8 @@
 //!
 //! To be read in this order: [`store`] (what a store has to be able to do), [`benchmark`] (the benchmarks by name), [`settings`]
 //! (how much of them), [`run`] (one phase after the other), `work` and [`ycsb`] (what the threads do), [`phase`] (what comes
-//! of it). Under these lie [`keys`], [`values`], [`random`] and [`distributions`]; [`meter`], [`latency`] and [`system`].
+//! of it). Under these lie [`keys`], [`values`], [`random`] and [`distributions`]; [`meter`], [`latency`] and [`system`]; [`place`] says
+//! what may be removed. With the feature `flags` there are db_bench's flags for clap.
 //!
 //! `slmdb bench` is a face of this crate for slmdb; a comparison with other stores has them implement [`Store`] and gets the very
 //! same work. Everything random comes from a seed: the same seed asks for the same keys in the same order.
@@ -12,10 +13,13 @@ pub mod benchmark;
 pub mod distributions;
 pub mod empty;
 pub mod error;
+#[cfg(feature = "flags")]
+pub mod flags;
 pub mod keys;
 pub mod latency;
 pub mod meter;
 pub mod phase;
+pub mod place;
 pub mod random;
 pub mod run;
 pub mod settings;

@@ -1,15 +1,12 @@
 //! slmdb as a [`Store`].
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use slmdb::{Cursor, Db, ErrorKind, Options, Slice, WriteBatch};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::place;
 use crate::store::{Description, Entry, Numbers, Opener, Start, Store, Which};
-
-/// A file with this name says that everything in the directory was made to be measured, and may be removed.
-pub const MARKER_NAME: &str = "MADE-BY-SLMDB-BENCH";
 
 /// What is written back to the fast tier at a time.
 const LINE_BYTES: u64 = 64;
@@ -29,30 +26,14 @@ impl SlmOpener {
     }
 
     fn open_fresh(&self, sync: bool) -> Result<Db> {
-        let marker = self.directory.join(MARKER_NAME);
-        if !marker.exists() && !self.is_empty()? {
-            return Err(Error::Refused(format!(
-                "there is something in {} that was not made to be measured, and would be removed; name another directory with \
-                 --db, or measure the store that is there with --use_existing_db",
-                self.directory.display()
-            )));
-        }
+        place::may_be_cleared(&self.directory)?;
         match slmdb::destroy(&self.directory, &self.options) {
             Err(error) if error.kind() != ErrorKind::Invalid => return Err(error.into()),
             // There was none, and opening says what else may be wrong.
             _ => {}
         }
-        let marked = fs::create_dir_all(&self.directory).and_then(|()| fs::write(&marker, ""));
-        marked.map_err(|error| slmdb::Error::io("create", &marker, error))?;
+        place::mark(&self.directory)?;
         Ok(self.options.clone().create_if_missing(true).error_if_exists(true).sync(sync).open(&self.directory)?)
-    }
-
-    fn is_empty(&self) -> Result<bool> {
-        match fs::read_dir(&self.directory) {
-            Ok(mut entries) => Ok(entries.next().is_none()),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
-            Err(error) => Err(slmdb::Error::io("read", &self.directory, error).into()),
-        }
     }
 }
 
@@ -183,7 +164,10 @@ impl Entry for OnCursor<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::error::Error;
 
     fn put(opener: &SlmOpener, which: Which, key: &str) {
         let store = opener.open(which, false).unwrap();
