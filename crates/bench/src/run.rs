@@ -8,6 +8,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value, json};
+
 use crate::benchmark::{Benchmark, Work};
 use crate::error::{Error, Result};
 use crate::meter::{Counts, Meter, Shared};
@@ -31,6 +33,23 @@ pub enum Outcome {
     Skipped(&'static str),
     /// What the store says of itself; `None`: it says nothing.
     Described(Option<String>),
+}
+
+impl Outcome {
+    /// As one object, whatever came of it.
+    pub fn json(&self, benchmark: Benchmark, store: &str) -> Value {
+        let named = || json!({ "benchmark": benchmark.name, "store": store });
+        match self {
+            Outcome::Measured(phase) => phase.json(),
+            Outcome::Skipped(why) => with(named(), "skipped", (*why).into()),
+            Outcome::Described(text) => with(named(), "text", text.clone().into()),
+        }
+    }
+}
+
+fn with(mut object: Value, name: &str, value: Value) -> Value {
+    object[name] = value;
+    object
 }
 
 /// How far a phase is.

@@ -138,9 +138,4 @@ pub trait Opener {
 
     /// The directory that its files are in, if it has one.
     fn directory(&self) -> Option<&Path>;
-
-    /// How the store is set up, in a line, for who compares: its version, and what it does with its memory.
-    fn setup(&self) -> String {
-        String::new()
-    }
 }

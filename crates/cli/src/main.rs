@@ -13,15 +13,13 @@ mod commands;
 mod demo;
 mod failure;
 mod output;
-mod pm;
 mod progress;
 mod shell;
 mod span;
-mod units;
 
 use std::process::ExitCode;
 
-use slmdb_cli::{bytes, formats};
+use slmdb_cli::{bytes, formats, pm, units};
 
 fn main() -> ExitCode {
     let code = match arguments::parse(std::env::args_os()) {

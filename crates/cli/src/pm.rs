@@ -8,6 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
+#[cfg(feature = "command")]
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use slmdb::{Imitation, LatencyModel, Medium, Options};
 
@@ -29,6 +30,7 @@ pub enum FastTier {
 
 impl FastTier {
     /// How clap reads it.
+    #[cfg(feature = "command")]
     pub fn parser() -> impl TypedValueParser<Value = FastTier> {
         OsStringValueParser::new().try_map(parse)
     }
@@ -45,7 +47,8 @@ impl FastTier {
     }
 }
 
-fn parse(argument: OsString) -> Result<FastTier, String> {
+/// What the argument says, or what is wrong with it.
+pub fn parse(argument: OsString) -> Result<FastTier, String> {
     let bytes = argument.as_bytes();
     let Some(emulated) = bytes.strip_prefix(b"emulated:") else {
         if bytes.is_empty() {

@@ -5,7 +5,6 @@ mod options;
 
 use std::path::PathBuf;
 
-use serde_json::json;
 use slmdb::Options;
 use slmdb_bench::{Bench, Benchmark, EmptyOpener, Opener, Outcome, Settings, SlmOpener};
 use tempfile::TempDir;
@@ -70,7 +69,7 @@ fn measure(arguments: &Arguments, settings: Settings, opener: Box<dyn Opener>) -
     for benchmark in &arguments.benchmarks {
         let outcome = watched(&mut bench, *benchmark)?;
         if arguments.json {
-            output.line(&json_of(&bench, *benchmark, &outcome))?;
+            output.line(&outcome.json(*benchmark, bench.name()).to_string())?;
         } else {
             for line in lines_of(arguments, *benchmark, &outcome) {
                 output.line(&line)?;
@@ -125,14 +124,4 @@ fn lines_of(arguments: &Arguments, benchmark: Benchmark, outcome: &Outcome) -> V
         Outcome::Described(text) => lines.push(format!("\n{}", text.as_deref().unwrap_or("(the store says nothing)"))),
     }
     lines
-}
-
-fn json_of(bench: &Bench, benchmark: Benchmark, outcome: &Outcome) -> String {
-    let mut object = json!({ "benchmark": benchmark.name, "store": bench.name() });
-    match outcome {
-        Outcome::Measured(phase) => object = phase.json(),
-        Outcome::Skipped(why) => object["skipped"] = (*why).into(),
-        Outcome::Described(text) => object["text"] = text.clone().into(),
-    }
-    object.to_string()
 }
