@@ -1,0 +1,127 @@
+//! What the command takes.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use slmdb_bench::flags::{WorkFlags, benchmarks_help, parse_benchmark};
+use slmdb_bench::{Benchmark, Settings};
+use slmdb_cli::units::parse_size;
+
+use crate::footing::{Durability, Footing};
+use crate::spec::{self, StoreSpec};
+
+/// What is measured if nothing is said.
+const BENCHMARKS: &str = "filluniquerandom,flush,readrandom,readmissing,seekrandom,readseq,overwrite";
+
+/// Which stores.
+const STORES: &str = "slmdb,rocksdb,leveldb,lmdb,redb,fjall";
+
+/// The whole command line.
+#[derive(Parser, Debug)]
+#[command(name = "slmdb-compare", about = "slmdb beside the stores people use: the same work, in turns")]
+pub struct Command {
+    /// What is to be done.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What can be done.
+#[derive(Subcommand, Debug)]
+pub enum Verb {
+    /// Measure stores, each in a process of its own, in turns
+    Run(Box<Run>),
+}
+
+/// A list of stores, which is one argument.
+#[derive(Debug, Clone)]
+pub struct Stores(pub Vec<StoreSpec>);
+
+fn parse_stores(text: &str) -> Result<Stores, String> {
+    StoreSpec::parse_list(text).map(Stores)
+}
+
+fn after_help() -> String {
+    format!("{}\n\n{}", spec::HELP, benchmarks_help())
+}
+
+/// What `run` takes.
+#[derive(Args, Debug)]
+#[command(after_long_help = after_help())]
+pub struct Run {
+    /// Which stores, with commas between; --help tells their names. Ratios are to the first
+    #[arg(long, value_name = "NAMES", value_parser = parse_stores, default_value = STORES)]
+    pub stores: Stores,
+    /// What each store does, one after the other; --help lists them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_benchmark, default_value = BENCHMARKS)]
+    pub benchmarks: Vec<Benchmark>,
+    /// So often each store is measured, in turns
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Where stores are made, one at a time, and removed: an empty directory, on the device that is to be measured [default: a
+    /// temporary one]
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// Where pools that imitate persistent memory are made [default: /dev/shm, if there is one]
+    #[arg(long, value_name = "DIR")]
+    pub pools: Option<PathBuf>,
+    /// One JSON object with everything, instead of tables
+    #[arg(long)]
+    pub json: bool,
+
+    /// What a write that returned outlives, for all stores alike
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "process", help_heading = "All stores alike")]
+    pub durability: Durability,
+    /// Memory of a store's own: caches and write buffers together
+    #[arg(long = "memory_budget", alias = "memory-budget", value_name = "SIZE", value_parser = parse_size, default_value = "256MiB", help_heading = "All stores alike")]
+    pub memory_budget: u64,
+    /// Size of a write buffer (MemTable)
+    #[arg(long = "write_buffer_size", alias = "write-buffer-size", value_name = "SIZE", value_parser = parse_size, default_value = "64MiB", help_heading = "All stores alike")]
+    pub write_buffer_size: u64,
+    /// Confine each store's process, page cache included, to so much memory, by a cgroup; pools do not count
+    #[arg(long = "memory-limit", alias = "memory_limit", value_name = "SIZE", value_parser = parse_size, help_heading = "All stores alike")]
+    pub memory_limit: Option<u64>,
+
+    #[command(flatten)]
+    work: WorkFlags,
+    #[command(flatten)]
+    pub(crate) one: One,
+}
+
+/// What a process is told that measures one store: the command starts itself with these.
+#[derive(Args, Debug, Default)]
+pub(crate) struct One {
+    #[arg(long, hide = true, requires_all = ["one_directory", "one_pool"], value_parser = StoreSpec::parse)]
+    pub one_store: Option<StoreSpec>,
+    #[arg(long, hide = true)]
+    pub one_directory: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub one_pool: Option<PathBuf>,
+    #[arg(long, hide = true)]
+    pub one_group: Option<PathBuf>,
+}
+
+impl Run {
+    /// Which one store this process is to measure, where its files are, and its pool; none if it is to start others.
+    pub fn one(&self) -> Option<(&StoreSpec, &Path, &Path)> {
+        let one = &self.one;
+        Some((one.one_store.as_ref()?, one.one_directory.as_ref()?, one.one_pool.as_ref()?))
+    }
+
+    /// How much of what is done.
+    pub fn settings(&self) -> Settings {
+        Settings { sync: self.durability == Durability::Sync, ..self.work.settings() }
+    }
+
+    /// What every store is given.
+    pub fn footing(&self) -> Footing {
+        let settings = self.settings();
+        let entry_bytes = settings.key_bytes + settings.value_bytes.max(settings.record_bytes);
+        Footing {
+            memory_budget_bytes: self.memory_budget,
+            write_buffer_bytes: self.write_buffer_size,
+            data_bytes: settings.num.saturating_mul(entry_bytes as u64),
+            keys: settings.num,
+            memory_limit_bytes: self.memory_limit,
+        }
+    }
+}

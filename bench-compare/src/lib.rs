@@ -1,0 +1,19 @@
+//! slmdb beside the stores people use: the same work (`slmdb-bench`), each store in a process of its own, in turns.
+//!
+//! To be read in this order: [`footing`] (what all stores are given), [`spec`] (which stores, by what names), [`peers`] (the
+//! others, behind `slmdb_bench::Store`), [`arguments`], [`turns`] (who runs when), [`child`] (one store in one process),
+//! [`confinement`] (its memory limit), [`summary`] and [`table`] (what comes of it).
+//!
+//! `unsafe` is in the modules that speak to C libraries, and nowhere else: `peers/c_store.rs`, `leveldb.rs`, `rocksdb.rs`,
+//! `lmdb.rs`.
+#![deny(unsafe_code)]
+
+pub mod arguments;
+pub mod child;
+pub mod confinement;
+pub mod footing;
+pub mod peers;
+pub mod spec;
+pub mod summary;
+pub mod table;
+pub mod turns;

@@ -1,0 +1,82 @@
+//! `slmdb-compare`.
+#![forbid(unsafe_code)]
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+use serde_json::{Map, Value, json};
+use slmdb_compare::arguments::{Command, Run, Verb};
+use slmdb_compare::footing::{machine_memory_bytes, processors};
+use slmdb_compare::summary::Summary;
+use slmdb_compare::{child, table, turns};
+
+/// Not all could be measured.
+const FAILED: u8 = 1;
+
+fn main() -> ExitCode {
+    let Command { verb: Verb::Run(run) } = Command::parse();
+    let raw: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let done = match run.one() {
+        Some((store, directory, pool)) => child::measure(&run, store, directory, pool).map(|()| ExitCode::SUCCESS),
+        None => compare(&run, &raw),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("slmdb-compare: {error}");
+        ExitCode::from(FAILED)
+    })
+}
+
+fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
+    run.settings().check().map_err(|error| error.to_string())?;
+    if let Some(why) = turns::limit_missing(run) {
+        println!("SKIPPED: --memory-limit can't be had here: {why}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let turns = turns::take(run, raw, &mut |what| eprintln!("{what}"))?;
+    let names = run.stores.0.iter().map(|store| store.name.clone()).collect();
+    let summary = Summary::of(names, &turns);
+    if run.json {
+        println!("{}", summary.json(about(raw)));
+    } else {
+        println!("{}", header(raw));
+        print!("{}", table::text(&summary));
+    }
+    Ok(if summary.has_failures() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// How it was measured: the command, and the machine.
+fn about(raw: &[OsString]) -> Map<String, Value> {
+    let command: Vec<String> = raw.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+    let mut about = Map::new();
+    about.insert("command".to_string(), command.into());
+    let machine = json!({
+        "processor": processor_name(),
+        "processors": processors(),
+        "memory_bytes": machine_memory_bytes(),
+        "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|name| name.trim().to_string()),
+    });
+    about.insert("machine".to_string(), machine);
+    about
+}
+
+fn processor_name() -> Option<String> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_string())
+}
+
+fn header(raw: &[OsString]) -> String {
+    let about = about(raw);
+    let machine = &about["machine"];
+    let memory_bytes = machine["memory_bytes"].as_u64().unwrap_or(0);
+    let words: Vec<&str> = about["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    format!(
+        "slmdb-compare {}\n{} processors ({}), {} memory, Linux {}\n",
+        words.join(" "),
+        machine["processors"],
+        machine["processor"].as_str().unwrap_or("unknown"),
+        slmdb_cli::units::bytes(memory_bytes),
+        machine["kernel"].as_str().unwrap_or("unknown"),
+    )
+}

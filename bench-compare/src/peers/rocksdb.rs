@@ -1,0 +1,208 @@
+//! RocksDB, from Debian's `librocksdb-dev`.
+//!
+//! As by default but for the paper's settings and what "Basic Tuning" in its wiki leaves to the user: background jobs for the
+//! processors there are, and the size of the cache. Filters and indexes of open files are held beside the cache, as by
+//! default, which is quicker and takes more memory. Blocks keep LevelDB's 4 KiB: larger ones would be worse for single reads.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use slmdb_bench::Result;
+use slmdb_bench::store::{Description, Store};
+
+use super::c_store::{
+    Batch, CStore, Cache, Db, ErrorOut, FilterPolicy, Functions, Iterator, Options, Own, ReadOptions, Resources,
+    WriteOptions, bytes_at, chars, functions, opaque,
+};
+use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, mebibytes, processors};
+
+/// RocksDB's default.
+const WRITE_BUFFERS: c_int = 2;
+const NO_COMPRESSION: c_int = 0;
+
+opaque!(
+    /// How table files are made.
+    TableOptions,
+    /// How is flushed.
+    FlushOptions,
+    /// A value that stays where it is.
+    Pinned,
+);
+
+unsafe extern "C" {
+    fn rocksdb_get_pinned(
+        db: *mut Db,
+        options: *const ReadOptions,
+        key: *const c_char,
+        key_bytes: usize,
+        error: ErrorOut,
+    ) -> *mut Pinned;
+    fn rocksdb_pinnableslice_value(pinned: *const Pinned, bytes: *mut usize) -> *const c_char;
+    fn rocksdb_pinnableslice_destroy(pinned: *mut Pinned);
+
+    fn rocksdb_options_create() -> *mut Options;
+    fn rocksdb_options_destroy(options: *mut Options);
+    fn rocksdb_options_set_create_if_missing(options: *mut Options, yes: c_uchar);
+    fn rocksdb_options_set_write_buffer_size(options: *mut Options, bytes: usize);
+    fn rocksdb_options_set_max_write_buffer_number(options: *mut Options, count: c_int);
+    fn rocksdb_options_increase_parallelism(options: *mut Options, threads: c_int);
+    fn rocksdb_options_set_compression(options: *mut Options, kind: c_int);
+    fn rocksdb_options_set_block_based_table_factory(options: *mut Options, table: *mut TableOptions);
+    fn rocksdb_block_based_options_create() -> *mut TableOptions;
+    fn rocksdb_block_based_options_destroy(table: *mut TableOptions);
+    fn rocksdb_block_based_options_set_block_size(table: *mut TableOptions, bytes: usize);
+    fn rocksdb_block_based_options_set_block_cache(table: *mut TableOptions, cache: *mut Cache);
+    fn rocksdb_block_based_options_set_filter_policy(table: *mut TableOptions, policy: *mut FilterPolicy);
+    fn rocksdb_cache_create_lru(bytes: usize) -> *mut Cache;
+    fn rocksdb_cache_destroy(cache: *mut Cache);
+    fn rocksdb_filterpolicy_create_bloom_full(bits_per_key: f64) -> *mut FilterPolicy;
+    fn rocksdb_flushoptions_create() -> *mut FlushOptions;
+    fn rocksdb_flushoptions_destroy(options: *mut FlushOptions);
+    fn rocksdb_flushoptions_set_wait(options: *mut FlushOptions, yes: c_uchar);
+    fn rocksdb_flush(db: *mut Db, options: *const FlushOptions, error: ErrorOut);
+    fn rocksdb_flush_wal(db: *mut Db, sync: c_uchar, error: ErrorOut);
+}
+
+functions!(
+    "rocksdb",
+    &RocksDb,
+    open: rocksdb_open,
+    close: rocksdb_close,
+    put: rocksdb_put,
+    delete: rocksdb_delete,
+    write: rocksdb_write,
+    create_iterator: rocksdb_create_iterator,
+    iterator_destroy: rocksdb_iter_destroy,
+    iterator_valid: rocksdb_iter_valid,
+    iterator_seek_to_first: rocksdb_iter_seek_to_first,
+    iterator_seek_to_last: rocksdb_iter_seek_to_last,
+    iterator_seek: rocksdb_iter_seek,
+    iterator_next: rocksdb_iter_next,
+    iterator_prev: rocksdb_iter_prev,
+    iterator_key: rocksdb_iter_key,
+    iterator_value: rocksdb_iter_value,
+    iterator_get_error: rocksdb_iter_get_error,
+    batch_create: rocksdb_writebatch_create,
+    batch_destroy: rocksdb_writebatch_destroy,
+    batch_put: rocksdb_writebatch_put,
+    read_options_create: rocksdb_readoptions_create,
+    read_options_destroy: rocksdb_readoptions_destroy,
+    write_options_create: rocksdb_writeoptions_create,
+    write_options_destroy: rocksdb_writeoptions_destroy,
+    write_options_set_sync: rocksdb_writeoptions_set_sync,
+    compact_range: rocksdb_compact_range,
+    property_value: rocksdb_property_value,
+    free: rocksdb_free,
+);
+
+/// RocksDB shares what it is given, and takes part in its ownership: there is nothing to hold.
+struct Nothing;
+
+impl Resources for Nothing {}
+
+/// Opens one; makes it if it is missing.
+pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn Store>> {
+    // SAFETY: everything is made here. Table options take over the filter, and share the cache; options copy the table options, and
+    // `open` copies the options.
+    unsafe {
+        let cache = rocksdb_cache_create_lru(footing.block_cache_bytes() as usize);
+        let table = rocksdb_block_based_options_create();
+        rocksdb_block_based_options_set_block_size(table, BLOCK_BYTES);
+        rocksdb_block_based_options_set_block_cache(table, cache);
+        let filter = rocksdb_filterpolicy_create_bloom_full(f64::from(BLOOM_BITS_PER_KEY));
+        rocksdb_block_based_options_set_filter_policy(table, filter);
+        let options = rocksdb_options_create();
+        rocksdb_options_set_create_if_missing(options, 1);
+        rocksdb_options_set_write_buffer_size(options, footing.write_buffer_bytes as usize);
+        rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFERS);
+        rocksdb_options_increase_parallelism(options, background_jobs());
+        rocksdb_options_set_compression(options, NO_COMPRESSION);
+        rocksdb_options_set_block_based_table_factory(options, table);
+        let store = CStore::open(&FUNCTIONS, directory, options, sync, Box::new(Nothing));
+        rocksdb_options_destroy(options);
+        rocksdb_block_based_options_destroy(table);
+        rocksdb_cache_destroy(cache);
+        Ok(Box::new(store?))
+    }
+}
+
+/// As many as there are processors, and two at least: a flush is not to wait for a compaction.
+fn background_jobs() -> c_int {
+    processors().max(2) as c_int
+}
+
+/// What it is, and how it is set up.
+pub fn setup(footing: &Footing) -> String {
+    format!(
+        "RocksDB {}: block cache {}, {WRITE_BUFFERS} write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
+         {} background jobs",
+        version().unwrap_or("of unknown version"),
+        mebibytes(footing.block_cache_bytes()),
+        mebibytes(footing.write_buffer_bytes),
+        background_jobs(),
+    )
+}
+
+/// RocksDB has no call for it, but its library's file name tells.
+fn version() -> Option<&'static str> {
+    static VERSION: OnceLock<Option<String>> = OnceLock::new();
+    let read = || {
+        let maps = fs::read_to_string("/proc/self/maps").ok()?;
+        let path = maps.lines().find(|line| line.contains("/librocksdb.so."))?.split_whitespace().last()?;
+        Some(path.rsplit_once(".so.")?.1.to_string())
+    };
+    VERSION.get_or_init(read).as_deref()
+}
+
+/// RocksDB's own way of things.
+struct RocksDb;
+
+impl Own for RocksDb {
+    /// The value stays in the block where it was found; nothing is copied.
+    fn get(&self, store: &CStore, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+        // SAFETY: store and options are alive.
+        let pinned = store.checked(|error| unsafe {
+            rocksdb_get_pinned(store.db, store.read_options, chars(key), key.len(), error)
+        })?;
+        if pinned.is_null() {
+            return Ok(false);
+        }
+        let mut value_bytes = 0;
+        // SAFETY: the value stays until what pins it is destroyed.
+        unsafe {
+            look(bytes_at(rocksdb_pinnableslice_value(pinned, &mut value_bytes), value_bytes));
+            rocksdb_pinnableslice_destroy(pinned);
+        }
+        Ok(true)
+    }
+
+    fn sync(&self, store: &CStore) -> Result<()> {
+        // SAFETY: the store is open.
+        store.checked(|error| unsafe { rocksdb_flush_wal(store.db, 1, error) })
+    }
+
+    fn flush(&self, store: &CStore) -> Result<()> {
+        // SAFETY: made here, used by one call, destroyed.
+        unsafe {
+            let options = rocksdb_flushoptions_create();
+            rocksdb_flushoptions_set_wait(options, 1);
+            let flushed = store.checked(|error| rocksdb_flush(store.db, options, error));
+            rocksdb_flushoptions_destroy(options);
+            flushed
+        }
+    }
+
+    fn memory_properties(&self) -> &'static [&'static CStr] {
+        &[c"rocksdb.block-cache-usage", c"rocksdb.cur-size-all-mem-tables", c"rocksdb.estimate-table-readers-mem"]
+    }
+
+    fn description(&self, what: Description) -> &'static CStr {
+        match what {
+            Description::Stats => c"rocksdb.stats",
+            Description::TableFiles => c"rocksdb.sstables",
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! [`StoreSpec`]: which store, and which variant of ours, by a name like `rocksdb` or
+//! `slmdb:emulated,latency=500,model=line,policy=paper`.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use slmdb::{CompactionOptions, CompactionPolicy, Compression, LinkPolicy, Options};
+use slmdb_bench::{EmptyOpener, Opener, SlmOpener};
+use slmdb_cli::pm;
+
+use crate::footing::{BLOCK_BYTES, Footing, mebibytes};
+use crate::peers::{Peer, PeerOpener};
+
+/// What the names mean, for `--help`.
+pub const HELP: &str = "\
+Stores, with commas between:
+  slmdb                        on plain memory (Dram)
+  slmdb:OPTION[,OPTION]...     a variant of it:
+      emulated                 on imitated persistent memory, with latency=NS, model=line|persist, bandwidth=MB/s,
+                               unit=BYTES as for `slmdb --pm`; pools are made in --pools
+      policy=gain|paper        how table files are chosen for compaction
+      links=rebuilt|persisted  what becomes of a MemTable's links
+  rocksdb leveldb              Debian's
+  lmdb redb fjall              from crates.io; fjall:values=apart keeps values of 1 KiB and more in files of their own
+  empty                        does nothing: what the bench itself takes";
+
+/// A store to be measured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreSpec {
+    /// As it was named.
+    pub name: String,
+    kind: Kind,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Kind {
+    Slmdb(Variant),
+    Peer(Peer),
+    Empty,
+}
+
+/// What is other than usual with ours.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Variant {
+    /// What follows the path in `--pm emulated:PATH`, if it is on imitated persistent memory.
+    imitation: Option<String>,
+    policy_paper: bool,
+    links_persisted: bool,
+}
+
+impl StoreSpec {
+    /// Several, with commas between. A variant's options have commas between, too: what has a `=` and no `:` belongs to the store
+    /// before it.
+    pub fn parse_list(text: &str) -> Result<Vec<StoreSpec>, String> {
+        let mut names: Vec<String> = Vec::new();
+        for part in text.split(',').map(str::trim) {
+            match names.last_mut() {
+                Some(name) if part.contains('=') && !part.contains(':') => *name += &format!(",{part}"),
+                _ => names.push(part.to_string()),
+            }
+        }
+        let specs = names.iter().map(|name| StoreSpec::parse(name)).collect::<Result<Vec<_>, _>>()?;
+        for (at, spec) in specs.iter().enumerate() {
+            if specs[..at].iter().any(|before| before.name == spec.name) {
+                return Err(format!("{} is named twice", spec.name));
+            }
+        }
+        Ok(specs)
+    }
+
+    /// The one of that name.
+    pub fn parse(name: &str) -> Result<StoreSpec, String> {
+        let kind = match name.split_once(':') {
+            _ if name == "empty" => Kind::Empty,
+            None if name == "slmdb" => Kind::Slmdb(Variant::default()),
+            Some(("slmdb", options)) => Kind::Slmdb(Variant::parse(options)?),
+            _ => Kind::Peer(Peer::by_name(name).ok_or_else(|| {
+                let peers: Vec<&str> = Peer::ALL.iter().map(|peer| peer.name()).collect();
+                format!("there is no store `{name}`; there are slmdb, slmdb:OPTIONS, {}, empty", peers.join(", "))
+            })?),
+        };
+        Ok(StoreSpec { name: name.to_string(), kind })
+    }
+
+    /// Whether it has a pool that imitates persistent memory.
+    pub fn has_pool(&self) -> bool {
+        matches!(&self.kind, Kind::Slmdb(Variant { imitation: Some(_), .. }))
+    }
+
+    /// What makes and opens it, in `directory`, its pool, if it has one, at `pool`.
+    pub fn opener(&self, directory: &Path, pool: &Path, footing: &Footing) -> Result<Box<dyn Opener>, String> {
+        Ok(match &self.kind {
+            Kind::Slmdb(variant) => {
+                Box::new(SlmOpener::new(self.name.clone(), directory, variant.options(pool, footing)?))
+            }
+            Kind::Peer(peer) => {
+                Box::new(PeerOpener { peer: *peer, directory: directory.to_path_buf(), footing: *footing })
+            }
+            Kind::Empty => Box::new(EmptyOpener),
+        })
+    }
+
+    /// What it is, and how it is set up, in a line.
+    pub fn setup(&self, footing: &Footing) -> String {
+        match &self.kind {
+            Kind::Slmdb(variant) => variant.setup(footing),
+            Kind::Peer(peer) => peer.setup(footing),
+            Kind::Empty => "does nothing".to_string(),
+        }
+    }
+}
+
+impl Variant {
+    fn parse(options: &str) -> Result<Variant, String> {
+        let mut variant = Variant::default();
+        let mut imitated = Vec::new();
+        let mut emulated = false;
+        for option in options.split(',') {
+            match option.split_once('=') {
+                None if option == "emulated" => emulated = true,
+                Some(("policy", "paper")) => variant.policy_paper = true,
+                Some(("policy", "gain")) => variant.policy_paper = false,
+                Some(("links", "persisted")) => variant.links_persisted = true,
+                Some(("links", "rebuilt")) => variant.links_persisted = false,
+                Some(("latency" | "model" | "bandwidth" | "unit", _)) => imitated.push(option),
+                _ => {
+                    return Err(format!(
+                        "slmdb has no option `{option}`; there are emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
+                         unit=BYTES, policy=gain|paper, links=rebuilt|persisted"
+                    ));
+                }
+            }
+        }
+        if emulated {
+            variant.imitation = Some(imitated.iter().map(|option| format!(",{option}")).collect());
+            // So that what is wrong is said before anything is measured.
+            variant.medium(Path::new("pool"))?;
+        } else if !imitated.is_empty() || variant.links_persisted {
+            return Err(
+                "latency, model, bandwidth, unit and links=persisted are of `emulated`; name that, too".to_string()
+            );
+        }
+        Ok(variant)
+    }
+
+    fn medium(&self, pool: &Path) -> Result<Options, String> {
+        let Some(imitation) = &self.imitation else { return Ok(Options::default()) };
+        let mut argument = OsString::from("emulated:");
+        argument.push(pool);
+        argument.push(imitation);
+        Ok(pm::parse(argument)?.apply(Options::default()))
+    }
+
+    fn options(&self, pool: &Path, footing: &Footing) -> Result<Options, String> {
+        let policy = if self.policy_paper { CompactionPolicy::Paper } else { CompactionPolicy::Gain };
+        let links = if self.links_persisted { LinkPolicy::Persisted } else { LinkPolicy::Rebuilt };
+        let options = self.medium(pool)?;
+        Ok(options
+            .compression(Compression::None)
+            .block_bytes(BLOCK_BYTES)
+            .memory_budget_bytes(footing.memory_budget_bytes)
+            .memtable_bytes(footing.write_buffer_bytes)
+            .memtable_links(links)
+            .compaction(CompactionOptions { policy, ..CompactionOptions::default() })
+            .pool_initial_bytes(pool_bytes(footing)))
+    }
+
+    fn setup(&self, footing: &Footing) -> String {
+        let place = match &self.imitation {
+            Some(imitation) => format!(
+                "pool of {} at first (imitated persistent memory{})",
+                mebibytes(pool_bytes(footing)),
+                imitation.replace(',', ", ")
+            ),
+            None => "MemTables and index in plain memory".to_string(),
+        };
+        format!(
+            "slmdb {}: memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, policy {}, links {}; {place}",
+            env!("CARGO_PKG_VERSION"),
+            mebibytes(footing.memory_budget_bytes),
+            if self.imitation.is_some() {
+                "the cache and MemTables' lists"
+            } else {
+                "all of it, MemTables and index included"
+            },
+            mebibytes(footing.write_buffer_bytes),
+            if self.policy_paper { "paper" } else { "gain" },
+            if self.links_persisted { "persisted" } else { "rebuilt" },
+        )
+    }
+}
+
+/// The pool's first size: all that it is likely to need, so that it has its pages before a memory limit begins to count. Five
+/// MemTables (the default's most, and spares), and for each key what the index takes and twice its record, old and new, while
+/// files are merged.
+fn pool_bytes(footing: &Footing) -> u64 {
+    5 * footing.write_buffer_bytes + footing.keys * 2 * 96 + (16 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_read_as_it_is_meant() {
+        let text =
+            "slmdb,slmdb:emulated,latency=500,model=line,policy=paper,rocksdb,fjall:values=apart,slmdb:policy=paper";
+        let specs = StoreSpec::parse_list(text).unwrap();
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        let emulated = "slmdb:emulated,latency=500,model=line,policy=paper";
+        assert_eq!(names, ["slmdb", emulated, "rocksdb", "fjall:values=apart", "slmdb:policy=paper"]);
+        let variant = Variant {
+            imitation: Some(",latency=500,model=line".to_string()),
+            policy_paper: true,
+            links_persisted: false,
+        };
+        assert_eq!(specs[1].kind, Kind::Slmdb(variant));
+        let with_pool: Vec<bool> = specs.iter().map(StoreSpec::has_pool).collect();
+        assert_eq!(with_pool, [false, true, false, false, false]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_at_once() {
+        for (text, part) in [
+            ("slmdb,slmdb", "twice"),
+            ("sqlite", "no store `sqlite`"),
+            ("slmdb:fast", "no option `fast`"),
+            ("slmdb:latency=500", "emulated"),
+            ("slmdb:links=persisted", "emulated"),
+            ("slmdb:emulated,latency=x", "latency"),
+            ("slmdb:emulated,model=both", "model"),
+            ("fjall:values=here", "no store"),
+            ("", "no store"),
+        ] {
+            let error = StoreSpec::parse_list(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

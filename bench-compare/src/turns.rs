@@ -1,0 +1,143 @@
+//! [`take`]: who runs when. In each repeat every store runs once, from an empty directory, in a process of its own, so that memory
+//! and processor time are one store's; in the next repeat the order is turned by one, so that none is always first on a quiet
+//! machine and none always last on a warm one.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs, process};
+
+use serde_json::Value;
+use slmdb_bench::place;
+
+use crate::arguments::Run;
+use crate::confinement::Group;
+use crate::spec::StoreSpec;
+
+/// What came of one store in one repeat.
+#[derive(Debug, Clone)]
+pub struct Turn {
+    /// Which store, by its place in the list.
+    pub store: usize,
+    /// How it was set up.
+    pub setup: String,
+    /// An object a benchmark, in their order; fewer if it failed.
+    pub results: Vec<Value>,
+    /// Why it failed, if it did.
+    pub failure: Option<String>,
+}
+
+/// Runs all of it. `raw` are the arguments from the verb on, which each process is given, too. `watch` is told what is going
+/// to run.
+pub fn take(run: &Run, raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<Vec<Turn>, String> {
+    let stores = &run.stores.0;
+    let places = Places::make(run)?;
+    let program = env::current_exe().map_err(|error| format!("this program's own file: {error}"))?;
+    let mut turns = Vec::new();
+    for repeat in 0..run.repeat as usize {
+        for position in 0..stores.len() {
+            let store = (position + repeat) % stores.len();
+            watch(&format!("repeat {} of {}: {}", repeat + 1, run.repeat, stores[store].name));
+            let group = run.memory_limit.map(|limit_bytes| {
+                Group::create(&format!("slmdb-compare-{}-{repeat}-{store}", process::id()), limit_bytes)
+            });
+            let group = group.transpose()?;
+            places.clear()?;
+            let started = Command::new(&program)
+                .args(raw)
+                .args([OsStr::new("--one-store"), OsStr::new(&stores[store].name)])
+                .args([OsStr::new("--one-directory"), places.store().as_os_str()])
+                .args([OsStr::new("--one-pool"), places.pool().as_os_str()])
+                .args(group.iter().flat_map(|group| [OsStr::new("--one-group"), group.directory().as_os_str()]))
+                .stdin(Stdio::null())
+                .stderr(Stdio::piped())
+                .output();
+            let output = started.map_err(|error| format!("{}: {error}", program.display()))?;
+            turns.push(Turn::of(store, &stores[store], &output)?);
+            places.clear()?;
+        }
+    }
+    Ok(turns)
+}
+
+/// Why the memory limit that was asked for can't be had, if it can't.
+pub fn limit_missing(run: &Run) -> Option<String> {
+    Group::create(&format!("slmdb-compare-{}", process::id()), run.memory_limit?).err()
+}
+
+impl Turn {
+    fn of(store: usize, spec: &StoreSpec, output: &process::Output) -> Result<Turn, String> {
+        let text = String::from_utf8_lossy(&output.stdout);
+        let lines = text.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
+        let mut lines = lines.map_err(|error| format!("{}: what its process said is no JSON: {error}", spec.name))?;
+        let setup = match lines.first().and_then(|line| line["setup"].as_str()) {
+            Some(setup) => setup.to_string(),
+            None => String::new(),
+        };
+        let results = lines.split_off(lines.len().min(1));
+        let failure = (!output.status.success()).then(|| {
+            let said = String::from_utf8_lossy(&output.stderr);
+            match said.trim() {
+                "" => output.status.to_string(),
+                said => said.to_string(),
+            }
+        });
+        Ok(Turn { store, setup, results, failure })
+    }
+}
+
+/// Where the stores and pools of a run are made.
+struct Places {
+    directory: PathBuf,
+    pools: PathBuf,
+    /// Both were made for this run, and are removed.
+    is_temporary: bool,
+}
+
+impl Places {
+    fn make(run: &Run) -> Result<Places, String> {
+        let own = format!("slmdb-compare-{}", process::id());
+        let shared_memory = Path::new("/dev/shm");
+        let pools = match &run.pools {
+            Some(pools) => pools.clone(),
+            None if shared_memory.is_dir() => shared_memory.to_path_buf(),
+            None => env::temp_dir(),
+        };
+        let directory = run.db.clone().unwrap_or_else(|| env::temp_dir().join(&own));
+        place::may_be_cleared(&directory).map_err(|error| error.to_string())?;
+        let places = Places { directory, pools: pools.join(own), is_temporary: run.db.is_none() };
+        for directory in [&places.directory, &places.pools] {
+            place::mark(directory).map_err(|error| error.to_string())?;
+        }
+        Ok(places)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.directory.join("db")
+    }
+
+    fn pool(&self) -> PathBuf {
+        self.pools.join("pool")
+    }
+
+    /// Removes what the last store has left.
+    fn clear(&self) -> Result<(), String> {
+        let store = place::remove(&self.store()).map_err(|error| error.to_string());
+        match fs::remove_file(self.pool()) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(format!("{}: {error}", self.pool().display()))
+            }
+            _ => store,
+        }
+    }
+}
+
+impl Drop for Places {
+    fn drop(&mut self) {
+        let _ = self.clear();
+        let _ = place::remove(&self.pools);
+        if self.is_temporary {
+            let _ = place::remove(&self.directory);
+        }
+    }
+}

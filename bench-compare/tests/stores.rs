@@ -1,0 +1,340 @@
+//! Every store against a model through the bench's trait, and the whole command on each.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use slmdb_bench::random::Random;
+use slmdb_bench::store::{Entry, Opener, Start, Store, Which};
+use slmdb_compare::footing::Footing;
+use slmdb_compare::spec::StoreSpec;
+use tempfile::TempDir;
+
+/// Every store there is, and ours in every kind.
+const STORES: &str = "slmdb,slmdb:policy=paper,slmdb:emulated,slmdb:emulated,latency=500,model=line,policy=paper,links=persisted,\
+                      slmdb:emulated,latency=300,model=persist,rocksdb,leveldb,lmdb,redb,fjall,fjall:values=apart";
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn footing() -> Footing {
+    Footing {
+        memory_budget_bytes: 16 << 20,
+        // Small, so that stores have files to read from.
+        write_buffer_bytes: 256 << 10,
+        data_bytes: 4 << 20,
+        keys: 1000,
+        memory_limit_bytes: None,
+    }
+}
+
+/// What a walk sees, at most so many entries.
+fn walked(store: &dyn Store, start: Start<'_>, limit: usize) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut seen = Vec::new();
+    let visit = &mut |entry: &mut dyn Entry| {
+        let key = entry.key().to_vec();
+        seen.push((key, entry.value()?.to_vec()));
+        Ok(seen.len() < limit)
+    };
+    store.walk(start, visit).unwrap();
+    seen
+}
+
+fn got(store: &dyn Store, key: &[u8]) -> Option<Vec<u8>> {
+    let mut seen = None;
+    let found = store.get(key, &mut |value| seen = Some(value.to_vec())).unwrap();
+    assert_eq!(found, seen.is_some(), "what is found is looked at");
+    seen
+}
+
+fn assert_agrees(store: &dyn Store, model: &Model, random: &mut Random) {
+    let all: Vec<_> = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    assert_eq!(walked(store, Start::First, usize::MAX), all);
+    let backwards: Vec<_> = all.iter().rev().cloned().collect();
+    assert_eq!(walked(store, Start::Last, usize::MAX), backwards);
+    assert_eq!(walked(store, Start::Last, 3), backwards[..3]);
+    for _ in 0..100 {
+        let key = key(random);
+        assert_eq!(got(store, &key).as_ref(), model.get(&key));
+        let expected: Vec<_> =
+            model.range(key.clone()..).take(5).map(|(key, value)| (key.clone(), value.clone())).collect();
+        assert_eq!(walked(store, Start::At(&key), 5), expected);
+    }
+    assert_eq!(walked(store, Start::At(b"z"), 5), []);
+}
+
+fn key(random: &mut Random) -> Vec<u8> {
+    format!("{:05}", random.below(1500)).into_bytes()
+}
+
+fn value(random: &mut Random) -> Vec<u8> {
+    // Empty ones, and ones beyond the threshold of those that are kept apart.
+    let length_bytes = [0, 1, 100, 3000][random.below(4) as usize];
+    let byte = random.number() as u8;
+    vec![byte; length_bytes]
+}
+
+fn opener(spec: &StoreSpec, place: &Path) -> Box<dyn Opener> {
+    spec.opener(&place.join("db"), &place.join("pool"), &footing()).unwrap()
+}
+
+fn agrees_with_the_model(spec: &StoreSpec, sync: bool, operations: u64) {
+    let place = TempDir::new().unwrap();
+    let opener = opener(spec, place.path());
+    let (mut model, mut random) = (Model::new(), Random::new(7));
+    let mut store = opener.open(Which::Fresh, sync).unwrap();
+    assert_eq!(walked(&*store, Start::First, 1), []);
+    assert_eq!(walked(&*store, Start::Last, 1), []);
+    for round in 0..3 {
+        for _ in 0..operations {
+            let (key, value) = (key(&mut random), value(&mut random));
+            match random.below(10) {
+                0..5 => {
+                    store.put(&key, &value).unwrap();
+                    model.insert(key, value);
+                }
+                5 | 6 => {
+                    store.delete(&key).unwrap();
+                    model.remove(&key);
+                }
+                7 => {
+                    let updated = store.update_if_present(&key, &value).unwrap();
+                    assert_eq!(updated, model.contains_key(&key));
+                    if updated {
+                        model.insert(key, value);
+                    }
+                }
+                8 => {
+                    let other = self::key(&mut random);
+                    store.put_all(&[(&key, &value), (&other, b"of a batch")]).unwrap();
+                    model.insert(key, value);
+                    model.insert(other, b"of a batch".to_vec());
+                }
+                _ => assert_eq!(got(&*store, &key).as_ref(), model.get(&key)),
+            }
+        }
+        assert_agrees(&*store, &model, &mut random);
+        match round {
+            0 => store.flush().unwrap(),
+            1 => store.compact().unwrap(),
+            _ => store.sync().unwrap(),
+        }
+        assert_agrees(&*store, &model, &mut random);
+        store.close().unwrap();
+        store = opener.open(Which::Existing, sync).unwrap();
+        assert_agrees(&*store, &model, &mut random);
+    }
+    // What it says of itself is text, if there is any; numbers make sense.
+    let _ = store.describe(slmdb_bench::store::Description::Stats);
+    assert!(store.numbers().memory_bytes.is_none_or(|bytes| bytes < 1 << 30));
+    store.close().unwrap();
+    assert!(!spec.setup(&footing()).is_empty());
+
+    let store = opener.open(Which::Fresh, sync).unwrap();
+    assert_eq!(walked(&*store, Start::First, 1), [], "a fresh store is empty");
+    store.close().unwrap();
+}
+
+#[test]
+fn every_store_agrees_with_a_model() {
+    for spec in StoreSpec::parse_list(STORES).unwrap() {
+        eprintln!("{}", spec.name);
+        agrees_with_the_model(&spec, false, 2000);
+        agrees_with_the_model(&spec, true, 100);
+    }
+}
+
+#[test]
+fn readers_see_what_was_written_before_while_another_thread_writes() {
+    const WRITTEN: u64 = 2000;
+    for spec in StoreSpec::parse_list(STORES).unwrap() {
+        eprintln!("{}", spec.name);
+        let place = TempDir::new().unwrap();
+        let store = opener(&spec, place.path()).open(Which::Fresh, false).unwrap();
+        let done = std::sync::atomic::AtomicU64::new(0);
+        use std::sync::atomic::Ordering::{Acquire, Release};
+        std::thread::scope(|scope| {
+            let reader = || {
+                let mut random = Random::new(1);
+                loop {
+                    let before = done.load(Acquire);
+                    if before > 0 {
+                        let number = random.below(before);
+                        let key = format!("{number:06}").into_bytes();
+                        assert_eq!(got(&*store, &key), Some(number.to_le_bytes().to_vec()), "{}", spec.name);
+                        let next = walked(&*store, Start::At(&key), 1);
+                        assert_eq!(next.first().map(|entry| &entry.0), Some(&key));
+                    }
+                    if before == WRITTEN {
+                        break;
+                    }
+                }
+            };
+            let readers = [scope.spawn(reader), scope.spawn(reader)];
+            for number in 0..WRITTEN {
+                store.put(format!("{number:06}").as_bytes(), &number.to_le_bytes()).unwrap();
+                done.store(number + 1, Release);
+            }
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn opening_what_is_not_there_is_an_error() {
+    for spec in StoreSpec::parse_list(STORES).unwrap() {
+        let place = TempDir::new().unwrap();
+        assert!(opener(&spec, place.path()).open(Which::Existing, false).is_err(), "{}", spec.name);
+    }
+}
+
+fn command(place: &TempDir, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb-compare"));
+    command.arg("run").args(arguments).arg("--pools").arg(place.path()).arg("--db").arg(place.path().join("stores"));
+    command.output().unwrap()
+}
+
+fn said(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_command_measures_every_store_in_turns() {
+    let place = TempDir::new().unwrap();
+    let benchmarks = "fillseq,filluniquerandom,flush,readrandom,readmissing,seekrandom,readseq,readreverse,overwrite,\
+                      deleterandom,compact,fillsync,ycsbload,ycsba,ycsbe,stats";
+    let stores = format!("{STORES},empty");
+    let output = command(
+        &place,
+        &[
+            "--json",
+            "--stores",
+            &stores,
+            "--benchmarks",
+            benchmarks,
+            "--num=1000",
+            "--repeat=2",
+            "--value_size=100",
+            "--seek_nexts=5",
+            "--memory_budget=16MiB",
+            "--write_buffer_size=1MiB",
+            "--threads=2",
+        ],
+    );
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let names: Vec<String> = StoreSpec::parse_list(&stores).unwrap().into_iter().map(|spec| spec.name).collect();
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let told: Vec<&str> = summary["stores"].as_array().unwrap().iter().map(|s| s["name"].as_str().unwrap()).collect();
+    assert_eq!(told, names);
+    assert!(summary["machine"]["processors"].as_u64().unwrap() > 0);
+
+    // In the second repeat the order is turned by one.
+    let turns: Vec<String> =
+        said(&output.stderr).lines().map(|line| line.split_once(": ").unwrap().1.to_string()).collect();
+    let turned = names[1..].iter().chain(&names[..1]);
+    assert_eq!(turns, names.iter().chain(turned).cloned().collect::<Vec<_>>());
+
+    let phases = summary["benchmarks"].as_array().unwrap();
+    assert_eq!(phases.len(), benchmarks.split(',').count());
+    for (phase, name) in phases.iter().zip(benchmarks.split(',')) {
+        assert_eq!(phase["benchmark"], name);
+        let rows = phase["stores"].as_array().unwrap();
+        if name == "stats" {
+            assert!(rows.is_empty(), "text is not measured");
+            continue;
+        }
+        assert_eq!(rows.len(), names.len(), "{name}");
+        for (row, store) in rows.iter().zip(&names) {
+            assert_eq!(row["store"], store.as_str());
+            let rate = |which: &str| row["ops_per_second"][which].as_f64().unwrap();
+            assert!(0.0 < rate("min") && rate("min") <= rate("median") && rate("median") <= rate("max"));
+            assert!(row["ratio"].as_f64().unwrap() > 0.0 && row["max_ns"].as_f64() >= row["p99_9_ns"].as_f64());
+            assert!(row["resident_bytes"].as_f64().unwrap() > 1e6);
+            let runs = row["runs"].as_array().unwrap();
+            assert_eq!(runs.len(), 2);
+            if name == "readrandom" && store != "empty" {
+                assert_eq!((&runs[0]["asked"], &runs[0]["found"]), (&2000.into(), &2000.into()), "{store}");
+            }
+            if name == "readmissing" {
+                assert_eq!(runs[1]["found"], 0, "{store}");
+            }
+            if name == "readseq" && store != "empty" {
+                assert_eq!(runs[1]["operations"], 2000, "{store}");
+            }
+        }
+    }
+    assert_eq!(std::fs::read_dir(place.path().join("stores")).unwrap().count(), 1, "the marker alone is left");
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "no pool is left");
+}
+
+#[test]
+fn a_table_has_every_store() {
+    let place = TempDir::new().unwrap();
+    let output =
+        command(&place, &["--stores=slmdb,lmdb", "--benchmarks=fillrandom,readrandom", "--num=500", "--repeat=1"]);
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let text = said(&output.stdout);
+    for part in ["fillrandom ", "readrandom ", "LMDB 0.9", "slmdb 0."] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(text.lines().filter(|line| line.starts_with("lmdb ")).count(), 2, "{text}");
+}
+
+#[test]
+fn a_store_that_fails_is_told_and_the_others_are_measured() {
+    let place = TempDir::new().unwrap();
+    // LMDB's keys have at most 511 bytes.
+    let output = command(
+        &place,
+        &["--json", "--stores=lmdb,redb", "--benchmarks=fillrandom", "--num=100", "--key_size=600", "--repeat=1"],
+    );
+    assert_eq!(output.status.code(), Some(1));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(summary["stores"][0]["failed"].as_str().unwrap().contains("lmdb: "), "{summary}");
+    assert!(summary["stores"][1].get("failed").is_none());
+    assert_eq!(summary["benchmarks"][0]["stores"][0]["store"], "redb");
+}
+
+#[test]
+fn a_directory_with_other_things_is_left_alone() {
+    let place = TempDir::new().unwrap();
+    std::fs::create_dir(place.path().join("stores")).unwrap();
+    std::fs::write(place.path().join("stores/mine"), "mine").unwrap();
+    let output = command(&place, &["--stores=lmdb", "--benchmarks=fillrandom", "--num=100", "--repeat=1"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("not made to be measured"), "{}", said(&output.stderr));
+    assert_eq!(std::fs::read(place.path().join("stores/mine")).unwrap(), b"mine");
+}
+
+#[test]
+fn a_memory_limit_holds_or_is_skipped_with_a_reason() {
+    let place = TempDir::new().unwrap();
+    // The pool alone is larger than the limit: it does not count.
+    let output = command(
+        &place,
+        &[
+            "--json",
+            "--stores=slmdb:emulated,lmdb",
+            "--benchmarks=filluniquerandom,readrandom",
+            "--num=20000",
+            "--value_size=1000",
+            "--repeat=1",
+            "--memory-limit=48MiB",
+            "--memory_budget=8MiB",
+            "--write_buffer_size=16MiB",
+        ],
+    );
+    let text = said(&output.stdout);
+    assert!(output.status.success(), "{text} {}", said(&output.stderr));
+    if let Some(why) = text.strip_prefix("SKIPPED: ") {
+        println!("SKIPPED: {why}");
+        assert!(why.contains("--memory-limit"));
+        return;
+    }
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    for row in summary["benchmarks"][1]["stores"].as_array().unwrap() {
+        assert_eq!(row["runs"][0]["found"], 20000);
+    }
+}
