@@ -175,8 +175,7 @@ impl Variant {
             None => "MemTables and index in plain memory".to_string(),
         };
         format!(
-            "slmdb {}: memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, policy {}, links {}; {place}",
-            env!("CARGO_PKG_VERSION"),
+            "memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, policy {}, links {}; {place}",
             mebibytes(footing.memory_budget_bytes),
             if self.imitation.is_some() {
                 "the cache and MemTables' lists"
