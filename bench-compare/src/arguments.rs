@@ -30,6 +30,43 @@ pub struct Command {
 pub enum Verb {
     /// Measure stores, each in a process of its own, in turns
     Run(Box<Run>),
+    /// The paper's Figure 6 with Table 2 and Figure 7: a page with pictures, and JSON
+    Paper(Paper),
+}
+
+/// What the paper compares, and ours as it is by default.
+const PAPER_STORES: &str = "leveldb,slmdb:emulated,latency=500,model=line,policy=paper,links=persisted,\
+                            slmdb:emulated,latency=500,model=line,slmdb:emulated,slmdb,rocksdb";
+
+/// What `paper` takes.
+#[derive(Args, Debug)]
+pub struct Paper {
+    /// The part of the paper's 8 GB that each store is filled with
+    #[arg(long, value_name = "PART", default_value_t = 0.01, value_parser = parse_scale)]
+    pub scale: f64,
+    /// Which stores, as for `run`; ratios are to the first
+    #[arg(long, value_name = "NAMES", value_parser = parse_stores, default_value = PAPER_STORES)]
+    pub stores: Stores,
+    /// So often each store is measured, in turns
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Where paper.html and paper.json are written
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+    /// Where stores are made, as for `run`
+    #[arg(long, value_name = "DIR")]
+    pub db: Option<PathBuf>,
+    /// Where pools are made, as for `run`
+    #[arg(long, value_name = "DIR")]
+    pub pools: Option<PathBuf>,
+    /// As for `run`; the paper has half of what a store is filled with
+    #[arg(long = "memory-limit", alias = "memory_limit", value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<u64>,
+}
+
+fn parse_scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale <= 100.0);
+    scale.ok_or_else(|| "give a number above 0, like 0.01".to_string())
 }
 
 /// A list of stores, which is one argument.

@@ -2,24 +2,28 @@
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
+use std::fs;
 use std::process::ExitCode;
 
 use clap::Parser;
 use serde_json::{Map, Value, json};
-use slmdb_compare::arguments::{Command, Run, Verb};
+use slmdb_compare::arguments::{Command, Paper, Run, Verb};
 use slmdb_compare::footing::{machine_memory_bytes, processors};
 use slmdb_compare::summary::Summary;
-use slmdb_compare::{child, table, turns};
+use slmdb_compare::{child, paper, table, turns};
 
 /// Not all could be measured.
 const FAILED: u8 = 1;
 
 fn main() -> ExitCode {
-    let Command { verb: Verb::Run(run) } = Command::parse();
+    let command = Command::parse();
     let raw: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let done = match run.one() {
-        Some((store, directory, pool)) => child::measure(&run, store, directory, pool).map(|()| ExitCode::SUCCESS),
-        None => compare(&run, &raw),
+    let done = match &command.verb {
+        Verb::Run(run) => match run.one() {
+            Some((store, directory, pool)) => child::measure(run, store, directory, pool).map(|()| ExitCode::SUCCESS),
+            None => compare(run, &raw),
+        },
+        Verb::Paper(paper) => again(paper, &raw),
     };
     done.unwrap_or_else(|error| {
         eprintln!("slmdb-compare: {error}");
@@ -29,7 +33,7 @@ fn main() -> ExitCode {
 
 fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
     run.settings().check().map_err(|error| error.to_string())?;
-    if let Some(why) = turns::limit_missing(run) {
+    if let Some(why) = turns::limit_missing(run.memory_limit) {
         println!("SKIPPED: --memory-limit can't be had here: {why}");
         return Ok(ExitCode::SUCCESS);
     }
@@ -45,6 +49,21 @@ fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
     Ok(if summary.has_failures() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
 }
 
+fn again(paper: &Paper, raw: &[OsString]) -> Result<ExitCode, String> {
+    if let Some(why) = turns::limit_missing(paper.memory_limit) {
+        println!("SKIPPED: --memory-limit can't be had here: {why}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let report = paper::measure(paper, about(raw), &mut |what| eprintln!("{what}"))?;
+    for (name, content) in [("paper.json", report.json.to_string()), ("paper.html", report.page)] {
+        let path = paper.out.join(name);
+        let written = fs::create_dir_all(&paper.out).and_then(|()| fs::write(&path, content));
+        written.map_err(|error| format!("{}: {error}", path.display()))?;
+        println!("{}", path.display());
+    }
+    Ok(if report.has_failures { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
 /// How it was measured: the command, and the machine.
 fn about(raw: &[OsString]) -> Map<String, Value> {
     let command: Vec<String> = raw.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
@@ -54,14 +73,14 @@ fn about(raw: &[OsString]) -> Map<String, Value> {
         "processor": processor_name(),
         "processors": processors(),
         "memory_bytes": machine_memory_bytes(),
-        "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|name| name.trim().to_string()),
+        "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|name| name.trim().to_string()),
     });
     about.insert("machine".to_string(), machine);
     about
 }
 
 fn processor_name() -> Option<String> {
-    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
     let line = text.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_string())
 }

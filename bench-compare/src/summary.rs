@@ -95,6 +95,11 @@ impl Row {
         Some(Row { rate, ratio: None, beside, runs })
     }
 
+    /// The median over the repeats of another number, by its name.
+    pub fn median(&self, name: &str) -> Option<f64> {
+        Spread::of(self.runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.median)
+    }
+
     fn json(&self, store: &str) -> Value {
         let mut object = json!({ "store": store, "ops_per_second": self.rate.json() });
         if let Some(ratio) = self.ratio {

@@ -61,8 +61,8 @@ pub fn take(run: &Run, raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<
 }
 
 /// Why the memory limit that was asked for can't be had, if it can't.
-pub fn limit_missing(run: &Run) -> Option<String> {
-    Group::create(&format!("slmdb-compare-{}", process::id()), run.memory_limit?).err()
+pub fn limit_missing(limit_bytes: Option<u64>) -> Option<String> {
+    Group::create(&format!("slmdb-compare-{}", process::id()), limit_bytes?).err()
 }
 
 impl Turn {

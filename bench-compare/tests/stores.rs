@@ -338,3 +338,23 @@ fn a_memory_limit_holds_or_is_skipped_with_a_reason() {
         assert_eq!(row["runs"][0]["found"], 20000);
     }
 }
+
+#[test]
+fn the_paper_s_figures_are_a_page_and_json() {
+    let place = TempDir::new().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb-compare"));
+    command.args(["paper", "--scale=0.0001", "--stores=leveldb,slmdb:emulated,latency=500,model=line,policy=paper"]);
+    for (flag, directory) in [("--out", "out"), ("--db", "stores"), ("--pools", ".")] {
+        command.arg(flag).arg(place.path().join(directory));
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output.stderr));
+    let page = std::fs::read_to_string(place.path().join("out/paper.html")).unwrap();
+    assert_eq!(page.matches("<svg ").count(), 4 + 4, "four workloads of db_bench, four sizes of YCSB's records");
+    let groups = 4 * 5 + 4 * 7;
+    assert_eq!(page.matches("<rect ").count(), groups * 2, "each with a bar for each store");
+    assert!(!page.contains("://"), "nothing is fetched from elsewhere");
+    let json: Value = serde_json::from_slice(&std::fs::read(place.path().join("out/paper.json")).unwrap()).unwrap();
+    assert_eq!(json["figure_6"].as_array().unwrap().len(), 5);
+    assert_eq!(json["figure_7"][0]["runs"][1]["benchmarks"][1]["benchmark"], "ycsbe");
+}

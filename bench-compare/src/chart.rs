@@ -1,0 +1,159 @@
+//! Groups of bars as SVG, and the page around them: no script, no file beside it.
+
+/// Colours of the series, told apart by people who see few colours, too (Okabe and Ito's).
+const COLOURS: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#999999"];
+
+const WIDTH: f64 = 860.0;
+const HEIGHT: f64 = 260.0;
+const LEFT: f64 = 48.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 28.0;
+
+/// Bars: one for each series in each group.
+pub struct Chart<'c> {
+    /// What it shows.
+    pub title: &'c str,
+    /// The groups' names, from left to right.
+    pub groups: &'c [String],
+    /// What stands above each group.
+    pub notes: &'c [String],
+    /// Each series' bars, one a group; none where there is nothing to show.
+    pub series: &'c [Vec<Option<f64>>],
+}
+
+impl Chart<'_> {
+    /// As SVG. The axis begins at 0; a line marks 1.
+    pub fn svg(&self) -> String {
+        let tallest = self.series.iter().flatten().flatten().copied().fold(1.0, f64::max);
+        let step = step_for(tallest);
+        let top = (tallest / step).ceil() * step;
+        let plot_height = HEIGHT - TOP - BOTTOM;
+        let y = |number: f64| TOP + plot_height * (1.0 - number / top);
+        let mut svg = format!(
+            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{0}\">\n\
+             <text x=\"{LEFT}\" y=\"14\" class=\"title\">{0}</text>\n",
+            escaped(self.title)
+        );
+        let mut mark = 0.0;
+        while mark <= top + step / 2.0 {
+            svg += &format!(
+                "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{0:.1}\" y2=\"{0:.1}\" class=\"grid\"/>\
+                 <text x=\"{1}\" y=\"{2:.1}\" class=\"mark\">{3}</text>\n",
+                y(mark),
+                LEFT - 6.0,
+                y(mark) + 4.0,
+                (mark * 100.0).round() / 100.0,
+            );
+            mark += step;
+        }
+        let group_width = (WIDTH - LEFT) / self.groups.len().max(1) as f64;
+        let bar_width = group_width * 0.8 / self.series.len().max(1) as f64;
+        for (at, group) in self.groups.iter().enumerate() {
+            let from = LEFT + group_width * (at as f64 + 0.1);
+            let middle = LEFT + group_width * (at as f64 + 0.5);
+            for (index, series) in self.series.iter().enumerate() {
+                let Some(number) = series.get(at).copied().flatten() else { continue };
+                svg += &format!(
+                    "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{}\"><title>{number:.2}</title></rect>\n",
+                    from + bar_width * index as f64,
+                    y(number),
+                    bar_width * 0.92,
+                    y(0.0) - y(number),
+                    COLOURS[index % COLOURS.len()],
+                );
+            }
+            let note = self.notes.get(at).map_or("", String::as_str);
+            svg += &format!(
+                "<text x=\"{middle:.1}\" y=\"{}\" class=\"group\">{}</text><text x=\"{middle:.1}\" y=\"{}\" class=\"note\">{}</text>\n",
+                HEIGHT - 10.0,
+                escaped(group),
+                TOP - 6.0,
+                escaped(note),
+            );
+        }
+        svg + &format!(
+            "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{0:.1}\" y2=\"{0:.1}\" class=\"one\"/>\n</svg>\n",
+            y(1.0)
+        )
+    }
+}
+
+/// The distance of marks on an axis up to this number: about five of them.
+fn step_for(tallest: f64) -> f64 {
+    let power = 10_f64.powf((tallest / 5.0).log10().floor());
+    let factors = [1.0, 2.0, 5.0, 10.0];
+    factors.into_iter().map(|factor| factor * power).find(|step| tallest / step <= 6.0).unwrap_or(10.0 * power)
+}
+
+/// Which colour is which series.
+pub fn legend(names: &[String]) -> String {
+    let entries = names.iter().zip(COLOURS.iter().cycle());
+    let entries: String = entries
+        .map(|(name, colour)| format!("<span><i style=\"background:{colour}\"></i>{}</span>\n", escaped(name)))
+        .collect();
+    format!("<p class=\"legend\">{entries}</p>\n")
+}
+
+/// A table: a line of titles, and lines.
+pub fn table(lines: &[Vec<String>]) -> String {
+    let row = |cells: &Vec<String>, tag: &str| {
+        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+        format!("<tr>{cells}</tr>\n")
+    };
+    let rows: String =
+        lines.iter().enumerate().map(|(at, line)| row(line, if at == 0 { "th" } else { "td" })).collect();
+    format!("<table>\n{rows}</table>\n")
+}
+
+/// A whole page.
+pub fn page(title: &str, body: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{0}</title>\n<style>\n{STYLE}</style>\n\
+         <h1>{0}</h1>\n{body}</html>\n",
+        escaped(title)
+    )
+}
+
+const STYLE: &str = "\
+body { font: 15px/1.45 system-ui, sans-serif; max-width: 900px; margin: 2em auto; padding: 0 1em; color: #222; background: #fff }
+svg { display: block; margin: 1em 0; max-width: 100%; height: auto }
+svg text { font-size: 12px; fill: #222 } svg .title { font-weight: 600; font-size: 13px }
+svg .group, svg .note { text-anchor: middle } svg .note { fill: #666; font-size: 11px } svg .mark { text-anchor: end }
+svg .grid { stroke: #ddd } svg .one { stroke: #222; stroke-dasharray: 4 3 }
+.legend span { margin-right: 1.2em; white-space: nowrap }
+.legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em }
+table { border-collapse: collapse } th, td { padding: .15em .7em; text-align: right; border-bottom: 1px solid #ddd }
+th:first-child, td:first-child { text-align: left } code { background: #f3f3f3; overflow-wrap: anywhere }
+";
+
+/// Text as HTML has it.
+pub fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_as_high_as_their_numbers() {
+        let (groups, notes) = (["1 KiB".to_string(), "4 <KiB>".to_string()], ["88 k/s".to_string()]);
+        let series = [vec![Some(1.0), Some(1.0)], vec![Some(2.0), None]];
+        let svg = Chart { title: "fill & read", groups: &groups, notes: &notes, series: &series }.svg();
+        assert_eq!(svg.matches("<rect").count(), 3);
+        assert!(svg.contains("fill &amp; read") && svg.contains("4 &lt;KiB&gt;") && svg.contains("88 k/s"));
+        let heights: Vec<f64> = svg
+            .lines()
+            .filter_map(|line| line.strip_prefix("<rect")?.split("height=\"").nth(1)?.split('"').next()?.parse().ok())
+            .collect();
+        assert!((heights[1] / heights[0] - 2.0).abs() < 0.01, "{heights:?}");
+        assert_eq!(heights[0], heights[2]);
+    }
+
+    #[test]
+    fn marks_are_round_and_few() {
+        for (tallest, step) in [(1.0, 0.2), (2.3, 0.5), (7.0, 2.0), (12.0, 2.0), (40.0, 10.0), (0.6, 0.1)] {
+            assert!((step_for(tallest) - step).abs() < 1e-9, "{tallest}: {}", step_for(tallest));
+        }
+    }
+}
