@@ -1,6 +1,6 @@
 //! Crashes of both tiers at once, for tests of slmdb.
 //!
-//! A store runs on a [machine](machine) in memory that records everything: each store, flush and fence of the pool, and each
+//! A store runs on a [machine] in memory that records everything: each store, flush and fence of the pool, and each
 //! operation on files, in one order. From that record every state is made that a kill or a power cut could have left at any
 //! moment ([`picks`]), for the pool and for the [files] apart; each is opened, and an [oracle] looks whether what was acknowledged
 //! is there, nothing else is, and the store goes on. Openings are recorded and crashed in turn. [`explore`] decides where to look.
