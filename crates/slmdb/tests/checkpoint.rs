@@ -125,6 +125,7 @@ fn a_checkpoint_that_is_gone_is_dropped_like_one_that_is_there() {
     let home = Home::new(On::Dram);
     let (mut model, mut random) = (Model::new(), Random(9));
     let options = || options(&home).compaction(no_compaction());
+    options().open(home.store()).unwrap().close().unwrap();
     while files(&home.store(), "checkpoint").len() < 2 {
         let db = options().open(home.store()).unwrap();
         write(&db, &mut model, &mut random, 300);
