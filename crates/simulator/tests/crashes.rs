@@ -75,7 +75,8 @@ fn what_was_synced_is_there_and_every_other_change_is_picked_by_itself() {
     let nothing = files.image(|_| Fate::Dropped);
     assert_eq!(nothing.files.into_iter().collect::<Vec<_>>(), [(old.to_path_buf(), b"durable".to_vec())]);
     let all = files.image(|_| Fate::Kept);
-    assert_eq!(all, files.everything());
+    assert_eq!(all.files, files.everything().files);
+    assert_eq!(files.everything().synced.into_values().collect::<Vec<_>>(), [b"durable"]);
     assert_eq!(all.files[new], b"duXablelonger");
     let of = |index: usize, fate: Fate| {
         let chosen = pending[index];
