@@ -344,8 +344,10 @@ impl<M: Medium> Pool<M> {
 
 impl<M: Medium> Drop for Pool<M> {
     fn drop(&mut self) {
-        // Nobody to tell about a failure: a file that was not written back is what a kill would leave.
-        let _ = self.write_back();
+        // Else the file may be somebody else's by now.
+        if !self.space().ended {
+            self.end();
+        }
         self.medium.detach();
     }
 }

@@ -75,13 +75,14 @@ fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Bo
     options.check()?;
     let env = &options.env;
     let lock = take_lock(options, directory)?;
-    if !env.exists(&directory.join(MANIFEST_NAME))? {
+    let is_new = !env.exists(&directory.join(MANIFEST_NAME))?;
+    if is_new {
         create_manifest(options, directory)?;
     } else if options.error_if_exists {
         return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
     }
     let mut state = Manifest::read(&**env, directory)?.state;
-    if fast_tier::is_virgin(&state) && !options.read_only {
+    if fast_tier::is_virgin(&state) && !is_new && !options.read_only {
         sync_names(&**env, directory)?;
     }
     check_names(options, &state, directory)?;
@@ -313,5 +314,43 @@ impl<M: slmdb_pmem::Medium + Clone> Drop for Slm<M> {
         if let Err(error) = self.close() {
             tracing::error!(%error, "closing failed; the next opening recovers");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+    use slmdb_pmem::ExtentKind;
+
+    use super::*;
+    use crate::Medium;
+
+    /// What waits for the last reader may run on any thread, and was on its way when the store failed and was opened again: it
+    /// freed key segments that the index points to.
+    #[test]
+    fn what_waits_for_readers_frees_nothing_once_the_store_may_be_opened_again() {
+        let env = MemoryEnv::new();
+        let options = Options {
+            env: Arc::new(env.clone()),
+            memtable_bytes: 4 << 10,
+            medium: Some(Medium::Emulated { path: "/pool".into() }),
+            pool_initial_bytes: 1 << 20,
+            ..Options::default()
+        };
+        let directory = Path::new("/db");
+        let (state, lock) = prepare(&options, directory).unwrap();
+        let fast = fast_tier::in_pool(Persistent::new(), &options, &state).unwrap();
+        let held = fast.pool.clone();
+        let engine = start(recover(&options, directory, state, fast, lock).unwrap());
+        let mut batch = WriteBatch::new();
+        batch.put("key", "value").unwrap();
+        engine.write(&batch, false).unwrap();
+        engine.flush().unwrap();
+        let segment = held.extents().into_iter().find(|extent| extent.kind == ExtentKind::KeySegment).unwrap();
+        env.fail_after(0, "", Failure::Io, Repeat::ForGood);
+        engine.write(&batch, false).unwrap();
+        engine.flush().unwrap_err();
+        drop(engine);
+        assert!(matches!(held.free_extent(segment.offset), Err(Error::ReadOnly { .. })));
     }
 }

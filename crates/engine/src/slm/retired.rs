@@ -116,7 +116,7 @@ impl<M: Medium + Clone> Store<M> {
         guard.defer(move || {
             let Some(pool) = pool.upgrade() else { return };
             for offset in offsets {
-                // In a pool that is sealed it is for the next opening.
+                // In a pool whose use has ended it is for the next opening.
                 if let Err(error) = pool.free_extent(offset) {
                     tracing::warn!(%error, "a key segment stays for now");
                 }

@@ -110,6 +110,13 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) _lock: Option<Box<dyn Lock>>,
 }
 
+impl<M: Medium> Drop for Store<M> {
+    /// Before the lock is released. (After a clean close there is nothing left to be done.)
+    fn drop(&mut self) {
+        self.pool.end();
+    }
+}
+
 /// The list of MemTables that readers take.
 pub(crate) struct View<M: Medium> {
     pub(crate) memtables: Vec<Arc<MemTable<M>>>,

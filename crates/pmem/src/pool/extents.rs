@@ -337,8 +337,8 @@ impl<M: Medium> Pool<M> {
 
     pub(super) fn changeable_space(&self) -> Result<MutexGuard<'_, Space>> {
         let space = self.space();
-        if space.sealed {
-            return Err(Error::ReadOnly { cause: "the pool was sealed by a clean close".into() });
+        if space.ended {
+            return Err(Error::ReadOnly { cause: "the use of the pool has ended".into() });
         }
         Ok(space)
     }

@@ -35,7 +35,7 @@ impl<M: Medium> Pool<M> {
         if let Some(fault) = faults.into_iter().next() {
             return Err(fault);
         }
-        space.sealed = true;
+        space.ended = true;
         // The maps come last, because they hold the seals of all others.
         let (maps, others): (Vec<Extent>, Vec<Extent>) =
             extents.into_iter().partition(|extent| extent.kind == ExtentKind::Map);
@@ -56,6 +56,15 @@ impl<M: Medium> Pool<M> {
         self.fence();
         self.write_back()?;
         self.sync_file()
+    }
+
+    /// Ends the use of the pool, sealed or not: from here on no extent is allocated or freed, whoever holds it still. What waits
+    /// for the last reader runs on any thread and at any time, and may hold the pool a moment longer than its store does; by
+    /// then the store may have been opened again, with the same extents in another use.
+    pub fn end(&self) {
+        self.space().ended = true;
+        // Nobody to tell about a failure: a file that was not written back is what a kill would leave.
+        let _ = self.write_back();
     }
 
     /// Compares an extent of a pool closed clean with its seal.

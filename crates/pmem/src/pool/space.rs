@@ -25,14 +25,14 @@ pub(super) struct Space {
     counted_units: u64,
     piece_units: u64,
     reserve_units: u64,
-    /// Set once the pool was sealed: nothing may change any more.
-    pub sealed: bool,
+    /// Set once the pool was sealed, or its use has ended: nothing may change any more.
+    pub ended: bool,
 }
 
 impl Default for Space {
     fn default() -> Space {
         let runs = BTreeMap::new();
-        Space { runs, free_units: 0, counted_units: 0, piece_units: 1, reserve_units: 0, sealed: false }
+        Space { runs, free_units: 0, counted_units: 0, piece_units: 1, reserve_units: 0, ended: false }
     }
 }
 

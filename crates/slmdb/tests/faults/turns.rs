@@ -23,6 +23,17 @@ struct Turn {
     began: Instant,
 }
 
+/// Says at the end of a panic which turn it was.
+struct SayIfPanicking<'a>(&'a str);
+
+impl Drop for SayIfPanicking<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("this was {}", self.0);
+        }
+    }
+}
+
 /// What all workers are at.
 #[derive(Default)]
 pub struct Watch {
@@ -67,7 +78,9 @@ pub fn in_turn(
                 let (env, context) = (machine(), format!("{what}, place {number}"));
                 *slot.lock().unwrap() =
                     Some(Turn { context: context.clone(), env: env.clone(), began: Instant::now() });
+                let said = SayIfPanicking(&context);
                 let goes_on = turn(number, &env, &context);
+                drop(said);
                 *slot.lock().unwrap() = None;
                 if !goes_on {
                     end.fetch_min(number, Ordering::AcqRel);
