@@ -23,9 +23,11 @@ mod device;
 mod disk;
 mod faults;
 mod history;
+mod random;
 
 pub use faults::{Failure, Repeat};
 pub use history::{FileEvent, FileRecord};
+pub use random::Random;
 
 use std::collections::BTreeMap;
 use std::fs::File as StdFile;
@@ -58,7 +60,7 @@ struct Machine {
     devices: BTreeMap<PathBuf, Device>,
     script: Script,
     clock_ns: u64,
-    random_state: u64,
+    random: Random,
     boot: u64,
     recorder: Option<Recorder>,
 }
@@ -82,7 +84,7 @@ impl MemoryEnv {
             devices: BTreeMap::new(),
             script: Script::default(),
             clock_ns: 0,
-            random_state: seed,
+            random: Random(seed),
             boot: 1,
             recorder: None,
         })
@@ -218,7 +220,7 @@ impl Machine {
             script: Script::default(),
             clock_ns: self.clock_ns,
             // Another stream, so that what follows does not repeat what this machine goes on to draw.
-            random_state: self.random_state ^ 0x5851_f42d_4c95_7f2d,
+            random: Random(self.random.0 ^ 0x5851_f42d_4c95_7f2d),
             boot,
             recorder: None,
         }
@@ -426,17 +428,8 @@ impl Env for MemoryEnv {
         u128::from(self.machine().boot).to_be_bytes()
     }
 
-    /// Splitmix64.
     fn random_bytes(&self, bytes: &mut [u8]) {
-        let mut machine = self.machine();
-        for some in bytes.chunks_mut(8) {
-            machine.random_state = machine.random_state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut word = machine.random_state;
-            word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            word ^= word >> 31;
-            some.copy_from_slice(&word.to_le_bytes()[..some.len()]);
-        }
+        self.machine().random.fill(bytes);
     }
 }
 

@@ -30,7 +30,8 @@ mod store;
 mod table;
 pub mod tree;
 
-pub use mutate::{Random, mutate};
+pub use mutate::mutate;
+use slmdb_env::memory::Random;
 
 use slmdb_env::{Error, ErrorKind};
 
@@ -128,7 +129,7 @@ impl Target {
             for bits in [0, Mode::MENDED] {
                 let mut seed = vec![bits | sound << Mode::SOUND_SHIFT];
                 seeds.push(seed.clone());
-                seed.extend((0..24).map(|_| random.next() as u8));
+                seed.extend((0..24).map(|_| random.number() as u8));
                 seeds.push(seed);
             }
         }

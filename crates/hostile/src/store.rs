@@ -11,7 +11,8 @@ use slmdb_env::{Env, Error, ErrorKind, Result};
 use slmdb_manifest::Manifest;
 
 use crate::memory::{UNPACKED_BYTES, within};
-use crate::{Mode, Random, mend, script};
+use crate::{Mode, mend, script};
+use slmdb_env::memory::Random;
 
 /// The medium of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +81,7 @@ fn make(on: On, closed: bool) -> Result<Sound> {
                 db.delete(&key)?;
                 model.remove(&key);
             } else {
-                let value: Vec<u8> = (0..random.below(60)).map(|_| random.next() as u8).collect();
+                let value: Vec<u8> = (0..random.below(60)).map(|_| random.number() as u8).collect();
                 db.put(&key, &value)?;
                 model.insert(key.clone(), value.clone());
                 history.entry(key).or_default().push(value);

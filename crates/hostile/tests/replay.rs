@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use slmdb_hostile::{Random, Target, mutate, tree};
+use slmdb_env::memory::Random;
+use slmdb_hostile::{Target, mutate, tree};
 
 /// No input takes so long, on the slowest machine.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -72,7 +73,7 @@ fn check(target: Target, mutations: u32) {
     }
     let mut random = Random(u64::from(mutations));
     for round in 0..(f64::from(mutations) * budget()) as u32 {
-        let mut input = all[random.below(all.len())].1.clone();
+        let mut input = all[random.below(all.len() as u64) as usize].1.clone();
         mutate(&mut input, &mut random);
         run(target, &format!("mutation {round}"), &input);
     }

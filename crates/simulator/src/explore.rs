@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 use slmdb_pmem::simulated::Stop;
 
+use crate::Random;
 use crate::call_paths::CallPaths;
 use crate::machine::{Image, Record, Recorded};
 use crate::oracle::{Ending, Expected, check, check_closed};
 use crate::picks::Pick;
-use crate::random::Random;
 use crate::workload::{Done, Plan, run};
 
 /// How much is looked at.

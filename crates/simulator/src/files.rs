@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use slmdb_env::memory::{FileEvent, FileRecord};
 
-use crate::random::Random;
+use crate::Random;
 
 const SECTOR_BYTES: u64 = 512;
 

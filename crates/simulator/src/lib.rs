@@ -15,8 +15,7 @@ pub mod files;
 pub mod machine;
 pub mod oracle;
 pub mod picks;
-mod random;
 pub mod self_test;
 pub mod workload;
 
-pub use random::Random;
+use slmdb_env::memory::Random;

@@ -10,8 +10,8 @@ use std::path::Path;
 use slmdb_engine::{Engine, WriteBatch, slm};
 use slmdb_pmem::{Dram, Pool};
 
+use crate::Random;
 use crate::machine::{Image, STORE, Setup};
-use crate::random::Random;
 use crate::workload::{Done, KeyChange, Model, Write, apply, part_of};
 
 /// How a machine went down.

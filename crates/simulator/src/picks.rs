@@ -7,10 +7,10 @@ use std::fmt;
 
 use slmdb_pmem::simulated::Pick as LinePick;
 
+use crate::Random;
 use crate::files::{Change, ChangeOf, Fate};
 use crate::machine::{Image, Record};
 use crate::oracle::Ending;
-use crate::random::Random;
 
 /// What of the stores to the pool that are not durable for sure is there. A number is the offset of a cache line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

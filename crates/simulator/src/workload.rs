@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use slmdb_engine::{Condition, Engine, WriteBatch};
 
+use crate::Random;
 use crate::machine::{Recorded, Setup};
-use crate::random::Random;
 
 /// What a client's part of the store holds.
 pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;

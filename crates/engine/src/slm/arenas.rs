@@ -161,7 +161,8 @@ impl<M: Medium + Clone> Arenas<M> {
     pub(crate) fn check_end(&self, generation: u64, arena: &Arena<M>, end_offset: u64) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, generation), OpenMode::Read)?;
-        let length_bytes = file.length_bytes()?.min(arena.length_bytes());
+        // Behind the last whole word there is no record.
+        let length_bytes = file.length_bytes()?.min(arena.length_bytes()) / 8 * 8;
         let (mut chunk, mut before) = (vec![0; REWRITE_BYTES], vec![0; REWRITE_BYTES]);
         let mut offset = end_offset;
         while offset < length_bytes {
@@ -278,14 +279,10 @@ fn read_sparse(file: &dyn File, bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Copies bytes out of a recovered arena, from a multiple of eight on, where every record begins and ends. (An end that is no
-/// whole word is left as it is.)
+/// Copies whole words out of a recovered arena; every record begins and ends with one.
 fn copy_words<M: Medium>(arena: &Arena<M>, offset: u64, into: &mut [u8]) {
-    for (index, bytes) in into.chunks_mut(8).enumerate() {
-        let word = offset + 8 * index as u64;
-        if word + 8 <= arena.length_bytes() {
-            bytes.copy_from_slice(&arena.load_word(word).to_ne_bytes()[..bytes.len()]);
-        }
+    for (word, bytes) in (offset..).step_by(8).zip(into.chunks_exact_mut(8)) {
+        bytes.copy_from_slice(&arena.load_word(word).to_ne_bytes());
     }
 }
 
@@ -314,5 +311,24 @@ mod tests {
         assert!(matches!(arenas.load(1, Some(u64::MAX)), Err(Error::Corruption { .. })));
         assert_eq!(arenas.load(1, Some(4096)).unwrap().unwrap().length_bytes(), 4096);
         assert!(arenas.load(2, Some(4096)).unwrap().is_none());
+    }
+
+    /// What was compared of the last few bytes was left from elsewhere.
+    #[test]
+    fn the_end_of_an_arena_of_an_odd_length_is_the_same_both_times() {
+        let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
+        let mut content = vec![0x55; 2 * REWRITE_BYTES + 3];
+        content[2 * REWRITE_BYTES - 8..].fill(0x11);
+        env.set_content(names::arena(directory, 1), &content);
+        let options =
+            PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
+        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let arenas = Arenas::new(&pool, Arc::new(env.clone()), directory, 4096);
+        let arena = arenas.load(1, None).unwrap().unwrap();
+        arenas.check_end(1, &arena, 0).unwrap();
+        arenas.check_end(1, &arena, 800).unwrap();
+        content[REWRITE_BYTES + 5] ^= 1;
+        env.set_content(names::arena(directory, 1), &content);
+        assert!(matches!(arenas.check_end(1, &arena, 800), Err(Error::Corruption { .. })));
     }
 }

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use slmdb_env::memory::Random;
+
 use super::history::{Event, History};
 use crate::medium::CACHE_LINE_BYTES;
 
@@ -104,7 +106,7 @@ impl Replay {
                         1 => count,
                         _ => random.below(count as u64 + 1) as usize,
                     };
-                    (whole, random.next() as u8 & random.next() as u8)
+                    (whole, random.number() as u8 & random.number() as u8)
                 })
             }
         }
@@ -235,21 +237,4 @@ impl LineStore {
 
 fn line_of(image: &mut [u8], line: u64) -> &mut [u8] {
     &mut image[line as usize * LINE..][..LINE]
-}
-
-/// The splitmix64 generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
 }

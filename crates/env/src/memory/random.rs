@@ -1,4 +1,4 @@
-//! A small generator with a seed (SplitMix64): the same numbers on every machine.
+//! A small generator with a seed (SplitMix64), for machines in memory and for tests: the same numbers everywhere.
 
 /// The generator; what it holds is its seed.
 #[derive(Debug, Clone)]
