@@ -8,6 +8,7 @@ use slmdb_bench::{Benchmark, Settings};
 use slmdb_cli::units::parse_size;
 
 use crate::footing::{Durability, Footing};
+use crate::paper::sweep_names;
 use crate::spec::{self, StoreSpec};
 
 /// What is measured if nothing is said.
@@ -30,7 +31,7 @@ pub struct Command {
 pub enum Verb {
     /// Measure stores, each in a process of its own, in turns
     Run(Box<Run>),
-    /// The paper's Figure 6 with Table 2 and Figure 7: a page with pictures, and JSON
+    /// The paper's evaluation: a page with pictures, and JSON
     Paper(Paper),
 }
 
@@ -42,11 +43,14 @@ const PAPER_STORES: &str = "leveldb,slmdb:emulated,latency=500,model=line,policy
 #[derive(Args, Debug)]
 pub struct Paper {
     /// The part of the paper's 8 GB that each store is filled with
-    #[arg(long, value_name = "PART", default_value_t = 0.01, value_parser = parse_scale)]
+    #[arg(long, value_name = "PART", default_value_t = 0.02, value_parser = parse_scale)]
     pub scale: f64,
     /// Which stores, as for `run`; ratios are to the first
     #[arg(long, value_name = "NAMES", value_parser = parse_stores, default_value = PAPER_STORES)]
     pub stores: Stores,
+    /// What is measured, with commas between [default: all of it]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_sweep)]
+    pub only: Vec<String>,
     /// So often each store is measured, in turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
@@ -67,6 +71,12 @@ pub struct Paper {
 fn parse_scale(text: &str) -> Result<f64, String> {
     let scale = text.parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale <= 100.0);
     scale.ok_or_else(|| "give a number above 0, like 0.01".to_string())
+}
+
+fn parse_sweep(text: &str) -> Result<String, String> {
+    let names = sweep_names();
+    let is_one = names.contains(&text);
+    is_one.then(|| text.to_string()).ok_or_else(|| format!("there are {}", names.join(", ")))
 }
 
 /// A list of stores, which is one argument.

@@ -19,12 +19,15 @@ pub struct Chart<'c> {
     pub notes: &'c [String],
     /// Each series' bars, one a group; none where there is nothing to show.
     pub series: &'c [Vec<Option<f64>>],
+    /// Bars are multiples of something, so 1 is marked.
+    pub has_line_at_one: bool,
 }
 
 impl Chart<'_> {
-    /// As SVG. The axis begins at 0; a line marks 1.
+    /// As SVG. The axis begins at 0.
     pub fn svg(&self) -> String {
-        let tallest = self.series.iter().flatten().flatten().copied().fold(1.0, f64::max);
+        let tallest = self.series.iter().flatten().flatten().copied().fold(0.0, f64::max);
+        let tallest = if self.has_line_at_one { tallest.max(1.0) } else { tallest.max(f64::MIN_POSITIVE) };
         let step = step_for(tallest);
         let top = (tallest / step).ceil() * step;
         let plot_height = HEIGHT - TOP - BOTTOM;
@@ -71,10 +74,11 @@ impl Chart<'_> {
                 escaped(note),
             );
         }
-        svg + &format!(
-            "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{0:.1}\" y2=\"{0:.1}\" class=\"one\"/>\n</svg>\n",
-            y(1.0)
-        )
+        if self.has_line_at_one {
+            let at = y(1.0);
+            svg += &format!("<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{at:.1}\" y2=\"{at:.1}\" class=\"one\"/>\n");
+        }
+        svg + "</svg>\n"
     }
 }
 
@@ -139,7 +143,9 @@ mod tests {
     fn bars_are_as_high_as_their_numbers() {
         let (groups, notes) = (["1 KiB".to_string(), "4 <KiB>".to_string()], ["88 k/s".to_string()]);
         let series = [vec![Some(1.0), Some(1.0)], vec![Some(2.0), None]];
-        let svg = Chart { title: "fill & read", groups: &groups, notes: &notes, series: &series }.svg();
+        let svg =
+            Chart { title: "fill & read", groups: &groups, notes: &notes, series: &series, has_line_at_one: true }
+                .svg();
         assert_eq!(svg.matches("<rect").count(), 3);
         assert!(svg.contains("fill &amp; read") && svg.contains("4 &lt;KiB&gt;") && svg.contains("88 k/s"));
         let heights: Vec<f64> = svg

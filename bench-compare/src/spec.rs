@@ -20,19 +20,22 @@ Stores, with commas between:
                                unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=gain|paper        how table files are chosen for compaction
       links=rebuilt|persisted  what becomes of a MemTable's links
+      live=PART                the live-key threshold of policy=paper (0.7)
+      scans=on|off, degree=on|off
+                               its leaf node scans, its degree of sequentiality of range queries
   rocksdb leveldb              Debian's
   lmdb redb fjall              from crates.io; fjall:values=apart keeps values of 1 KiB and more in files of their own
   empty                        does nothing: what the bench itself takes";
 
 /// A store to be measured.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StoreSpec {
     /// As it was named.
     pub name: String,
     kind: Kind,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 enum Kind {
     Slmdb(Variant),
     Peer(Peer),
@@ -40,12 +43,29 @@ enum Kind {
 }
 
 /// What is other than usual with ours.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 struct Variant {
     /// What follows the path in `--pm emulated:PATH`, if it is on imitated persistent memory.
     imitation: Option<String>,
     policy_paper: bool,
     links_persisted: bool,
+    live_key_threshold: f64,
+    leaf_node_scans: bool,
+    range_queries: bool,
+}
+
+impl Default for Variant {
+    fn default() -> Variant {
+        let usual = CompactionOptions::default();
+        Variant {
+            imitation: None,
+            policy_paper: false,
+            links_persisted: false,
+            live_key_threshold: usual.live_key_threshold,
+            leaf_node_scans: usual.leaf_node_scans,
+            range_queries: usual.range_queries,
+        }
+    }
 }
 
 impl StoreSpec {
@@ -122,11 +142,14 @@ impl Variant {
                 Some(("policy", "gain")) => variant.policy_paper = false,
                 Some(("links", "persisted")) => variant.links_persisted = true,
                 Some(("links", "rebuilt")) => variant.links_persisted = false,
+                Some(("live", part)) => variant.live_key_threshold = parse_part(part)?,
+                Some(("scans", word @ ("on" | "off"))) => variant.leaf_node_scans = word == "on",
+                Some(("degree", word @ ("on" | "off"))) => variant.range_queries = word == "on",
                 Some(("latency" | "model" | "bandwidth" | "unit", _)) => imitated.push(option),
                 _ => {
                     return Err(format!(
                         "slmdb has no option `{option}`; there are emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
-                         unit=BYTES, policy=gain|paper, links=rebuilt|persisted"
+                         unit=BYTES, policy=gain|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off"
                     ));
                 }
             }
@@ -161,7 +184,13 @@ impl Variant {
             .memory_budget_bytes(footing.memory_budget_bytes)
             .memtable_bytes(footing.write_buffer_bytes)
             .memtable_links(links)
-            .compaction(CompactionOptions { policy, ..CompactionOptions::default() })
+            .compaction(CompactionOptions {
+                policy,
+                live_key_threshold: self.live_key_threshold,
+                leaf_node_scans: self.leaf_node_scans,
+                range_queries: self.range_queries,
+                ..CompactionOptions::default()
+            })
             .pool_initial_bytes(pool_bytes(footing)))
     }
 
@@ -174,8 +203,19 @@ impl Variant {
             ),
             None => "MemTables and index in plain memory".to_string(),
         };
+        let policy = if self.policy_paper {
+            let switch = |is_on: bool| if is_on { "on" } else { "off" };
+            format!(
+                "policy paper (live-key threshold {}, leaf node scans {}, degree of sequentiality {})",
+                self.live_key_threshold,
+                switch(self.leaf_node_scans),
+                switch(self.range_queries)
+            )
+        } else {
+            "policy gain".to_string()
+        };
         format!(
-            "memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, policy {}, links {}; {place}",
+            "memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, {policy}, links {}; {place}",
             mebibytes(footing.memory_budget_bytes),
             if self.imitation.is_some() {
                 "the cache and MemTables' lists"
@@ -183,10 +223,14 @@ impl Variant {
                 "all of it, MemTables and index included"
             },
             mebibytes(footing.write_buffer_bytes),
-            if self.policy_paper { "paper" } else { "gain" },
             if self.links_persisted { "persisted" } else { "rebuilt" },
         )
     }
+}
+
+fn parse_part(text: &str) -> Result<f64, String> {
+    let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| format!("live={text}: give a part, from 0 to 1, like 0.7"))
 }
 
 /// The pool's first size: all that it is likely to need, so that it has its pages before a memory limit begins to count. Five
@@ -211,11 +255,14 @@ mod tests {
         let variant = Variant {
             imitation: Some(",latency=500,model=line".to_string()),
             policy_paper: true,
-            links_persisted: false,
+            ..Variant::default()
         };
         assert_eq!(specs[1].kind, Kind::Slmdb(variant));
         let with_pool: Vec<bool> = specs.iter().map(StoreSpec::has_pool).collect();
         assert_eq!(with_pool, [false, true, false, false, false]);
+        let switched = Variant { live_key_threshold: 0.6, leaf_node_scans: false, ..Variant::default() };
+        let spec = StoreSpec::parse("slmdb:live=0.6,scans=off,degree=on").unwrap();
+        assert_eq!(spec.kind, Kind::Slmdb(switched));
     }
 
     #[test]
@@ -228,6 +275,8 @@ mod tests {
             ("slmdb:links=persisted", "emulated"),
             ("slmdb:emulated,latency=x", "latency"),
             ("slmdb:emulated,model=both", "model"),
+            ("slmdb:live=2", "from 0 to 1"),
+            ("slmdb:scans=maybe", "no option"),
             ("fjall:values=here", "no store"),
             ("", "no store"),
         ] {

@@ -1,0 +1,145 @@
+//! The page: each figure with what the paper says of it.
+
+use serde_json::{Map, Value};
+
+use super::evaluation::{FIGURES, Figure, First, Measure, Plot, TABLE_2, YCSB};
+use super::{DATA_BYTES, Measured, MeasuredPoint};
+use crate::chart::{Chart, escaped, legend, page, table};
+
+const MEGABYTE: f64 = 1_048_576.0;
+
+pub(super) fn page_of(scale: f64, about: &Map<String, Value>, measured: &[Measured]) -> String {
+    let words: Vec<&str> = about["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut body = format!(
+        "<p><code>slmdb-compare {}</code><br>{}</p>\n<p>Bars are multiples of the first store's, which stands above each group, unless the \
+         title says a unit. Scale {scale}: {:.0} MB of values in each store, where the paper has 8 GB; write buffers are scaled alike.</p>\n",
+        escaped(&words.join(" ")),
+        escaped(&about["machine"].to_string()),
+        DATA_BYTES * scale / MEGABYTE,
+    );
+    let sweep = |name: &str| measured.iter().find(|sweep| sweep.name == name);
+    body += &setups(measured);
+    for figure in FIGURES {
+        let Some(sweep) = sweep(figure.sweep) else { continue };
+        body += &figure_of(figure, sweep);
+    }
+    page("slmdb: the paper's evaluation again", &body)
+}
+
+/// How each store was set up, once for all.
+fn setups(measured: &[Measured]) -> String {
+    let mut told: Vec<&str> = Vec::new();
+    let mut lines = String::new();
+    for summary in measured.iter().flat_map(|sweep| &sweep.points).flat_map(|point| &point.summaries) {
+        for ((store, setup), failure) in summary.stores.iter().zip(&summary.setups).zip(&summary.failures) {
+            if let Some(failure) = failure {
+                lines += &format!("<p><b>{} failed</b>: {}</p>\n", escaped(store), escaped(failure));
+            }
+            if !told.contains(&store.as_str()) {
+                told.push(store);
+                lines += &format!("<p><b>{}</b>: {}</p>\n", escaped(store), escaped(setup));
+            }
+        }
+    }
+    format!("<details><summary>How the stores were set up (sizes of the first load)</summary>\n{lines}</details>\n")
+}
+
+fn figure_of(figure: &Figure, sweep: &Measured) -> String {
+    let mut text = format!("<h2>{}</h2>\n{}", escaped(figure.title), legend(&sweep.stores));
+    text += &match figure.first {
+        First::Nothing => String::new(),
+        First::Latencies => format!("<h3>Table 2: microseconds an operation</h3>\n{}", table(&latencies(sweep))),
+        First::Workloads => workloads(sweep),
+    };
+    let groups: Vec<String> = sweep.points.iter().map(|point| point.label.clone()).collect();
+    for plot in figure.plots {
+        let numbers: Vec<Vec<Option<f64>>> = (0..sweep.stores.len())
+            .map(|store| sweep.points.iter().map(|point| plot.number(point, store)).collect())
+            .collect();
+        let title = match plot.measure.unit() {
+            "" => plot.title.to_string(),
+            unit if plot.measure.is_ratio() => format!("{} ({unit} above, multiples of it below)", plot.title),
+            unit => format!("{}, {unit}", plot.title),
+        };
+        text += &bars(&title, &groups, &numbers, plot.measure);
+    }
+    text + &format!("<p>{}</p>\n", escaped(figure.said))
+}
+
+/// One picture: as multiples of the first store's number, where that is meant.
+fn bars(title: &str, groups: &[String], numbers: &[Vec<Option<f64>>], measure: Measure) -> String {
+    let first = |at: usize| numbers.first().and_then(|numbers| numbers[at]).filter(|first| *first > 0.0);
+    let notes: Vec<String> = (0..groups.len()).map(|at| first(at).map_or_else(String::new, short)).collect();
+    let shown = |numbers: &Vec<Option<f64>>| -> Vec<Option<f64>> {
+        let ratio = |(at, number): (usize, &Option<f64>)| match measure.is_ratio() {
+            true => Some((*number)? / first(at)?),
+            false => *number,
+        };
+        numbers.iter().enumerate().map(ratio).collect()
+    };
+    let series: Vec<Vec<Option<f64>>> = numbers.iter().map(shown).collect();
+    Chart { title, groups, notes: &notes, series: &series, has_line_at_one: measure.is_ratio() }.svg()
+}
+
+/// A number with three digits that mean something.
+fn short(number: f64) -> String {
+    match number {
+        number if number >= 1e6 => format!("{:.2} M", number / 1e6),
+        number if number >= 1e4 => format!("{:.1} k", number / 1e3),
+        number if number >= 100.0 => format!("{number:.0}"),
+        number if number >= 10.0 => format!("{number:.1}"),
+        number => format!("{number:.2}"),
+    }
+}
+
+impl Plot {
+    /// What is shown of a store at a point.
+    fn number(&self, point: &MeasuredPoint, store: usize) -> Option<f64> {
+        let mean_us = |benchmark| Some(point.row(benchmark, store)?.median("mean_ns")? / 1e3);
+        let sum = |name: &str| {
+            let numbers = self.benchmarks.iter().map(|benchmark| point.row(benchmark, store)?.median(name));
+            numbers.sum::<Option<f64>>()
+        };
+        let first = self.benchmarks.first()?;
+        match self.measure {
+            Measure::Rate => Some(point.row(first, store)?.rate.median),
+            Measure::LatencyUs { keys } => Some(mean_us(first)? / keys as f64),
+            Measure::PartOf(whole) => Some(mean_us(first)? / mean_us(whole)?),
+            Measure::BytesPerBytePut(name) => Some(sum(name)? / sum("bytes_put")?.max(1.0)),
+            Measure::Number(name, by) => Some(sum(name)? / by),
+        }
+    }
+}
+
+/// Lines of Table 2: each workload for each store, and what the paper has for SLM-DB.
+fn latencies(sweep: &Measured) -> Vec<Vec<String>> {
+    let titles = ["".to_string(), "store".to_string()];
+    let labels = sweep.points.iter().map(|point| point.label.clone());
+    let mut lines = vec![titles.into_iter().chain(labels).collect::<Vec<_>>()];
+    for (title, benchmarks, keys, in_paper) in TABLE_2 {
+        let plot = Plot { title, benchmarks, measure: Measure::LatencyUs { keys } };
+        for (store, name) in sweep.stores.iter().enumerate() {
+            let numbers = sweep.points.iter().map(|point| plot.number(point, store));
+            let cells = numbers.map(|number| number.map_or_else(|| "-".to_string(), |us| format!("{us:.2}")));
+            lines.push([title.to_string(), name.clone()].into_iter().chain(cells).collect());
+        }
+        let there = in_paper.iter().map(|us| format!("{us:.2}"));
+        let line = [title.to_string(), "SLM-DB in the paper".to_string(), "-".to_string()];
+        lines.push(line.into_iter().chain(there).collect());
+    }
+    lines
+}
+
+/// Figure 7(a): a picture for each size of records, a group for each workload.
+fn workloads(sweep: &Measured) -> String {
+    let groups = YCSB.map(str::to_string);
+    let pictures = sweep.points.iter().map(|point| {
+        let rate = |benchmark: &str, store| point.row(benchmark, store).map(|row| row.rate.median);
+        let numbers: Vec<Vec<Option<f64>>> = (0..sweep.stores.len())
+            .map(|store| YCSB.iter().map(|benchmark| rate(benchmark, store)).collect())
+            .collect();
+        let title = format!("(a) Records of {} (op/s above, multiples of it below)", point.label);
+        bars(&title, &groups, &numbers, Measure::Rate)
+    });
+    pictures.collect()
+}
