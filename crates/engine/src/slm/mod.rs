@@ -7,7 +7,7 @@
 //! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`; the write path: `write`, `publication`, `group_sync`; what is made before it is needed: `ahead` |
 //! | 3.1 MemTables that wait for their flush; space for it | `pacing`, `traffic`, `admission`, `set_aside`, `ballast`, `room` |
 //! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
-//! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush` |
+//! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush`, `commit` |
 //! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source` |
 //! | not in the paper: snapshots; what they see across flushes | `snapshot`; `snapshots`, `replaced`, `older_versions` |
 //! | 3.3 selective compaction: merging | `compaction` and the files under it, `merge`; the files that it leaves: `retired` |
@@ -32,6 +32,7 @@ mod approximate;
 mod arenas;
 mod ballast;
 mod checkpoint;
+mod commit;
 mod compaction;
 mod conditional;
 mod copy;

@@ -1,0 +1,317 @@
+//! How events come to the listener: the queue, and the thread that empties it. Also what is told once although it happens to many
+//! at the same time: delays, and refusals for want of space.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use slmdb_env::{Error, Result};
+
+use super::{Event, EventListener, Listener, SpaceFor};
+use crate::WaitFor;
+
+/// So many events wait for the listener at most.
+const WAITING_MAX: usize = 4096;
+
+/// A store's end of it.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    told: Option<Told>,
+    /// Since when writers wait for each [`WaitFor`], in nanoseconds, and how many do.
+    delays: Mutex<[(u64, usize); WaitFor::COUNT]>,
+    /// What was refused last: [`SpaceFor`]s.
+    refused: Mutex<Vec<SpaceFor>>,
+}
+
+#[derive(Debug)]
+struct Told {
+    queue: Arc<Queue>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Queue {
+    listener: Arc<dyn EventListener>,
+    waiting: Mutex<Waiting>,
+    came: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: VecDeque<Event>,
+    lost: u64,
+    ended: bool,
+}
+
+impl Events {
+    /// For this listener, whose thread starts now.
+    pub(crate) fn to(listener: &Listener) -> Result<Events> {
+        let mut events = Events::default();
+        let Some(listener) = &listener.0 else { return Ok(events) };
+        let queue = Queue { listener: listener.clone(), waiting: Mutex::default(), came: Condvar::new() };
+        let queue = Arc::new(queue);
+        let thread = std::thread::Builder::new().name("slmdb-events".into()).spawn({
+            let queue = queue.clone();
+            move || queue.deliver()
+        });
+        let thread = thread.map_err(|error| Error::io("spawn", "(thread)", error))?;
+        events.told = Some(Told { queue, thread: Mutex::new(Some(thread)) });
+        Ok(events)
+    }
+
+    /// Tells the listener, if there is one; else nothing is made. May be called under any lock.
+    pub(crate) fn notify(&self, make: impl FnOnce() -> Event) {
+        if let Some(told) = &self.told {
+            told.queue.push(make());
+        }
+    }
+
+    /// One more writer waits for something, from `now_ns` on.
+    pub(crate) fn delay_began(&self, waits_for: WaitFor, now_ns: u64) {
+        let mut delays = locked(&self.delays);
+        let (since_ns, writers) = &mut delays[waits_for as usize];
+        *writers += 1;
+        if *writers == 1 {
+            *since_ns = now_ns;
+            self.notify(|| Event::DelayBegan { waits_for });
+        }
+    }
+
+    /// One writer less waits for it.
+    pub(crate) fn delay_ended(&self, waits_for: WaitFor, now_ns: u64) {
+        let mut delays = locked(&self.delays);
+        let (since_ns, writers) = &mut delays[waits_for as usize];
+        *writers -= 1;
+        if *writers == 0 {
+            let duration = Duration::from_nanos(now_ns.saturating_sub(*since_ns));
+            self.notify(|| Event::DelayEnded { waits_for, duration });
+        }
+    }
+
+    /// Writers are slowed for this from now on, or no longer; perhaps they were, or were not, before.
+    pub(crate) fn paced(&self, waits_for: WaitFor, is_limited: bool, now_ns: impl FnOnce() -> u64) {
+        if self.told.is_none() {
+            return;
+        }
+        let was_limited = locked(&self.delays)[waits_for as usize].1 > 0;
+        match (was_limited, is_limited) {
+            (false, true) => self.delay_began(waits_for, now_ns()),
+            (true, false) => self.delay_ended(waits_for, now_ns()),
+            _ => {}
+        }
+    }
+
+    /// There was no space for something.
+    pub(crate) fn space_refused(&self, needed_by: SpaceFor, cause: &Error) {
+        let mut refused = locked(&self.refused);
+        if !refused.contains(&needed_by) {
+            refused.push(needed_by);
+            self.notify(|| Event::SpaceRefused { needed_by, cause: cause.clone() });
+        }
+    }
+
+    /// There was space for something.
+    pub(crate) fn space_found(&self, needed_by: SpaceFor) {
+        let mut refused = locked(&self.refused);
+        let before = refused.len();
+        refused.retain(|other| *other != needed_by);
+        if refused.len() < before {
+            self.notify(|| Event::SpaceFound { needed_by });
+        }
+    }
+
+    /// Returns when the listener has been told everything, and its thread is gone. Called by the listener itself it does
+    /// not wait.
+    pub(crate) fn end(&self) {
+        let Some(told) = &self.told else { return };
+        locked(&told.queue.waiting).ended = true;
+        told.queue.came.notify_all();
+        let thread = locked(&told.thread).take();
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // The listener's panics were caught.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Events {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Queue {
+    fn push(&self, event: Event) {
+        let mut waiting = locked(&self.waiting);
+        if waiting.ended {
+            return;
+        }
+        if waiting.events.len() < WAITING_MAX {
+            waiting.events.push_back(event);
+            self.came.notify_one();
+        } else {
+            waiting.lost += 1;
+        }
+    }
+
+    /// The next event to tell; `None` when there will be none.
+    fn next(&self) -> Option<Event> {
+        let mut waiting = locked(&self.waiting);
+        loop {
+            if let Some(event) = waiting.events.pop_front() {
+                // What was lost came after all that wait now.
+                let lost = std::mem::take(&mut waiting.lost);
+                if lost > 0 {
+                    waiting.events.push_back(Event::Lost { events: lost });
+                }
+                return Some(event);
+            }
+            if waiting.ended {
+                return None;
+            }
+            waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The listener's thread.
+    fn deliver(&self) {
+        while let Some(event) = self.next() {
+            if catch_unwind(AssertUnwindSafe(|| self.listener.on_event(&event))).is_err() {
+                tracing::error!(?event, "the event listener panicked");
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Queue").field("waiting", &self.waiting).finish_non_exhaustive()
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Events to a listener that keeps them, and what it kept.
+    fn kept() -> (Events, Arc<Mutex<Vec<String>>>) {
+        let kept = Arc::new(Mutex::new(Vec::new()));
+        let into = kept.clone();
+        let listener = move |event: &Event| locked(&into).push(format!("{event:?}"));
+        (Events::to(&Listener(Some(Arc::new(listener)))).unwrap(), kept)
+    }
+
+    #[test]
+    fn without_a_listener_no_event_is_made() {
+        let events = Events::to(&Listener::default()).unwrap();
+        events.notify(|| panic!("made"));
+        events.end();
+    }
+
+    #[test]
+    fn delays_of_several_writers_are_one() {
+        let (events, kept) = kept();
+        events.delay_began(WaitFor::Flush, 1_000);
+        events.delay_began(WaitFor::Flush, 1_500);
+        events.delay_ended(WaitFor::Flush, 1_700);
+        events.delay_ended(WaitFor::Flush, 3_000);
+        events.paced(WaitFor::Pace, true, || 5_000);
+        events.paced(WaitFor::Pace, true, || panic!("no change"));
+        events.paced(WaitFor::Compaction, false, || panic!("no change"));
+        events.paced(WaitFor::Pace, false, || 6_000);
+        events.paced(WaitFor::Pace, false, || panic!("no change"));
+        events.end();
+        let expected = [
+            "DelayBegan { waits_for: Flush }",
+            "DelayEnded { waits_for: Flush, duration: 2µs }",
+            "DelayBegan { waits_for: Pace }",
+            "DelayEnded { waits_for: Pace, duration: 1µs }",
+        ];
+        assert_eq!(*locked(&kept), expected);
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_and_so_is_its_end() {
+        let (events, kept) = kept();
+        let cause = Error::Full { path: "d".into(), what: "w".into() };
+        events.space_found(SpaceFor::Write);
+        events.space_refused(SpaceFor::Write, &cause);
+        events.space_refused(SpaceFor::Write, &cause);
+        events.space_refused(SpaceFor::Job, &cause);
+        events.space_found(SpaceFor::Write);
+        events.space_found(SpaceFor::Write);
+        events.end();
+        let kept = locked(&kept);
+        assert_eq!(kept.len(), 3, "{kept:?}");
+        assert!(kept[0].starts_with("SpaceRefused { needed_by: Write"), "{kept:?}");
+        assert!(kept[1].starts_with("SpaceRefused { needed_by: Job"), "{kept:?}");
+        assert_eq!(kept[2], "SpaceFound { needed_by: Write }");
+    }
+
+    #[test]
+    fn a_listener_that_sleeps_loses_events_and_is_told_how_many() {
+        let (gate, kept) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(Vec::new())));
+        let (wait, into) = (gate.clone(), kept.clone());
+        let listener = move |event: &Event| {
+            drop(locked(&wait));
+            locked(&into).push(event.clone());
+        };
+        let events = Events::to(&Listener(Some(Arc::new(listener)))).unwrap();
+        let held = locked(&gate);
+        for sequence_number in 0..3 * WAITING_MAX as u64 {
+            let duration = Duration::ZERO;
+            events.notify(|| Event::IndexCheckpointTaken { sequence_number, keys: 0, bytes: 0, duration });
+        }
+        drop(held);
+        events.end();
+        let kept = locked(&kept);
+        let lost = match kept.last() {
+            Some(Event::Lost { events }) => *events,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(kept.len() as u64 - 1 + lost, 3 * WAITING_MAX as u64);
+        assert!((WAITING_MAX..=WAITING_MAX + 2).contains(&kept.len()), "{}", kept.len());
+    }
+
+    #[test]
+    fn a_listener_that_panics_is_told_the_next_event_too() {
+        let kept = Arc::new(Mutex::new(0));
+        let into = kept.clone();
+        let listener = move |_: &Event| {
+            *locked(&into) += 1;
+            panic!("a listener of the test panics");
+        };
+        let events = Events::to(&Listener(Some(Arc::new(listener)))).unwrap();
+        events.delay_began(WaitFor::Space, 0);
+        events.delay_ended(WaitFor::Space, 1);
+        events.end();
+        assert_eq!(*locked(&kept), 2);
+    }
+
+    #[test]
+    fn a_listener_may_end_it_itself() {
+        let slot: Arc<Mutex<Option<Arc<Events>>>> = Arc::default();
+        let (own, done) = (slot.clone(), Arc::new(Mutex::new(false)));
+        let is_done = done.clone();
+        let listener = move |_: &Event| {
+            let events = locked(&own).clone();
+            events.expect("it was put there first").end();
+            *locked(&is_done) = true;
+        };
+        let events = Arc::new(Events::to(&Listener(Some(Arc::new(listener)))).unwrap());
+        *locked(&slot) = Some(events.clone());
+        events.delay_began(WaitFor::Space, 0);
+        let start = std::time::Instant::now();
+        while !*locked(&done) {
+            assert!(start.elapsed() < Duration::from_secs(20), "it waits for itself");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        locked(&slot).take();
+    }
+}

@@ -1,0 +1,90 @@
+//! Commits: the records of the MANIFEST, one at a time; and background jobs that wait for the space to do what comes before them.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{Edit, StoreState};
+use slmdb_pmem::Medium;
+
+use super::locked;
+use super::store::{Catalog, Store};
+use crate::events::SpaceFor;
+
+/// How long a flush waits before it tries a full disk again: at first, and at most. (It doubles each time.)
+const FULL_DISK_RETRY_FIRST: Duration = Duration::from_millis(1);
+const FULL_DISK_RETRY_MAX: Duration = Duration::from_millis(200);
+
+impl<M: Medium + Clone> Store<M> {
+    /// Appends to the MANIFEST. [`Error::Full`]: nothing has happened, and it may be tried again; any other failure stops
+    /// all writing.
+    pub(crate) fn commit(&self, make: impl FnOnce(&StoreState) -> Edit) -> Result<()> {
+        let mut catalog = locked(&self.catalog);
+        let Catalog::Manifest(manifest) = &mut *catalog else {
+            return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
+        };
+        let mut edit = make(manifest.state());
+        let before = manifest.length_bytes();
+        edit.lifetime = Some(self.lifetime());
+        self.candidates.before_commit(manifest.state(), &mut edit, self.checkpoints.deletes_droppable_through());
+        let mut appended = manifest.append(&edit);
+        while matches!(appended, Err(Error::Full { .. })) && self.lower_ballast()? {
+            appended = manifest.append(&edit);
+        }
+        self.candidates.after_commit(&edit, appended.is_ok());
+        self.counted.file_bytes_written.fetch_add(manifest.length_bytes().saturating_sub(before), Ordering::Relaxed);
+        if appended.is_ok() {
+            appended = manifest.renew_if_long(&*self.env).map(|is_new| {
+                let written_bytes = if is_new { manifest.length_bytes() } else { 0 };
+                self.counted.file_bytes_written.fetch_add(written_bytes, Ordering::Relaxed);
+            });
+        }
+        self.manifest_bytes.store(manifest.length_bytes(), Ordering::Relaxed);
+        let may_be_tried_again = matches!(appended, Err(Error::Full { .. })) && manifest.check_writable().is_ok();
+        drop(catalog);
+        if let (Err(error), false) = (&appended, may_be_tried_again) {
+            self.fail(error.clone());
+        }
+        appended
+    }
+
+    /// A step of a background job that may find the disk or the pool full, and has then done nothing that could not be done
+    /// again: tried until there is space, or the store closes or has failed. Those who wait for the job are told.
+    pub(crate) fn when_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+        let mut was_set_back = false;
+        let mut pause = FULL_DISK_RETRY_FIRST;
+        loop {
+            let cause = match attempt() {
+                Err(cause @ Error::Full { .. }) => cause,
+                done => {
+                    if was_set_back {
+                        locked(&self.traffic).flush_setback = None;
+                        self.events.space_found(SpaceFor::Job);
+                    }
+                    return done;
+                }
+            };
+            was_set_back = true;
+            tracing::warn!(%cause, "a flush waits for space");
+            let mut traffic = locked(&self.traffic);
+            traffic.setbacks.of_flush(cause.clone());
+            self.events.space_refused(SpaceFor::Job, &cause);
+            traffic.flush_setback = Some(cause.clone());
+            self.may_make_room(&cause, true);
+            self.room.notify_all();
+            self.work.notify_all();
+            // Not at every word: two jobs that wait would wake each other without end.
+            let (since, space_returned) = (Instant::now(), traffic.space_returned);
+            while !traffic.closing && !self.has_failed() && traffic.space_returned == space_returned {
+                let Some(left) = pause.checked_sub(since.elapsed()) else { break };
+                let waited = self.work.wait_timeout(traffic, left);
+                traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            if traffic.closing || self.has_failed() {
+                return Err(cause);
+            }
+            pause = (2 * pause).min(FULL_DISK_RETRY_MAX);
+        }
+    }
+}
