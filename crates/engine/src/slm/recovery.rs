@@ -11,8 +11,8 @@
 //! Until step 4 nothing on the slow tier changes and what changes in the pool may be done again, so a crash in recovery is
 //! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_env::{Error, Lock, Result};
@@ -108,15 +108,16 @@ pub(super) fn recover<M: Medium + Clone>(
 
 /// Every table file of the MANIFEST must be there in full length.
 pub(super) fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
-    let entries = options.env.list_directory(directory)?;
+    let entries = options.env.list_directory(directory)?.into_iter();
+    let lengths: HashMap<PathBuf, u64> =
+        entries.map(|entry| (directory.join(entry.name), entry.length_bytes)).collect();
     for (&number, record) in &state.files {
         let path = names::table(directory, number);
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        match entries.iter().find(|entry| entry.name == name) {
+        match lengths.get(&path) {
             None => return Err(Error::corruption(path, 0, "a table file of the store is missing")),
-            Some(entry) if entry.length_bytes != record.length_bytes => {
-                let what = format!("a table file has {} bytes instead of {}", entry.length_bytes, record.length_bytes);
-                return Err(Error::corruption(path, entry.length_bytes.min(record.length_bytes), what));
+            Some(&length_bytes) if length_bytes != record.length_bytes => {
+                let what = format!("a table file has {length_bytes} bytes instead of {}", record.length_bytes);
+                return Err(Error::corruption(path, length_bytes.min(record.length_bytes), what));
             }
             Some(_) => {}
         }
