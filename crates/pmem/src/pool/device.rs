@@ -92,7 +92,15 @@ pub(super) fn check_replaceable(file: &dyn File, device: &DaxDevice, uuid: Optio
 pub(super) fn new_length_bytes(device: &DaxDevice, maximum_bytes: u64, path: &Path) -> Result<u64> {
     let length = limit_bytes(device, maximum_bytes);
     let smallest = Geometry::for_maximum(length).smallest() * UNIT_BYTES;
-    if length < smallest { Err(too_small(device, path)) } else { Ok(length) }
+    if length >= smallest {
+        return Ok(length);
+    }
+    let whole = limit_bytes(device, u64::MAX);
+    if whole < Geometry::for_maximum(whole).smallest() * UNIT_BYTES {
+        return Err(too_small(device, path));
+    }
+    let what = format!("a limit of {maximum_bytes} bytes is too low for a pool on {}", path.display());
+    Err(Error::invalid(what))
 }
 
 /// Makes the first unit zero, durably. A crash on the way leaves what was there, for whoever knows its uuid, or an unfinished
@@ -185,12 +193,15 @@ mod tests {
     }
 
     #[test]
-    fn a_device_too_small_for_header_and_map_is_refused() {
+    fn a_device_or_a_limit_too_small_for_header_and_map_is_refused() {
         let path = Path::new("/dev/dax0.0");
         assert!(new_length_bytes(&device(4096, 4096), 1 << 40, path).is_err());
         assert!(new_length_bytes(&device(UNIT_BYTES, 4096), 1 << 40, path).is_err());
         assert_eq!(new_length_bytes(&device(2 * UNIT_BYTES, 4096), 1 << 40, path).unwrap(), 2 * UNIT_BYTES);
         assert!(window_bytes(&device(4096, 4096), path).is_err());
+        let told = |device| new_length_bytes(&device, UNIT_BYTES, path).unwrap_err().to_string();
+        assert!(told(device(UNIT_BYTES, 4096)).contains("too few for a pool"), "the device is to blame");
+        assert!(told(device(GIB, 4096)).contains("limit of 65536 bytes"), "the limit is to blame");
         assert_eq!(window_bytes(&device(GIB, 2 * MIB), path).unwrap(), 2 * MIB);
     }
 }
