@@ -4,11 +4,12 @@
 
 mod common;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::{Home, Model, On, Random, assert_same, assert_verified, contents};
 use slmdb::{Db, Loss, Medium, Options, RepairReport};
+use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
 fn options(home: &Home) -> Options {
@@ -164,6 +165,13 @@ fn without_a_manifest_there_is_a_clear_refusal() {
 
 #[test]
 fn a_repair_that_was_cut_short_is_begun_again_and_tells_the_same() {
+    for pool_is_lost in [false, true] {
+        cut_short_everywhere(pool_is_lost);
+    }
+}
+
+/// Repairs a store with a damaged file, and without its pool or with it, and cuts that short at every seventh operation.
+fn cut_short_everywhere(pool_is_lost: bool) {
     let on = |env: &MemoryEnv| {
         let medium = Medium::Emulated { path: "/pool".into() };
         let options = Options::default().env(Arc::new(env.clone())).medium(medium).memtable_bytes(16 << 10);
@@ -182,6 +190,9 @@ fn a_repair_that_was_cut_short_is_begun_again_and_tells_the_same() {
     let mut bytes = env.content(newest).unwrap();
     bytes[1] ^= 4;
     env.set_content(newest, &bytes);
+    if pool_is_lost {
+        env.remove_file(Path::new("/pool")).unwrap();
+    }
     let (mut cut_short, mut through) = (0, 0);
     for k in (0..).step_by(7) {
         let env = env.kill();
@@ -195,18 +206,24 @@ fn a_repair_that_was_cut_short_is_begun_again_and_tells_the_same() {
         let db = on(&env).open("/db").unwrap();
         assert_verified(&db, &format!("cut short at {k}"));
         let left = contents(&db).unwrap();
-        assert!(left.contains_key(&b"late"[..]));
+        assert_eq!(left.contains_key(&b"late"[..]), !pool_is_lost);
         let is_lost = |number: &u32| !left.contains_key(&key(*number));
         let lost: Vec<_> = (0..200).filter(is_lost).map(key).collect();
         assert!(!lost.is_empty() && lost.len() < 200, "cut short at {k}: {}", lost.len());
         assert!(left.values().all(|value| value[..] != [0; 50]), "cut short at {k}: an older value is back");
         // Once it is through it has nothing to tell any more.
         if !report.damage.is_empty() {
-            let told = report.losses.iter().map(|loss| match loss {
-                Loss::Key { key, .. } => key.clone(),
+            let mut writes = 0;
+            let told = report.losses.iter().filter_map(|loss| match loss {
+                Loss::Key { key, .. } => Some(key.clone()),
+                Loss::Writes { from_sequence: 401 } if pool_is_lost => {
+                    writes += 1;
+                    None
+                }
                 other => panic!("cut short at {k}: {other}"),
             });
             assert_eq!(told.collect::<Vec<_>>(), lost, "cut short at {k}");
+            assert_eq!(writes, u64::from(pool_is_lost), "cut short at {k}: the writes that are lost with the pool");
         } else {
             through += 1;
         }

@@ -12,8 +12,8 @@
 //!    device: it makes room for the new one once its MemTables are in table files.
 //!
 //! A repair that is cut short is begun again: until 3 the store is as it was, and from then on there is no pool with the
-//! right UUID, which opening refuses, until the repair is through. Damaged table files stay in the MANIFEST until then, so that
-//! the next repair finds and tells what this one did.
+//! right UUID, which opening refuses, until the repair is through. Damaged table files, and MemTables that
+//! could not be read, stay in the MANIFEST until then, so that the next repair finds and tells what this one did.
 
 mod log;
 mod losses;
@@ -257,7 +257,7 @@ impl Repair<'_> {
         };
         let on_device = self.device_to_clear(&path)?;
         let flushed_through = self.state.flushed_through;
-        let has_log = !self.state.arenas.is_empty();
+        let log = (self.state.arenas.clone(), self.state.closed_at_sequence);
         let old = if self.env().exists(&path)? {
             Some(fast_tier::old_pool(medium.clone(), self.options, &self.state))
         } else {
@@ -270,7 +270,7 @@ impl Repair<'_> {
                     self.report.damage.push(error);
                 }
                 self.state.arenas.clear();
-                if has_log && self.state.closed_at_sequence != Some(flushed_through) {
+                if !log.0.is_empty() && self.state.closed_at_sequence != Some(flushed_through) {
                     self.report.losses.push(Loss::Writes { from_sequence: flushed_through + 1 });
                 }
                 self.state.closed_at_sequence = None;
@@ -280,8 +280,12 @@ impl Repair<'_> {
         self.env().random_bytes(&mut uuid);
         self.state.medium.pool_uuid = Some(uuid);
         self.state.medium.boot_id = self.env().boot_id();
-        // Should this repair be cut short, the next one finds the damaged files in their places again, and tells of them.
+        // Should this repair be cut short, the next one finds the damaged files in their places again, and tells of them; and it misses
+        // the MemTables that this one has missed.
         let mut state = self.state.clone();
+        if self.report.losses.iter().any(|loss| matches!(loss, Loss::Writes { .. })) {
+            (state.arenas, state.closed_at_sequence) = log;
+        }
         state.files.retain(|number, _| !self.replacements.contains(number));
         state.files.extend(self.damaged.iter().map(|(number, record)| (*number, record.clone())));
         Manifest::rewrite(self.env(), &self.directory, &state)?;
