@@ -6,8 +6,9 @@
 //! Flushes stop soon on a full disk, since nothing is admitted any more; compactions could go on for ever, and use up with their
 //! records what flushes will need. And a compaction's record that finds no space holds up every flush behind it. So a compaction begins
 //! only with the ballast full; if it can't be, one that gives space back is begun all the same while there is enough for
-//! its own record and others ([`Store::has_ballast_for`]). Deletes, the way out, do with a part of the ballast, too. What is kept back for a compaction's output comes second, and makes the
-//! ballast full if nothing else can.
+//! its own record and others ([`Store::has_ballast_for`]). Whether there still is, is looked at again before keys are moved to each of
+//! its files ([`Store::has_ballast_for_moving`]): what is not moved yet can be given up. Deletes, the way out, do with a part of the
+//! ballast, too. What is kept back for a compaction's output comes second, and makes the ballast full if nothing else can.
 
 use std::sync::atomic::Ordering;
 
@@ -87,9 +88,20 @@ impl<M: Medium + Clone> Store<M> {
     /// Whether the MANIFEST will have space for the records of a compaction, and for others after it. [`Error::Full`]: it
     /// must not begin.
     pub(super) fn has_ballast_for(&self, plan: &Plan, space: In) -> Result<()> {
-        let record_bytes = self.longest_keys_bytes() + plan.inputs.len() as u64 * RECORD_BYTES_PER_INPUT;
-        let least_bytes = record_bytes + STEPS_FOR_ROOM * BALLAST_STEP_BYTES;
+        let least_bytes = self.least_ballast_bytes(plan.inputs.len());
         self.has_ballast(if space == In::KeptBack { least_bytes } else { u64::MAX })
+    }
+
+    /// The same of one that has written a file, before the first key is moved to it: others may have taken the disk's space meanwhile,
+    /// and flushes the ballast.
+    pub(super) fn has_ballast_for_moving(&self, inputs: usize) -> Result<()> {
+        self.has_ballast(self.least_ballast_bytes(inputs))
+    }
+
+    /// What the record of a compaction of so many files takes at most, and others after it.
+    fn least_ballast_bytes(&self, inputs: usize) -> u64 {
+        let record_bytes = self.longest_keys_bytes() + inputs as u64 * RECORD_BYTES_PER_INPUT;
+        record_bytes + STEPS_FOR_ROOM * BALLAST_STEP_BYTES
     }
 
     /// Whether it will for the record of a flush of deletes. They do with less of it than puts.

@@ -33,6 +33,8 @@ mod ahead;
 mod inputs;
 mod moving;
 mod outputs;
+#[cfg(test)]
+mod refused;
 mod requests;
 #[cfg(test)]
 mod tests;
@@ -239,7 +241,7 @@ impl<M: Medium + Clone> Store<M> {
             inputs: plan.inputs.clone(),
             input_bytes,
         });
-        let mut outputs = Outputs::new(self, finished, space);
+        let mut outputs = Outputs::new(self, finished, space, plan.inputs.len());
         let mut bytes_read = 0;
         let ended = timed(&*self.env, span, || {
             let merged = self.merge(plan, &mut outputs, &mut bytes_read);

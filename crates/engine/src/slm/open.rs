@@ -114,6 +114,18 @@ fn open_pool<M: slmdb_pmem::Medium + Clone>(
     Ok(start(recover(options, directory, state, fast, lock)?))
 }
 
+/// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
+#[cfg(test)]
+pub(super) fn without_threads<M: slmdb_pmem::Medium + Clone>(
+    medium: M,
+    options: &Options,
+    directory: &Path,
+) -> Result<Store<M>> {
+    let (state, lock) = prepare(options, directory)?;
+    let fast = fast_tier::in_pool(medium, options, &state)?;
+    recover(options, directory, state, fast, lock)
+}
+
 /// Locks the directory; makes it if it is wanted and missing.
 fn take_lock(options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
     let env = &options.env;

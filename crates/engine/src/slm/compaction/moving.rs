@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::EntryKind;
@@ -15,11 +15,23 @@ use crate::slm::locked;
 use crate::slm::store::Store;
 
 impl<M: Medium + Clone> Store<M> {
-    /// The index thread's part: moves the keys, and commits.
+    /// The index thread's part: moves the keys, and commits. Once a key has moved there is no way back, and flushes wait behind it.
+    /// So it looks first whether the MANIFEST will have space, and gives the output up if not, with all that follow of its compaction.
     pub(in crate::slm) fn index_output(&self, output: Output) -> Result<()> {
         let mut index_is_ahead = locked(&self.indexing);
+        let Output { file, kept_back, origin, removed, deletes_dropped_through, done } = output;
+        if origin.refused.get().is_none() {
+            match self.has_ballast_for_moving(origin.inputs) {
+                Err(full @ Error::Full { .. }) => drop(origin.refused.set(full)),
+                looked => looked?,
+            }
+        }
+        if origin.refused.get().is_some() {
+            file.map_or(Ok(()), |file| self.give_up_output(file, kept_back))?;
+            let _ = done.send(());
+            return Ok(());
+        }
         *index_is_ahead = true;
-        let Output { file, removed, deletes_dropped_through, done } = output;
         self.retired.announce(&removed);
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
         let (mut slot, mut number) = (None, None);

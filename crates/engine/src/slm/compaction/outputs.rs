@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Medium};
@@ -19,12 +20,23 @@ use crate::slm::traffic::entries_max;
 /// A file that a compaction has made, or the end of one.
 pub(crate) struct Output {
     pub(super) file: Option<BuiltFile>,
+    /// What was kept back, if the file has taken it.
+    pub(super) kept_back: Option<SetAside>,
+    pub(super) origin: Arc<Origin>,
     /// The inputs, if this is the last.
     pub(super) removed: Vec<u32>,
     /// Deletes up to here may have been left out because the index checkpoints cover them.
     pub(super) deletes_dropped_through: u64,
-    /// Told once it is in the MANIFEST. (Dropped without a word if it does not get there.)
+    /// Told once it is in the MANIFEST, or refused. (Dropped without a word if the store closes or has failed before.)
     pub(super) done: SyncSender<()>,
+}
+
+/// What the outputs of one compaction have in common.
+pub(crate) struct Origin {
+    /// How many files it merges.
+    pub(super) inputs: usize,
+    /// Why the index thread has refused an output. Then it takes no later one either: the last removes the inputs.
+    pub(super) refused: OnceLock<Error>,
 }
 
 /// The files that a compaction makes.
@@ -35,6 +47,7 @@ pub(super) struct Outputs<'s, M: Medium + Clone> {
     finished: &'s SyncSender<Finished<M>>,
     /// Those that are on their way to the MANIFEST.
     sent: Vec<Receiver<()>>,
+    origin: Arc<Origin>,
     /// The numbers of those that were finished.
     pub(super) made: Vec<u32>,
     pub(super) bytes_written: u64,
@@ -46,12 +59,19 @@ pub(super) struct Outputs<'s, M: Medium + Clone> {
 }
 
 impl<'s, M: Medium + Clone> Outputs<'s, M> {
-    pub(super) fn new(store: &'s Store<M>, finished: &'s SyncSender<Finished<M>>, space: In) -> Outputs<'s, M> {
+    /// None yet, of a compaction of so many files.
+    pub(super) fn new(
+        store: &'s Store<M>,
+        finished: &'s SyncSender<Finished<M>>,
+        space: In,
+        inputs: usize,
+    ) -> Outputs<'s, M> {
         Outputs {
             store,
             builder: None,
             finished,
             sent: Vec::new(),
+            origin: Arc::new(Origin { inputs, refused: OnceLock::new() }),
             made: Vec::new(),
             bytes_written: 0,
             deletes_dropped_through: 0,
@@ -79,6 +99,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     }
 
     fn begin(&mut self) -> Result<(u32, TableBuilder), Stopped> {
+        self.check_refused()?;
         let store = self.store;
         let number = store.file_numbers.begin()?;
         let path = names::table(&store.directory, number);
@@ -94,7 +115,10 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         };
         match build().map_err(Stopped::from) {
             Ok(builder) => Ok((number, builder)),
-            Err(stopped @ Stopped::NoSpace(_)) => Err(self.remove(number, stopped)),
+            Err(stopped @ Stopped::NoSpace(_)) => {
+                store.remove_output(number, self.kept_back.take());
+                Err(stopped)
+            }
             Err(stopped) => {
                 store.file_numbers.end(number);
                 Err(stopped)
@@ -122,19 +146,23 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         };
         match build().map_err(|error: Error| Stopped::from(error)) {
             Ok(file) => {
-                self.kept_back = None;
                 self.made.push(number);
                 self.bytes_written += file.record.length_bytes;
                 Ok(Some(file))
             }
-            Err(stopped @ Stopped::NoSpace(_)) => Err(self.remove(number, stopped)),
+            Err(stopped @ Stopped::NoSpace(_)) => {
+                store.remove_output(number, self.kept_back.take());
+                Err(stopped)
+            }
             Err(stopped) => Err(stopped),
         }
     }
 
     fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
         let (done, told) = sync_channel(1);
-        let output = Output { file, removed, deletes_dropped_through: self.deletes_dropped_through, done };
+        let (kept_back, origin) = (self.kept_back.take(), self.origin.clone());
+        let deletes_dropped_through = self.deletes_dropped_through;
+        let output = Output { file, kept_back, origin, removed, deletes_dropped_through, done };
         // Two at most are on their way: the records of their jobs have slots.
         while self.sent.len() > 1 {
             self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
@@ -147,33 +175,48 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     pub(super) fn end(&mut self, inputs: &[u32]) -> Result<(), Stopped> {
         let file = self.finish()?;
         self.send(file, inputs.to_vec())?;
-        self.sent.drain(..).try_for_each(|told| told.recv()).map_err(|_| Stopped::Closing)
+        self.sent.drain(..).try_for_each(|told| told.recv()).map_err(|_| Stopped::Closing)?;
+        self.check_refused()
+    }
+
+    /// Whether the index thread takes what is made here.
+    fn check_refused(&self) -> Result<(), Stopped> {
+        self.origin.refused.get().map_or(Ok(()), |full| Err(Stopped::NoSpace(full.clone())))
     }
 
     /// Gives up the file that was being filled, if there is one.
     pub(super) fn abandon(&mut self) {
         if let Some((number, builder)) = self.builder.take() {
             builder.abandon();
-            let _ = self.remove(number, Stopped::Closing);
+            self.store.remove_output(number, self.kept_back.take());
         }
     }
+}
 
-    /// Removes a file that is not to be; gives back why.
-    fn remove(&mut self, number: u32, why: Stopped) -> Stopped {
-        let store = self.store;
-        if !store.has_failed() {
-            let path = names::table(&store.directory, number);
-            let put_back = |space| store.kept_back.put_back(space, &*store.env, &path);
-            let is_put_back = self.kept_back.take().map_or(Ok(false), put_back).unwrap_or_else(|error| {
+impl<M: Medium + Clone> Store<M> {
+    /// Gives up a file that was made, and that the index does not know yet.
+    pub(super) fn give_up_output(&self, file: BuiltFile, kept_back: Option<SetAside>) -> Result<()> {
+        // First: the next opening would take it for a file that keys may have been moved to.
+        file.slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;
+        file.segment.free(&self.pool)?;
+        self.remove_output(file.number, kept_back);
+        Ok(())
+    }
+
+    /// Removes a table file that is not to be. What was kept back, if it has taken that, is kept back again.
+    fn remove_output(&self, number: u32, kept_back: Option<SetAside>) {
+        if !self.has_failed() {
+            let path = names::table(&self.directory, number);
+            let put_back = |space| self.kept_back.put_back(space, &*self.env, &path);
+            let is_put_back = kept_back.map_or(Ok(false), put_back).unwrap_or_else(|error| {
                 tracing::warn!(%error, "space kept back for compactions is not for now");
                 false
             });
             // If it can't be removed, the next opening does.
-            let is_gone = is_put_back || store.env.exists(&path).is_ok_and(|exists| !exists);
-            let removed = if is_gone { Ok(()) } else { store.env.remove_file(&path) };
+            let is_gone = is_put_back || self.env.exists(&path).is_ok_and(|exists| !exists);
+            let removed = if is_gone { Ok(()) } else { self.env.remove_file(&path) };
             let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));
         }
-        store.file_numbers.end(number);
-        why
+        self.file_numbers.end(number);
     }
 }

@@ -1,0 +1,156 @@
+//! Tests: the index thread finds too little ballast for an output's record.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
+
+use slmdb_env::memory::MemoryEnv;
+use slmdb_env::{Env, Error};
+use slmdb_pmem::{ExtentKind, Persistent};
+
+use super::{In, Plan};
+use crate::slm::flush::Finished;
+use crate::slm::job::Jobs;
+use crate::slm::store::Store;
+use crate::slm::{locked, open};
+use crate::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
+
+const DIRECTORY: &str = "/db";
+const KEYS: u32 = 60;
+const INPUTS: [u32; 2] = [1, 2];
+
+fn options(env: &MemoryEnv) -> Options {
+    let policy = CompactionPolicy::Manual;
+    Options {
+        env: Arc::new(env.clone()),
+        medium: Some(Medium::Emulated { path: "/pool".into() }),
+        memtable_bytes: 64 << 10,
+        pool_initial_bytes: 4 << 20,
+        compaction: CompactionOptions { policy, table_file_bytes: 16 << 10, ..CompactionOptions::default() },
+        ..Options::default()
+    }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number:02}").into_bytes()
+}
+
+/// Bytes that can't be compressed, 1 KiB of them: of a key and a round.
+fn value(number: u32, round: u32) -> Vec<u8> {
+    let mut state = u64::from(number * 2 + round) + 1;
+    let next = |_| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 56) as u8
+    };
+    (0..1024).map(next).collect()
+}
+
+/// The key's value after both rounds: the second is for every third key.
+fn last_value(number: u32) -> Vec<u8> {
+    value(number, u32::from(number % 3 == 0))
+}
+
+/// A store of two files whose threads don't run.
+fn store(env: &MemoryEnv) -> Store<Persistent> {
+    let (options, directory) = (options(env), Path::new(DIRECTORY));
+    let engine = open::open(&options, directory).unwrap();
+    for round in 0..2 {
+        let mut batch = WriteBatch::new();
+        (0..KEYS).filter(|number| round == 0 || number % 3 == 0).for_each(|number| {
+            batch.put(key(number), value(number, round)).unwrap();
+        });
+        engine.write(&batch, true).unwrap();
+        engine.flush().unwrap();
+    }
+    engine.close().unwrap();
+    drop(engine);
+    open::without_threads(Persistent::new(), &options, directory).unwrap()
+}
+
+fn table_files(env: &MemoryEnv) -> Vec<String> {
+    let entries = env.list_directory(Path::new(DIRECTORY)).unwrap().into_iter();
+    entries.map(|entry| entry.name).filter(|name| name.ends_with(".sst")).collect()
+}
+
+/// The files that have key segments in the pool.
+fn segments(store: &Store<Persistent>) -> Vec<u32> {
+    let extents = store.pool.extents().into_iter();
+    let mut files: Vec<u32> =
+        extents.filter(|extent| extent.kind == ExtentKind::KeySegment).map(|extent| extent.owner).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+/// Compacts all of the store; the index thread's part, too, is done here. Before the output of this number is indexed (from 0), others take
+/// the ballast and all space there is; it is there again afterwards. Says how it ended, and how many outputs there were.
+fn compact(
+    store: &Store<Persistent>,
+    env: &MemoryEnv,
+    space: In,
+    taken_before: Option<usize>,
+) -> (Result<u64, Error>, usize) {
+    std::thread::scope(|scope| {
+        let (finished, outputs) = sync_channel(1);
+        let compaction = scope.spawn(move || {
+            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by: "test" };
+            store.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
+        });
+        let mut count = 0;
+        for output in outputs {
+            let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
+            if taken_before == Some(count) {
+                while store.lower_ballast().unwrap() {}
+                env.set_capacity(1);
+            }
+            store.index_output(output).unwrap();
+            env.set_capacity(u64::MAX);
+            count += 1;
+        }
+        (compaction.join().unwrap(), count)
+    })
+}
+
+fn assert_whole(store: &Store<Persistent>, context: &str) {
+    for number in 0..KEYS {
+        let found = store.get(&key(number)).unwrap();
+        assert_eq!(found.as_deref(), Some(&last_value(number)[..]), "{context}: key {number}");
+    }
+    let report = store.verify(&mut |_| ()).unwrap();
+    assert!(report.is_clean(), "{context}: {:#?}", report.findings);
+}
+
+#[test]
+fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_it() {
+    for space in [In::FreeSpace, In::KeptBack] {
+        for taken_before in 0.. {
+            let context = format!("{space:?}, before output {taken_before}");
+            let env = MemoryEnv::new();
+            let store = store(&env);
+            store.fill_ballast().unwrap();
+            assert!(store.kept_back.length_bytes() > 0);
+            let (ended, count) = compact(&store, &env, space, Some(taken_before));
+            if taken_before >= count {
+                assert!(ended.is_ok() && taken_before >= if space == In::FreeSpace { 3 } else { 1 }, "{context}");
+                break;
+            }
+            assert!(matches!(ended, Err(Error::Full { .. })), "{context}: {ended:?}");
+            // The outputs before it are the store's, and so are the inputs.
+            let files: Vec<u32> = locked(&store.catalog).state().files.keys().copied().collect();
+            assert_eq!(files[..2], INPUTS, "{context}");
+            assert_eq!(files.len(), 2 + taken_before, "{context}");
+            assert_eq!(table_files(&env).len(), files.len(), "{context}: files are left of those given up");
+            assert_eq!(segments(&store), files, "{context}: segments are left of those given up");
+            assert!(Jobs::default().left(&store.pool).unwrap().is_empty(), "{context}: a job is left");
+            if space == In::KeptBack {
+                assert!(store.kept_back.length_bytes() > 0, "{context}: what was kept back is gone");
+            }
+            assert_whole(&store, &context);
+            store.fill_ballast().unwrap();
+            let (ended, _) = compact(&store, &env, space, None);
+            ended.unwrap();
+            assert!(INPUTS.iter().all(|input| !locked(&store.catalog).state().files.contains_key(input)), "{context}");
+            assert_whole(&store, &context);
+        }
+    }
+}
