@@ -75,7 +75,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// An arena for `generation`, recycled where one is at hand. Its name or extent is durable on return; that it
     /// belongs to the store is for the MANIFEST to say.
     pub(crate) fn make(&self, generation: u64, length_bytes: u64) -> Result<Arena<M>> {
-        self.reclaim()?;
+        self.reclaim(&mut locked(&self.retired))?;
         let recycled = {
             let length_bytes = self.home.length_bytes(length_bytes);
             let mut retired = locked(&self.retired);
@@ -206,8 +206,18 @@ impl<M: Medium + Clone> Arenas<M> {
 
     /// A MemTable that the MANIFEST has just given up: its arena comes back when its last reader is gone.
     pub(crate) fn retire(&self, memtable: Arc<MemTable<M>>) -> Result<()> {
-        locked(&self.retired).memtables.push(memtable);
-        self.reclaim()
+        let mut retired = locked(&self.retired);
+        retired.memtables.push(memtable);
+        self.reclaim(&mut retired).map(|_| ())
+    }
+
+    /// A reader has gone, perhaps the last of some retired MemTables. Says how many bytes their lists took that have gone with it. (If
+    /// the retired ones are being looked at just now, what it held goes with the next reader, or flush.)
+    pub(crate) fn reader_has_gone(&self) -> Result<u64> {
+        match self.retired.try_lock() {
+            Ok(mut retired) => self.reclaim(&mut retired),
+            Err(_) => Ok(0),
+        }
     }
 
     /// Looks at the retired MemTables that somebody still reads.
@@ -215,10 +225,9 @@ impl<M: Medium + Clone> Arenas<M> {
         locked(&self.retired).memtables.iter().for_each(|memtable| look(memtable));
     }
 
-    /// Gives back the arenas of retired MemTables that nobody reads any more.
-    fn reclaim(&self) -> Result<()> {
-        let mut retired = locked(&self.retired);
-        let mut index = 0;
+    /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took.
+    fn reclaim(&self, retired: &mut Retired<M>) -> Result<u64> {
+        let (mut index, mut lists_bytes) = (0, 0);
         while index < retired.memtables.len() {
             if Arc::strong_count(&retired.memtables[index]) > 1 {
                 index += 1;
@@ -227,6 +236,7 @@ impl<M: Medium + Clone> Arenas<M> {
             // Nobody else owns it, so nobody can come to own it.
             let memtable = retired.memtables.swap_remove(index);
             let (generation, length) = (memtable.generation(), memtable.capacity_bytes());
+            lists_bytes += memtable.memory_bytes();
             drop(memtable);
             if length != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
                 self.discard(generation)?;
@@ -234,7 +244,7 @@ impl<M: Medium + Clone> Arenas<M> {
                 retired.arenas.push((generation, length));
             }
         }
-        Ok(())
+        Ok(lists_bytes)
     }
 
     /// At a clean close: arenas kept for recycling go, and on `Dram` `active` is cut to what is used, so that a small

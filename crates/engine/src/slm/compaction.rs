@@ -251,6 +251,7 @@ impl<M: Medium + Clone> Store<M> {
         let (made, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
         self.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
         // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.
+        self.budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
         self.budget.freed(bytes_read + bytes_written);
         self.share_memory();
         ended.inspect_err(|stopped| {

@@ -316,6 +316,7 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
         self.keep_block(None);
+        self.memtables.clear();
         self.store.release(self.moment, Holder::Cursor);
     }
 }

@@ -52,6 +52,8 @@ pub(crate) struct Budget {
     freed_bytes: AtomicU64,
     /// What the largest flush so far has left with its thread, in bytes.
     kept_bytes: AtomicU64,
+    /// What the largest compaction so far has left with its thread, in bytes.
+    kept_by_compaction_bytes: AtomicU64,
     /// What flushes and compactions have at hand.
     pub(crate) background: Gauge,
     /// Blocks that cursors hold.
@@ -66,6 +68,7 @@ impl Budget {
             cache_bytes: Mutex::new(options.memory_budget_bytes),
             freed_bytes: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
+            kept_by_compaction_bytes: AtomicU64::new(0),
             background: Gauge::default(),
             cursor_blocks: Gauge::default(),
         }
@@ -92,12 +95,29 @@ impl Budget {
     }
 
     /// So much that threads had allocated is free now, and wanted by other threads. Once that is noticeable, the allocator
-    /// gives it back.
-    pub(crate) fn freed(&self, bytes: u64) {
-        if bytes + self.freed_bytes.fetch_add(bytes, Ordering::Relaxed) >= self.noticeable_bytes() {
+    /// gives it back; says whether it has been asked to.
+    pub(crate) fn freed(&self, bytes: u64) -> bool {
+        self.freed_among(bytes, self.noticeable_bytes())
+    }
+
+    /// The same, where so much is noticeable.
+    fn freed_among(&self, bytes: u64, noticeable_bytes: u64) -> bool {
+        let is_noticeable = bytes + self.freed_bytes.fetch_add(bytes, Ordering::Relaxed) >= noticeable_bytes;
+        if is_noticeable {
             self.freed_bytes.store(0, Ordering::Relaxed);
             give_back_free_memory();
         }
+        is_noticeable
+    }
+
+    /// A compaction that had so much at hand has ended.
+    pub(crate) fn compaction_has_ended(&self, had_bytes: u64) {
+        self.kept_by_compaction_bytes.fetch_max(had_bytes / KEPT_PART, Ordering::Relaxed);
+    }
+
+    /// What flushes and compactions have left with their threads.
+    fn left_with_threads(&self) -> u64 {
+        self.kept_bytes.load(Ordering::Relaxed) + self.kept_by_compaction_bytes.load(Ordering::Relaxed)
     }
 
     /// A part of the budget that matters.
@@ -156,7 +176,7 @@ impl<M: Medium + Clone> Store<M> {
             replaced_records_bytes: self.snapshots.kept_bytes(),
             cursors_bytes: self.snapshots.open() as u64 * CURSOR_BYTES + self.budget.cursor_blocks.bytes(),
             catalog_bytes: locked(&self.catalog).state().memory_bytes() + self.candidates.memory_bytes(),
-            background_bytes: self.budget.background.bytes().max(self.budget.kept_bytes.load(Ordering::Relaxed)),
+            background_bytes: self.budget.background.bytes().max(self.budget.left_with_threads()),
             ..Memory::default()
         };
         let mut add = |memtable: &MemTable<M>| {
@@ -197,8 +217,10 @@ impl<M: Medium + Clone> Store<M> {
 
     /// So much less is kept for cursors and snapshots. It may be the cache's.
     pub(crate) fn kept_freed(&self, freed_bytes: u64) {
-        if freed_bytes >= self.budget.noticeable_bytes() {
-            self.budget.freed(freed_bytes);
+        // After the last there may be nobody for long whose freed memory would be counted with the rest.
+        let was_last = self.snapshots.open() == 0;
+        let noticeable_bytes = if was_last { FLOOR_BYTES } else { self.budget.noticeable_bytes() };
+        if freed_bytes > 0 && self.budget.freed_among(freed_bytes, noticeable_bytes) {
             self.share_memory();
         }
     }

@@ -40,6 +40,7 @@ mod cursor;
 mod delay;
 mod destroy;
 mod fast_tier;
+mod fences;
 mod file_numbers;
 mod flush;
 mod group_sync;

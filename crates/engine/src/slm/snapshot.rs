@@ -60,6 +60,13 @@ impl<M: Medium + Clone> Store<M> {
         if !self.snapshots.release(moment, holder).is_empty() {
             self.sweep_retired();
         }
-        self.kept_freed(kept_bytes.saturating_sub(self.snapshots.kept_bytes()));
+        // Of a store that has failed nothing is deleted, and of a closed one everything is the next opening's.
+        let is_open = self.check_writable().is_ok();
+        let reclaimed = if is_open { self.arenas.reader_has_gone() } else { Ok(0) };
+        let lists_bytes = reclaimed.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the arena of a flushed MemTable stays for now");
+            0
+        });
+        self.kept_freed(kept_bytes.saturating_sub(self.snapshots.kept_bytes()) + lists_bytes);
     }
 }

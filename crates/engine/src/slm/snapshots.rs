@@ -42,6 +42,7 @@ use std::sync::{Arc, Mutex};
 use slmdb_order::KeyOrder;
 use slmdb_table::Place;
 
+use super::fences::Fences;
 use super::locked;
 use super::replaced::ReplacedRecords;
 
@@ -81,6 +82,7 @@ struct Inner {
     replaced: ReplacedRecords,
     cursors: usize,
     snapshots: usize,
+    fences: Fences,
 }
 
 /// Those who look at one sequence number.
@@ -138,7 +140,7 @@ impl Snapshots {
     pub(crate) fn new(order: KeyOrder) -> Snapshots {
         let (moments, replaced) = (BTreeMap::new(), ReplacedRecords::new(order));
         Snapshots {
-            inner: Mutex::new(Inner { moments, replaced, cursors: 0, snapshots: 0 }),
+            inner: Mutex::new(Inner { moments, replaced, cursors: 0, snapshots: 0, fences: Fences::default() }),
             open: AtomicUsize::default(),
             kept: AtomicUsize::default(),
         }
@@ -240,6 +242,7 @@ impl Snapshots {
             return;
         }
         let Some(key) = inner.replaced.insert(key, old, replaced_at) else { return };
+        inner.fences.keep_if_last(&key);
         self.kept.store(inner.replaced.len(), Ordering::Release);
         if let Some(viewer) = inner.oldest_viewer(old.sequence, replaced_at) {
             viewer.in_charge_of.push((key, old.sequence));

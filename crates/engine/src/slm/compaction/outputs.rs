@@ -9,8 +9,10 @@ use slmdb_pmem::{Claim, Medium};
 use slmdb_table::{KeyEntry, TableBuilder};
 
 use super::{In, Stopped};
+use crate::batch::Totals;
 use crate::slm::flush::{BuiltFile, Finished, file_record, segment_of, table_options};
 use crate::slm::job::Job;
+use crate::slm::memory::flush_bytes;
 use crate::slm::names;
 use crate::slm::older_versions::OlderVersions;
 use crate::slm::set_aside::SetAside;
@@ -51,6 +53,10 @@ pub(super) struct Outputs<'s, M: Medium + Clone> {
     /// The numbers of those that were finished.
     pub(super) made: Vec<u32>,
     pub(super) bytes_written: u64,
+    /// What is in the one that is being filled.
+    filled: Totals,
+    /// What the largest took in memory until its key segment was written, in bytes.
+    pub(super) memory_bytes_max: u64,
     /// Up to here deletes were left out because the index checkpoints cover them.
     pub(super) deletes_dropped_through: u64,
     space: In,
@@ -74,6 +80,8 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             origin: Arc::new(Origin { inputs, refused: OnceLock::new() }),
             made: Vec::new(),
             bytes_written: 0,
+            filled: Totals::default(),
+            memory_bytes_max: 0,
             deletes_dropped_through: 0,
             space,
             kept_back: None,
@@ -89,6 +97,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             }
         };
         builder.add(entry.key, entry.sequence, entry.kind, value)?;
+        self.filled.add(entry.key.len(), Some(value.len()));
         let usual_bytes = self.store.options.compaction.table_file_bytes;
         let is_filled = builder.estimated_bytes() >= usual_bytes || builder.entries() >= entries_max(usual_bytes);
         if is_filled && self.space == In::FreeSpace {
@@ -130,6 +139,9 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     fn finish(&mut self) -> Result<Option<BuiltFile>, Stopped> {
         let store = self.store;
         let Some((number, builder)) = self.builder.take() else { return Ok(None) };
+        let memory_bytes = flush_bytes(&std::mem::take(&mut self.filled));
+        self.memory_bytes_max = memory_bytes.max(self.memory_bytes_max);
+        let _held = store.budget.background.hold(memory_bytes);
         let build = || {
             let finished = builder.finish()?;
             store.env.sync_directory(&store.directory)?;
