@@ -6,9 +6,9 @@
 //!
 //! Fills a new store with 20-byte keys in random order and values that can't be compressed, then overwrites keys at random
 //! until as many bytes were put as there are, `rounds` times. Tells rates by tenths, delays, bytes written per byte put and
-//! space taken, and writes a row for every quarter of a second (tab-separated) to `rows`, to be plotted. With `group`, the
-//! process joins that control group (its `cgroup.procs`) once the store is open, so that a pool made outside counts
-//! outside. `scans` ranges of 100 keys are read before and after.
+//! space taken, the overwrites also as a row of a table ([`TABLE_HEAD`]), and writes a row for every quarter of a second
+//! (tab-separated) to `rows`, to be plotted. With `group`, the process joins that control group (its `cgroup.procs`) once the store is open,
+//! so that a pool made outside counts outside. `scans` ranges of 100 keys are read before and after.
 
 mod support;
 
@@ -17,12 +17,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use slmdb::{CompactionPolicy, Db, Medium, Options};
+use slmdb::{CompactionPolicy, Counters, Db, Medium, Options};
 use support::key;
 
 const ROW_EVERY: Duration = Duration::from_millis(250);
 /// Values are pieces of as many random bytes.
 const NOISE_BYTES: usize = 4 << 20;
+
+/// What is in the row at the end.
+const TABLE_HEAD: &str = "| value, bytes | bytes put | written to files per byte put | of these by compactions \
+    | to the fast tier | compactions | space at most, × live | last tenth ÷ first |";
 
 /// What the command line asks for.
 struct Plan {
@@ -161,6 +165,44 @@ fn tell(db: &Db, phase: &str, puts: u64, ended: &(Vec<Duration>, Vec<u64>), befo
     println!("{phase}: waits {:?}", stats.waits);
 }
 
+/// What the overwrites have done, for a table.
+struct Row {
+    put_bytes: u64,
+    file_bytes: u64,
+    compaction_bytes: u64,
+    fast_tier_bytes: u64,
+    compactions: u64,
+    last_tenth_over_first: f64,
+}
+
+impl Row {
+    fn of(now: &Counters, before: &Counters, tenths: &[Duration]) -> Row {
+        Row {
+            put_bytes: now.user_bytes_put - before.user_bytes_put,
+            file_bytes: now.file_bytes_written - before.file_bytes_written,
+            compaction_bytes: now.compaction_bytes_written - before.compaction_bytes_written,
+            fast_tier_bytes: now.media_bytes - before.media_bytes,
+            compactions: now.compactions - before.compactions,
+            last_tenth_over_first: tenths[0].as_secs_f64() / tenths[9].as_secs_f64(),
+        }
+    }
+
+    fn tell(&self, plan: &Plan, most: f64) {
+        let per_byte_put = |bytes| bytes as f64 / self.put_bytes as f64;
+        println!("{TABLE_HEAD}");
+        println!(
+            "| {} | {} MiB | {:.2} | {:.2} | {:.2} | {} | {most:.2} | {:.2} |",
+            plan.value_bytes,
+            self.put_bytes >> 20,
+            per_byte_put(self.file_bytes),
+            per_byte_put(self.compaction_bytes),
+            per_byte_put(self.fast_tier_bytes),
+            self.compactions,
+            self.last_tenth_over_first
+        );
+    }
+}
+
 fn scan(db: &Db, plan: &Plan, when: &str) -> slmdb::Result<()> {
     if plan.scans == 0 {
         return Ok(());
@@ -194,10 +236,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let noise: Vec<u8> = (0..NOISE_BYTES / 8).flat_map(|_| random.next().to_le_bytes()).collect();
 
     let (done, ended) = (AtomicU64::new(0), AtomicBool::new(false));
-    let mut most = 0.0;
-    std::thread::scope(|scope| -> Result<(), Box<dyn std::error::Error>> {
+    let (row, most) = std::thread::scope(|scope| -> Result<_, Box<dyn std::error::Error>> {
         let rows = scope.spawn(|| rows(&db, &plan, &done, &ended));
-        let run = || -> Result<(), Box<dyn std::error::Error>> {
+        let run = || -> slmdb::Result<Row> {
             let before = db.stats();
             let filled = put_all(&db, &plan, &noise, plan.keys, &done, |turn, _| turn)?;
             db.flush()?;
@@ -206,14 +247,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (before, puts) = (db.stats(), plan.keys * plan.rounds);
             let overwritten = put_all(&db, &plan, &noise, puts, &done, |_, random| random.below(plan.keys))?;
             tell(&db, "overwrite", puts, &overwritten, &before);
-            Ok(scan(&db, &plan, "after the overwrites")?)
+            db.flush()?;
+            let row = Row::of(&db.stats().since_open, &before.since_open, &overwritten.0);
+            scan(&db, &plan, "after the overwrites")?;
+            Ok(row)
         };
-        let ran = run();
+        let row = run();
         ended.store(true, Ordering::Relaxed);
-        most = rows.join().expect("it does not panic")?;
-        ran
+        let most = rows.join().expect("it does not panic")?;
+        Ok((row?, most))
     })?;
     println!("space: {most:.3} x live at most, as seen every {} ms", ROW_EVERY.as_millis());
+    row.tell(&plan, most);
     db.close()?;
     Ok(())
 }
