@@ -36,6 +36,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use slmdb_sync::scheduled::point;
+
 use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Recording, Result, Step};
 use device::Device;
 use disk::{Disk, Node};
@@ -96,6 +98,12 @@ impl MemoryEnv {
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For what others see in the order in which it happens.
+    fn machine_in_turn(&self) -> MutexGuard<'_, Machine> {
+        point();
+        self.machine()
     }
 
     /// Lets an operation fail: the first one, numbered `operation_number` or later, that `failure` can strike; with
@@ -266,7 +274,8 @@ fn normal(path: &Path) -> PathBuf {
 
 impl Env for MemoryEnv {
     fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let mut machine = self.machine();
+        // A cache may open a file that is read while others wait for it.
+        let mut machine = if mode == OpenMode::Read { self.machine() } else { self.machine_in_turn() };
         let (effect, operation) = match mode {
             OpenMode::Read | OpenMode::ReadWrite => (Effect::LooksUp, "open"),
             OpenMode::CreateNew | OpenMode::CreateOrTruncate => (Effect::TakesSpace, "create"),
@@ -289,7 +298,7 @@ impl Env for MemoryEnv {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        let mut machine = self.machine();
+        let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::TakesSpace, "rename", from, &format!(" to {}", to.display()))?;
         let (old, new) = (normal(from), normal(to));
         machine.disk.rename(&old, &new).map_err(|kind| Error::io("rename", from, kind.into()))?;
@@ -300,7 +309,7 @@ impl Env for MemoryEnv {
     }
 
     fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
-        let mut machine = self.machine();
+        let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::TakesSpace, "link", from, &format!(" to {}", to.display()))?;
         let path = normal(to);
         machine.disk.link(&normal(from), &path).map_err(|kind| Error::io("link", from, kind.into()))?;
@@ -311,7 +320,7 @@ impl Env for MemoryEnv {
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
-        let mut machine = self.machine();
+        let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::Removes, "remove", path, "")?;
         let full_path = normal(path);
         let file = machine.disk.find(&full_path).map(Node::number);
@@ -323,7 +332,7 @@ impl Env for MemoryEnv {
     }
 
     fn create_directory(&self, path: &Path) -> Result<()> {
-        let mut machine = self.machine();
+        let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::TakesSpace, "create directory", path, "")?;
         let full_path = normal(path);
         let missing: Vec<PathBuf> =
@@ -335,7 +344,7 @@ impl Env for MemoryEnv {
     }
 
     fn remove_directory(&self, path: &Path) -> Result<bool> {
-        let mut machine = self.machine();
+        let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::Removes, "remove directory", path, "")?;
         let full_path = normal(path);
         let removed = machine.disk.remove_directory(&full_path);
@@ -347,7 +356,7 @@ impl Env for MemoryEnv {
     }
 
     fn sync_directory(&self, path: &Path) -> Result<()> {
-        let mut machine = self.machine();
+        let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::Syncs, "sync directory", path, "")?;
         let path_noted = normal(path);
         if machine.note_sync(Step::SyncDirectory, |done| FileEvent::SyncDirectory { path: path_noted, done }) {
@@ -383,7 +392,7 @@ impl Env for MemoryEnv {
 
     /// The holder is always this process.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
-        let mut machine = self.machine();
+        let mut machine = self.machine_in_turn();
         let effect = if mode == LockMode::Exclusive { Effect::TakesSpace } else { Effect::LooksUp };
         let outcome = machine.script.begin(effect, "lock", path, &format!(" {mode:?}"))?;
         let failed = |kind: IoErrorKind| Error::io("lock", path, kind.into());
@@ -473,7 +482,7 @@ impl File for MemoryFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
-        let mut machine = self.env.machine();
+        let mut machine = self.env.machine_in_turn();
         let detail = format!(" {offset_bytes}+{}", bytes.len());
         let outcome = machine.script.begin(Effect::Writes, "write", &self.path, &detail)?;
         self.check_writable("write")?;
@@ -488,7 +497,7 @@ impl File for MemoryFile {
 
     /// When made to fail, what was not durable before never becomes so unless it is written again.
     fn sync_data(&self) -> Result<()> {
-        let mut machine = self.env.machine();
+        let mut machine = self.env.machine_in_turn();
         let outcome = machine.script.begin(Effect::Syncs, "sync", &self.path, "");
         let outcome = outcome.inspect_err(|_| self.node.lock().forget_dirty())?;
         if machine.note_sync(Step::SyncFile, |done| FileEvent::Sync { file: self.node.number(), done }) {
@@ -504,7 +513,7 @@ impl File for MemoryFile {
     }
 
     fn set_length(&self, length_bytes: u64) -> Result<()> {
-        let mut machine = self.env.machine();
+        let mut machine = self.env.machine_in_turn();
         let detail = format!(" {length_bytes}");
         let outcome = machine.script.begin(Effect::TakesSpace, "set length", &self.path, &detail)?;
         self.check_writable("set length")?;
@@ -516,7 +525,7 @@ impl File for MemoryFile {
     }
 
     fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()> {
-        let mut machine = self.env.machine();
+        let mut machine = self.env.machine_in_turn();
         let detail = format!(" {offset_bytes}+{length_bytes}");
         let outcome = machine.script.begin(Effect::TakesSpace, "allocate", &self.path, &detail)?;
         self.check_writable("allocate")?;
@@ -535,7 +544,7 @@ impl File for MemoryFile {
     }
 
     fn store_mapped(&self, bytes: &[u8], offset_bytes: u64) {
-        let mut machine = self.env.machine();
+        let mut machine = self.env.machine_in_turn();
         let mut node = self.node.lock();
         let there = node.length_bytes().saturating_sub(offset_bytes).min(bytes.len() as u64);
         let bytes = &bytes[..there as usize];

@@ -8,10 +8,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use slmdb_env::{Env, File, OpenMode, Result};
 use slmdb_sync::mapped;
+use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::Medium;

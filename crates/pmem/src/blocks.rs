@@ -22,9 +22,10 @@
 //! that hold a block, so that none of it lies idle here while a key segment needs it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use slmdb_env::{Error, Result};
+use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use crate::layout::UNIT_BYTES;
 use crate::medium::{CACHE_LINE_BYTES, Medium};

@@ -30,11 +30,12 @@ mod space;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use slmdb_env::{DaxDevice, Error, File, Result};
 use slmdb_sync::mapped;
+use slmdb_sync::scheduled::Mutex;
 
 pub use place::{check_direct, check_new_device, creation_finished, has_uuid, remove_pool};
 

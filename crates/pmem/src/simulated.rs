@@ -48,10 +48,12 @@ pub use replay::{Choice, Pick, Replay};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use slmdb_env::{Recording, Step};
 use slmdb_sync::mapped::AtomicU64;
+use slmdb_sync::scheduled::{Mutex, MutexGuard};
+use slmdb_sync::turns;
 
 use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
 use crate::persistent::{MEDIA_UNIT_BYTES, Unfenced};
@@ -260,5 +262,5 @@ impl Medium for Simulated {
 fn this_thread() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     thread_local!(static NUMBER: u32 = NEXT.fetch_add(1, Ordering::Relaxed));
-    NUMBER.with(|number| *number)
+    turns::task().unwrap_or_else(|| NUMBER.with(|number| *number))
 }

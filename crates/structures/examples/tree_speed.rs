@@ -8,11 +8,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crossbeam_epoch as epoch;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Dram, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Direction, LeafRead, SegmentEntry, Tree, write_segment};
+use slmdb_sync::epoch;
 
 const ROUNDS: usize = 3;
 const RANGE_KEYS: usize = 100;

@@ -5,13 +5,13 @@ mod fast_fair_support;
 
 use std::collections::BTreeMap;
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::{Random, Store, hostile_keys, orders};
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Medium, Simulated, simulated::Choice};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, SegmentEntry, SegmentWriter};
+use slmdb_sync::epoch;
 
 fn entry(key: &[u8], number: u64) -> SegmentEntry<'_> {
     SegmentEntry { key, sequence: number, kind: EntryKind::Put, block_offset: number as u32, block_length: 5 << 20 }

@@ -9,7 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::{Random, Store, budget, hostile_keys, orders, pool_options};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Dram, Medium, Pool, Simulated};
@@ -17,6 +16,7 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
     Decision, Direction, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment,
 };
+use slmdb_sync::epoch;
 
 type Model = BTreeMap<Vec<u8>, u64>;
 

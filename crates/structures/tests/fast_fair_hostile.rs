@@ -3,12 +3,12 @@
 
 mod fast_fair_support;
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::{Random, Store, hostile_keys};
 use slmdb_env::ErrorKind;
 use slmdb_pmem::{Dram, ExtentKind};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, SegmentEntry, write_segment};
+use slmdb_sync::epoch;
 
 #[test]
 fn a_damaged_segment_is_refused_whatever_is_wrong() {

@@ -8,7 +8,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::workload::Workload;
 use fast_fair_support::{Random, Store, budget, hostile_keys};
 use proptest::prelude::*;
@@ -20,6 +19,7 @@ use slmdb_structures::fast_fair::{
     Applied, Decision, Direction, KeyRecord, LeafRead, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, Tree,
     set_replaced_file, write_segment,
 };
+use slmdb_sync::epoch;
 
 #[test]
 fn random_operations_on_hostile_keys_agree_with_a_map() {

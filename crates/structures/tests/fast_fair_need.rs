@@ -6,13 +6,13 @@ mod fast_fair_support;
 
 use std::collections::BTreeSet;
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::orders::{as_comparator, backwards, by_length};
 use fast_fair_support::{Random, Store, budget};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Extent, ExtentKind, UNIT_BYTES};
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{Decision, KeyLengths};
+use slmdb_sync::epoch;
 
 const POOL_BYTES: u64 = 1 << 30;
 

@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::workload::Workload;
 use fast_fair_support::{Random, Store, budget, hostile_keys, orders};
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Pool, Simulated, simulated::Choice};
 use slmdb_structures::fast_fair::{Decision, Direction, LeafRead, Tree};
+use slmdb_sync::epoch;
 
 fn store(node_bytes: u32, order: KeyOrder) -> Store<Dram> {
     Store::create_ordered(Dram, node_bytes, 200 << 20, order)

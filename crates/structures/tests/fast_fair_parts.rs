@@ -5,7 +5,6 @@ mod fast_fair_support;
 
 use std::sync::Arc;
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::{Random, budget, hostile_keys, pool_options};
 use slmdb_env::ErrorKind;
 use slmdb_pmem::simulated::Choice;
@@ -14,6 +13,7 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
     KeyLengths, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_record_bytes_max, need, segment_bytes_max, write_segment,
 };
+use slmdb_sync::epoch;
 
 fn entries<K: AsRef<[u8]>>(keys: &[K]) -> impl Iterator<Item = SegmentEntry<'_>> + Clone {
     keys.iter().enumerate().map(|(index, key)| SegmentEntry {

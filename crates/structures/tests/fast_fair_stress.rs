@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::{Random, Store, budget, orders};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::Dram;
 use slmdb_structures::fast_fair::{Decision, Direction, LeafRead};
+use slmdb_sync::epoch;
 
 fn key(number: u64) -> Vec<u8> {
     // Some share their heads, some do not.

@@ -7,9 +7,9 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::path::Path;
 use std::sync::Arc;
 
-use crossbeam_epoch as epoch;
 use fast_fair_support::{Random, Store};
 use slmdb_pmem::{Arena, Dram};
+use slmdb_sync::epoch;
 
 fn key(number: usize) -> Vec<u8> {
     format!("key{number:08}").into_bytes()

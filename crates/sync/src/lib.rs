@@ -1,11 +1,19 @@
-//! Locks, atomics and threads: the standard library's, or those of a model checker.
+//! Locks, atomics and threads: the standard library's, or those of a checker.
 //!
-//! In an ordinary build everything here *is* the standard library's, re-exported. Under `--cfg loom` a checker goes through
-//! all interleavings of a small piece of code, and through what weakly ordered memory may show each thread. It runs the code
-//! that the store consists of, not a copy of its ideas. `docs/testing.md` says what is run so.
+//! In an ordinary build everything here *is* the standard library's (and crossbeam's), re-exported. Two other builds run the
+//! code that the store consists of, not a copy of its ideas. `docs/testing.md` says what is run so.
 //!
-//! - [`modelled`] is for the modules that are put under loom. (A whole store is too much for it: others use `std`.)
-//! - [`mapped`] has atomics for memory that somebody else has laid out: words of the pool, links of the skiplist. A checker's
+//! - Under `--cfg loom` a checker goes through all interleavings of a small piece of code, and through what weakly ordered memory
+//!   may show each thread.
+//! - Under `--cfg shuttle` all threads of a whole store are tasks on one thread of the system, and a seed says which of them goes on
+//!   wherever one could be interrupted ([`turns`]): the same seed is the same run. Memory is ordered there.
+//!
+//! Who uses what:
+//!
+//! - [`modelled`] is for the modules that are put under loom. (A whole store is too much for it.)
+//! - [`scheduled`] is for all others that wait, start threads, or look at a clock; [`epoch`] for what waits until no reader is
+//!   left.
+//! - [`mapped`] has atomics for memory that somebody else has laid out: words of the pool, links of the skiplist. Loom's
 //!   own atomics are larger than a word, so these keep what it wants to know beside the memory.
 
 #![forbid(unsafe_code)]
@@ -15,9 +23,16 @@ pub mod mapped;
 pub mod model;
 #[cfg(loom)]
 mod raced;
+pub mod scheduled;
+pub mod turns;
+
+#[cfg(not(shuttle))]
+pub use crossbeam_epoch as epoch;
+#[cfg(shuttle)]
+pub mod epoch;
 
 /// What the modules that are put under loom use.
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 pub mod modelled {
     pub use std::hint::spin_loop;
     pub use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
@@ -33,4 +48,12 @@ pub mod modelled {
     pub use loom::thread::yield_now;
 
     pub use crate::raced::{AtomicPtr, AtomicU64, AtomicUsize};
+}
+
+/// What the modules that are put under loom use.
+#[cfg(shuttle)]
+pub mod modelled {
+    pub use crate::scheduled::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
+    pub use crate::scheduled::thread::{yield_now as spin_loop, yield_now};
+    pub use crate::scheduled::{Condvar, Mutex, MutexGuard};
 }

@@ -1,7 +1,7 @@
 //! Atomics in memory that somebody else has laid out: words of the pool, links of the skiplist.
 //!
 //! Such an atomic is made by a cast of an address, and is as large as what it holds. In an ordinary build these are the
-//! standard library's. Under loom what a checker has to know of an
+//! standard library's (under shuttle with a place to be interrupted at before each operation). Under loom what a checker has to know of an
 //! atomic, which values were stored by whom and who has seen them, lies in a table beside, by address; the memory itself
 //! always has the newest value, for those who read it as bytes.
 //!
@@ -11,7 +11,9 @@
 //! Plain bytes are not. But [`overwritten`] begins the watched words of a range anew, so that loom stops where a thread reads a
 //! word of, say, a new node without having been told in an orderly way (release and acquire) that the node is there.
 
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+pub use crate::scheduled::atomic::{AtomicPtr, AtomicU64};
+#[cfg(not(any(loom, shuttle)))]
 pub use std::sync::atomic::{AtomicPtr, AtomicU64};
 
 #[cfg(loom)]

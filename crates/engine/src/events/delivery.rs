@@ -4,11 +4,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
+use slmdb_sync::scheduled::{
+    Condvar, Mutex, MutexGuard,
+    thread::{self, JoinHandle},
+};
 
 use super::{Event, EventListener, Listener, SpaceFor};
 use crate::WaitFor;
@@ -52,7 +55,7 @@ impl Events {
         let Some(listener) = &listener.0 else { return Ok(events) };
         let queue = Queue { listener: listener.clone(), waiting: Mutex::default(), came: Condvar::new() };
         let queue = Arc::new(queue);
-        let thread = std::thread::Builder::new().name("slmdb-events".into()).spawn({
+        let thread = thread::Builder::new().name("slmdb-events".into()).spawn({
             let queue = queue.clone();
             move || queue.deliver()
         });
@@ -129,7 +132,7 @@ impl Events {
         locked(&told.queue.waiting).ended = true;
         told.queue.came.notify_all();
         let thread = locked(&told.thread).take();
-        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
             // The listener's panics were caught.
             let _ = thread.join();
         }

@@ -12,11 +12,12 @@
 
 mod need;
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::KeyLengths;
+use slmdb_sync::scheduled::MutexGuard;
 
 pub(crate) use self::need::Grant;
 pub(super) use self::need::table_bytes;

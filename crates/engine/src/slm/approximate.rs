@@ -11,6 +11,7 @@ use std::ops::Bound;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
+use slmdb_sync::epoch;
 
 use super::locked;
 use super::store::Store;
@@ -31,7 +32,7 @@ impl<M: Medium + Clone> Store<M> {
         };
         let large_bytes = LARGE_BLOCKS * self.options.block_bytes as u64;
         let mut table_bytes = 0.0;
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         for sample in self.tree.sample(range, &guard)? {
             let record = self.tree.record(sample.record, &guard)?;
             let block_bytes = u64::from(record.block_length());
@@ -56,7 +57,7 @@ impl<M: Medium + Clone> Store<M> {
                 if newest.is_none_or(|newest| newest.sequence != entry.sequence) {
                     continue;
                 }
-                let guard = crossbeam_epoch::pin();
+                let guard = epoch::pin();
                 let is_indexed = self.tree.get(entry.key, &guard)?.is_some();
                 keys += match (entry.kind, is_indexed) {
                     (EntryKind::Put, false) => each as f64,

@@ -10,11 +10,12 @@
 //! covers the generation, so they can't come back.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::MemTable;
+use slmdb_sync::scheduled::Mutex;
 
 use super::{locked, names};
 

@@ -12,13 +12,14 @@
 
 use std::ops::Bound;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::atomic::Ordering;
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{CheckpointRecord, Edit, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead, Tree};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::{Mutex, MutexGuard, atomic::AtomicU64};
 use slmdb_table::CheckpointWriter;
 
 use super::flush::location;
@@ -242,7 +243,7 @@ impl<M: Medium> NewCheckpoint<'_, M> {
             entries.clear();
             {
                 // Not held while the file is written.
-                let guard = crossbeam_epoch::pin();
+                let guard = epoch::pin();
                 let bound = from.as_ref().map(Vec::as_slice);
                 tree.read_leaves(bound, Direction::Forward, KEYS_AT_ONCE, &guard, &mut leaf)?;
                 for &offset in leaf.records() {

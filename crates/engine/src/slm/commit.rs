@@ -2,11 +2,12 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::Instant;
 
 use super::locked;
 use super::store::{Catalog, Store};

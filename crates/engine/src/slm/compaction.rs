@@ -41,12 +41,13 @@ mod tests;
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_table::EntryKind;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -59,6 +60,7 @@ use self::outputs::Outputs;
 pub(crate) use self::requests::Compactions;
 pub(super) use self::requests::Inner;
 use self::requests::Reason;
+
 use super::flush::Finished;
 use super::merge::{Merge, TableKeys, common_prefix};
 use super::store::Store;
@@ -351,7 +353,7 @@ impl<M: Medium + Clone> Store<M> {
         let keys: Vec<&[u8]> = ahead.entries().map(|(_, entry)| entry.key).collect();
         let mut entries = ahead.entries();
         let droppable_through = self.checkpoints.deletes_droppable_through();
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         self.tree.get_each(&keys, &guard, |_, current| {
             let Some((input, entry)) = entries.next() else { return Ok(()) };
             counts.push(match (entry.kind, current) {

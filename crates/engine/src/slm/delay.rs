@@ -1,8 +1,7 @@
 //! [`Delay`]: a writer that waits, and who is told of it.
 
-use std::sync::MutexGuard;
-
 use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::MutexGuard;
 
 use super::store::Store;
 use super::traffic::Traffic;

@@ -5,9 +5,9 @@
 //! asks here first.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 
 use slmdb_env::{Error, Result};
+use slmdb_sync::scheduled::Mutex;
 
 use super::locked;
 

@@ -14,7 +14,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender};
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, FileRecord, StoreState};
@@ -24,6 +23,8 @@ use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{
     Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment_claiming,
 };
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender};
 use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
 use tracing::field::Empty;
 use tracing::info_span;
@@ -298,12 +299,12 @@ pub(crate) fn swing<M: Medium>(
     note: impl Fn(&[u8], Location, u64),
 ) -> Result<BTreeMap<u32, i64>> {
     let offsets: Vec<u64> = {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         segment.records(pool, &guard).map(|record| record.map(|record| record.offset())).collect::<Result<_>>()?
     };
     let mut live_changes = BTreeMap::new();
     for part in offsets.chunks(ENTRIES_UNDER_ONE_GUARD) {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let records: Vec<KeyRecord<'_>> =
             part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
         tree.update_sorted(records.iter().map(|record| record.key()), |index, current| {

@@ -13,6 +13,7 @@ use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
+use slmdb_sync::epoch;
 
 use super::flush::location;
 use super::snapshots::Location;
@@ -158,7 +159,7 @@ impl IndexSource {
     ) -> Result<Option<Bound<Vec<u8>>>> {
         self.keys.clear();
         self.entries.clear();
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let near = from.as_ref().map(Vec::as_slice);
         store.tree.read_leaf(near, direction, &guard, &mut self.leaf)?;
         for &offset in self.leaf.records() {

@@ -20,11 +20,10 @@
 //!
 //! Word 0 is written last and changes by one 8-byte store.
 
-use std::sync::Mutex;
-
 use slmdb_env::{Error, Result};
 use slmdb_pmem::medium::CACHE_LINE_BYTES;
 use slmdb_pmem::{Medium, Pool};
+use slmdb_sync::scheduled::Mutex;
 
 use super::locked;
 

@@ -10,11 +10,11 @@
 //! and when the store has opened, by background threads, and no put or get pays for it. While writes go on, the MemTable that
 //! takes them counts as if it were full (it soon will be), and one that is being flushed counts even if there is none just now.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_pmem::{Medium, give_back_free_memory};
 use slmdb_structures::memtable::MemTable;
+use slmdb_sync::scheduled::Mutex;
 
 use super::locked;
 use super::store::Store;

@@ -79,9 +79,10 @@ mod waits;
 mod write;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use slmdb_env::Result;
+use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use crate::{Engine, Options, RepairProgress, RepairReport};
 

@@ -6,11 +6,11 @@
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, StoreState};
 use slmdb_pmem::Persistent;
+use slmdb_sync::scheduled::{mpsc::sync_channel, thread};
 use tracing::field::Empty;
 use tracing::info_span;
 
@@ -238,9 +238,9 @@ fn spawn<M: slmdb_pmem::Medium + Clone>(
     name: &'static str,
     store: &Arc<Store<M>>,
     run: impl FnOnce() + Send + 'static,
-) -> std::io::Result<std::thread::JoinHandle<()>> {
+) -> std::io::Result<thread::JoinHandle<()>> {
     let store = store.clone();
-    std::thread::Builder::new().name(name.into()).spawn(move || {
+    thread::Builder::new().name(name.into()).spawn(move || {
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
             store.fail(Error::invalid(format!("the thread {name} panicked, which is a bug in slmdb")));
         }

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use slmdb_sync::modelled::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, spin_loop};
 
 /// How often a waiter looks before it sleeps.
-const SPINS: u32 = if cfg!(loom) { 1 } else { 64 };
+const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 
 /// A write under way: given by [`Publication::begin`], handed back to [`Publication::complete`].
 #[derive(Debug, Clone, Copy)]

@@ -13,6 +13,7 @@
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
+use slmdb_sync::epoch;
 use slmdb_table::Slice;
 
 use super::flush::location;
@@ -72,7 +73,7 @@ impl<M: Medium + Clone> Store<M> {
     /// move from there to the map of replaced records in between, never the other way.
     pub(super) fn location_at(&self, key: &[u8], moment: u64) -> Result<Option<Location>> {
         let in_index = {
-            let guard = crossbeam_epoch::pin();
+            let guard = epoch::pin();
             self.tree.get(key, &guard)?.map(|record| location(&record))
         };
         let seen = in_index.filter(|location| location.sequence <= moment);
@@ -92,7 +93,7 @@ impl<M: Medium + Clone> Store<M> {
                 });
             }
         }
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let indexed = self.tree.get(key, &guard)?.map(|record| location(&record));
         let location = match moment {
             Moment::Now => indexed,

@@ -24,6 +24,7 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
+use slmdb_sync::scheduled::thread;
 use slmdb_table::{CheckpointReader, CheckpointStream};
 
 use super::fast_tier;
@@ -167,7 +168,7 @@ fn rebuild<M: Medium + Clone>(
     let plan = Plan::new(tables, state, tree.order(), checkpoint)?;
     let bounds = plan.bounds()?;
     let parts = tree.bulk_load(&bounds)?;
-    let results = std::thread::scope(|scope| {
+    let results = thread::scope(|scope| {
         let lows = std::iter::once(None).chain(bounds.iter().map(|bound| Some(&bound[..])));
         let highs = bounds.iter().map(|bound| Some(&bound[..])).chain([None]);
         let filling: Vec<_> = parts
@@ -280,7 +281,7 @@ impl<'t> Plan<'t> {
 
     /// Where to cut the key space, so that parts are about as large.
     fn bounds(&self) -> Result<Vec<Vec<u8>>> {
-        let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
+        let threads = thread::available_parallelism().map_or(1, |count| count.get() as u64);
         let parts = threads.min(PARTS_MAX).min(self.entries / ENTRIES_A_PART_MIN).max(1) as usize;
         if parts == 1 {
             return Ok(Vec::new());

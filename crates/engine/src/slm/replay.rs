@@ -4,13 +4,14 @@
 //! over are made side by side meanwhile, for that takes the longest.
 
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Arena, Medium};
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, Stop, read};
+use slmdb_sync::scheduled::{Mutex, mpsc, thread};
 
 use super::arenas::Arenas;
 use super::locked;
@@ -36,7 +37,7 @@ pub(super) fn replay_log<M: Medium + Clone>(
     arenas: &Arenas<M>,
 ) -> Result<Log<M>> {
     let (sender, receiver) = mpsc::sync_channel(ARENAS_AHEAD);
-    let built = std::thread::scope(|scope| {
+    let built = thread::scope(|scope| {
         scope.spawn(move || load_in_order(state, arenas, &sender));
         let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
         let arenas_read = receiver.into_iter().map(|(generation, sealed_last_sequence, loaded)| {
@@ -91,8 +92,8 @@ fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>, send
 fn build_side_by_side<M: Medium>(
     arenas: impl Iterator<Item = Result<ReadArena<M>>>,
 ) -> Result<Vec<(Replayed<M>, Totals)>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut built = std::thread::scope(|scope| {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let mut built = thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
         let receiver = Arc::new(Mutex::new(receiver));
         let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {

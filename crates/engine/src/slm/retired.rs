@@ -15,10 +15,12 @@
 //! What a crash leaves of all this the next opening removes: the MANIFEST does not name it.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_pmem::{ExtentKind, Medium};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::{Mutex, atomic::AtomicUsize};
 
 use super::store::Store;
 use super::{locked, names};
@@ -112,7 +114,7 @@ impl<M: Medium + Clone> Store<M> {
         locked(&self.retired.segments).extend(numbers);
         // Weak: what is deferred must neither keep a closed pool mapped nor touch one that has been opened again.
         let (pool, segments, numbers) = (Arc::downgrade(&self.pool), self.retired.segments.clone(), numbers.to_vec());
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         guard.defer(move || {
             let Some(pool) = pool.upgrade() else { return };
             for offset in offsets {

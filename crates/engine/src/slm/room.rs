@@ -14,14 +14,20 @@
 //! Deletes may use what is kept back, like all that is kept for the way out.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_env::{Env, Error, File, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool, UNIT_BYTES};
 use slmdb_structures::fast_fair::{Segment, SegmentSize};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::{
+    Mutex,
+    atomic::{AtomicBool, AtomicU64},
+    thread,
+};
 
 use super::compaction::{In, Inner, Plan};
 use super::locked;
@@ -291,11 +297,11 @@ impl<M: Medium + Clone> Store<M> {
             self.kept_back.is_given_back();
             // Somebody waits for it, and nobody may come by to free what readers were in.
             for _ in 0..SEGMENT_LOOKS {
-                crossbeam_epoch::pin().flush();
+                epoch::pin().flush();
                 if !self.retired.has_segments(&plan.inputs) {
                     break;
                 }
-                std::thread::sleep(SEGMENT_PAUSE);
+                thread::sleep(SEGMENT_PAUSE);
             }
         }
         let sizes = SegmentSize::of_files(&self.pool);

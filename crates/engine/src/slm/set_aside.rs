@@ -8,10 +8,11 @@
 //! output of a compaction ([`super::room`]).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
+use slmdb_sync::scheduled::Mutex;
 
 use super::{locked, names};
 

@@ -36,10 +36,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_order::KeyOrder;
+use slmdb_sync::scheduled::{Mutex, atomic::AtomicUsize};
 use slmdb_table::Place;
 
 use super::fences::Fences;

@@ -7,17 +7,20 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use slmdb_env::{Env, Error, Lock, Result};
 use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::fast_fair::{KeyLengths, Tree};
 use slmdb_structures::memtable::MemTable;
+use slmdb_sync::scheduled::{
+    ArcSwap, Condvar, Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicU64},
+    thread::JoinHandle,
+};
 use tracing::field::Empty;
 use tracing::info_span;
 

@@ -13,13 +13,15 @@
 //! Flushes wait meanwhile; reads and writes don't.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
 use slmdb_pmem::{Extent, ExtentKind, Medium};
 use slmdb_structures::fast_fair::Segment;
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
 use super::flush::location;
@@ -142,7 +144,7 @@ impl<M: Medium + Clone> Store<M> {
         for entry in section.newest_entries() {
             // A broken key section has been reported already.
             let Ok(entry) = entry else { break };
-            let guard = crossbeam_epoch::pin();
+            let guard = epoch::pin();
             let in_index = match self.tree.get(entry.key, &guard) {
                 Ok(record) => record.map(|record| location(&record)),
                 Err(error) => {

@@ -8,12 +8,13 @@
 //! Spares are made ahead ([`super::ahead`]). When flushes fall behind, writers are slowed before they have to wait
 //! ([`super::pacing`]).
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard};
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
+use slmdb_sync::scheduled::{MutexGuard, thread};
 
 use super::admission::{Admission, Wanted};
 use super::delay::Delay;
@@ -57,7 +58,7 @@ impl<M: Medium + Clone> Store<M> {
         }
         let start_ns = self.env.monotonic_ns();
         if let Some((pause, waits_for)) = self.pacing.pause(bytes, start_ns) {
-            std::thread::sleep(pause);
+            thread::sleep(pause);
             self.counted.waits.add(waits_for, self.env.monotonic_ns() - start_ns);
         }
     }

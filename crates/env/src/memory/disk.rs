@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::FileEvent;
@@ -17,7 +16,7 @@ use crate::{DirectoryEntry, LockMode, OpenMode};
 const LARGEST_FILE_BYTES: u64 = 2 << 30;
 
 /// A file without its name.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Node(Arc<Mutex<Inner>>);
 
 impl Node {
@@ -26,29 +25,19 @@ impl Node {
     }
 
     pub(super) fn number(&self) -> u64 {
-        self.lock().number.0
+        self.lock().number
     }
 
-    fn holding(bytes: Vec<u8>) -> Node {
-        Node(Arc::new(Mutex::new(Inner { durable: bytes.clone(), bytes, ..Inner::default() })))
-    }
-}
-
-/// Tells files apart, whatever they are called.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NodeNumber(pub(super) u64);
-
-impl Default for NodeNumber {
-    fn default() -> NodeNumber {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        NodeNumber(NEXT.fetch_add(1, Ordering::Relaxed))
+    fn holding(number: u64, bytes: Vec<u8>) -> Node {
+        Node(Arc::new(Mutex::new(Inner { number, durable: bytes.clone(), bytes, ..Inner::default() })))
     }
 }
 
 /// What a [`Node`] holds.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
-    pub(super) number: NodeNumber,
+    /// Tells the files of a disk apart, whatever they are called.
+    number: u64,
     bytes: Vec<u8>,
     /// What a power cut leaves.
     durable: Vec<u8>,
@@ -160,6 +149,8 @@ pub(super) struct Disk {
     /// Directories that were removed, but not durably.
     removed_directories: BTreeSet<PathBuf>,
     pub(super) capacity_bytes: u64,
+    /// The number of the file that was made last.
+    last_number: u64,
 }
 
 type DiskResult<T> = Result<T, IoErrorKind>;
@@ -172,7 +163,19 @@ impl Disk {
             directories: BTreeMap::from([(PathBuf::from("/"), true)]),
             removed_directories: BTreeSet::new(),
             capacity_bytes: u64::MAX,
+            last_number: 0,
         }
+    }
+
+    /// The file of a name, a new one if it has none.
+    fn find_or_make(&mut self, path: &Path) -> Node {
+        if let Some(node) = self.files.get(path) {
+            return node.clone();
+        }
+        self.last_number += 1;
+        let node = Node::holding(self.last_number, Vec::new());
+        self.files.insert(path.to_path_buf(), node.clone());
+        node
     }
 
     pub(super) fn open(&mut self, path: &Path, mode: OpenMode) -> DiskResult<Node> {
@@ -192,7 +195,7 @@ impl Disk {
             }
             (None, OpenMode::CreateNew | OpenMode::CreateOrTruncate) => {
                 self.check_parent(path)?;
-                Ok(self.files.entry(path.to_path_buf()).or_default().clone())
+                Ok(self.find_or_make(path))
             }
         }
     }
@@ -348,13 +351,13 @@ impl Disk {
 
     pub(super) fn set_content(&mut self, path: &Path, bytes: &[u8]) {
         self.make_parents(path);
-        let node = self.files.entry(path.to_path_buf()).or_default();
+        let node = self.find_or_make(path);
         let mut inner = node.lock();
         inner.replace(bytes);
         inner.durable = bytes.to_vec();
         inner.forget_dirty();
         drop(inner);
-        self.durable_files.insert(path.to_path_buf(), node.clone());
+        self.durable_files.insert(path.to_path_buf(), node);
     }
 
     /// What a power cut leaves, all of it durable: files and directories whose names are durable all the way up.
@@ -363,7 +366,10 @@ impl Disk {
             |path: &Path| self.directories.get(path) == Some(&true) || self.removed_directories.contains(path);
         let reachable = |path: &Path| path.ancestors().skip(1).all(durable);
         let files = self.durable_files.iter().filter(|(name, _)| reachable(name));
-        let files = files.map(|(name, node)| (name.clone(), Node::holding(node.lock().durable.clone()))).collect();
+        let files = files.zip(1..);
+        let files =
+            files.map(|((name, node), number)| (name.clone(), Node::holding(number, node.lock().durable.clone())));
+        let files = files.collect();
         let directories = self.directories.keys().chain(&self.removed_directories);
         let directories = directories.filter(|name| durable(name) && reachable(name));
         let directories = directories.map(|name| (name.clone(), true)).collect();
@@ -378,7 +384,7 @@ impl Disk {
             None => {
                 let inner = node.lock();
                 let copy = Node(Arc::new(Mutex::new(Inner {
-                    number: NodeNumber::default(),
+                    number: inner.number,
                     bytes: inner.bytes.clone(),
                     durable: inner.durable.clone(),
                     dirty: inner.dirty,
@@ -395,12 +401,13 @@ impl Disk {
             directories: self.directories.clone(),
             removed_directories: self.removed_directories.clone(),
             capacity_bytes: self.capacity_bytes,
+            last_number: self.last_number,
         }
     }
 
     fn of(files: BTreeMap<PathBuf, Node>, directories: BTreeMap<PathBuf, bool>, capacity_bytes: u64) -> Disk {
-        let removed_directories = BTreeSet::new();
-        Disk { durable_files: files.clone(), files, directories, removed_directories, capacity_bytes }
+        let (removed_directories, last_number) = (BTreeSet::new(), files.len() as u64);
+        Disk { durable_files: files.clone(), files, directories, removed_directories, capacity_bytes, last_number }
     }
 
     fn check_parent(&self, path: &Path) -> DiskResult<()> {

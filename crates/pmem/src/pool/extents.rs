@@ -8,11 +8,12 @@
 //! begin in it, and last stores the length word. A crash before that leaves a file that is longer than the pool, which
 //! harms nothing: the next growth takes the same bytes.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
-use std::sync::{MutexGuard, PoisonError};
 
 use slmdb_env::{Error, Result};
 use slmdb_sync::mapped::AtomicU64;
+use slmdb_sync::scheduled::MutexGuard;
 
 use super::lifecycle::sharing;
 use super::space::Space;

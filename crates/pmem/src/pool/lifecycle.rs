@@ -14,11 +14,11 @@
 //! A pool may be a device instead of a file; what is different then, `device` tells.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU64;
 
 use slmdb_env::{Env, Error, OpenMode, Result};
 use slmdb_sync::mapped;
+use slmdb_sync::scheduled::Mutex;
 
 use super::extents::Walk;
 use super::header::{HEADER_FRONT_BYTES, Header, words};

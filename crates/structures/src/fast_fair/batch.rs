@@ -6,10 +6,10 @@
 //! Sorted keys have nearly the whole way down in common. So the parent of the last leaf is remembered, and the leaf that
 //! will be needed next is asked for while this one is changed.
 
-use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::{self, Guard};
 
 use super::build::comfortable;
 use super::change::Locked;

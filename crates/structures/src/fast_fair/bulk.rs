@@ -11,9 +11,9 @@
 //! the tree empty, but on a persistent medium some blocks marked: whoever loads a tree there does so in a pool that he makes
 //! anew when he is cut short. The old root is named by an intent, so a crash after the store leaves nothing behind.
 
-use crossbeam_epoch as epoch;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch;
 
 use super::build::NewNode;
 use super::fences::{Shape, common_prefix, head_of};

@@ -9,9 +9,9 @@
 
 use std::sync::Arc;
 
-use crossbeam_epoch::Guard;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::Guard;
 
 use super::build::{Fill, NewNode, cuts};
 use super::change::Locked;

@@ -10,9 +10,9 @@
 
 use std::ops::Bound;
 
-use crossbeam_epoch::Guard;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::Guard;
 
 use super::fences::Target;
 use super::iterate::Direction;

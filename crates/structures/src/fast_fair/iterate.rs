@@ -10,10 +10,10 @@
 use std::cmp::Ordering;
 use std::ops::Bound;
 
-use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::Result;
 use slmdb_order::Passage;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::{self, Guard};
 
 use super::fences::Target;
 use super::key_record::KeyRecord;

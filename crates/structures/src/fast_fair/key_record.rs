@@ -26,9 +26,9 @@
 
 use std::sync::atomic::Ordering;
 
-use crossbeam_epoch::Guard;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
+use slmdb_sync::epoch::Guard;
 use slmdb_sync::mapped::AtomicU64;
 
 use super::segment::SegmentEntry;

@@ -6,9 +6,9 @@
 
 use std::cmp::Ordering;
 
-use crossbeam_epoch::Guard;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::Guard;
 
 use super::fences::{Side, Target};
 use super::key_record::{KeyRecord, SMALLEST_RECORD_BYTES};

@@ -8,9 +8,9 @@
 //! shape just then) it is left undone, and the next removal in the node tries again. So nodes may be sparse for long, and
 //! leaves may be empty.
 
-use crossbeam_epoch::Guard;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::Guard;
 
 use super::build::comfortable;
 use super::change::Locked;

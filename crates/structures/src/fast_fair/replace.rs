@@ -24,9 +24,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crossbeam_epoch::Guard;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::Guard;
 
 use super::build::NewNode;
 use super::change::Locked;

@@ -7,9 +7,9 @@
 //! (One thing is left out: inner nodes with fences too long for the node. If that makes the pool overflow, the replacement
 //! of the leaf stands all the same, and its last steps wait until there is room, see [`replace`](super::replace).)
 
-use crossbeam_epoch::Guard;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::Guard;
 
 use super::build::{Fill, cuts};
 use super::fences::{FENCE_BYTES_INLINE, Fences, Target};

@@ -28,9 +28,9 @@
 //! [`Segment::open`] verifies every constant byte before that, and that no part is missing; headers are written after
 //! their records, though nothing but the checksums is relied on.
 
-use crossbeam_epoch::Guard;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Extent, ExtentKind, Medium, Pool};
+use slmdb_sync::epoch::Guard;
 
 use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, damaged, key_record_bytes};
 use super::need::KeyLengths;

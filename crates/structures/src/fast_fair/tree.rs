@@ -20,15 +20,15 @@
 //! finish: what it finds was so at some moment after it came.
 
 use std::cmp::Ordering;
-use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, PoisonError, TryLockError};
 
-use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Medium, Pool};
+use slmdb_sync::epoch::{self, Guard};
 use slmdb_sync::modelled::{Mutex, MutexGuard};
+use slmdb_sync::scheduled::RandomState;
 
 use super::build::{NewNode, slots_of};
 use super::change::{Locked, Session};

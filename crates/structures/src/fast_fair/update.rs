@@ -8,9 +8,9 @@
 //!
 //! Changes are made in place (`change`), or by replacing the leaf if they don't fit (`replace`).
 
-use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::{self, Guard};
 
 use super::build::{Fill, cuts};
 use super::change::{Locked, Place};

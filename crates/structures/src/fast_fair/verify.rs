@@ -10,9 +10,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crossbeam_epoch::{self as epoch, Guard};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch::{self, Guard};
 
 use super::node::{Entry, Node};
 use super::tree::Tree;

@@ -14,11 +14,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Medium};
+use slmdb_sync::scheduled::atomic::AtomicU64;
 
 use super::arena_header::{ARENA_FORMAT_VERSION, ArenaHeader, MAXIMUM_ARENA_BYTES};
 use super::chain::{Chain, NewLink};

@@ -6,8 +6,10 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr;
+use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+
+use slmdb_sync::scheduled::Mutex;
 
 /// Alignment of every allocation, in bytes.
 const ALIGNMENT_BYTES: usize = 8;

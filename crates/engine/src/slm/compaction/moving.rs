@@ -8,6 +8,7 @@ use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
+use slmdb_sync::epoch;
 
 use super::outputs::Output;
 use crate::slm::flush::numbered;
@@ -72,7 +73,7 @@ pub(in crate::slm) fn move_to<M: Medium>(
     segment: &Segment,
 ) -> Result<BTreeMap<u32, u64>> {
     let offsets: Vec<u64> = {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let puts = segment
             .records(pool, &guard)
             .filter(|record| record.as_ref().map_or(true, |record| record.kind() == EntryKind::Put));
@@ -80,7 +81,7 @@ pub(in crate::slm) fn move_to<M: Medium>(
     };
     let mut moved = BTreeMap::new();
     for part in offsets.chunks(ENTRIES_UNDER_ONE_GUARD) {
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         let records: Vec<KeyRecord<'_>> =
             part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
         tree.swap_sorted(records.iter().map(|record| record.key()), |index, current| {

@@ -1,11 +1,11 @@
 //! The files that a compaction makes, on their way to the index thread.
 
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Medium};
+use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
 use slmdb_table::{KeyEntry, TableBuilder};
 
 use super::{In, Stopped};

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::sync_channel;
 
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error};
 use slmdb_pmem::{ExtentKind, Persistent};
+use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use super::{In, Plan};
 use crate::slm::flush::Finished;

@@ -2,14 +2,18 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::{
+    Condvar, Instant, Mutex,
+    atomic::{AtomicBool, AtomicU64},
+    mpsc::SyncSender,
+};
 
 use super::{In, Plan, Stopped};
 use crate::slm::flush::Finished;

@@ -9,6 +9,7 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Dram, Medium, Pool, PoolOptions, Simulated};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_segment};
+use slmdb_sync::epoch;
 
 use super::{add_output, move_to};
 use crate::slm::flush::swing;
@@ -29,7 +30,7 @@ fn entry(key: &[u8], sequence: u64, kind: EntryKind) -> SegmentEntry<'_> {
 
 /// The index gets what is in a segment.
 fn put_all<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) {
-    let guard = crossbeam_epoch::pin();
+    let guard = epoch::pin();
     for record in segment.records(pool, &guard) {
         let record = record.unwrap();
         tree.update(record.key(), |_| Ok(Decision::Put(record.offset()))).unwrap();
@@ -48,7 +49,7 @@ fn a_recovery_that_begins_anew_moves_no_key_back_to_an_earlier_output() {
     for _ in 0..3 {
         assert_eq!(move_to(&tree, &pool, &first).unwrap(), BTreeMap::from([(1, 1)]));
         assert_eq!(move_to(&tree, &pool, &second).unwrap(), BTreeMap::from([(2, 1)]));
-        let guard = crossbeam_epoch::pin();
+        let guard = epoch::pin();
         assert_eq!(tree.get(b"key", &guard).unwrap().map(|record| record.file()), Some(3));
     }
 }
@@ -104,7 +105,7 @@ fn commit(live: &mut Live, edit: &Edit) {
 
 /// What the index has of each key: sequence number and file.
 fn places<M: Medium>(tree: &Tree<M>) -> BTreeMap<u16, (u64, u32)> {
-    let guard = crossbeam_epoch::pin();
+    let guard = epoch::pin();
     let place = |key: u16| Some((key, tree.get(&key.to_be_bytes(), &guard).unwrap()?));
     (0..KEYS).filter_map(place).map(|(key, record)| (key, (record.sequence(), record.file()))).collect()
 }

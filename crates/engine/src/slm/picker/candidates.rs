@@ -13,10 +13,10 @@
 //! who holds it waits for a disk.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::Mutex;
 
 use super::file_counts::FileCounts;
 use super::garbage_part;

@@ -11,12 +11,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::Mutex;
 
 use super::candidates::Source;
 use crate::slm::locked;
@@ -64,7 +65,7 @@ impl<M: Medium + Clone> Store<M> {
         let (mut files, mut leaves) = (BTreeSet::new(), LeafRead::new());
         while left > 0 && !self.compactions.is_stopping() {
             let (keys, next) = {
-                let guard = crossbeam_epoch::pin();
+                let guard = epoch::pin();
                 let keys_min = left.min(KEYS_UNDER_ONE_GUARD as u64) as usize;
                 let near = from.as_ref().map(Vec::as_slice);
                 self.tree.read_leaves(near, Direction::Forward, keys_min, &guard, &mut leaves)?;

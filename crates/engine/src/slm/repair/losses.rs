@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::Tree;
+use slmdb_sync::epoch;
 use slmdb_table::TableReader;
 
 use super::Repair;
@@ -18,7 +19,7 @@ impl Repair<'_> {
         let mut unsure: HashMap<Vec<u8>, u64> = HashMap::new();
         for loss in &self.report.losses {
             let Loss::Key { key, sequence } = loss else { continue };
-            let guard = crossbeam_epoch::pin();
+            let guard = epoch::pin();
             let is_there = tree.get(key, &guard)?.is_some_and(|newest| newest.sequence() >= *sequence);
             if *sequence > through && !is_there {
                 let newest = unsure.entry(key.clone()).or_insert(*sequence);

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use crossbeam_epoch as epoch;
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_pmem::{Blocks, Medium, Pool, PoolOptions};
+use slmdb_sync::epoch;
 
 use super::pause::{Gate, with_hook};
 use crate::EntryKind;

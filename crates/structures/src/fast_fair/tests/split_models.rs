@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crossbeam_epoch as epoch;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, PoolOptions};
+use slmdb_sync::epoch;
 use slmdb_sync::mapped;
 use slmdb_sync::model::{check, thread};
 

@@ -1,0 +1,51 @@
+//! What waits, starts threads, or looks at a clock: for all modules that are not put under loom.
+//!
+//! Under shuttle each operation here is a place where the thread may be interrupted, and each wait is known to the scheduler,
+//! which so finds deadlocks. Time is imagined there: it goes on where somebody sleeps, or waits for a time.
+//!
+//! REQUIRES, under shuttle: whoever has taken a lock that is not from here comes to nothing that is, as long as he holds it.
+
+#[cfg(not(shuttle))]
+pub use arc_swap::ArcSwap;
+#[cfg(not(shuttle))]
+pub use std::{
+    hash::RandomState,
+    sync::{Condvar, Mutex, MutexGuard, mpsc},
+    thread,
+    time::Instant,
+};
+
+#[cfg(not(shuttle))]
+pub mod atomic {
+    //! Atomics of one's own.
+    pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize};
+}
+
+/// Here a thread may be interrupted: before what others see in the order in which it happens.
+#[cfg(not(shuttle))]
+#[inline(always)]
+pub fn point() {}
+
+#[cfg(shuttle)]
+mod arc;
+#[cfg(shuttle)]
+pub mod atomic;
+#[cfg(shuttle)]
+mod locks;
+#[cfg(shuttle)]
+pub mod thread;
+#[cfg(shuttle)]
+mod time;
+
+#[cfg(shuttle)]
+pub use arc::ArcSwap;
+#[cfg(shuttle)]
+pub use locks::{Condvar, Mutex, MutexGuard};
+#[cfg(shuttle)]
+pub use shuttle::sync::mpsc;
+#[cfg(shuttle)]
+pub use thread::point;
+#[cfg(shuttle)]
+pub(crate) use time::begin_anew;
+#[cfg(shuttle)]
+pub use time::{Instant, RandomState};
