@@ -14,10 +14,10 @@ use slmdb_pmem::simulated::Stop;
 
 use crate::Random;
 use crate::call_paths::CallPaths;
-use crate::machine::{Image, Record, Recorded};
-use crate::oracle::{Ending, Expected, check, check_closed};
-use crate::picks::Pick;
-use crate::workload::{Done, Plan, run};
+use crate::crashed::{Crashed, record_workload};
+use crate::machine::{Image, Record};
+use crate::picks::{CrashId, Pick};
+use crate::workload::{Done, Plan};
 
 /// How much is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -81,8 +81,8 @@ pub struct Counts {
 pub struct Failure {
     /// What was done before.
     pub plan: Plan,
-    /// Where the crash was, and what it left; where there were several, each.
-    pub crash: String,
+    /// Where the crash was, and what it left; where there were several, each. None: it went wrong without.
+    pub id: CrashId,
     /// What was wrong.
     pub what: String,
     /// What the crash left.
@@ -91,10 +91,22 @@ pub struct Failure {
     pub trace: Vec<String>,
 }
 
+impl Failure {
+    fn new(plan: &Plan, id: CrashId, what: String, image: &Image) -> Failure {
+        Failure { plan: *plan, id, what, image: image.clone(), trace: Vec::new() }
+    }
+
+    /// The options with which the simulator finds it again.
+    pub fn options(&self) -> String {
+        let crash = if self.id.crashes.is_empty() { String::new() } else { format!("={}", self.id) };
+        format!("--medium {} --seed {} --crash{crash}", self.plan.medium(), self.plan.seed)
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (seed, pool) = (self.plan.seed, if self.plan.setup.has_pool { "pool" } else { "dram" });
-        write!(formatter, "seed {seed}, {pool}, {}: {}", self.crash, self.what)
+        let crash = if self.id.crashes.is_empty() { "no crash".into() } else { format!("crash {}", self.id) };
+        write!(formatter, "seed {}, {}, {crash}: {}", self.plan.seed, self.plan.medium(), self.what)
     }
 }
 
@@ -116,17 +128,11 @@ struct Shared {
 
 /// An image to be checked.
 struct Task {
-    crash: String,
-    image: Image,
-    expected: Expected,
-    /// What may be found if a power cut follows while it is opened.
-    after_cut: Expected,
+    crashed: Crashed,
     joint: bool,
     seed: u64,
     /// The call path is new: what opening it does is worth crashing.
     is_new: bool,
-    /// The store had been closed.
-    closed: bool,
 }
 
 impl Explorer {
@@ -153,11 +159,15 @@ impl Explorer {
 
     /// Runs a workload and crashes it, until something is wrong or the time is up; what was wrong.
     pub fn explore(&self, plan: &Plan, until: Option<Instant>) -> Vec<Failure> {
-        let machine = Recorded::starting_with(&Image::new(plan.setup), plan.setup, &self.paths);
-        let done = run(plan, &machine);
-        let mut record = machine.record();
-        drop(machine);
+        let recorded = {
+            let _watched = Watched::new(format!("seed {}: the workload", plan.seed));
+            record_workload(plan, &self.paths)
+        };
         self.shared().counts.runs += 1;
+        let (mut record, done) = match recorded {
+            Ok(recorded) => recorded,
+            Err(what) => return vec![Failure::new(plan, CrashId::default(), what, &Image::default())],
+        };
         let (sender, receiver) = sync_channel(4);
         let receiver = Mutex::new(receiver);
         std::thread::scope(|scope| {
@@ -207,14 +217,10 @@ impl Explorer {
                     return;
                 }
                 let task = Task {
-                    crash: format!("crash at moment {moment} (path {}): {pick}", path.unwrap_or(0)),
-                    image: pick.image(record),
-                    expected: Expected::at(done, moment, pick.ending, plan.setup),
-                    after_cut: Expected::at(done, moment, Ending::PowerCut, plan.setup),
+                    crashed: Crashed::in_workload(plan, record, done, moment, pick),
                     joint: pick.is_joint(),
                     seed: random.number(),
                     is_new,
-                    closed,
                 };
                 if sender.send(task).is_err() {
                     return;
@@ -262,7 +268,7 @@ impl Explorer {
     /// Checks an image, unless it was checked before; whether it was sound.
     fn check_image(&self, plan: &Plan, task: &Task, thorough: bool, depth: usize) -> bool {
         {
-            let key = task.image.fingerprint() ^ task.expected.fingerprint().rotate_left(17);
+            let key = task.crashed.image.fingerprint() ^ task.crashed.expected.fingerprint().rotate_left(17);
             let mut shared = self.shared();
             if !shared.checked.insert(key) {
                 shared.counts.duplicates += 1;
@@ -274,26 +280,26 @@ impl Explorer {
             shared.counts.second_crashes += u64::from(depth == 1);
             shared.counts.third_crashes += u64::from(depth == 2);
         }
-        let _watched = Watched::new(format!("seed {}: {}", plan.seed, task.crash));
-        let checked = check(&task.image, &task.expected, plan.setup, thorough);
-        let checked = checked.and_then(|()| if task.closed { check_closed(&task.image) } else { Ok(()) });
-        let Err(what) = checked else { return true };
-        let (crash, image) = (task.crash.clone(), task.image.clone());
-        self.shared().failures.push(Failure { plan: *plan, crash, what, image, trace: Vec::new() });
+        let _watched = Watched::new(format!("seed {}: {}", plan.seed, task.crashed.id));
+        let Err(what) = task.crashed.check(plan, thorough) else { return true };
+        self.failed(plan, &task.crashed, what);
         false
+    }
+
+    fn failed(&self, plan: &Plan, crashed: &Crashed, what: String) {
+        self.shared().failures.push(Failure::new(plan, crashed.id.clone(), what, &crashed.image));
     }
 
     /// Opens the store that a crash left, and crashes that.
     fn crash_opening(&self, plan: &Plan, task: &Task, random: &mut Random, depth: usize) {
-        let machine = Recorded::starting_with(&task.image, plan.setup, &self.paths);
-        {
-            let _watched = Watched::new(format!("seed {}: opening after {}", plan.seed, task.crash));
-            // (That it can be opened was checked.)
-            let Ok(engine) = machine.open() else { return };
-            let _ = engine.close();
-        }
-        let mut record = machine.record();
-        drop(machine);
+        let recorded = {
+            let _watched = Watched::new(format!("seed {}: opening after {}", plan.seed, task.crashed.id));
+            task.crashed.record_opening(plan, &self.paths)
+        };
+        let mut record = match recorded {
+            Ok(record) => record,
+            Err(what) => return self.failed(plan, &task.crashed, what),
+        };
         let mut stops: Vec<_> = self.stops_of(&record).iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
         stops.push((record.end, None));
         for (moment, path) in stops {
@@ -304,14 +310,10 @@ impl Explorer {
             record.to_moment(moment);
             for pick in Pick::all_at(&record, self.effort.images, random.number()) {
                 let again = Task {
-                    crash: format!("{}; while that was opened, crash at moment {moment}: {pick}", task.crash),
-                    image: pick.image(&record),
-                    expected: if pick.ending == Ending::Kill { &task.expected } else { &task.after_cut }.clone(),
-                    after_cut: task.after_cut.clone(),
+                    crashed: task.crashed.in_opening(&record, moment, pick),
                     joint: pick.is_joint(),
                     seed: random.number(),
                     is_new,
-                    closed: path.is_none(),
                 };
                 if !self.shared().failures.is_empty() {
                     return;

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod call_paths;
+pub mod crashed;
 pub mod explore;
 pub mod files;
 pub mod machine;

@@ -6,9 +6,12 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use slmdb_simulator::call_paths::CallPaths;
+use slmdb_simulator::crashed::replay;
 use slmdb_simulator::explore::{Effort, Explorer, Failure};
+use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::self_test;
-use slmdb_simulator::workload::Plan;
+use slmdb_simulator::workload::{MEDIA, Plan};
+use slmdb_sync::turns;
 
 /// Crashes slmdb stores of two tiers in every way, and checks what is left.
 #[derive(Debug, Parser)]
@@ -28,9 +31,13 @@ struct Arguments {
     /// Switches each site off in turn, for so many seconds at most, and tells which were noticed.
     #[arg(long)]
     self_test: Option<u64>,
-    /// With `--self-test`: only sites whose function or place contains this.
+    /// With `--self-test`: only sites whose function or place contains this. With `--crash`: the first of these is switched off.
     #[arg(long, default_value = "")]
     site: String,
+    /// Makes this one crash of the workload of the seed and the medium, as a failure told it, and checks it; without a crash only
+    /// runs the workload. The same is found for sure in a build in which threads take turns, elsewhere mostly.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    crash: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -38,12 +45,14 @@ fn main() -> ExitCode {
     if arguments.sites || arguments.self_test.is_some() {
         return prove(&arguments);
     }
+    if let Some(crash) = &arguments.crash {
+        return again(&arguments, crash);
+    }
     let explorer = Explorer::new(CallPaths::new(), Effort::default());
     let (begun, time) = (Instant::now(), Duration::from_secs(arguments.seconds));
     let mut failures = Vec::new();
     for seed in arguments.seed.. {
-        for has_pool in [true, false] {
-            let name = if has_pool { "pool" } else { "dram" };
+        for (name, has_pool) in MEDIA.into_iter().zip([true, false]) {
             if arguments.medium.as_ref().is_none_or(|wanted| wanted == name) && failures.is_empty() {
                 failures = explorer.explore(&Plan::of_seed(seed, has_pool), Some(begun + time));
             }
@@ -55,12 +64,45 @@ fn main() -> ExitCode {
     let (paths, opening_paths) = explorer.paths_crashed();
     println!("{:?}", explorer.counts());
     println!("{paths} call paths crashed in workloads, {opening_paths} in openings; {:.0?}", begun.elapsed());
+    if turns::ARE_TAKEN {
+        let (runs, places) = turns::counts();
+        println!("{runs} runs in turns, with {places} places at which another could go on");
+    }
     report(&failures)
+}
+
+/// One crash.
+fn again(arguments: &Arguments, crash: &str) -> ExitCode {
+    let crash = if crash.is_empty() { Ok(CrashId::default()) } else { crash.parse() };
+    let crash = match crash {
+        Ok(crash) => crash,
+        Err(what) => {
+            eprintln!("--crash: {what}");
+            return ExitCode::from(2);
+        }
+    };
+    let paths = CallPaths::new();
+    if !arguments.site.is_empty() {
+        let mut sites = self_test::sites(arguments.seed..arguments.seed + 1).into_iter().map(|known| known.site);
+        let Some(site) = sites.find(|site| format!("{site:?}").contains(&arguments.site)) else {
+            eprintln!("--site: nothing that this seed comes to contains {:?}", arguments.site);
+            return ExitCode::from(2);
+        };
+        println!("without {:?} {} {}", site.step, site.function, site.place);
+        paths.switch_off(Some(site));
+    }
+    let has_pool = arguments.medium.as_deref() != Some(MEDIA[1]);
+    let failure = replay(&Plan::of_seed(arguments.seed, has_pool), &crash, &paths);
+    if failure.is_none() {
+        println!("nothing wrong");
+    }
+    report(failure.as_slice())
 }
 
 fn report(failures: &[Failure]) -> ExitCode {
     for failure in failures {
         println!("FAILED: {failure}");
+        println!("again: {}", failure.options());
         failure.trace.iter().for_each(|line| println!("    {line}"));
     }
     if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

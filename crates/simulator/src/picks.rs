@@ -3,7 +3,9 @@
 //! Nothing, all, each change alone there, each alone missing, pairs, then whatever chance gives. Where there are few, all of
 //! these; where there are many, samples of them.
 
-use std::fmt;
+mod text;
+
+pub use text::CrashId;
 
 use slmdb_pmem::simulated::Pick as LinePick;
 
@@ -42,12 +44,6 @@ pub struct Pick {
     files: OfFiles,
     /// How the machine goes down.
     pub ending: Ending,
-}
-
-impl fmt::Display for Pick {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:?}, pool {:?}, files {:?}", self.ending, self.pool, self.files)
-    }
 }
 
 impl Pick {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::call_paths::{CallPaths, Site};
+use crate::crashed::record_workload;
 use crate::explore::{Effort, Explorer, Failure};
-use crate::machine::{Image, Recorded};
-use crate::workload::{Plan, run};
+use crate::workload::Plan;
 
 /// What became of one site.
 #[derive(Debug, Clone)]
@@ -35,9 +35,7 @@ pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
         for has_pool in [true, false] {
             let plan = Plan::of_seed(seed, has_pool);
             let here = CallPaths::new();
-            let machine = Recorded::starting_with(&Image::new(plan.setup), plan.setup, &here);
-            run(&plan, &machine);
-            drop(machine);
+            record_workload(&plan, &here).expect("a workload of a sound store");
             let explorer = Explorer::new(here.clone(), Effort { kills: 4, again_one_in: 20, ..Effort::default() });
             let _ = explorer.explore(&plan, Some(Instant::now() + Duration::from_secs(2)));
             // (The machine has files of its own to bring to where a kill left them.)

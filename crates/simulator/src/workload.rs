@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slmdb_engine::{Condition, Engine, WriteBatch};
+use slmdb_sync::scheduled::thread;
 
 use crate::Random;
 use crate::machine::{Recorded, Setup};
@@ -68,7 +69,15 @@ impl Plan {
             openings: 1 + random.below(3) as usize,
         }
     }
+
+    /// `pool` or `dram`.
+    pub fn medium(&self) -> &'static str {
+        MEDIA[usize::from(!self.setup.has_pool)]
+    }
 }
+
+/// What [`Plan::medium`] says of stores with a pool, and of those without.
+pub const MEDIA: [&str; 2] = ["pool", "dram"];
 
 /// The first byte of a client's keys.
 fn prefix(client: usize) -> u8 {
@@ -88,7 +97,7 @@ pub fn run(plan: &Plan, machine: &Recorded) -> Done {
     let syncs = Syncs { machine, times: Mutex::default() };
     for opening in 0..plan.openings {
         let engine = machine.open().expect("nothing fails on this machine");
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for (client, (model, writes)) in models.iter_mut().zip(&mut clients).enumerate() {
                 let (engine, syncs) = (&engine, &syncs);
                 scope.spawn(move || {

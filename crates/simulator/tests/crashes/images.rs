@@ -1,6 +1,4 @@
-//! Crashes at every place of workloads with several writers, flushes, compactions and checkpoints, of the pool and the files at
-//! once. `SLMDB_TEST_BUDGET=20` looks at twenty times as much; `scripts/torture` at as much as one likes.
-#![allow(clippy::unwrap_used, reason = "a test stops where something fails")]
+//! What crashes of threads that are threads leave, and what the simulator itself does.
 
 use std::path::Path;
 
@@ -13,9 +11,7 @@ use slmdb_simulator::machine::{Image, Setup};
 use slmdb_simulator::oracle::{Ending, Expected, check};
 use slmdb_simulator::workload::{Done, Plan, Write};
 
-fn budget() -> u64 {
-    std::env::var("SLMDB_TEST_BUDGET").ok().and_then(|text| text.parse().ok()).unwrap_or(1)
-}
+use crate::budget;
 
 /// Crashes workloads of these seeds; how much was looked at, and on how many call paths.
 fn crash(seeds: std::ops::Range<u64>, has_pool: bool) -> (Counts, (usize, usize)) {

@@ -1,0 +1,87 @@
+//! Stores whose threads take turns as a seed says: schedules and crash images together, and each found again exactly.
+
+use std::time::{Duration, Instant};
+
+use slmdb_env::Step;
+use slmdb_simulator::call_paths::CallPaths;
+use slmdb_simulator::crashed::{record_workload, replay};
+use slmdb_simulator::explore::{Effort, Explorer, Failure};
+use slmdb_simulator::picks::CrashId;
+use slmdb_simulator::workload::Plan;
+use slmdb_sync::turns;
+
+use crate::budget;
+
+/// Everything that a run of this plan did, as text.
+fn history(plan: &Plan) -> String {
+    let (record, done) = record_workload(plan, &CallPaths::new()).unwrap();
+    format!("{record:#?}\n{done:#?}")
+}
+
+fn explore(plan: &Plan, paths: &CallPaths, effort: Effort) -> Vec<Failure> {
+    Explorer::new(paths.clone(), effort).explore(plan, None)
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history_and_another_another() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..3 * budget() {
+        for has_pool in [true, false] {
+            let plan = Plan::of_seed(seed, has_pool);
+            let first = history(&plan);
+            // On another thread of the system, which has begun nothing yet.
+            let second = std::thread::spawn(move || history(&plan)).join().unwrap();
+            let differs = first.lines().zip(second.lines()).enumerate().find(|(_, (one, other))| one != other);
+            assert_eq!(differs, None, "seed {seed}, {}", plan.medium());
+            assert_eq!(first.len(), second.len());
+            assert!(seen.insert(first));
+        }
+    }
+}
+
+#[test]
+fn schedules_and_crashes_together_leave_nothing_wrong() {
+    for (first, seeds, has_pool) in [(100, 3, true), (200, 6, false)] {
+        let effort = Effort { again_one_in: 200, ..Effort::default() };
+        let explorer = Explorer::new(CallPaths::new(), effort);
+        let begun = Instant::now();
+        for seed in first..first + seeds * budget() {
+            let failures = explorer.explore(&Plan::of_seed(seed, has_pool), None);
+            let told: Vec<_> = failures.iter().map(|failure| format!("{failure}\n  {}", failure.options())).collect();
+            assert!(failures.is_empty(), "{}", told.join("\n"));
+        }
+        println!("{:?} {:?} in {:.1?}", explorer.counts(), explorer.paths_crashed(), begun.elapsed());
+    }
+    println!("runs, and places at which another could go on: {:?}", turns::counts());
+}
+
+#[test]
+fn a_fence_left_out_is_noticed_and_the_same_crash_alone_shows_it_again() {
+    let plans = || (0..).map(|seed| Plan::of_seed(seed, true));
+    let known = CallPaths::new();
+    plans().take(3).for_each(|plan| drop(record_workload(&plan, &known).unwrap()));
+    let effort = Effort { hits: 20, images: 24, behind_left_out: 8, ..Effort::default() };
+    let until = Instant::now() + Duration::from_secs(120);
+    for site in known.sites().into_iter().filter(|site| site.step == Step::Fence) {
+        let without = || {
+            let paths = CallPaths::new();
+            paths.switch_off(Some(site.clone()));
+            paths
+        };
+        let Some(failure) = plans().take(3).find_map(|plan| explore(&plan, &without(), effort).pop()) else {
+            assert!(Instant::now() < until, "no fence that is left out is noticed");
+            continue;
+        };
+        println!("without the one of {} at {}: {failure}", site.function, site.place);
+        let id: CrashId = failure.id.to_string().parse().unwrap();
+        for _ in 0..2 {
+            let (plan, id, paths) = (failure.plan, id.clone(), without());
+            let again = std::thread::spawn(move || replay(&plan, &id, &paths)).join().unwrap();
+            let again = again.expect("it was found, and is not found again");
+            assert_eq!((again.what, again.image.fingerprint()), (failure.what.clone(), failure.image.fingerprint()));
+        }
+        assert!(replay(&failure.plan, &id, &CallPaths::new()).is_none(), "with the fence something is wrong, too");
+        return;
+    }
+    panic!("no fence that is left out is noticed");
+}
