@@ -125,8 +125,8 @@ pub(super) enum Measure {
     PartOf(&'static str),
     /// Something counted, by its name: bytes for each byte put ...
     BytesPerBytePut(&'static str),
-    /// ... or as it is, divided by this.
-    Number(&'static str, f64),
+    /// ... or as it is, divided by this, and what that is then.
+    Number(&'static str, f64, &'static str),
 }
 
 impl Measure {
@@ -142,8 +142,7 @@ impl Measure {
             Measure::LatencyUs { .. } => "us",
             Measure::PartOf(_) => "",
             Measure::BytesPerBytePut(_) => "bytes per byte put",
-            Measure::Number("fast_tier_index_bytes_per_key", _) => "bytes a key",
-            Measure::Number(..) => "MB",
+            Measure::Number(_, _, unit) => unit,
         }
     }
 }
@@ -175,7 +174,7 @@ pub(super) const FIGURES: &[Figure] = &[
             Plot {
                 title: "Read from the device in all reads",
                 benchmarks: &["readrandom"],
-                measure: Measure::Number("device_read_bytes", 1_048_576.0),
+                measure: Measure::Number("device_read_bytes", 1_048_576.0, "MB"),
             },
         ],
         said: "The paper times LevelDB's own steps; from outside, a look-up that finds nothing is what locating takes. In the paper locating is \
@@ -274,7 +273,7 @@ pub(super) const FIGURES: &[Figure] = &[
             Plot {
                 title: "Space at the end",
                 benchmarks: &["seekrandom"],
-                measure: Measure::Number("space_bytes", 1_048_576.0),
+                measure: Measure::Number("space_bytes", 1_048_576.0, "MB"),
             },
         ],
         said: "The paper, 0.7 and 0.8 to 0.6: writes take 1.17 and 2 times as long, ranges 0.92 times, space 0.984 and 0.970 times, bytes written \
@@ -328,7 +327,7 @@ pub(super) const FIGURES: &[Figure] = &[
         plots: &[Plot {
             title: "Bytes of index, key segments included, for each key",
             benchmarks: &["flush"],
-            measure: Measure::Number("fast_tier_index_bytes_per_key", 1.0),
+            measure: Measure::Number("fast_tier_index_bytes_per_key", 1.0, "bytes a key"),
         }],
         said: "The paper has 26 bytes a key in leaves, for keys of 8 bytes. Here a leaf has 16 bytes a key and the key's record stands beside it, \
                with the whole key of any length, its sequence number and its place: 40 bytes for a key of 20. The fast tier is given out in units of 64 \

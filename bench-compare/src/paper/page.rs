@@ -106,7 +106,7 @@ impl Plot {
             Measure::LatencyUs { keys } => Some(mean_us(first)? / keys as f64),
             Measure::PartOf(whole) => Some(mean_us(first)? / mean_us(whole)?),
             Measure::BytesPerBytePut(name) => Some(sum(name)? / sum("bytes_put")?.max(1.0)),
-            Measure::Number(name, by) => Some(sum(name)? / by),
+            Measure::Number(name, by, _) => Some(sum(name)? / by),
         }
     }
 }

@@ -270,19 +270,7 @@ impl Store for Lmdb {
         check(unsafe { sys::mdb_env_sync(self.environment, 1) })
     }
 
-    /// Nothing of it waits in memory.
-    fn flush(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// There is nothing to compact: free pages are used again.
-    fn compact(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
+    // Nothing waits in memory, and free pages are used again: there is nothing to flush or compact.
 }
 
 /// The entry a cursor is on.

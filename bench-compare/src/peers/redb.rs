@@ -135,19 +135,7 @@ impl Store for Redb {
         self.file.sync_data().map_err(|error| failed(NAME, error))
     }
 
-    /// Nothing of it waits in memory.
-    fn flush(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// redb compacts only a database that nobody else is using; free pages are used again without it.
-    fn compact(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
+    // Nothing waits in memory. It compacts only a database that nobody else is using; free pages are used again without that.
 }
 
 /// An entry of a range.

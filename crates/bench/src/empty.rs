@@ -52,18 +52,6 @@ impl Store for Empty {
     fn sync(&self) -> Result<()> {
         Ok(())
     }
-
-    fn flush(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn compact(&self) -> Result<()> {
-        Ok(())
-    }
-
-    fn close(self: Box<Self>) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// An entry without key and value.

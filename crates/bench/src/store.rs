@@ -37,11 +37,15 @@ pub trait Store: Send + Sync {
     /// Makes everything written so far survive a power cut.
     fn sync(&self) -> Result<()>;
 
-    /// Brings what is in memory into the store's files.
-    fn flush(&self) -> Result<()>;
+    /// Brings what is in memory into the store's files, where anything waits there.
+    fn flush(&self) -> Result<()> {
+        Ok(())
+    }
 
-    /// Compacts everything, and waits for it.
-    fn compact(&self) -> Result<()>;
+    /// Compacts everything, and waits for it, where there is anything to compact.
+    fn compact(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// What the store itself counts and knows.
     fn numbers(&self) -> Numbers {
@@ -54,8 +58,10 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Closes it.
-    fn close(self: Box<Self>) -> Result<()>;
+    /// Closes it; dropping it does, too, where nothing can go wrong.
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Where [`Store::walk`] begins, and which way it goes.

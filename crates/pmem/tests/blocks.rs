@@ -6,8 +6,9 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use common::{Random, small};
+use common::small;
 use proptest::prelude::*;
+use slmdb_env::memory::Random;
 use slmdb_env::{ErrorKind, OsEnv};
 use slmdb_pmem::blocks::BLOCK_BYTES_MAX;
 use slmdb_pmem::{Blocks, Dram, Emulated, ExtentKind, Pool, PoolOptions, UNIT_BYTES};

@@ -5,8 +5,8 @@ mod common;
 
 use std::path::Path;
 
-use common::{Random, fill, is_filled, small};
-use slmdb_env::memory::MemoryEnv;
+use common::{fill, is_filled, small};
+use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Error, ErrorKind};
 use slmdb_pmem::{Blocks, Dram, Emulated, Extent, ExtentKind, Pool, ROOT_BYTES, UNIT_BYTES};
 
@@ -173,8 +173,8 @@ fn a_wild_map_in_a_pool_left_open_is_an_error_or_a_consistent_map() {
                 0 => (random.below(2) * (3 + random.below(3))) << 56 | (1 + random.below(2)) << 32,
                 1 => 0,
                 2 => 1 << random.below(64) ^ u64::from_le_bytes(damaged[at..at + 8].try_into().unwrap()),
-                3 => random.next(),
-                _ => random.below(8) << 56 | random.below(1 << 24) << 32 | random.next() & 0xffff,
+                3 => random.number(),
+                _ => random.below(8) << 56 | random.below(1 << 24) << 32 | random.number() & 0xffff,
             };
             damaged[at..at + 8].copy_from_slice(&word.to_le_bytes());
         }
@@ -242,7 +242,7 @@ fn noise_is_no_pool() {
     let env = MemoryEnv::new();
     let mut random = Random(3);
     for length in [1, 8, 64, 4096, 200_000] {
-        let noise: Vec<u8> = (0..length).map(|_| random.next() as u8 | 1).collect();
+        let noise: Vec<u8> = (0..length).map(|_| random.number() as u8 | 1).collect();
         assert_eq!(open(&env, &noise).unwrap_err().kind(), ErrorKind::Corruption);
         assert_eq!(Pool::from_image(Dram, noise).unwrap_err().kind(), ErrorKind::Corruption);
     }

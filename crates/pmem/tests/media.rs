@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Random, fill, is_filled, small};
-use slmdb_env::memory::MemoryEnv;
+use common::{fill, is_filled, small};
+use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, ErrorKind, OsEnv};
 use slmdb_pmem::persistent::{MEDIA_UNIT_BYTES, STREAM_BYTES_MIN};
 use slmdb_pmem::pool::check_direct;

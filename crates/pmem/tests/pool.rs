@@ -6,9 +6,9 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Random, UUID, fill, is_filled, small};
+use common::{UUID, fill, is_filled, small};
 use proptest::prelude::*;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, ErrorKind, OpenMode, OsEnv};
 use slmdb_pmem::pool::creation_finished;
 use slmdb_pmem::{Dram, Emulated, Extent, ExtentKind, Medium, Pool, PoolOptions, ROOT_BYTES, Simulated, UNIT_BYTES};

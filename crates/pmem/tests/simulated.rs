@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::{Random, UUID, is_filled, small};
+use common::{UUID, is_filled, small};
 use slmdb_env::Recording;
-use slmdb_env::memory::MemoryEnv;
+use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_pmem::simulated::{Choice, Replay};
 use slmdb_pmem::{Blocks, Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
 
@@ -132,7 +132,7 @@ fn a_replay_ends_in_what_the_processor_saw() {
         let offset = pool.root_offset() + random.below(400) * 8;
         match random.below(3) {
             0 => pool.persist(offset, random.below(200)),
-            _ => pool.store(offset, random.next()).unwrap(),
+            _ => pool.store(offset, random.number()).unwrap(),
         }
     }
     let image = end_of(&medium).image(Choice::Everything);

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::MemTable;
-use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use super::{locked, names};
 
@@ -76,7 +76,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// An arena for `generation`, recycled where one is at hand. Its name or extent is durable on return; that it
     /// belongs to the store is for the MANIFEST to say.
     pub(crate) fn make(&self, generation: u64, length_bytes: u64) -> Result<Arena<M>> {
-        self.reclaim(&mut locked(&self.retired))?;
+        self.reclaim(locked(&self.retired))?;
         let recycled = {
             let length_bytes = self.home.length_bytes(length_bytes);
             let mut retired = locked(&self.retired);
@@ -209,14 +209,14 @@ impl<M: Medium + Clone> Arenas<M> {
     pub(crate) fn retire(&self, memtable: Arc<MemTable<M>>) -> Result<()> {
         let mut retired = locked(&self.retired);
         retired.memtables.push(memtable);
-        self.reclaim(&mut retired).map(|_| ())
+        self.reclaim(retired).map(|_| ())
     }
 
     /// A reader has gone, perhaps the last of some retired MemTables. Says how many bytes their lists took that have gone with it. (If
     /// the retired ones are being looked at just now, what it held goes with the next reader, or flush.)
     pub(crate) fn reader_has_gone(&self) -> Result<u64> {
         match self.retired.try_lock() {
-            Ok(mut retired) => self.reclaim(&mut retired),
+            Ok(retired) => self.reclaim(retired),
             Err(_) => Ok(0),
         }
     }
@@ -226,9 +226,10 @@ impl<M: Medium + Clone> Arenas<M> {
         locked(&self.retired).memtables.iter().for_each(|memtable| look(memtable));
     }
 
-    /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took.
-    fn reclaim(&self, retired: &mut Retired<M>) -> Result<u64> {
-        let (mut index, mut lists_bytes) = (0, 0);
+    /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took. What is not kept
+    /// for recycling goes without the lock: it may take the disk a while, and a reader does it as well as a flush.
+    fn reclaim(&self, mut retired: MutexGuard<'_, Retired<M>>) -> Result<u64> {
+        let (mut index, mut lists_bytes, mut unwanted) = (0, 0, Vec::new());
         while index < retired.memtables.len() {
             if Arc::strong_count(&retired.memtables[index]) > 1 {
                 index += 1;
@@ -238,12 +239,18 @@ impl<M: Medium + Clone> Arenas<M> {
             let memtable = retired.memtables.swap_remove(index);
             let (generation, length) = (memtable.generation(), memtable.capacity_bytes());
             lists_bytes += memtable.memory_bytes();
-            drop(memtable);
             if length != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
-                self.discard(generation)?;
+                unwanted.push(memtable);
             } else {
+                drop(memtable);
                 retired.arenas.push((generation, length));
             }
+        }
+        drop(retired);
+        for memtable in unwanted {
+            let generation = memtable.generation();
+            drop(memtable);
+            self.discard(generation)?;
         }
         Ok(lists_bytes)
     }

@@ -28,21 +28,3 @@ fn content(extent: &Extent) -> Vec<u8> {
     let word = (u64::from(extent.owner) << 32 | extent.offset).to_le_bytes();
     word.iter().copied().cycle().take(extent.length_bytes as usize).collect()
 }
-
-/// The splitmix64 generator, for workloads that are the same in every run.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Below `bound`.
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::memory::MemoryEnv;
+use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Error};
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
@@ -37,12 +37,9 @@ fn key(number: u32) -> Vec<u8> {
 
 /// Bytes that can't be compressed, 1 KiB of them: of a key and a round.
 fn value(number: u32, round: u32) -> Vec<u8> {
-    let mut state = u64::from(number * 2 + round) + 1;
-    let next = |_| {
-        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        (state >> 56) as u8
-    };
-    (0..1024).map(next).collect()
+    let mut value = vec![0; 1024];
+    Random(u64::from(number * 2 + round)).fill(&mut value);
+    value
 }
 
 /// The key's value after both rounds: the second is for every third key.
