@@ -76,7 +76,8 @@ pub enum CompactionPolicy {
     /// As the paper does (section 3.3): of the candidates that live-key ratio, leaf node scans, range queries and seeks have
     /// made, the one that overlaps the others most, with those that it overlaps.
     Paper,
-    /// By what is gained for what is rewritten, and only as much as the space taken demands. The default.
+    /// By what is gained for what is rewritten: as much as the space taken demands, and order where scans seek much. The
+    /// default.
     #[default]
     Gain,
     /// None, unless it is asked for.
@@ -119,7 +120,8 @@ pub struct CompactionOptions {
     pub sequentiality_degree_threshold: usize,
     /// Keys of a range query that are one sub-range: from 2 to 64. The paper's 30.
     pub sub_range_keys: usize,
-    /// Whether files that cursors often have to turn to are candidates (as in LevelDB, which the paper follows).
+    /// Whether files that cursors often have to turn to are candidates (as in LevelDB, which the paper follows). What
+    /// [`CompactionPolicy::Gain`] puts in order, it does for these.
     pub seeks: bool,
     /// A file may be turned to once for so many of its bytes: LevelDB's 16 KiB ...
     pub seek_bytes: u64,

@@ -76,6 +76,14 @@ pub(crate) struct Plan {
     pub(super) chosen_by: &'static str,
 }
 
+/// What came of it.
+#[derive(Debug, Default)]
+pub(super) struct Made {
+    pub(super) files: Vec<u32>,
+    /// How long they are together.
+    pub(super) bytes_written: u64,
+}
+
 /// Where a compaction writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum In {
@@ -224,14 +232,14 @@ impl<M: Medium + Clone> Store<M> {
             let catalog = locked(&self.catalog);
             self.candidates.take(&plan.inputs, catalog.state(), self.checkpoints.deletes_droppable_through())
         };
-        let bytes_written = self.compact(plan, In::FreeSpace, finished)?;
-        self.candidates.compacted(&taken, bytes_written);
+        let made = self.compact(plan, In::FreeSpace, finished)?;
+        self.candidates.compacted(&taken, plan, &made);
         self.scan_leaves();
         Ok(())
     }
 
-    /// Merges files into new ones; says how many bytes these have.
-    pub(super) fn compact(&self, plan: &Plan, space: In, finished: &SyncSender<Finished<M>>) -> Result<u64, Stopped> {
+    /// Merges files into new ones.
+    pub(super) fn compact(&self, plan: &Plan, space: In, finished: &SyncSender<Finished<M>>) -> Result<Made, Stopped> {
         self.has_ballast_for(plan, space)?;
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.env.monotonic_ns();
@@ -250,7 +258,8 @@ impl<M: Medium + Clone> Store<M> {
             merged.and_then(|()| outputs.end(&plan.inputs))
         });
         outputs.abandon();
-        let (made, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
+        let made = Made { files: std::mem::take(&mut outputs.made), bytes_written: outputs.bytes_written };
+        let bytes_written = made.bytes_written;
         self.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
         // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.
         self.budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
@@ -271,12 +280,12 @@ impl<M: Medium + Clone> Store<M> {
         self.notify(|| Event::CompactionEnded {
             number,
             inputs: plan.inputs.clone(),
-            outputs: made,
+            outputs: made.files.clone(),
             bytes_read,
             bytes_written,
             duration: Duration::from_nanos(now_ns.saturating_sub(began_ns)),
         });
-        Ok(bytes_written)
+        Ok(made)
     }
 
     /// How long table files are together, in bytes.

@@ -14,7 +14,7 @@
 //! | 3.3 which files: the compaction candidate list; the live-key ratio | `picker::candidates` |
 //! | 3.3 leaf node scans | `picker::leaf_scan` |
 //! | 3.3 the degree of sequentiality per range query | `sequentiality`, watched by `cursor` |
-//! | 3.3 overlap ratios, and the choice | `picker::distances`, `picker::paper` |
+//! | 3.3 overlap ratios, and the choice | `picker::distances`, `picker::overlaps`, `picker::paper` |
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `job` |
 //! | 4 get | `read` |
 //! | 4 insert if absent, update if present | `conditional` |

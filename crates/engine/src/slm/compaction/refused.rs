@@ -8,7 +8,7 @@ use slmdb_env::{Env, Error};
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
-use super::{In, Plan};
+use super::{In, Made, Plan};
 use crate::slm::flush::Finished;
 use crate::slm::job::Jobs;
 use crate::slm::store::Store;
@@ -86,7 +86,7 @@ fn compact(
     env: &MemoryEnv,
     space: In,
     taken_before: Option<usize>,
-) -> (Result<u64, Error>, usize) {
+) -> (Result<Made, Error>, usize) {
     std::thread::scope(|scope| {
         let (finished, outputs) = sync_channel(1);
         let compaction = scope.spawn(move || {

@@ -223,10 +223,10 @@ impl<M: Medium + Clone> Store<M> {
             left
         };
         let has_space = self.seems_to_have_space_for(&left);
-        let merged = if has_space { self.compact(&left, In::FreeSpace, finished) } else { Ok(0) };
+        let merged = if has_space { self.compact(&left, In::FreeSpace, finished).map(drop) } else { Ok(()) };
         locked(&self.compactions.inner).busy.retain(|number| !left.inputs.contains(number));
         match merged {
-            Ok(_) | Err(Stopped::NoSpace(_)) => Ok(()),
+            Ok(()) | Err(Stopped::NoSpace(_)) => Ok(()),
             Err(stopped) => Err(stopped),
         }
     }

@@ -12,15 +12,17 @@
 //! Readers tell what they have met in passing. They take the list's lock only when there is a file to be named, and nobody
 //! who holds it waits for a disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
 use super::file_counts::FileCounts;
+use super::gain::SMALL_FILES;
 use super::garbage_part;
 use super::leaf_scan::LeafScan;
+use crate::slm::compaction::{Made, Plan};
 use crate::slm::locked;
 use crate::slm::sequentiality::Sequentiality;
 use crate::slm::store::Store;
@@ -78,6 +80,11 @@ pub(in crate::slm) struct Candidates {
 #[derive(Debug, Default)]
 struct List {
     files: BTreeMap<u32, Source>,
+    /// Those of them that seeks have named, whatever else did before.
+    sought: BTreeSet<u32>,
+    /// Files, small as they are, that came out of a merge of small files no fewer than went in: another would do no better. (Not in
+    /// the MANIFEST: after an opening it is tried once more.)
+    no_larger: BTreeSet<u32>,
     /// Whether the MANIFEST has another list.
     is_changed: bool,
     /// Up to which sequence number deletes were garbage when the live-key ratios of all files were looked at.
@@ -86,16 +93,19 @@ struct List {
 }
 
 impl List {
-    /// How many of them were not on it.
-    fn add(&mut self, files: impl IntoIterator<Item = u32>, source: Source) -> u64 {
-        let before = self.files.len();
+    /// Whether that is news.
+    fn add(&mut self, files: impl IntoIterator<Item = u32>, source: Source) -> bool {
+        let (before, sought_before) = (self.files.len(), self.sought.len());
         for file in files {
             self.files.entry(file).or_insert(source);
+            if source == Source::Seeks {
+                self.sought.insert(file);
+            }
         }
         let added = (self.files.len() - before) as u64;
         source.chosen(&mut self.choices).candidates += added;
         self.is_changed |= added > 0;
-        added
+        added > 0 || self.sought.len() > sought_before
     }
 }
 
@@ -164,6 +174,8 @@ impl Candidates {
             list.is_changed &= edit.candidates.is_none();
             for number in &edit.files_removed {
                 list.files.remove(number);
+                list.sought.remove(number);
+                list.no_larger.remove(number);
                 self.seeks.clear(*number);
             }
         }
@@ -174,6 +186,7 @@ impl Candidates {
         let mut list = locked(&self.list);
         let before = list.files.len();
         list.files.retain(|number, _| state.files.contains_key(number));
+        list.sought.retain(|number| state.files.contains_key(number));
         list.is_changed |= list.files.len() != before;
         let looked = list.looked_at_all_with.replace(droppable_through);
         if self.is_fed && self.options.live_key_ratio && looked != Some(droppable_through) {
@@ -186,6 +199,22 @@ impl Candidates {
     /// The list.
     pub(super) fn listed(&self) -> Vec<(u32, Source)> {
         locked(&self.list).files.iter().map(|(number, source)| (*number, *source)).collect()
+    }
+
+    /// Puts files on the list. Whether that is news, and how long the list is.
+    pub(super) fn name(&self, files: impl IntoIterator<Item = u32>, source: Source) -> (bool, usize) {
+        let mut list = locked(&self.list);
+        (list.add(files, source), list.files.len())
+    }
+
+    /// Those that a merge of small files would make no larger.
+    pub(super) fn no_larger(&self) -> BTreeSet<u32> {
+        locked(&self.list).no_larger.clone()
+    }
+
+    /// Those that seeks have named.
+    pub(super) fn sought(&self) -> BTreeSet<u32> {
+        locked(&self.list).sought.clone()
     }
 
     /// A compaction of these files begins.
@@ -202,9 +231,14 @@ impl Candidates {
         )
     }
 
-    /// It has ended, and has written so much.
-    pub(in crate::slm) fn compacted(&self, taken: &Taken, bytes_written: u64) {
-        let choices = &mut locked(&self.list).choices;
+    /// It has ended, and has made these.
+    pub(in crate::slm) fn compacted(&self, taken: &Taken, plan: &Plan, made: &Made) {
+        let bytes_written = made.bytes_written;
+        let list = &mut *locked(&self.list);
+        if plan.chosen_by == SMALL_FILES && 2 * made.files.len() > plan.inputs.len() {
+            list.no_larger.extend(&made.files);
+        }
+        let choices = &mut list.choices;
         let needed_bytes: f64 = taken.0.iter().map(|(_, _, needed_bytes)| needed_bytes).sum();
         let length_bytes: u64 = taken.0.iter().map(|(_, length_bytes, _)| length_bytes).sum();
         choices.all.candidates += taken.0.len() as u64;
@@ -231,7 +265,9 @@ impl Candidates {
 
     /// What it takes in memory, about, in bytes.
     pub(in crate::slm) fn memory_bytes(&self) -> u64 {
-        let list_bytes = locked(&self.list).files.len() * LISTED_BYTES;
+        let list = locked(&self.list);
+        let list_bytes = (list.files.len() + list.sought.len() + list.no_larger.len()) * LISTED_BYTES;
+        drop(list);
         list_bytes as u64 + self.seeks.memory_bytes()
     }
 
@@ -249,12 +285,9 @@ pub(super) fn needed_part(file: &FileRecord, deletes_droppable_through: u64) -> 
 impl<M: Medium + Clone> Store<M> {
     /// Puts files on the list. Has one compacted if that is a reason to.
     pub(super) fn name_candidates(&self, files: impl IntoIterator<Item = u32>, source: Source) {
-        let (added, length) = {
-            let mut list = locked(&self.candidates.list);
-            (list.add(files, source), list.files.len())
-        };
+        let (is_news, length) = self.candidates.name(files, source);
         let is_reason = source == Source::Seeks || length > self.options.compaction.candidates_threshold;
-        if added > 0 && is_reason {
+        if is_news && is_reason {
             self.compactions.wake();
         }
     }

@@ -10,12 +10,22 @@
 //! What a compaction takes meanwhile is bounded, too: it rewrites [`REWRITTEN_PART`] of the store at a time, or one file.
 //! So large stores merge many files at once, which also puts them in order, and small ones few.
 //!
-//! Three more rules. A file of garbage alone goes at once: there is nothing to rewrite. A file without garbage is never
-//! rewritten, with one exception: files much smaller than a MemTable (from flushes before their time) are merged when there
-//! are many. And a file is not rewritten for less garbage than the bound allows on average; a store over the bound
-//! has a file with more.
+//! More rules. A file of garbage alone goes at once: there is nothing to rewrite. A file is not rewritten for less garbage
+//! than the bound allows on average; a store over the bound has a file with more. A file without garbage is rewritten for two
+//! reasons only. Files much smaller than a MemTable (from flushes before their time) are merged when there are many. And
+//! order: where files overlap and scans pay for it.
+//!
+//! **Order.** What a scan pays for disorder is seeks, and those are counted for each file
+//! ([`candidates`](super::candidates)): once for every 16 KiB of it a cursor had to turn to it from another one and wait for
+//! a block. LevelDB reckons that so many cost what merging it costs. So a store that nobody scans is never put in order; one
+//! that is scanned pays once as much as its scans have paid. Files that seeks have named are merged with those of them that
+//! they [overlap](super::overlaps), when nothing else is to be done, and no more at once than there is space for beside
+//! garbage: their outputs stand beside them until the end. What a merge writes does not overlap itself, and so the store
+//! comes to rest, however it is read.
 
-use super::{Choice, garbage_part};
+use slmdb_manifest::FileRecord;
+
+use super::{Choice, garbage_part, overlaps};
 use crate::slm::compaction::Plan;
 use crate::slm::traffic::entries_max;
 
@@ -29,28 +39,42 @@ const GARBAGE_PART_BESIDE: f64 = 0.8;
 /// A file is small if it has less than this part of a MemTable, or of a compaction's file: in bytes and in entries.
 const SMALL_PART: f64 = 0.25;
 /// So many small files are merged.
-const SMALL_FILES: usize = 8;
+const SMALL_FILES_MERGED: usize = 8;
+/// What has chosen them.
+pub(super) const SMALL_FILES: &str = "small files";
 
 /// A file that may be taken.
-struct Candidate {
+struct Candidate<'a> {
     number: u32,
+    file: &'a FileRecord,
     length_bytes: f64,
-    entries: f64,
     garbage_part: f64,
 }
 
-impl Candidate {
+impl Candidate<'_> {
+    fn garbage_bytes(&self) -> f64 {
+        self.length_bytes * self.garbage_part
+    }
+
     fn needed_bytes(&self) -> f64 {
         self.length_bytes * (1.0 - self.garbage_part)
     }
+}
+
+fn garbage_bytes(candidates: &[Candidate<'_>]) -> f64 {
+    candidates.iter().map(Candidate::garbage_bytes).sum()
+}
+
+/// How much garbage a store with so much that is needed may have.
+fn garbage_bytes_max(choice: &Choice<'_>, needed_bytes: f64) -> f64 {
+    needed_bytes * (choice.options.space_amplification_max - 1.0)
 }
 
 pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
     let (mut candidates, mut needed_bytes) = (Vec::new(), 0.0);
     for (&number, file) in &choice.state.files {
         let garbage_part = garbage_part(file, choice.deletes_droppable_through);
-        let candidate =
-            Candidate { number, length_bytes: file.length_bytes as f64, entries: file.entries as f64, garbage_part };
+        let candidate = Candidate { number, file, length_bytes: file.length_bytes as f64, garbage_part };
         needed_bytes += candidate.needed_bytes();
         if (choice.is_free)(number) {
             candidates.push(candidate);
@@ -60,26 +84,27 @@ pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
     dead(choice, &candidates)
         .or_else(|| with_most_garbage(choice, &candidates, needed_bytes))
         .or_else(|| small(choice, &candidates))
+        .or_else(|| out_of_order(choice, &candidates, needed_bytes))
 }
 
-fn plan<'a>(chosen: impl Iterator<Item = &'a Candidate>, chosen_by: &'static str) -> Option<Plan> {
+fn plan<'a>(chosen: impl Iterator<Item = &'a Candidate<'a>>, chosen_by: &'static str) -> Option<Plan> {
     let inputs: Vec<u32> = chosen.map(|candidate| candidate.number).collect();
     (!inputs.is_empty()).then_some(Plan { inputs, chosen_by })
 }
 
 /// Files of garbage alone.
-fn dead(choice: &Choice<'_>, candidates: &[Candidate]) -> Option<Plan> {
+fn dead(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     let dead = candidates.iter().take_while(|candidate| candidate.garbage_part >= 1.0);
     plan(dead.take(choice.options.files_merged_max), "garbage alone")
 }
 
 /// The files with the most garbage, if it is time.
-fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate], needed_bytes: f64) -> Option<Plan> {
-    let garbage_bytes_max = needed_bytes * (choice.options.space_amplification_max - 1.0);
+fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes: f64) -> Option<Plan> {
+    let garbage_bytes_max = garbage_bytes_max(choice, needed_bytes);
     let garbage_part_min = 1.0 - 1.0 / choice.options.space_amplification_max;
-    let garbage_bytes: f64 = candidates.iter().map(|candidate| candidate.length_bytes * candidate.garbage_part).sum();
+    let garbage_bytes = garbage_bytes(candidates);
     let most = candidates.first().map_or(0.0, |first| first.garbage_part);
-    let is_worth_it = |candidate: &&Candidate| {
+    let is_worth_it = |candidate: &&Candidate<'_>| {
         candidate.garbage_part >= garbage_part_min && candidate.garbage_part >= most * GARBAGE_PART_BESIDE
     };
     let mut rewritten_bytes = 0.0;
@@ -97,26 +122,46 @@ fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate], needed_bytes
 }
 
 /// Small files, if there are many.
-fn small(choice: &Choice<'_>, candidates: &[Candidate]) -> Option<Plan> {
+fn small(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     let usual_bytes = choice.options.table_file_bytes.min(choice.memtable_bytes);
-    let is_small = |candidate: &&Candidate| {
+    let is_small = |candidate: &&Candidate<'_>| {
         candidate.length_bytes < usual_bytes as f64 * SMALL_PART
-            && candidate.entries < entries_max(usual_bytes) as f64 * SMALL_PART
+            && (candidate.file.entries as f64) < entries_max(usual_bytes) as f64 * SMALL_PART
     };
-    let mut small: Vec<&Candidate> = candidates.iter().filter(is_small).collect();
+    let no_larger = choice.candidates.no_larger();
+    let is_worth_it = |candidate: &&Candidate<'_>| is_small(candidate) && !no_larger.contains(&candidate.number);
+    let mut small: Vec<&Candidate<'_>> = candidates.iter().filter(is_worth_it).collect();
     small.sort_by(|a, b| a.length_bytes.total_cmp(&b.length_bytes));
-    let many = SMALL_FILES.min(choice.options.files_merged_max);
-    (many > 1 && small.len() >= many).then(|| plan(small.into_iter().take(many), "small files")).flatten()
+    let many = SMALL_FILES_MERGED.min(choice.options.files_merged_max);
+    (many > 1 && small.len() >= many).then(|| plan(small.into_iter().take(many), SMALL_FILES)).flatten()
+}
+
+/// Files that scans go to and fro between, if there is space to have them twice for a while, and still to begin to collect
+/// garbage in time.
+fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes: f64) -> Option<Plan> {
+    let sought = choice.candidates.sought();
+    let sought: Vec<&Candidate<'_>> =
+        candidates.iter().filter(|candidate| sought.contains(&candidate.number)).collect();
+    let files = sought.iter().map(|candidate| candidate.file);
+    let merged = overlaps::most_overlapping(choice.order, files, choice.options.files_merged_max)?;
+    let for_garbage_bytes = garbage_bytes(candidates) + BYTES_MEANWHILE * needed_bytes * REWRITTEN_PART;
+    let mut left_bytes = garbage_bytes_max(choice, needed_bytes) - for_garbage_bytes;
+    let has_space = |candidate: &&Candidate<'_>| {
+        left_bytes -= candidate.needed_bytes();
+        left_bytes >= 0.0
+    };
+    let chosen: Vec<&Candidate<'_>> = merged.into_iter().map(|at| sought[at]).take_while(has_space).collect();
+    if chosen.len() > 1 { plan(chosen.into_iter(), "seeks") } else { None }
 }
 
 #[cfg(test)]
 mod tests {
-    use slmdb_manifest::{FileRecord, MediumKind, MediumRecord, StoreState};
+    use slmdb_manifest::{MediumKind, MediumRecord, StoreState};
 
     use slmdb_order::KeyOrder;
 
     use super::*;
-    use crate::slm::picker::Candidates;
+    use crate::slm::picker::candidates::{Candidates, Source};
     use crate::{CompactionOptions, Options};
 
     /// Table files of 1000 bytes and 100 entries, each with so many live ones.
@@ -129,10 +174,15 @@ mod tests {
     }
 
     fn picked(state: &StoreState, busy: &[u32]) -> Option<Vec<u32>> {
+        picked_of_sought(state, busy, &[])
+    }
+
+    fn picked_of_sought(state: &StoreState, busy: &[u32], sought: &[u32]) -> Option<Vec<u32>> {
         let options = CompactionOptions { table_file_bytes: 1000, ..CompactionOptions::default() };
         let is_free = |number: u32| !busy.contains(&number);
         let (options, deletes_droppable_through) = (&options, 0);
         let candidates = Candidates::new(&Options::default(), state);
+        candidates.name(sought.iter().copied(), Source::Seeks);
         let choice = Choice {
             options,
             state,
@@ -189,5 +239,47 @@ mod tests {
         assert_eq!(picked(&state, &[]), None);
         state.files.values_mut().nth(12).expect("there are 20").length_bytes = 100;
         assert_eq!(picked(&state, &[]), Some(vec![13, 1, 2, 3, 4, 5, 6, 7]));
+    }
+
+    /// Files 1 to 8 have all keys from a to z, 9 to 40 a key each.
+    fn disordered(live: u64) -> StoreState {
+        let mut state = store(&[live; 40]);
+        for (number, file) in &mut state.files {
+            let range =
+                if *number > 8 { (format!("f{number}"), format!("f{number}")) } else { ("a".into(), "z".into()) };
+            (file.smallest_key, file.largest_key) = (range.0.into(), range.1.into());
+        }
+        state
+    }
+
+    #[test]
+    fn files_that_overlap_are_merged_where_scans_pay_for_it() {
+        let state = disordered(100);
+        assert_eq!(picked(&state, &[]), None, "nobody scans");
+        assert_eq!(picked_of_sought(&state, &[], &[3]), None, "the others have not paid");
+        let picked = |busy: &[u32], sought: &[u32]| {
+            let mut inputs = picked_of_sought(&state, busy, sought).unwrap_or_default();
+            inputs.sort_unstable();
+            inputs
+        };
+        assert_eq!(picked(&[], &[2, 3, 5]), [2, 3, 5]);
+        assert_eq!(picked(&[5], &[2, 3, 5]), [2, 3]);
+        assert_eq!(picked(&[], &[9, 10, 11]), [], "no two of them overlap");
+        assert_eq!(picked(&[], &[3, 9, 10]), [3, 9, 10]);
+    }
+
+    #[test]
+    fn order_takes_no_more_space_than_garbage_leaves() {
+        // With 0.4 of 40 files for garbage, of which a compaction for garbage takes 3 of 32.
+        let all: Vec<u32> = (1..=40).collect();
+        let merged = |state: &StoreState| picked_of_sought(state, &[], &all).map_or(0, |inputs| inputs.len());
+        assert_eq!(merged(&disordered(100)), 10, "as many as are merged at once");
+        let with_garbage = |live| {
+            let mut state = disordered(100);
+            state.files.values_mut().skip(8).for_each(|file| file.live = live);
+            merged(&state)
+        };
+        assert_eq!(with_garbage(80), 3, "6.4 files are garbage, of 0.4 of 33.6, less 3 of 32 of those");
+        assert_eq!(with_garbage(75), 0, "there is space for one, which is no merge");
     }
 }

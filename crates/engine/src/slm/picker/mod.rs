@@ -1,13 +1,15 @@
 //! Which table files are compacted (paper, section 3.3; design.md section 10).
 //!
-//! Two policies can be compared: [`paper`], and [`gain`], the default. Both may use the list of [`candidates`], which four
-//! sources fill; three of them need watching: [`leaf_scan`], range queries ([`super::sequentiality`]) and seeks.
+//! Two policies can be compared: [`paper`], and [`gain`], the default. Both use the list of [`candidates`], which four
+//! sources fill (gain that of seeks alone); three of them need watching: [`leaf_scan`], range queries
+//! ([`super::sequentiality`]) and seeks.
 
 pub(super) mod candidates;
 mod distances;
 mod file_counts;
 mod gain;
 mod leaf_scan;
+mod overlaps;
 mod paper;
 pub(super) mod room;
 

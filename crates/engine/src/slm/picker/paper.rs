@@ -12,17 +12,13 @@
 //! - So each compaction gets rid of garbage, or of an overlap: what it makes of files does not overlap any more, and covers no
 //!   more than they did. A store that is left alone comes to rest.
 //! - Nobody is stopped or slowed, however long the list is. (The authors' published code stops writers at 35.)
-//! - Of a list that is very long, each file is compared with some hundred that begin near it, so that choosing stays cheap.
 
 use slmdb_manifest::FileRecord;
 
 use super::Choice;
 use super::candidates::Source;
-use super::distances::Distances;
+use super::overlaps;
 use crate::slm::compaction::Plan;
-
-/// So many candidates are all compared with each other.
-const COMPARED_MAX: usize = 512;
 
 struct Candidate<'a> {
     number: u32,
@@ -55,39 +51,9 @@ fn unneeded(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
 
 /// The one that overlaps the others most, with those.
 fn most_overlapping(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
-    if choice.options.files_merged_max < 2 {
-        return None;
-    }
-    let ranges: Vec<_> =
-        candidates.iter().map(|c| (c.file.smallest_key.as_slice(), c.file.largest_key.as_slice())).collect();
-    let distances = Distances::new(choice.order, &ranges);
-    let mut by_key: Vec<usize> = (0..candidates.len()).collect();
-    if candidates.len() > COMPARED_MAX {
-        by_key.sort_by(|&a, &b| distances.smallest(a).total_cmp(&distances.smallest(b)));
-    }
-    let of_parts = by_key.chunks(COMPARED_MAX).filter_map(|part| largest_sum(&distances, part));
-    let (best, _, part) = of_parts.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b))?;
-    let others = part.iter().filter(|&&other| other != best);
-    let mut others: Vec<(usize, f64)> =
-        others.map(|&other| (other, distances.overlap_ratio(best, other))).filter(|(_, ratio)| *ratio > 0.0).collect();
-    others.sort_by(|a, b| b.1.total_cmp(&a.1));
-    others.truncate(choice.options.files_merged_max - 1);
-    plan(std::iter::once(best).chain(others.into_iter().map(|(other, _)| other)).map(|at| &candidates[at]))
-}
-
-/// Which of these has the largest sum of overlap ratios with the others; that sum; and these. `None`: no two of them overlap.
-fn largest_sum<'p>(distances: &Distances<'_>, part: &'p [usize]) -> Option<(usize, f64, &'p [usize])> {
-    let mut sums = vec![0.0; part.len()];
-    for s in 0..part.len() {
-        for t in 0..s {
-            let ratio = distances.overlap_ratio(part[s], part[t]);
-            sums[s] += ratio;
-            sums[t] += ratio;
-        }
-    }
-    // Of equals, the first.
-    let (best, sum) = sums.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
-    (*sum > 0.0).then_some((part[best], *sum, part))
+    let files = candidates.iter().map(|candidate| candidate.file);
+    let chosen = overlaps::most_overlapping(choice.order, files, choice.options.files_merged_max)?;
+    plan(chosen.into_iter().map(|at| &candidates[at]))
 }
 
 /// The one with the most garbage, if that is enough for itself.

@@ -119,7 +119,9 @@ fn what_a_compaction_wrote_and_gained_is_told_of_each_source() {
     candidates.refresh(&state, 0);
     locked(&candidates.list).add([1, 2], Source::Seeks);
     let taken = candidates.take(&[1, 2, 3], &state, 0);
-    candidates.compacted(&taken, 1500);
+    let plan = Plan { inputs: vec![1, 2, 3], chosen_by: SMALL_FILES };
+    candidates.compacted(&taken, &plan, &Made { files: vec![4], bytes_written: 1500 });
+    assert!(candidates.no_larger().is_empty(), "of three one was made");
     let choices = candidates.choices();
     let chosen = |of: Chosen| (of.candidates, of.files, of.rewritten_bytes, of.gained_bytes);
     assert_eq!(chosen(choices.by_seeks), (1, 1, 1000, 0), "file 2 was named before");
