@@ -1,0 +1,215 @@
+//! Index checkpoints, and the index made from files alone: whatever was flushed, deleted and closed or killed when, and
+//! whichever checkpoint is damaged or missing, the store holds what it held, or says that it can't be opened.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, no_compaction, wait_until};
+use slmdb::{Db, ErrorKind, Options, WriteBatch};
+use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+
+/// A checkpoint after every few flushes.
+fn options(home: &Home) -> Options {
+    home.options().memtable_bytes(16 << 10).checkpoint_entries(64)
+}
+
+fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|found| found == extension))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Random puts and deletes of few keys, so that most versions are dead.
+fn write(db: &Db, model: &mut Model, random: &mut Random, count: usize) {
+    for number in 0..count {
+        let key = format!("key {:04}", random.below(700)).into_bytes();
+        if random.below(3) == 0 {
+            db.delete(&key).unwrap();
+            model.remove(&key);
+        } else {
+            let value = vec![number as u8; random.below(60) as usize];
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        if random.below(400) == 0 {
+            db.flush().unwrap();
+        }
+    }
+}
+
+fn check(db: &Db, model: &Model) {
+    assert_same(&contents(db).unwrap(), model, "contents");
+    assert_verified(db, "contents");
+}
+
+#[test]
+fn the_index_is_rebuilt_from_checkpoints_and_what_came_later() {
+    for on in crate::common::MEDIA {
+        let home = Home::new(on);
+        let (mut model, mut random) = (Model::new(), Random(7));
+        let mut seen = 0;
+        for round in 0..12 {
+            let db = options(&home).open(home.store()).unwrap();
+            check(&db, &model);
+            write(&db, &mut model, &mut random, 1500);
+            if round % 3 == 0 {
+                db.flush().unwrap();
+            }
+            db.close().unwrap();
+            let checkpoints = files(&home.store(), "checkpoint").len();
+            assert!(checkpoints <= 2);
+            seen = seen.max(checkpoints);
+        }
+        assert_eq!(seen, 2, "{on:?}");
+    }
+}
+
+#[test]
+fn what_is_damaged_or_missing_of_the_checkpoints_is_done_without() {
+    let home = Home::new(On::Dram);
+    let (mut model, mut random) = (Model::new(), Random(8));
+    // With compactions, which drop deletes, not every damage could be done without.
+    for _ in 0..4 {
+        let db = options(&home).compaction(no_compaction()).open(home.store()).unwrap();
+        write(&db, &mut model, &mut random, 1500);
+        db.close().unwrap();
+    }
+    let names: Vec<_> =
+        files(&home.store(), "checkpoint").iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names.len(), 2);
+    // Which of the two is damaged, by bits; and where.
+    for which in 0..4 {
+        for place in 0..20 {
+            let copy = home.copy();
+            for (number, name) in names.iter().enumerate().filter(|(number, _)| which >> number & 1 == 1) {
+                let path = copy.store().join(name);
+                let mut bytes = std::fs::read(&path).unwrap();
+                let at = (bytes.len() - 1) * (place + number) / 20;
+                if place == 19 {
+                    std::fs::remove_file(path).unwrap();
+                } else {
+                    bytes[at] ^= 1 << (place % 8);
+                    std::fs::write(path, bytes).unwrap();
+                }
+            }
+            let read_only = Options::default().read_only(true).open(copy.store()).unwrap();
+            assert_same(&contents(&read_only).unwrap(), &model, "read-only");
+            drop(read_only);
+            let db = Options::default().open(copy.store()).unwrap();
+            if which == 1 {
+                // Nobody needed the older one; `verify` reads it all the same.
+                assert_same(&contents(&db).unwrap(), &model, "contents");
+                let findings = db.verify(&mut |_| ()).unwrap().findings;
+                assert!(findings.iter().all(|finding| finding.to_string().contains("checkpoint")), "{findings:?}");
+                assert!(!findings.is_empty());
+            } else {
+                check(&db, &model);
+                let left = files(&copy.store(), "checkpoint").len();
+                assert_eq!(left, [2, 0, 1, 0][which], "the damaged ones are gone");
+            }
+            db.close().unwrap();
+        }
+    }
+}
+
+/// Found by fuzzing: the close that took the next one failed, because the oldest could not be removed.
+#[test]
+fn a_checkpoint_that_is_gone_is_dropped_like_one_that_is_there() {
+    let home = Home::new(On::Dram);
+    let (mut model, mut random) = (Model::new(), Random(9));
+    let options = || options(&home).compaction(no_compaction());
+    options().open(home.store()).unwrap().close().unwrap();
+    while files(&home.store(), "checkpoint").len() < 2 {
+        let db = options().open(home.store()).unwrap();
+        write(&db, &mut model, &mut random, 300);
+        db.close().unwrap();
+    }
+    std::fs::remove_file(&files(&home.store(), "checkpoint")[0]).unwrap();
+    let newest = files(&home.store(), "checkpoint").pop();
+    while files(&home.store(), "checkpoint").pop() == newest {
+        let db = options().open(home.store()).unwrap();
+        write(&db, &mut model, &mut random, 300);
+        db.close().unwrap();
+    }
+    let db = options().open(home.store()).unwrap();
+    check(&db, &model);
+    db.close().unwrap();
+}
+
+#[test]
+fn writers_are_not_stopped_by_a_checkpoint_and_all_of_it_agrees_afterwards() {
+    let home = Home::new(On::Dram);
+    let db = options(&home).checkpoint_entries(1).open(home.store()).unwrap();
+    let budget = crate::common::budget();
+    std::thread::scope(|scope| {
+        for writer in 0..3_u64 {
+            let db = db.clone();
+            scope.spawn(move || {
+                let mut random = Random(writer);
+                for round in 0..150 * budget {
+                    let mut batch = WriteBatch::new();
+                    for _ in 0..30 {
+                        let key = [writer as u8, random.below(250) as u8];
+                        if random.below(2) == 0 {
+                            batch.delete(key).unwrap()
+                        } else {
+                            batch.put(key, round.to_be_bytes()).unwrap()
+                        };
+                    }
+                    db.write(&batch).unwrap();
+                }
+            });
+        }
+    });
+    let before = contents(&db).unwrap();
+    check(&db, &before);
+    db.close().unwrap();
+    let db = options(&home).open(home.store()).unwrap();
+    check(&db, &before);
+}
+
+#[test]
+fn a_live_count_that_is_not_true_is_told() {
+    use slmdb_manifest::Manifest;
+    let home = Home::new(On::Dram);
+    let db = options(&home).open(home.store()).unwrap();
+    write(&db, &mut Model::new(), &mut Random(9), 800);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let env = slmdb_env::OsEnv::new();
+    let mut state = Manifest::read(&env, &home.store()).unwrap().state;
+    let file = state.files.values_mut().find(|file| file.live > 0).unwrap();
+    file.live -= 1;
+    Manifest::rewrite(&env, &home.store(), &state).unwrap();
+    let error = options(&home).open(home.store()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("live"), "{error}");
+}
+
+/// A flush that has swung the index and finds no space for its MANIFEST record is given up by a close. A checkpoint that was
+/// taken at that close lacked what the flush had deleted, and the MANIFEST counted it: the store could not be opened.
+#[test]
+fn a_close_that_gives_up_a_flush_leaves_no_checkpoint_of_it() {
+    let env = MemoryEnv::new();
+    // So many that one is due at the close, and none before.
+    let options = Options::default().env(Arc::new(env.clone())).checkpoint_entries(800).compaction(no_compaction());
+    let db = options.open("/db").unwrap();
+    let key = |number: u32| format!("key{number:03}");
+    (0..100).for_each(|number| db.put(key(number), "value").unwrap());
+    db.flush().unwrap();
+    (0..50).for_each(|number| db.delete(key(number)).unwrap());
+    env.fail_next("allocate /db/MANIFEST", Failure::Full, Repeat::ForGood);
+    assert_eq!(db.flush().unwrap_err().kind(), ErrorKind::Full);
+    // Until it waits so long between two attempts that it sleeps when the store is closed.
+    let struck = env.failures_struck();
+    wait_until("many attempts", || env.failures_struck() >= struck + 12);
+    env.clear_failures();
+    db.close().unwrap();
+    let db = options.open("/db").unwrap();
+    assert!((0..100).all(|number| db.contains_key(key(number)).unwrap() == (number >= 50)));
+    assert_verified(&db, "opened again");
+}

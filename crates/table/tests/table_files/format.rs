@@ -1,0 +1,125 @@
+//! The format stands still: files of every version are still read, the present version still writes the same bytes, and
+//! `docs/table.md` says what the code says.
+
+use std::path::PathBuf;
+
+use crate::support::watched::WatchedEnv;
+use crate::support::{Entry, PATH, build, open, read_all};
+use slmdb_env::memory::MemoryEnv;
+use slmdb_table::{Compression, FORMAT_VERSION, TableOptions};
+
+/// What the fixtures of version 1 hold. Never to be changed.
+fn entries_of_version_1() -> Vec<Entry> {
+    let mut entries = vec![
+        Entry::put("", 1, "value of the empty key"),
+        Entry::put("a", u64::MAX, ""),
+        Entry::delete("a\0", 3),
+        Entry::put("long", 4, b"compressible ".repeat(100)),
+        Entry::put([0xff; 300], 5, [0xfe; 3]),
+    ];
+    entries.extend((0..40u64).map(|number| Entry::put(format!("key{number:05}"), number * 1000, [number as u8; 9])));
+    entries.extend((0..9u64).map(|number| Entry::put("key00030", 2 + 3 * number, [number as u8; 50])));
+    entries.push(Entry::delete("key00030", 30));
+    entries.sort_by(|left, right| left.key.cmp(&right.key).then(right.sequence.cmp(&left.sequence)));
+    entries
+}
+
+fn options_of_version_1(compression: Compression) -> TableOptions {
+    TableOptions { block_bytes: 512, restart_interval: 4, compression }
+}
+
+fn fixture(version: u32, compression: Compression) -> PathBuf {
+    let name = format!("version-{version}-{compression:?}.table").to_lowercase();
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn file_of_present_version(compression: Compression) -> Vec<u8> {
+    let memory = MemoryEnv::new();
+    let env = WatchedEnv::new(memory.clone());
+    build(&env, &entries_of_version_1(), options_of_version_1(compression)).unwrap();
+    memory.content(PATH).unwrap()
+}
+
+#[test]
+fn files_of_version_1_are_read() {
+    for &compression in Compression::BUILT_IN {
+        let env = MemoryEnv::new();
+        env.set_content(PATH, &std::fs::read(fixture(1, compression)).unwrap());
+        assert_eq!(read_all(&env).unwrap(), entries_of_version_1());
+        assert!(open(&env).unwrap().verify(&mut |_| {}).is_empty());
+    }
+}
+
+/// Compressed, the bytes are the compressor's affair; without, any difference is a change of the format.
+#[test]
+fn the_present_version_writes_what_it_always_wrote() {
+    assert_eq!(FORMAT_VERSION, 1, "a new version needs fixtures of its own, and keeps the old");
+    let file = file_of_present_version(Compression::None);
+    assert_eq!(file, std::fs::read(fixture(1, Compression::None)).unwrap());
+}
+
+/// A build without zstd reads what is not compressed with it, and says of the rest what it lacks.
+#[cfg(not(feature = "zstd"))]
+#[test]
+fn without_zstd_its_files_are_unsupported_and_not_damaged() {
+    use slmdb_env::Error;
+    let names_the_feature = |error: &Error| match error {
+        Error::Unsupported { what, file: Some(file) } => {
+            file.as_os_str() == PATH && what.contains(" at ") && what.contains("feature `zstd`")
+        }
+        _ => false,
+    };
+    let env = MemoryEnv::new();
+    env.set_content(PATH, &std::fs::read(fixture(1, Compression::Zstd)).unwrap());
+    let error = read_all(&env).unwrap_err();
+    assert!(names_the_feature(&error), "{error}");
+    let findings = match open(&env) {
+        Ok(table) => table.verify(&mut |_| {}),
+        Err(error) => vec![error],
+    };
+    assert!(!findings.is_empty() && findings.iter().all(names_the_feature), "{findings:?}");
+    let refused = build(&MemoryEnv::new(), &[], options_of_version_1(Compression::Zstd)).unwrap_err();
+    assert!(matches!(&refused, Error::Unsupported { what, .. } if what.contains("feature `zstd`")), "{refused}");
+}
+
+/// Writes the fixtures of a new format version, or a new compression, once: `SLMDB_WRITE_FIXTURES=1 cargo test -p slmdb-table --test table_files format`.
+#[test]
+fn fixtures_are_written_on_request() {
+    if std::env::var_os("SLMDB_WRITE_FIXTURES").is_none() {
+        return;
+    }
+    for &compression in Compression::BUILT_IN {
+        let path = fixture(FORMAT_VERSION, compression);
+        if path.exists() {
+            println!("{}: fixtures are never changed", path.display());
+            continue;
+        }
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, file_of_present_version(compression)).unwrap();
+    }
+}
+
+/// The tables of bytes at the head of each module stand in the document word for word.
+#[test]
+fn the_document_says_what_the_code_says() {
+    let document = include_str!("../../../../docs/table.md");
+    let modules = [
+        include_str!("../../src/lib.rs"),
+        include_str!("../../src/part.rs"),
+        include_str!("../../src/block.rs"),
+        include_str!("../../src/key_section.rs"),
+        include_str!("../../src/properties.rs"),
+        include_str!("../../src/footer.rs"),
+    ];
+    for module in modules {
+        let essay: String = module
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+            .collect();
+        let (_, table) = essay.split_once("```text\n").unwrap();
+        let (table, _) = table.split_once("```").unwrap();
+        assert!(document.contains(table), "not in docs/table.md:\n{table}");
+    }
+    assert!(document.contains(&format!("format version: {FORMAT_VERSION}\n")));
+}

@@ -1,0 +1,99 @@
+//! What costs how many reads: a block one, of exactly its bytes; opening two; the key section one a chunk.
+
+use crate::support::watched::WatchedEnv;
+use crate::support::{Entry, NUMBER, UUID, keys_of, places_of, small_entries};
+use slmdb_env::memory::MemoryEnv;
+use slmdb_env::{Env, OsEnv};
+use slmdb_table::{Compression, TableBuilder, TableOptions, TableReader};
+
+/// Values of every size around a block's, compressible or not.
+fn entries() -> Vec<Entry> {
+    let mut entries = small_entries();
+    let mut noise = vec![0; 100_000];
+    MemoryEnv::with_seed(3).random_bytes(&mut noise);
+    for length in [1, 100, 1000, 4000, 4096, 5000, 100_000] {
+        entries.push(Entry::put(format!("long{length:06}"), 1, &noise[..length]));
+        entries.push(Entry::put(format!("zero{length:06}"), 1, vec![0; length]));
+    }
+    entries.sort_by(|left, right| left.key.cmp(&right.key));
+    entries
+}
+
+fn check<E: Env>(env: &WatchedEnv<E>, path: &std::path::Path, compression: Compression) {
+    let options = TableOptions { compression, ..TableOptions::default() };
+    let mut builder = TableBuilder::new(env, path, NUMBER, UUID, options).unwrap();
+    let entries = entries();
+    for entry in &entries {
+        builder.add(&entry.key, entry.sequence, entry.kind, &entry.value).unwrap();
+    }
+    let finished = builder.finish().unwrap();
+    let notes = env.take_notes();
+    assert!(notes.reads.is_empty(), "building reads nothing back");
+    let mut end = 0;
+    for (offset, length) in notes.writes {
+        assert_eq!(offset, end, "writes go from front to back");
+        end += length as u64;
+    }
+    assert_eq!(end, finished.length_bytes);
+
+    let table = TableReader::open(env, path, NUMBER, UUID).unwrap();
+    let notes = env.take_notes();
+    assert_eq!(notes.reads.len(), 2, "footer and properties");
+    assert!(notes.advised_random);
+
+    for (key, entry) in keys_of(&finished.keys).unwrap().into_iter().zip(&entries) {
+        let block = table.read_block(key.place).unwrap();
+        let value = block.get_version(&key.key, key.sequence).unwrap().unwrap().value;
+        assert_eq!(env.take_notes().reads, [(key.place.offset.into(), key.place.length as usize)]);
+        assert_eq!(value, entry.value);
+        if compression == Compression::None && !value.is_empty() {
+            assert_eq!(value.pinned_bytes(), key.place.length as usize, "the value lies where it was read");
+        }
+    }
+
+    assert_eq!(table.key_section().unwrap().len(), entries.len() as u64);
+    assert_eq!(env.take_notes().reads.len(), 1, "one chunk");
+
+    let mut sequential = table.sequential(1 << 20);
+    for place in places_of(&finished.keys).unwrap() {
+        sequential.read_block(place).unwrap();
+    }
+    assert_eq!(env.take_notes().reads, [(0, finished.properties.data_bytes as usize)], "all blocks in one window");
+}
+
+#[test]
+fn a_block_is_one_read_in_memory() {
+    for &compression in Compression::BUILT_IN {
+        check(&WatchedEnv::new(MemoryEnv::new()), "/7.table".as_ref(), compression);
+    }
+}
+
+#[test]
+fn a_block_is_one_read_of_a_real_file() {
+    for &compression in Compression::BUILT_IN {
+        let directory = tempfile::tempdir().unwrap();
+        check(&WatchedEnv::new(OsEnv::new()), &directory.path().join("7.table"), compression);
+    }
+}
+
+/// However small the window and however large the gaps, the blocks are right and no window is larger than it must be.
+#[test]
+fn a_sequential_reader_may_leave_out_blocks() {
+    let env = WatchedEnv::new(MemoryEnv::new());
+    let finished =
+        crate::support::build(&env, &entries(), TableOptions { block_bytes: 512, ..TableOptions::default() }).unwrap();
+    let table = crate::support::open(&env).unwrap();
+    let places = places_of(&finished.keys).unwrap();
+    let longest = places.iter().map(|place| place.length as usize).max().unwrap();
+    for window_bytes in [0, 1, 700, 5000] {
+        for step in [1, 2, 5] {
+            let mut sequential = table.sequential(window_bytes);
+            for &place in places.iter().step_by(step).chain(places.iter().rev().step_by(step)) {
+                let block = sequential.read_block(place).unwrap();
+                let expected = table.read_block(place).unwrap();
+                assert!(block.entries().map(Result::unwrap).eq(expected.entries().map(Result::unwrap)));
+                assert!(sequential.memory_bytes() <= longest.max(window_bytes));
+            }
+        }
+    }
+}
