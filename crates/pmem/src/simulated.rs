@@ -191,25 +191,27 @@ impl Medium for Simulated {
             return;
         }
         let mut recorder = self.recorder();
+        let thread = this_thread();
+        let lines = recorder
+            .offset(start.addr(), length_bytes)
+            .map(|offset| offset / CACHE_LINE_BYTES..(offset + length_bytes as u64).div_ceil(CACHE_LINE_BYTES));
         if !self.is_done(&mut recorder, Step::Flush) {
+            lines.into_iter().for_each(|lines| self.push(&mut recorder, Event::FlushLeftOut { thread, lines }));
             return;
         }
-        let thread = this_thread();
         let unfenced = recorder.unfenced.entry(thread).or_insert(Unfenced::NOTHING);
         let flushed = unfenced.add(start.addr(), length_bytes, MEDIA_UNIT_BYTES.trailing_zeros());
         recorder.counters.lines_flushed += flushed.lines;
         recorder.counters.media_bytes += flushed.media_units * MEDIA_UNIT_BYTES;
         recorder.counters.bytes_asked += length_bytes as u64;
-        if let Some(offset) = recorder.offset(start.addr(), length_bytes) {
-            let lines = offset / CACHE_LINE_BYTES..(offset + length_bytes as u64).div_ceil(CACHE_LINE_BYTES);
-            self.push(&mut recorder, Event::Flush { thread, lines });
-        }
+        lines.into_iter().for_each(|lines| self.push(&mut recorder, Event::Flush { thread, lines }));
     }
 
     fn fence(&self) {
         let mut recorder = self.recorder();
         let thread = this_thread();
         if !self.is_done(&mut recorder, Step::Fence) {
+            self.push(&mut recorder, Event::FenceLeftOut { thread });
             return;
         }
         recorder.counters.persists += u64::from(recorder.unfenced.remove(&thread).is_some());

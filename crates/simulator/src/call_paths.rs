@@ -22,9 +22,10 @@ const WRAPPERS: [&str; 6] = [
 ];
 
 /// Files of which some functions are wrappers, with those.
-const SOME_WRAPPERS: [(&str, &[&str]); 3] = [
+const SOME_WRAPPERS: [(&str, &[&str]); 4] = [
     ("pmem/src/pool.rs", &["flush", "fence", "persist", "write_durably", "compare_exchange"]),
     ("pmem/src/arena.rs", &["flush", "fence", "write_durably", "compare_exchange_word", "sync"]),
+    ("pmem/src/pool/extents.rs", &["store_entry"]),
     ("pmem/src/pool/lifecycle.rs", &["flush_header", "sync_file"]),
 ];
 

@@ -10,8 +10,6 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use slmdb_pmem::simulated::Stop;
-
 use crate::Random;
 use crate::call_paths::CallPaths;
 use crate::crashed::{Crashed, record_workload};
@@ -36,9 +34,24 @@ pub struct Effort {
     pub kills: usize,
     /// How many threads check images.
     pub threads: usize,
-    /// Look only at so many stops behind each step that was left out. 0: everywhere.
-    pub behind_left_out: usize,
+    /// Where crashes are looked at.
+    pub looks: Looks,
 }
+
+/// Where crashes are looked at, and what of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Looks {
+    /// Everywhere.
+    Everywhere,
+    /// Where something should be durable and is not, since a step was left out; of such crashes the images without it. In a
+    /// workload that comes to no such place, everywhere, with many openings after it.
+    AtOwed,
+    /// In workloads everywhere; in openings as with `AtOwed`.
+    AtOwedInOpenings,
+}
+
+/// About so many places of one record where something is owed are looked at, besides the first on each call path.
+const OWED_STOPS: u64 = 50;
 
 impl Default for Effort {
     fn default() -> Effort {
@@ -50,7 +63,7 @@ impl Default for Effort {
             again_one_in: 1000,
             kills: 30,
             threads: 2,
-            behind_left_out: 0,
+            looks: Looks::Everywhere,
         }
     }
 }
@@ -168,11 +181,13 @@ impl Explorer {
             Ok(recorded) => recorded,
             Err(what) => return vec![Failure::new(plan, CrashId::default(), what, &Image::default())],
         };
+        let is_of_openings = self.effort.looks == Looks::AtOwed && record.stops.iter().all(|stop| stop.done);
+        let again_one_in = if is_of_openings { 3 } else { self.effort.again_one_in };
         let (sender, receiver) = sync_channel(4);
         let receiver = Mutex::new(receiver);
         std::thread::scope(|scope| {
             for _ in 0..self.effort.threads {
-                scope.spawn(|| self.check_all(plan, &receiver));
+                scope.spawn(|| self.check_all(plan, &receiver, again_one_in));
             }
             self.crash_everywhere(plan, &mut record, &done, &sender, until);
             drop(sender);
@@ -194,15 +209,17 @@ impl Explorer {
         until: Option<Instant>,
     ) {
         let mut random = Random(plan.seed);
-        let stops = self.stops_of(record);
-        let mut moments: Vec<(u64, Option<u32>)> =
-            stops.iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
-        moments.extend((0..self.effort.kills).map(|_| (random.below(record.end.max(1)), None)));
+        let owed = self.owed_stops(record, Looks::AtOwed, &mut random);
+        let is_directed = owed.is_some();
+        let mut moments: Vec<(u64, Option<u32>)> = owed.unwrap_or_else(|| {
+            let stops = record.stops.iter().map(|stop| (stop.moment, Some(stop.call_path)));
+            stops.chain((0..self.effort.kills).map(|_| (random.below(record.end.max(1)), None))).collect()
+        });
         moments.push((record.end, None));
         moments.sort_unstable();
         for (moment, path) in moments {
             let (is_wanted, is_new) = path.map_or((true, false), |path| self.wants(0, path, &mut random));
-            if !is_wanted {
+            if !is_wanted && !is_directed {
                 continue;
             }
             record.to_moment(moment);
@@ -210,7 +227,7 @@ impl Explorer {
             let closed = moment == record.end;
             let picks = match path {
                 None if !closed => vec![Pick::KILL],
-                _ => Pick::all_at(record, self.effort.images, random.number()),
+                _ => self.picks_at(record, is_directed && !closed, random.number()),
             };
             for pick in picks {
                 if until.is_some_and(|until| Instant::now() >= until) || !self.shared().failures.is_empty() {
@@ -229,18 +246,31 @@ impl Explorer {
         }
     }
 
-    /// The stops of a record that may be looked at.
-    fn stops_of(&self, record: &Record) -> Vec<Stop> {
-        let behind = self.effort.behind_left_out;
-        if behind == 0 {
-            return record.stops.clone();
+    /// What of a crash where the record stands is looked at.
+    fn picks_at(&self, record: &Record, is_directed: bool, seed: u64) -> Vec<Pick> {
+        let limit = self.effort.images;
+        if is_directed { Pick::without_owed(record, limit, seed) } else { Pick::all_at(record, limit, seed) }
+    }
+
+    /// Where in a record something is owed: the first such places on each call path, others by chance. `None`: crashes of this
+    /// record are looked at everywhere.
+    fn owed_stops(&self, record: &Record, from: Looks, random: &mut Random) -> Option<Vec<(u64, Option<u32>)>> {
+        let is_meant = self.effort.looks == Looks::AtOwed || self.effort.looks == from;
+        if !is_meant || record.stops.iter().all(|stop| stop.done) {
+            return None;
         }
-        let mut left = 0_usize;
-        let is_behind = |stop: &&Stop| {
-            left = if stop.done { left.saturating_sub(1) } else { behind };
-            left > 0
-        };
-        record.stops.iter().filter(is_behind).copied().collect()
+        let (mut ahead, mut paths, mut first, mut others) = (record.clone(), HashSet::new(), Vec::new(), Vec::new());
+        for stop in &record.stops {
+            ahead.to_moment(stop.moment);
+            if ahead.owes() {
+                let stops = if paths.insert(stop.call_path) { &mut first } else { &mut others };
+                stops.push((stop.moment, Some(stop.call_path)));
+            }
+        }
+        let count = others.len() as u64;
+        others.retain(|_| random.below(count) < OWED_STOPS);
+        first.append(&mut others);
+        Some(first)
     }
 
     /// Whether a stop on this path is looked at, and whether it is the first there.
@@ -251,7 +281,7 @@ impl Explorer {
         (*hits <= self.effort.hits || random.one_in(self.effort.one_in), *hits == 1)
     }
 
-    fn check_all(&self, plan: &Plan, receiver: &Mutex<Receiver<Task>>) {
+    fn check_all(&self, plan: &Plan, receiver: &Mutex<Receiver<Task>>, again_one_in: u64) {
         let next = || receiver.lock().unwrap_or_else(PoisonError::into_inner).recv().ok();
         while let Some(task) = next() {
             let mut random = Random(task.seed);
@@ -259,7 +289,7 @@ impl Explorer {
             if !self.check_image(plan, &task, thorough, 0) {
                 continue;
             }
-            if task.is_new || random.one_in(self.effort.again_one_in) {
+            if task.is_new || random.one_in(again_one_in) {
                 self.crash_opening(plan, &task, &mut random, 1);
             }
         }
@@ -300,15 +330,22 @@ impl Explorer {
             Ok(record) => record,
             Err(what) => return self.failed(plan, &task.crashed, what),
         };
-        let mut stops: Vec<_> = self.stops_of(&record).iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
+        let owed = self.owed_stops(&record, Looks::AtOwedInOpenings, random);
+        if owed.is_none() && self.effort.looks != Looks::Everywhere {
+            return;
+        }
+        let is_directed = owed.is_some();
+        let everywhere = || record.stops.iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
+        let mut stops = owed.unwrap_or_else(everywhere);
+        stops.sort_unstable();
         stops.push((record.end, None));
         for (moment, path) in stops {
             let (is_wanted, is_new) = path.map_or((true, false), |path| self.wants(depth, path, random));
-            if !is_wanted {
+            if !is_wanted && !is_directed {
                 continue;
             }
             record.to_moment(moment);
-            for pick in Pick::all_at(&record, self.effort.images, random.number()) {
+            for pick in self.picks_at(&record, is_directed && moment < record.end, random.number()) {
                 let again = Task {
                     crashed: task.crashed.in_opening(&record, moment, pick),
                     joint: pick.is_joint(),

@@ -5,7 +5,7 @@
 //! is picked, change by change: kept, dropped, torn at sectors of 512 bytes, zeroed, or garbage (but for bytes that were written over with the
 //! same). How long a file is, is picked apart from what is in it, and a name apart from both.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,6 +72,8 @@ pub struct Files {
     names: Names,
     durable_names: Names,
     pending_names: Vec<(u64, NameChange)>,
+    /// The moments of changes that a sync would have covered which was left out.
+    owed: HashSet<u64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -112,6 +114,7 @@ impl Files {
             names: Names::default(),
             durable_names: Names::default(),
             pending_names: Vec::new(),
+            owed: HashSet::new(),
         }
     }
 
@@ -149,6 +152,14 @@ impl Files {
         }
         pending.sort_unstable();
         pending
+    }
+
+    /// Those of them that a sync would have covered which was left out.
+    pub fn owed(&self) -> Vec<Change> {
+        if self.owed.is_empty() {
+            return Vec::new();
+        }
+        self.pending().into_iter().filter(|change| self.owed.contains(&change.moment)).collect()
     }
 
     /// What the end of the process leaves: everything.
@@ -251,14 +262,20 @@ impl Files {
                 file.pending.push((moment, FileChange::Length(*length_bytes)));
             }
             FileEvent::Sync { file, done } => {
-                if let Some(file) = self.files.get_mut(file).filter(|_| *done) {
+                let Some(file) = self.files.get_mut(file) else { return };
+                if *done {
                     file.durable.clone_from(&file.seen);
                     file.pending.clear();
+                } else {
+                    self.owed.extend(file.pending.iter().map(|(moment, _)| *moment));
                 }
             }
             FileEvent::SyncDirectory { path, done } => {
                 if *done {
                     self.sync_directory(path);
+                } else {
+                    let inside = self.pending_names.iter().filter(|(_, change)| change.path().parent() == Some(path));
+                    self.owed.extend(inside.map(|(moment, _)| *moment));
                 }
             }
         }

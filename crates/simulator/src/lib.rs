@@ -13,6 +13,7 @@ pub mod call_paths;
 pub mod crashed;
 pub mod explore;
 pub mod files;
+pub mod layers;
 pub mod machine;
 pub mod oracle;
 pub mod picks;

@@ -285,6 +285,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Whether something should be durable here and is not, since a step was left out.
+    pub fn owes(&self) -> bool {
+        !self.files.owed().is_empty() || self.pool.as_ref().is_some_and(|pool| pool.owed().next().is_some())
+    }
+
     /// Goes on to a moment.
     pub fn to_moment(&mut self, moment: u64) {
         self.files.to_moment(moment);

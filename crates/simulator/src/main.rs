@@ -129,7 +129,7 @@ fn prove(arguments: &Arguments) -> ExitCode {
         let verdict = self_test::try_site(&paths, known, Duration::from_secs(seconds));
         tried += 1;
         noticed += u64::from(verdict.found.is_some());
-        let found = verdict.found.map_or("NOT NOTICED".into(), |failure| failure.to_string());
+        let found = verdict.found.map_or("NOT NOTICED".into(), |found| found.to_string());
         let found: String = found.chars().take(300).collect();
         println!(
             "{:?} {} {}, passed {} times, {:.1?}: {found}",

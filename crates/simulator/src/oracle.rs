@@ -8,6 +8,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use slmdb_engine::{Engine, WriteBatch, slm};
+use slmdb_env::memory::MemoryEnv;
+use slmdb_manifest::Manifest;
 use slmdb_pmem::{Dram, Pool};
 
 use crate::Random;
@@ -150,6 +152,7 @@ fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool)
         let opened = slm::open(&setup.options(&env), Path::new(STORE));
         opened.map_err(|error| format!("does not open {when}: {error:?}"))
     };
+    check_checkpoints(&env)?;
     let engine = open("after the crash")?;
     let mut found = contents(&*engine)?;
     expected.check(&found)?;
@@ -180,6 +183,19 @@ fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool)
         }
         verify(&*engine, "opened again")?;
         engine.close().map_err(|error| format!("does not close again: {error:?}"))?;
+    }
+    Ok(())
+}
+
+/// Checks that every index checkpoint that the MANIFEST tells of is there; what is wrong. (An opening may do without.)
+fn check_checkpoints(env: &MemoryEnv) -> Result<(), String> {
+    // Where the creation was cut short there is none; what else is wrong the opening tells.
+    let Ok(manifest) = Manifest::read(env, Path::new(STORE)) else { return Ok(()) };
+    for checkpoint in manifest.state.checkpoints {
+        let path = format!("{STORE}/{:010}.checkpoint", checkpoint.number);
+        if env.content(&path).map(|content| content.len() as u64) != Some(checkpoint.length_bytes) {
+            return Err(format!("{path}, which the MANIFEST tells of, is not there or not whole"));
+        }
     }
     Ok(())
 }

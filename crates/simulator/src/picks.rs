@@ -7,6 +7,8 @@ mod text;
 
 pub use text::CrashId;
 
+use std::collections::HashSet;
+
 use slmdb_pmem::simulated::Pick as LinePick;
 
 use crate::Random;
@@ -23,6 +25,8 @@ enum OfPool {
     Only(u64, Option<u64>),
     /// All but those to this line, or these.
     AllBut(u64, Option<u64>),
+    /// All but those to lines that were to be durable by a step that was left out.
+    AllButOwed,
     Random(u64),
 }
 
@@ -34,6 +38,8 @@ enum OfFiles {
     Only(Change, Option<Change>),
     /// This fate for one, and all others are there.
     AllBut(Change, Fate),
+    /// All are there but those that were to be durable by a sync that was left out.
+    AllButOwed,
     Random(u64),
 }
 
@@ -68,13 +74,16 @@ impl Pick {
             if let OfPool::Random(seed) = self.pool {
                 random.0 = seed;
             }
+            let owed: HashSet<u64> =
+                if self.pool == OfPool::AllButOwed { pool.owed().collect() } else { HashSet::new() };
             pool.image_of(|line, stores| match self.pool {
                 OfPool::Nothing => none,
                 OfPool::All => all,
                 OfPool::Only(one, other) if line == one || Some(line) == other => all,
                 OfPool::Only(..) => none,
                 OfPool::AllBut(one, other) if line == one || Some(line) == other => none,
-                OfPool::AllBut(..) => all,
+                OfPool::AllButOwed if owed.contains(&line) => none,
+                OfPool::AllBut(..) | OfPool::AllButOwed => all,
                 OfPool::Random(_) => LinePick {
                     stores: match random.below(4) {
                         0 => 0,
@@ -93,6 +102,10 @@ impl Pick {
                 false => Fate::Dropped,
             }),
             OfFiles::AllBut(one, fate) => record.files.image(|change| if change == one { fate } else { Fate::Kept }),
+            OfFiles::AllButOwed => {
+                let owed: HashSet<Change> = record.files.owed().into_iter().collect();
+                record.files.image(|change| if owed.contains(&change) { Fate::Dropped } else { Fate::Kept })
+            }
             OfFiles::Random(seed) => {
                 let mut random = Random(seed);
                 record.files.image(|_| match random.below(8) {
@@ -109,6 +122,37 @@ impl Pick {
         let mut pool = pool.unwrap_or_default();
         pool.extend_from_slice(record.device.get(pool.len()..).unwrap_or_default());
         Image { files, pool, durable }
+    }
+
+    /// What is looked at where the record stands, to see what leaving a step out has done: everything is there, or nothing, but
+    /// for what that step should have made durable; of which all is missing, or one change alone. So many states at most; none
+    /// if nothing is owed.
+    pub fn without_owed(record: &Record, limit: usize, seed: u64) -> Vec<Pick> {
+        let lines: Vec<u64> = record.pool.iter().flat_map(|pool| pool.owed()).collect();
+        let changes = record.files.owed();
+        let (mut picks, mut others, mut random) = (Vec::new(), Vec::new(), Random(seed));
+        if !lines.is_empty() {
+            picks.extend([OfFiles::All, OfFiles::Nothing].map(|files| Pick::cut(OfPool::AllButOwed, files)));
+            others.extend(lines.iter().filter(|_| lines.len() > 1).map(|&line| {
+                let files = any_files(&mut random);
+                Pick::cut(OfPool::AllBut(line, None), files)
+            }));
+            // (What was stored after what is owed, to other lines, and by chance not all of it.)
+            others.extend((0..2).map(|_| Pick::cut(OfPool::Random(random.number()), any_files(&mut random))));
+        }
+        if !changes.is_empty() {
+            picks.extend([OfPool::All, OfPool::Nothing].map(|pool| Pick::cut(pool, OfFiles::AllButOwed)));
+        }
+        for &change in &changes {
+            let fates = match change.of {
+                ChangeOf::Content => vec![Fate::Dropped, Fate::Zeroed, Fate::Garbage(random.number())],
+                ChangeOf::Length | ChangeOf::Name => vec![Fate::Dropped],
+            };
+            let pool = any_pool(&mut random);
+            others.extend(fates.into_iter().map(|fate| Pick::cut(pool, OfFiles::AllBut(change, fate))));
+        }
+        picks.extend(sample(others, limit.saturating_sub(picks.len()), &mut random));
+        picks
     }
 
     /// What is looked at where the record stands: so many states at most.
@@ -156,11 +200,15 @@ impl Pick {
                 (0..by_chance).map(|_| Pick::cut(OfPool::Random(random.number()), OfFiles::Random(random.number()))),
             );
         }
-        while picks.len() < limit && !others.is_empty() {
-            picks.push(others.swap_remove(random.below(others.len() as u64) as usize));
-        }
+        picks.extend(sample(others, limit.saturating_sub(picks.len()), &mut random));
         picks
     }
+}
+
+/// So many of these by chance, or all.
+fn sample(mut picks: Vec<Pick>, limit: usize, random: &mut Random) -> Vec<Pick> {
+    let count = limit.min(picks.len());
+    (0..count).map(|_| picks.swap_remove(random.below(picks.len() as u64) as usize)).collect()
 }
 
 fn any_files(random: &mut Random) -> OfFiles {

@@ -1,12 +1,36 @@
 //! The simulator proves itself: with a flush, a fence or a sync left out of the store, it must find something wrong.
+//!
+//! A step that was left out leaves something *owed*: stores and changes of files that would be durable with it, until another step
+//! makes them so. Just there crashes are made, with just that missing and all else there, or nothing else. Where stores notice
+//! nothing the [layers] under them are tried, each operation of which is durable by itself.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use crate::call_paths::{CallPaths, Site};
 use crate::crashed::record_workload;
-use crate::explore::{Effort, Explorer, Failure};
+use crate::explore::{Effort, Explorer, Failure, Looks};
+use crate::layers;
 use crate::workload::Plan;
+
+/// How something was found wrong.
+#[derive(Debug, Clone)]
+pub enum Found {
+    /// A crash of a store.
+    InStore(Box<Failure>),
+    /// A crash of the layers under it.
+    InLayers(String),
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Found::InStore(failure) => failure.fmt(formatter),
+            Found::InLayers(what) => what.fmt(formatter),
+        }
+    }
+}
 
 /// What became of one site.
 #[derive(Debug, Clone)]
@@ -14,7 +38,7 @@ pub struct Verdict {
     /// The site that was switched off.
     pub site: Site,
     /// What was found wrong without it; `None`: nothing.
-    pub found: Option<Failure>,
+    pub found: Option<Found>,
     /// How often it was passed meanwhile.
     pub passed: u64,
 }
@@ -24,50 +48,77 @@ pub struct Verdict {
 pub struct Known {
     /// The site.
     pub site: Site,
-    /// Seeds of such workloads, and whether they have a pool.
+    /// Seeds of such workloads, and whether they have a pool, those first that come to it before any crash; none, if only the layers'
+    /// own come to it.
     pub plans: Vec<(u64, bool)>,
 }
 
 /// The sites that workloads with these seeds come to, with and without a pool, and what opens after their crashes.
 pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
-    let mut known: BTreeMap<Site, Vec<(u64, bool)>> = BTreeMap::new();
+    let mut known: BTreeMap<Site, (Vec<(u64, bool)>, Vec<(u64, bool)>)> = BTreeMap::new();
+    let in_layers = CallPaths::new();
+    let _ = layers::explore(&in_layers, 1, Instant::now());
+    for site in in_layers.sites() {
+        known.entry(site).or_default();
+    }
     for seed in seeds {
         for has_pool in [true, false] {
             let plan = Plan::of_seed(seed, has_pool);
             let here = CallPaths::new();
             record_workload(&plan, &here).expect("a workload of a sound store");
+            let before_crashes = here.sites();
             let explorer = Explorer::new(here.clone(), Effort { kills: 4, again_one_in: 20, ..Effort::default() });
             let _ = explorer.explore(&plan, Some(Instant::now() + Duration::from_secs(2)));
             // (The machine has files of its own to bring to where a kill left them.)
             for site in here.sites().into_iter().filter(|site| !site.place.starts_with("simulator/")) {
-                known.entry(site).or_default().push((seed, has_pool));
+                let is_before = before_crashes.binary_search(&site).is_ok();
+                let (before, after) = known.entry(site).or_default();
+                if is_before { before } else { after }.push((seed, has_pool));
             }
         }
     }
-    known.into_iter().map(|(site, plans)| Known { site, plans }).collect()
+    let known = known.into_iter();
+    known.map(|(site, (before, after))| Known { site, plans: [before, after].concat() }).collect()
 }
 
-/// Switches a site off and crashes stores until something is wrong, or the time is up.
+/// A workload has so large a part of the time at most.
+const TIME_PART: u32 = 8;
+
+/// Switches a site off and crashes stores until something is wrong, or the time is up; then layers, for as long.
 pub fn try_site(paths: &CallPaths, known: &Known, time: Duration) -> Verdict {
-    let until = Instant::now() + time;
     paths.switch_off(Some(known.site.clone()));
-    let mut found = None;
-    for round in 0.. {
-        // First where it was left out; if that shows nothing, everywhere.
-        let behind_left_out = if round % 3 == 2 { 0 } else { 8 };
-        let effort = Effort { hits: 20, images: 24, again_one_in: 30, behind_left_out, ..Effort::default() };
-        let explorer = Explorer::new(paths.clone(), effort);
-        for &(seed, has_pool) in &known.plans {
-            if found.is_none() && Instant::now() < until {
-                let plan = Plan::of_seed(seed + 1000 * round, has_pool);
-                found = explorer.explore(&plan, Some(until)).into_iter().next();
-            }
-        }
-        if found.is_some() || Instant::now() >= until {
-            break;
-        }
-    }
+    let in_store = || in_stores(paths, known, time).map(|failure| Found::InStore(Box::new(failure)));
+    let in_layers = || {
+        let until = Instant::now() + time;
+        (1..10).find_map(|seed| layers::explore(paths, seed, until)).map(Found::InLayers)
+    };
+    let found = in_store().or_else(in_layers);
     let passed = paths.passed();
     paths.switch_off(None);
     Verdict { site: known.site.clone(), found, passed }
+}
+
+fn in_stores(paths: &CallPaths, known: &Known, time: Duration) -> Option<Failure> {
+    let until = Instant::now() + time;
+    let ways = [Looks::AtOwed, Looks::AtOwedInOpenings, Looks::AtOwed, Looks::Everywhere];
+    for (round, looks) in (0..).zip(ways.into_iter().cycle()) {
+        let images = if looks == Looks::AtOwed { 8 } else { 24 };
+        let effort = Effort { hits: 20, images, again_one_in: 30, thorough_one_in: 3, looks, ..Effort::default() };
+        let explorer = Explorer::new(paths.clone(), effort);
+        for &(seed, has_pool) in &known.plans {
+            if Instant::now() >= until {
+                return None;
+            }
+            let plan = Plan::of_seed(seed + 1000 * round, has_pool);
+            let its_end = until.min(Instant::now() + time / TIME_PART);
+            let failure = explorer.explore(&plan, Some(its_end)).into_iter().next();
+            if failure.is_some() {
+                return failure;
+            }
+        }
+        if known.plans.is_empty() {
+            return None;
+        }
+    }
+    None
 }

@@ -145,6 +145,10 @@ impl Client<'_> {
         match self.random.below(40) {
             0 => syncs.note(|| self.engine.flush()),
             1 => syncs.note(|| self.engine.sync()),
+            2 if self.random.one_in(2) => self.remove_all(),
+            3 if self.random.one_in(4) => {
+                syncs.note(|| self.engine.compact_range(Bound::Unbounded, Bound::Unbounded));
+            }
             _ => self.write(),
         }
     }
@@ -183,6 +187,16 @@ impl Client<'_> {
             changes.extend((0..more).map(|_| self.change()));
         }
         let condition = self.random.one_in(8).then(|| (self.key(), self.random.one_in(2)));
+        self.submit(changes, condition);
+    }
+
+    /// So that the index shrinks, too.
+    fn remove_all(&mut self) {
+        let changes = self.model.keys().map(|key| (key.clone(), None)).collect();
+        self.submit(changes, None);
+    }
+
+    fn submit(&mut self, mut changes: Vec<KeyChange>, condition: Option<(Vec<u8>, bool)>) {
         let synced = self.random.one_in(5);
         let mut batch = WriteBatch::new();
         for (key, value) in &changes {

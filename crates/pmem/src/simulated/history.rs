@@ -22,6 +22,10 @@ pub(super) enum Event {
     Flush { thread: u32, lines: Range<u64> },
     /// A thread waited for its flushes.
     Fence { thread: u32 },
+    /// These cache lines were to be flushed, and were not.
+    FlushLeftOut { thread: u32, lines: Range<u64> },
+    /// A thread was to wait for its flushes, and did not.
+    FenceLeftOut { thread: u32 },
 }
 
 /// A place of the record that a crash simulator looks at: what is about to happen there, and from where in the program.

@@ -29,12 +29,16 @@ pub struct Replay {
     pending: BTreeMap<u64, VecDeque<LineStore>>,
     /// By thread: lines flushed and not fenced yet, with the moment of the flush.
     flushed: HashMap<u32, Vec<(u64, u64)>>,
+    /// The same of lines that were to be flushed, and were not.
+    not_flushed: HashMap<u32, Vec<(u64, u64)>>,
 }
 
 /// A store, or that part of one that lies in one cache line.
 #[derive(Debug, Clone)]
 struct LineStore {
     moment: u64,
+    /// It would be durable, had not a flush or a fence been left out.
+    is_owed: bool,
     /// Range within the line.
     from: usize,
     to: usize,
@@ -64,7 +68,8 @@ pub struct Pick {
 impl Replay {
     pub(super) fn new(history: History) -> Replay {
         let (durable, seen) = (Vec::new(), Vec::new());
-        Replay { history, index: 0, moment: 0, durable, seen, pending: BTreeMap::new(), flushed: HashMap::new() }
+        let (flushed, not_flushed) = (HashMap::new(), HashMap::new());
+        Replay { history, index: 0, moment: 0, durable, seen, pending: BTreeMap::new(), flushed, not_flushed }
     }
 
     /// Where it stands. A crash here comes after the events before this moment and before the next.
@@ -136,6 +141,13 @@ impl Replay {
         self.pending.iter().map(|(line, stores)| (line * CACHE_LINE_BYTES, stores.len()))
     }
 
+    /// Where stores are that would be durable, had not a flush or a fence been left out: the offset of each such cache line. What
+    /// leaving it out does is seen best where just these are missing.
+    pub fn owed(&self) -> impl Iterator<Item = u64> {
+        let owed = self.pending.iter().filter(|(_, stores)| stores.iter().any(|store| store.is_owed));
+        owed.map(|(line, _)| line * CACHE_LINE_BYTES)
+    }
+
     /// An image with this of each line: what is picked for the line at this offset, with so many stores that are not durable for
     /// sure.
     pub fn image_of(&self, mut pick: impl FnMut(u64, usize) -> Pick) -> Vec<u8> {
@@ -182,9 +194,21 @@ impl Replay {
                 let flushed = self.flushed.entry(thread).or_default();
                 flushed.extend(self.pending.range(lines).map(|(&line, _)| (line, self.moment)));
             }
+            Event::FlushLeftOut { thread, lines } => {
+                let not_flushed = self.not_flushed.entry(thread).or_default();
+                not_flushed.extend(self.pending.range(lines).map(|(&line, _)| (line, self.moment)));
+            }
             Event::Fence { thread } => {
                 for (line, moment) in self.flushed.remove(&thread).unwrap_or_default() {
                     self.make_durable(line, moment);
+                }
+                for (line, moment) in self.not_flushed.remove(&thread).unwrap_or_default() {
+                    self.owe(line, moment);
+                }
+            }
+            Event::FenceLeftOut { thread } => {
+                for (line, moment) in self.flushed.get(&thread).cloned().unwrap_or_default() {
+                    self.owe(line, moment);
                 }
             }
         }
@@ -198,7 +222,7 @@ impl Replay {
         while done < bytes.len() {
             let from = (start + done) % LINE;
             let to = (from + bytes.len() - done).min(LINE);
-            let mut store = LineStore { moment: self.moment, from, to, bytes: [0; LINE] };
+            let mut store = LineStore { moment: self.moment, is_owed: false, from, to, bytes: [0; LINE] };
             store.bytes[from..to].copy_from_slice(&bytes[done..done + to - from]);
             self.pending.entry(((start + done) / LINE) as u64).or_default().push_back(store);
             done += to - from;
@@ -217,6 +241,12 @@ impl Replay {
         if stores.is_empty() {
             self.pending.remove(&line);
         }
+    }
+
+    /// What was stored to a line up to a moment should be durable now, and is not.
+    fn owe(&mut self, line: u64, moment: u64) {
+        let stores = self.pending.get_mut(&line).into_iter().flatten();
+        stores.take_while(|store| store.moment <= moment).for_each(|store| store.is_owed = true);
     }
 }
 

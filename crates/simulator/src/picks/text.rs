@@ -79,6 +79,7 @@ impl fmt::Display for OfPool {
             OfPool::All => formatter.write_str("all"),
             OfPool::Only(one, other) => lines("only", one, other),
             OfPool::AllBut(one, other) => lines("but", one, other),
+            OfPool::AllButOwed => formatter.write_str("but-owed"),
             OfPool::Random(seed) => write!(formatter, "chance={seed}"),
         }
     }
@@ -94,6 +95,7 @@ impl FromStr for OfPool {
             ("all", None, None) => Ok(OfPool::All),
             ("only", Some(one), other) => Ok(OfPool::Only(number(one)?, other.map(number).transpose()?)),
             ("but", Some(one), other) => Ok(OfPool::AllBut(number(one)?, other.map(number).transpose()?)),
+            ("but-owed", None, None) => Ok(OfPool::AllButOwed),
             ("chance", Some(seed), None) => Ok(OfPool::Random(number(seed)?)),
             _ => Err(format!("{text:?} says nothing of a pool")),
         }
@@ -108,6 +110,7 @@ impl fmt::Display for OfFiles {
             OfFiles::Only(one, None) => write!(formatter, "only={one}"),
             OfFiles::Only(one, Some(other)) => write!(formatter, "only={one}.{other}"),
             OfFiles::AllBut(one, fate) => write!(formatter, "but={one}.{fate}"),
+            OfFiles::AllButOwed => formatter.write_str("but-owed"),
             OfFiles::Random(seed) => write!(formatter, "chance={seed}"),
         }
     }
@@ -123,6 +126,7 @@ impl FromStr for OfFiles {
             ("all", None, None) => Ok(OfFiles::All),
             ("only", Some(one), other) => Ok(OfFiles::Only(one.parse()?, other.map(str::parse).transpose()?)),
             ("but", Some(one), Some(fate)) => Ok(OfFiles::AllBut(one.parse()?, fate.parse()?)),
+            ("but-owed", None, None) => Ok(OfFiles::AllButOwed),
             ("chance", Some(seed), None) => Ok(OfFiles::Random(number(seed)?)),
             _ => Err(format!("{text:?} says nothing of files")),
         }
@@ -206,10 +210,12 @@ mod tests {
             OfPool::Only(64, Some(128)),
             OfPool::AllBut(0, None),
             OfPool::AllBut(0, Some(u64::MAX)),
+            OfPool::AllButOwed,
             OfPool::Random(7),
         ];
         let fates = [Fate::Kept, Fate::Dropped, Fate::Torn(3), Fate::Zeroed, Fate::Garbage(u64::MAX)];
-        let mut files = vec![OfFiles::Nothing, OfFiles::All, OfFiles::Only(one, None), OfFiles::Random(9)];
+        let mut files =
+            vec![OfFiles::Nothing, OfFiles::All, OfFiles::AllButOwed, OfFiles::Only(one, None), OfFiles::Random(9)];
         files.push(OfFiles::Only(length, Some(other)));
         files.extend(fates.map(|fate| OfFiles::AllBut(one, fate)));
         let mut id = CrashId::default().and(3, Pick::KILL);

@@ -1,12 +1,14 @@
 //! What crashes of threads that are threads leave, and what the simulator itself does.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OpenMode, Recording};
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::explore::{Counts, Effort, Explorer};
 use slmdb_simulator::files::{ChangeOf, Fate, Files};
+use slmdb_simulator::layers;
 use slmdb_simulator::machine::{Image, Setup};
 use slmdb_simulator::oracle::{Ending, Expected, check};
 use slmdb_simulator::workload::{Done, Plan, Write};
@@ -36,6 +38,15 @@ fn a_store_without_a_pool_survives_a_crash_on_every_call_path() {
     let (counts, (paths, opening_paths)) = crash(2000..2000 + 60 * budget(), false);
     assert!(paths > 30 && opening_paths > 15, "{paths} and {opening_paths} paths are few");
     assert!(counts.images > 1000 && counts.second_crashes > 50, "{counts:?}");
+}
+
+#[test]
+fn the_layers_under_a_store_keep_what_they_promise_by_themselves() {
+    for seed in 0..2 * budget() {
+        let paths = CallPaths::new();
+        assert_eq!(layers::explore(&paths, seed, Instant::now() + Duration::from_secs(3600)), None);
+        assert!(paths.len() > 50, "{} call paths are few", paths.len());
+    }
 }
 
 /// A machine that records, with a durable directory, and the recording.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use slmdb_env::Step;
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::crashed::{record_workload, replay};
-use slmdb_simulator::explore::{Effort, Explorer, Failure};
+use slmdb_simulator::explore::{Effort, Explorer, Failure, Looks};
 use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::workload::Plan;
 use slmdb_sync::turns;
@@ -60,7 +60,7 @@ fn a_fence_left_out_is_noticed_and_the_same_crash_alone_shows_it_again() {
     let plans = || (0..).map(|seed| Plan::of_seed(seed, true));
     let known = CallPaths::new();
     plans().take(3).for_each(|plan| drop(record_workload(&plan, &known).unwrap()));
-    let effort = Effort { hits: 20, images: 24, behind_left_out: 8, ..Effort::default() };
+    let effort = Effort { images: 24, looks: Looks::AtOwed, ..Effort::default() };
     let until = Instant::now() + Duration::from_secs(120);
     for site in known.sites().into_iter().filter(|site| site.step == Step::Fence) {
         let without = || {
