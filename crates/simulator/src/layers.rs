@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use slmdb_env::{Recording, Result};
+use slmdb_env::{Error, Recording, Result};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::simulated::{Choice, Pick as LinePick, Replay};
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Medium, Pool, PoolOptions, Simulated, UNIT_BYTES};
@@ -24,9 +24,14 @@ use slmdb_sync::{epoch, turns};
 use crate::Random;
 use crate::call_paths::CallPaths;
 
+const OPTIONS: PoolOptions =
+    PoolOptions { initial_bytes: 0, growth_bytes: UNIT_BYTES, maximum_bytes: 16 << 20, uuid: [7; 16] };
 const NODE_BYTES: u32 = 256;
 const KEYS: u64 = 150;
 const OPERATIONS: u64 = 200;
+/// How intents of the tree lie, and what they begin with (docs/index.md).
+const INTENT_SLOT_BYTES: usize = 256;
+const INTENT_MARK: u32 = 0x494e_544e;
 /// At a crash where something is owed, of so many lines each alone is missing, at most.
 const LINES_ALONE_MAX: usize = 8;
 
@@ -114,12 +119,14 @@ struct Recorded {
 
 fn record(paths: &CallPaths, seed: u64) -> Result<Recorded> {
     let medium = Simulated::recording(Arc::new(Recording::watched_by(paths.clone())));
-    let options = PoolOptions { initial_bytes: 0, growth_bytes: UNIT_BYTES, maximum_bytes: 16 << 20, uuid: [7; 16] };
     let mut states = vec![(0, State::default())];
     let mut state = State { made: Made::Pool, ..State::default() };
     let mut done = |state: &State| states.push((medium.moment(), state.clone()));
-    let pool = Arc::new(apart(|| Pool::anonymous(medium.clone(), &options))?);
+    let pool = Arc::new(apart(|| Pool::anonymous(medium.clone(), &OPTIONS))?);
     done(&state);
+    static STALE: OnceLock<StaleIntent> = OnceLock::new();
+    let stale = STALE.get_or_init(|| stale_intent().expect("nothing fails on this medium"));
+    apart(|| stale.leave_in(&pool))?;
     let layers = apart(|| Layers::in_pool(pool.clone()))?;
     state.made = Made::Tree;
     done(&state);
@@ -163,6 +170,55 @@ fn record(paths: &CallPaths, seed: u64) -> Result<Recorded> {
     moments.sort_unstable();
     moments.dedup();
     Ok(Recorded { replay: history.replay(), states, moments, is_owing })
+}
+
+/// An intent of a tree, under way, and where it lay.
+struct StaleIntent {
+    offset: u64,
+    words: Vec<u64>,
+}
+
+/// What the space where a tree's intents come to lie may hold from an earlier life: what a new extent contains is not defined. The
+/// intent of the highest level that a tree comes to: the next tree writes there last, and by then uses the blocks that it names.
+fn stale_intent() -> Result<StaleIntent> {
+    let medium = Simulated::new();
+    let layers = Layers::in_pool(Arc::new(Pool::anonymous(medium.clone(), &OPTIONS)?))?;
+    let names: Vec<[u8; 2]> = (0..KEYS).map(|number| (number as u16).to_be_bytes()).collect();
+    let records = write_records(&layers.pool, 1, &names)?;
+    for (name, &record) in names.iter().zip(&records) {
+        layers.tree.insert_or_replace(name, record)?;
+    }
+    let (mut replay, mut highest) = (medium.history().replay(), None::<StaleIntent>);
+    while replay.to_next_crash() {
+        let image = replay.image(Choice::Everything);
+        for (slot, offset) in image.chunks_exact(INTENT_SLOT_BYTES).zip((0..).step_by(INTENT_SLOT_BYTES)) {
+            let is_intent = slot[4..8] == INTENT_MARK.to_le_bytes();
+            if is_intent && highest.as_ref().is_none_or(|highest| highest.offset < offset) {
+                let words = slot.chunks_exact(8).flat_map(|word| word.try_into().map(u64::from_le_bytes)).collect();
+                highest = Some(StaleIntent { offset, words });
+            }
+        }
+    }
+    highest.ok_or_else(|| Error::invalid("no intent is ever under way in a tree that grows"))
+}
+
+impl StaleIntent {
+    /// Leaves it in space that is free, at the same place.
+    fn leave_in<M: Medium>(&self, pool: &Pool<M>) -> Result<()> {
+        let mut taken = Vec::new();
+        loop {
+            let extent = pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 1)?;
+            taken.push(extent.offset);
+            if extent.end() > self.offset {
+                break;
+            }
+        }
+        for (&word, offset) in self.words.iter().zip((self.offset..).step_by(8)) {
+            pool.store(offset, word)?;
+        }
+        pool.persist(self.offset, INTENT_SLOT_BYTES as u64);
+        taken.into_iter().try_for_each(|offset| pool.free_extent(offset))
+    }
 }
 
 fn write_records<M: Medium>(pool: &Arc<Pool<M>>, file: u32, names: &[[u8; 2]]) -> Result<Vec<u64>> {
@@ -275,7 +331,8 @@ fn check(image: Vec<u8>, certain: &State, possible: &State, random: &mut Random)
     let layers = Layers::in_pool(pool).map_err(|error| failed("the tree does not open", error))?;
     layers.verify()?;
     let arenas = layers.arenas();
-    if arenas != certain.arenas && arenas != possible.arenas {
+    // (Until there is a tree some may be there in which an earlier life is left.)
+    if certain.made >= Made::Tree && arenas != certain.arenas && arenas != possible.arenas {
         return Err(format!("extents {arenas:?} are neither as before {:?} nor as after", certain.arenas));
     }
     let keys = layers.keys().map_err(|error| failed("the tree can't be read", error))?;
