@@ -256,15 +256,15 @@ impl<M: Medium + Clone> Arenas<M> {
     }
 
     /// At a clean close: arenas kept for recycling go, and on `Dram` `active` is cut to what is used, so that a small
-    /// store is a small directory. REQUIRES: nothing is written to it any more.
+    /// store is a small directory; should a power cut take that back, the next opening finds the longer file, and the same in
+    /// it. REQUIRES: nothing is written to it any more.
     pub(crate) fn tidy(&self, active: Option<&MemTable<M>>) -> Result<()> {
         for (generation, _) in std::mem::take(&mut locked(&self.retired).arenas) {
             self.discard(generation)?;
         }
         let (Home::Directory { env, directory, .. }, Some(active)) = (&self.home, active) else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, active.generation()), OpenMode::ReadWrite)?;
-        file.set_length(active.used_bytes())?;
-        file.sync_data()
+        file.set_length(active.used_bytes())
     }
 
     /// The file that an arena is, or would be, in; for messages.

@@ -96,8 +96,9 @@ pub(super) fn in_memory(options: &Options, state: &StoreState) -> Result<Fast<Dr
 pub(super) fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
     let (env, (path, uuid)) = (&*options.env, pool_of(state)?);
     let pool = Pool::create(env, path, medium, &pool_options(options, uuid))?;
-    if let Some(directory) = path.parent() {
-        env.sync_directory(directory)?;
+    // The name of a device is nothing that the store has made.
+    if env.dax_device(path)?.is_none() {
+        path.parent().map_or(Ok(()), |directory| env.sync_directory(directory))?;
     }
     with_index(pool, options)
 }
@@ -232,6 +233,21 @@ mod tests {
             let new = check_new(&Options { imitation, ..options(Some(medium(kind, "/new"))) });
             assert_eq!(new.is_ok(), kind == MediumKind::Emulated);
         }
+    }
+
+    #[test]
+    fn the_name_of_a_new_pool_outlives_a_power_cut() {
+        let env = MemoryEnv::new();
+        let directory = Path::new("/pools");
+        env.create_directory(directory).unwrap();
+        env.sync_directory(Path::new("/")).unwrap();
+        let medium = Some(Medium::Emulated { path: directory.join("pool") });
+        let options = Options { env: Arc::new(env.clone()), ..options(medium) };
+        let (path, uuid) = (Some(directory.join("pool")), Some([3; 16]));
+        let record = MediumRecord { kind: MediumKind::Emulated, pool_path: path, pool_uuid: uuid, boot_id: [0; 16] };
+        let state = StoreState::new([3; 16], "slm", "bytewise", record);
+        new_pool(slmdb_pmem::Emulated::new(), &options, &state).unwrap();
+        assert!(env.crash().content(directory.join("pool")).is_some(), "the pool has lost its name");
     }
 
     #[test]

@@ -83,23 +83,14 @@ fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Bo
     }
     let mut state = Manifest::read(&**env, directory)?.state;
     if fast_tier::is_virgin(&state) && !is_new && !options.read_only {
-        sync_names(&**env, directory)?;
+        // An opening that was killed, or gave up, while it made the store may not have come to that; the pool is made next, and a pool
+        // whose store has no MANIFEST belongs to nobody. (The names above were durable before there was one: `make_directory`.)
+        env.sync_directory(directory)?;
     }
     check_names(options, &state, directory)?;
     fast_tier::bind(options, &mut state)?;
     check_tables(options, directory, &state)?;
     Ok((state, lock))
-}
-
-/// Makes the names durable that lead to a new store's MANIFEST. An opening that was killed, or gave up, while it made the store
-/// may not have come to that; the pool is made next, and a pool whose store has no MANIFEST belongs to nobody.
-fn sync_names(env: &dyn Env, directory: &Path) -> Result<()> {
-    env.sync_directory(directory)?;
-    // Those further above may be of anybody, and are durable unless they were made just now, too.
-    let mut above = directory.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
-    above.next().map_or(Ok(()), |parent| env.sync_directory(parent))?;
-    above.for_each(|ancestor| drop(env.sync_directory(ancestor)));
-    Ok(())
 }
 
 /// Opens a store that has a pool, on this medium.

@@ -255,6 +255,10 @@ impl<M: Medium> Pool<M> {
         for begun in region + 1..geometry.regions(new) {
             self.format_map(begun);
         }
+        if geometry.regions(new) > region + 1 {
+            // The maps are durable before the length that makes them count.
+            self.fence();
+        }
         self.store_length(new);
         for region in region..geometry.regions(new) {
             let start = geometry.map_end(region).max(old);
@@ -291,8 +295,8 @@ impl<M: Medium> Pool<M> {
         }
     }
 
-    /// Writes an empty map, durably, where a region begins. The space is zero if it is fresh, but a file may have had a
-    /// longer life before.
+    /// Writes an empty map where a region begins, and begins to write it back: durable after the next fence. The space is zero if
+    /// it is fresh, but a file may have had a longer life before.
     pub(super) fn format_map(&self, region: u64) {
         let geometry = self.geometry;
         let start = geometry.map_start(region);
@@ -305,7 +309,7 @@ impl<M: Medium> Pool<M> {
             self.units.set(unit, entry.units, entry.kind, geometry);
             self.used_bytes.fetch_add(entry.units * UNIT_BYTES, Ordering::Relaxed);
         }
-        self.persist(offset, length_bytes);
+        self.flush(offset, length_bytes);
     }
 
     /// Makes the pool this long, durably.

@@ -245,12 +245,12 @@ impl<M: Medium> Pool<M> {
         Ok(self)
     }
 
-    /// Writes back what a killed process stored and did not flush: it is in the processor's caches, is read from here on as if it
-    /// were durable, and a power cut would still take it back. (Where power cuts are not survived anyway it makes no difference.)
+    /// Begins to write back what a killed process stored and did not flush: it is in the processor's caches, is read from here on as
+    /// if it were durable, and a power cut would still take it back. (Where power cuts are not survived anyway it makes no difference.)
+    /// The next fence orders it, before anybody reads it.
     fn flush_what_was_left(&self) {
         let Walk { extents, .. } = self.walk();
         extents.iter().for_each(|extent| self.flush_whole(extent));
-        self.fence();
     }
 
     /// Reads the maps and, in a pool closed clean, verifies every seal.

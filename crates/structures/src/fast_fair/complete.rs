@@ -207,7 +207,8 @@ impl<M: Medium> Tree<M> {
         }
     }
 
-    /// Step 5: the node to the left of the new ones, if there is one, gets the first of them as its sibling.
+    /// Step 5: the node to the left of the new ones, if there is one, gets the first of them as its sibling. Durable before the
+    /// intent is cleared, which begins with a fence.
     fn mend_left_neighbour(&self, intent: &Intent) -> Result<()> {
         let new = self.node(intent.news[0].node, intent.level)?;
         let fences = new.fences(&self.pool)?;
@@ -222,7 +223,7 @@ impl<M: Medium> Tree<M> {
         }
         let word = &left.header.sibling;
         self.pool.medium().store(word, new.offset);
-        self.pool.persist(left.offset, super::node::HEADER_BYTES as u64);
+        self.pool.flush(left.offset, super::node::HEADER_BYTES as u64);
         Ok(())
     }
 
