@@ -136,17 +136,23 @@ fn take_lock(options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>
     env.lock(&directory.join(names::LOCK), LockMode::Exclusive).map(Some)
 }
 
-/// Makes the directory and what is missing above it; durable on return, before there is a MANIFEST in it.
+/// Makes the directory and what is missing above it; durable on return, before there is a MANIFEST in it. A directory that is there
+/// may be what an opening has left that was killed while it made the names above, so all of them are made durable.
 fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
-    let mut unsure = Vec::new();
-    for ancestor in directory.ancestors().skip(1).filter(|ancestor| !ancestor.as_os_str().is_empty()) {
-        unsure.push(ancestor);
+    let mut above = directory.ancestors().skip(1).filter(|ancestor| !ancestor.as_os_str().is_empty());
+    // Those that are missing, and the one that they are made in.
+    let mut changed = Vec::new();
+    for ancestor in &mut above {
+        changed.push(ancestor);
         if env.exists(ancestor)? {
             break;
         }
     }
     env.create_directory(directory)?;
-    unsure.into_iter().try_for_each(|ancestor| env.sync_directory(ancestor))
+    changed.into_iter().try_for_each(|ancestor| env.sync_directory(ancestor))?;
+    // Those further above may be of anybody, and are durable unless they were made just now, too.
+    above.for_each(|ancestor| drop(env.sync_directory(ancestor)));
+    Ok(())
 }
 
 /// Table files or arenas without a MANIFEST are a store that lost it, not a place for a new one.
@@ -327,6 +333,17 @@ mod tests {
 
     use super::*;
     use crate::Medium;
+
+    /// The second opening found the directory, and made nothing durable but its own name.
+    #[test]
+    fn directories_that_a_killed_opening_has_made_are_durable_once_there_is_a_store() {
+        let env = MemoryEnv::new();
+        let directory = Path::new("/of/several/levels");
+        env.create_directory(directory).unwrap();
+        let options = Options { env: Arc::new(env.clone()), ..Options::default() };
+        drop(prepare(&options, directory).unwrap());
+        assert!(env.crash().content(directory.join(MANIFEST_NAME)).is_some());
+    }
 
     /// What waits for the last reader may run on any thread, and was on its way when the store failed and was opened again: it
     /// freed key segments that the index points to.
