@@ -33,9 +33,9 @@ mod ahead;
 mod inputs;
 mod moving;
 mod outputs;
-#[cfg(test)]
-mod refused;
 mod requests;
+#[cfg(test)]
+mod step_by_step;
 #[cfg(test)]
 mod tests;
 
@@ -58,8 +58,8 @@ pub(super) use self::moving::{add_output, move_to};
 pub(crate) use self::outputs::Output;
 use self::outputs::Outputs;
 pub(crate) use self::requests::Compactions;
-pub(super) use self::requests::Inner;
 use self::requests::Reason;
+pub(super) use self::requests::{COMPACT_RANGE, Inner};
 
 use super::flush::Finished;
 use super::merge::{Merge, TableKeys, common_prefix};
@@ -74,6 +74,13 @@ pub(crate) struct Plan {
     pub(super) inputs: Vec<u32>,
     /// What chose them.
     pub(super) chosen_by: &'static str,
+}
+
+impl Plan {
+    /// Whether it is to remove garbage, and tells how fast that goes.
+    fn is_for_garbage(&self) -> bool {
+        ![picker::SMALL_FILES, picker::ORDER, COMPACT_RANGE].contains(&self.chosen_by)
+    }
 }
 
 /// What came of it.
@@ -276,7 +283,9 @@ impl<M: Medium + Clone> Store<M> {
         let now_ns = self.env.monotonic_ns();
         let last_end_ns = std::mem::replace(&mut locked(&self.compactions.inner).last_end_ns, now_ns);
         let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));
-        self.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
+        if plan.is_for_garbage() {
+            self.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
+        }
         self.notify(|| Event::CompactionEnded {
             number,
             inputs: plan.inputs.clone(),

@@ -105,9 +105,15 @@ impl Pacing {
         self.replacing_per_million.store((before + now) / 2, Ordering::Relaxed);
     }
 
-    /// Compactions removed so many bytes of garbage in so long.
+    /// Compactions for garbage removed so many bytes of it in so long.
     pub(crate) fn compacted(&self, bytes: u64, took_ns: u64) {
         self.compaction.paid_off(bytes, took_ns, 0.875);
+    }
+
+    /// Whether compactions have told how fast they remove garbage.
+    #[cfg(test)]
+    pub(crate) fn knows_compactions(&self) -> bool {
+        self.compaction.rate() > 0.0
     }
 
     /// What waits for flushes has changed. See the module's essay for its measure; below 0 there is none.

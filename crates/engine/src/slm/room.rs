@@ -29,7 +29,7 @@ use slmdb_sync::scheduled::{
     thread,
 };
 
-use super::compaction::{In, Inner, Plan};
+use super::compaction::{COMPACT_RANGE, In, Inner, Plan};
 use super::locked;
 use super::picker::room::{self, Candidate, Limits};
 use super::picker::{self};
@@ -233,7 +233,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(super) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
         let candidates = self.candidates_for_room(locked(&self.catalog).state(), is_free);
         let inputs = room::on_disk(&candidates, f64::INFINITY, &self.limits_for_room())?;
-        Some(Plan { inputs, chosen_by: "compact_range" })
+        Some(Plan { inputs, chosen_by: COMPACT_RANGE })
     }
 
     fn limits_for_room(&self) -> Limits {

@@ -22,6 +22,8 @@ use crate::slm::room::RoomWanted;
 use crate::slm::store::Store;
 use crate::slm::{locked, picker};
 
+/// What chooses the files of [`crate::Engine::compact_range`].
+pub(in crate::slm) const COMPACT_RANGE: &str = "compact_range";
 /// How often those who wait for a compaction look whether it is stuck.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// For how long no compaction begins but for room, once one found no space: at first, and at most. (It doubles each time.)
@@ -254,6 +256,6 @@ impl<M: Medium + Clone> Store<M> {
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
         let inputs =
             if has_garbage || overlaps { files.iter().map(|(number, _)| **number).collect() } else { Vec::new() };
-        Plan { inputs, chosen_by: "compact_range" }
+        Plan { inputs, chosen_by: COMPACT_RANGE }
     }
 }

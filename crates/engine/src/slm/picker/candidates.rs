@@ -19,9 +19,8 @@ use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
 use super::file_counts::FileCounts;
-use super::gain::SMALL_FILES;
-use super::garbage_part;
 use super::leaf_scan::LeafScan;
+use super::{SMALL_FILES, garbage_part};
 use crate::slm::compaction::{Made, Plan};
 use crate::slm::locked;
 use crate::slm::sequentiality::Sequentiality;

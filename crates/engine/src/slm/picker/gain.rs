@@ -41,7 +41,9 @@ const SMALL_PART: f64 = 0.25;
 /// So many small files are merged.
 const SMALL_FILES_MERGED: usize = 8;
 /// What has chosen them.
-pub(super) const SMALL_FILES: &str = "small files";
+pub(in crate::slm) const SMALL_FILES: &str = "small files";
+/// What has chosen files that overlap.
+pub(in crate::slm) const ORDER: &str = "order";
 
 /// A file that may be taken.
 struct Candidate<'a> {
@@ -151,7 +153,7 @@ fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes:
         left_bytes >= 0.0
     };
     let chosen: Vec<&Candidate<'_>> = merged.into_iter().map(|at| sought[at]).take_while(has_space).collect();
-    if chosen.len() > 1 { plan(chosen.into_iter(), "seeks") } else { None }
+    if chosen.len() > 1 { plan(chosen.into_iter(), ORDER) } else { None }
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_order::KeyOrder;
 
 use self::candidates::{Candidates, needed_part};
+pub(super) use self::gain::{ORDER, SMALL_FILES};
 use super::compaction::Plan;
 use crate::{CompactionOptions, CompactionPolicy};
 

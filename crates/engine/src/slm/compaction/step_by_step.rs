@@ -1,4 +1,5 @@
-//! Tests: the index thread finds too little ballast for an output's record.
+//! Tests: compactions whose index thread's part is done here. What becomes of one that finds too little ballast for an output's
+//! record, and which of them tell how fast garbage goes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -84,13 +85,13 @@ fn segments(store: &Store<Persistent>) -> Vec<u32> {
 fn compact(
     store: &Store<Persistent>,
     env: &MemoryEnv,
-    space: In,
+    (chosen_by, space): (&'static str, In),
     taken_before: Option<usize>,
 ) -> (Result<Made, Error>, usize) {
     std::thread::scope(|scope| {
         let (finished, outputs) = sync_channel(1);
         let compaction = scope.spawn(move || {
-            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by: "test" };
+            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by };
             store.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
         });
         let mut count = 0;
@@ -126,7 +127,7 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             let store = store(&env);
             store.fill_ballast().unwrap();
             assert!(store.kept_back.length_bytes() > 0);
-            let (ended, count) = compact(&store, &env, space, Some(taken_before));
+            let (ended, count) = compact(&store, &env, ("test", space), Some(taken_before));
             if taken_before >= count {
                 assert!(ended.is_ok() && taken_before >= if space == In::FreeSpace { 3 } else { 1 }, "{context}");
                 break;
@@ -144,10 +145,24 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             }
             assert_whole(&store, &context);
             store.fill_ballast().unwrap();
-            let (ended, _) = compact(&store, &env, space, None);
+            let (ended, _) = compact(&store, &env, ("test", space), None);
             ended.unwrap();
             assert!(INPUTS.iter().all(|input| !locked(&store.catalog).state().files.contains_key(input)), "{context}");
             assert_whole(&store, &context);
         }
+    }
+}
+
+/// Merges for order take time and remove nothing. Writers were held back to next to nothing after them, for garbage that the next
+/// compaction would have removed in a second.
+#[test]
+fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
+    for (chosen_by, is_measured) in
+        [("order", false), ("small files", false), ("compact_range", false), ("most garbage", true)]
+    {
+        let env = MemoryEnv::new();
+        let store = store(&env);
+        compact(&store, &env, (chosen_by, In::FreeSpace), None).0.unwrap();
+        assert_eq!(store.pacing.knows_compactions(), is_measured, "{chosen_by}");
     }
 }
