@@ -1,4 +1,4 @@
-//! [`SequentialReader`]: blocks in ascending order, for compaction and verification.
+//! [`SequentialReader`]: blocks in ascending order, for compaction, verification and long ranges.
 //!
 //! A table file is opened for reads at random, so the system reads nothing ahead, and block after block would cost a
 //! device's full delay each. This reader takes a large piece at a time instead and cuts the blocks from that. A caller
@@ -15,6 +15,8 @@ use crate::reader::Source;
 #[derive(Debug)]
 pub struct SequentialReader {
     source: Source,
+    /// What is read next time, and at most, in bytes.
+    next_bytes: usize,
     window_bytes: usize,
     window: Vec<u8>,
     /// Where in the file the window starts.
@@ -22,8 +24,8 @@ pub struct SequentialReader {
 }
 
 impl SequentialReader {
-    pub(crate) fn new(source: Source, window_bytes: usize) -> SequentialReader {
-        SequentialReader { source, window_bytes, window: Vec::new(), window_offset: 0 }
+    pub(crate) fn new(source: Source, first_bytes: usize, window_bytes: usize) -> SequentialReader {
+        SequentialReader { source, next_bytes: first_bytes, window_bytes, window: Vec::new(), window_offset: 0 }
     }
 
     /// The block at `place`; errors as [`TableReader::read_block`](crate::TableReader::read_block) has them.
@@ -54,7 +56,9 @@ impl SequentialReader {
     fn fill(&mut self, place: Place) -> Result<()> {
         let offset = u64::from(place.offset);
         let behind = usize::try_from(self.source.data_bytes() - offset).unwrap_or(usize::MAX);
-        let length = self.window_bytes.min(behind).max(place.length as usize);
+        let length = self.next_bytes.min(behind).max(place.length as usize);
+        let goes_on = self.next_bytes == self.window_bytes;
+        self.next_bytes = (2 * self.next_bytes).min(self.window_bytes);
         // What is in the window is read over, so it need not be zeroed; a window that one large block needed is not kept.
         if self.window.capacity() < length || self.window.capacity() > length.max(self.window_bytes) {
             self.window = vec![0; length];
@@ -64,7 +68,7 @@ impl SequentialReader {
         let read = self.source.file.read_exact_at(&mut self.window, offset);
         if read.is_err() {
             self.window.clear();
-        } else {
+        } else if goes_on {
             // The next piece comes from the device while this one is worked on.
             let end = offset + length as u64;
             let behind_bytes = self.source.data_bytes().saturating_sub(end);

@@ -25,6 +25,7 @@ use slmdb_table::{Block, Slice};
 
 use super::index_source::IndexSource;
 use super::memtable_source::MemTableSource;
+use super::read_ahead::ReadAhead;
 use super::sequentiality::Sequentiality;
 use super::snapshots::{Holder, Location};
 use super::store::{Store, View};
@@ -45,6 +46,9 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     passage: Passage,
     /// The block that the last value came from: neighbours often share one.
     block: Option<(u32, u32, Block)>,
+    ahead: ReadAhead,
+    /// What both take in memory, as the budget knows it.
+    held_bytes: u64,
     /// How many files a range query has had to turn to.
     sequentiality: Sequentiality,
 }
@@ -89,18 +93,32 @@ impl<M: Medium + Clone> Cursor<M> {
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = store.candidates.range_query();
-        Cursor { store, moment, memtables, index, heading, at: None, key, passage, block: None, sequentiality }
+        let (block, ahead, held_bytes) = (None, ReadAhead::default(), 0);
+        Cursor {
+            store,
+            moment,
+            memtables,
+            index,
+            heading,
+            at: None,
+            key,
+            passage,
+            block,
+            ahead,
+            held_bytes,
+            sequentiality,
+        }
     }
 
     /// Keeps this block at hand instead of the one before.
     fn keep_block(&mut self, block: Option<(u32, u32, Block)>) {
-        let bytes =
-            |block: &Option<(u32, u32, Block)>| block.as_ref().map_or(0, |(_, _, block)| block.memory_bytes() as u64);
-        let (old_bytes, new_bytes) = (bytes(&self.block), bytes(&block));
-        if old_bytes != new_bytes {
-            self.store.budget.cursor_blocks.replace(old_bytes, new_bytes);
-        }
         self.block = block;
+        let block_bytes = self.block.as_ref().map_or(0, |(_, _, block)| block.memory_bytes() as u64);
+        let bytes = block_bytes + self.ahead.memory_bytes();
+        if bytes != self.held_bytes {
+            self.store.budget.cursor_blocks.replace(self.held_bytes, bytes);
+            self.held_bytes = bytes;
+        }
     }
 
     /// With all sources at or after the wanted place: stops at the smallest key that is not deleted.
@@ -188,14 +206,15 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     /// A block from the cache, or from the disk.
-    fn block_of(&self, location: Location) -> Result<Block> {
+    fn block_of(&mut self, location: Location) -> Result<Block> {
+        self.ahead.turn_to(location.file, location.place);
         if let Some(block) = self.store.tables.cached_block(location.file, location.place) {
             return Ok(block);
         }
         if self.block.as_ref().is_none_or(|(file, _, _)| *file != location.file) {
             self.store.file_sought(location.file);
         }
-        self.store.tables.read_block(location.file, location.place)
+        self.ahead.read(&self.store, location)
     }
 
     /// The range query is done, and another may begin.
@@ -315,6 +334,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
+        self.ahead = ReadAhead::default();
         self.keep_block(None);
         self.memtables.clear();
         self.store.release(self.moment, Holder::Cursor);

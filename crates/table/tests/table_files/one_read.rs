@@ -59,6 +59,15 @@ fn check<E: Env>(env: &WatchedEnv<E>, path: &std::path::Path, compression: Compr
         sequential.read_block(place).unwrap();
     }
     assert_eq!(env.take_notes().reads, [(0, finished.properties.data_bytes as usize)], "all blocks in one window");
+
+    let mut growing = table.growing(1 << 10, 1 << 14);
+    for place in places_of(&finished.keys).unwrap() {
+        growing.read_block(place).unwrap();
+    }
+    let lengths: Vec<usize> = env.take_notes().reads.into_iter().map(|(_, length)| length).collect();
+    let longest = places_of(&finished.keys).unwrap().iter().map(|place| place.length as usize).max().unwrap();
+    assert!(lengths[0] < 1 << 13 && lengths.contains(&(1 << 14)), "{lengths:?}");
+    assert!(lengths.iter().all(|length| *length <= longest.max(1 << 14)), "{lengths:?}");
 }
 
 #[test]
