@@ -6,6 +6,8 @@
 //! the block cache: a scan of the whole store would leave nothing else in it. (What is in the cache is taken from
 //! there.) In a store that is out of order blocks do not follow each other, and nothing is read that is not needed.
 //!
+//! A piece that can't be read is given up, and the block read alone: damage behind it is nobody's error but its own.
+//!
 //! The piece's file stays open until the cursor turns to another place, even if a compaction has removed it.
 
 use slmdb_env::Result;
@@ -60,7 +62,11 @@ impl ReadAhead {
                 none.insert(table.growing(PIECE_BYTES_FIRST, PIECE_BYTES_MAX))
             }
         };
-        reader.read_block(location.place)
+        reader.read_block(location.place).or_else(|_| {
+            // Something else in the piece may be what can't be read.
+            (self.run, self.reader) = (0, None);
+            store.tables.read_block(location.file, location.place)
+        })
     }
 
     /// What the piece takes in memory, in bytes.
@@ -74,20 +80,22 @@ mod tests {
     use std::path::Path;
     use std::sync::Arc;
 
-    use slmdb_env::memory::MemoryEnv;
+    use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
     use crate::slm::open;
-    use crate::{CompactionOptions, CompactionPolicy, Options, WriteBatch};
+    use crate::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
 
     const KEYS: u32 = 4000;
 
-    /// How often table files are read from for a scan of a store whose files have each so manieth key.
-    fn reads_of_a_scan(files: u32, backwards: bool) -> usize {
-        let env = MemoryEnv::new();
+    fn entry(number: u32) -> (String, [u8; 100]) {
+        (format!("key {number:05}"), [number as u8; 100])
+    }
+
+    /// A store of so many files, each of which has each so manieth key, and no cache.
+    fn store(env: &MemoryEnv, files: u32) -> Arc<dyn Engine> {
         let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
         let options = Options { env: Arc::new(env.clone()), compaction, memory_budget_bytes: 0, ..Options::default() };
         let engine = open::open(&options, Path::new("/db")).unwrap();
-        let entry = |number: u32| (format!("key {number:05}"), [number as u8; 100]);
         for file in 0..files {
             let mut batch = WriteBatch::new();
             for (key, value) in (0..KEYS).filter(|number| number % files == file).map(entry) {
@@ -96,24 +104,32 @@ mod tests {
             engine.write(&batch, false).unwrap();
             engine.flush().unwrap();
         }
-        let before = env.operation_count();
+        engine
+    }
+
+    /// All entries in order, or backwards.
+    fn scan(engine: &Arc<dyn Engine>, backwards: bool) {
         let mut cursor = engine.cursor().unwrap();
         if backwards {
             cursor.seek_last().unwrap()
         } else {
             cursor.seek_first().unwrap()
         }
-        let mut numbers = (0..KEYS).collect::<Vec<u32>>();
-        if backwards {
-            numbers.reverse();
-        }
-        for number in numbers {
-            let (key, value) = entry(number);
+        for at in 0..KEYS {
+            let (key, value) = entry(if backwards { KEYS - 1 - at } else { at });
             assert_eq!(cursor.key(), key.as_bytes());
             assert_eq!(cursor.value().unwrap()[..], value);
             if backwards { cursor.prev().unwrap() } else { cursor.next().unwrap() }
         }
         assert!(!cursor.valid());
+    }
+
+    /// How often files are read from for a scan of such a store.
+    fn reads_of_a_scan(files: u32, backwards: bool) -> usize {
+        let env = MemoryEnv::new();
+        let engine = store(&env, files);
+        let before = env.operation_count();
+        scan(&engine, backwards);
         let operations = env.operations();
         let since = operations.len() - (env.operation_count() - before) as usize;
         operations[since..].iter().filter(|operation| operation.starts_with("read ")).count()
@@ -125,5 +141,26 @@ mod tests {
         assert!(blocks > 50, "{blocks}");
         assert!(in_order < blocks / 5, "{in_order} for {blocks} blocks");
         assert!(reads_of_a_scan(2, false) >= blocks, "each file's next block is another's");
+    }
+
+    #[test]
+    fn a_piece_that_can_t_be_read_costs_nobody_a_block_that_can() {
+        for failure in [Failure::Io, Failure::FlippedBit { seed: 5 }] {
+            for passed in [0, 2, 3, 4] {
+                let env = MemoryEnv::new();
+                let engine = store(&env, 1);
+                scan(&engine, true);
+                env.fail_after(passed, "read ", failure, Repeat::Once);
+                let mut cursor = engine.cursor().unwrap();
+                cursor.seek_first().unwrap();
+                let mut errors = 0;
+                while cursor.valid() {
+                    errors += usize::from(cursor.value().is_err());
+                    cursor.next().unwrap();
+                }
+                assert_eq!(env.failures_struck(), 1);
+                assert_eq!(errors > 0, passed == 0, "{failure:?} of read {passed}: {errors} errors");
+            }
+        }
     }
 }
