@@ -1,10 +1,13 @@
 //! What the tree may come to need of the pool is never more than it says. In a binary of its own: nodes that were replaced
 //! are used again when no thread of the process can be reading them, so other tests would stand in the way of this one.
+#![allow(clippy::unwrap_used)]
+
+mod fast_fair_support;
 
 use std::collections::BTreeSet;
 
-use crate::fast_fair_support::orders::{as_comparator, backwards, by_length};
-use crate::fast_fair_support::{Random, Store, budget};
+use fast_fair_support::orders::{as_comparator, backwards, by_length};
+use fast_fair_support::{Random, Store, budget};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Extent, ExtentKind, UNIT_BYTES};
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;

@@ -1,6 +1,9 @@
 //! Damaged key segments: whatever is wrong with one, it is refused. (Damaged trees are `slmdb-hostile`'s.)
+#![allow(clippy::unwrap_used)]
 
-use crate::fast_fair_support::{Random, Store, hostile_keys};
+mod fast_fair_support;
+
+use fast_fair_support::{Random, Store, hostile_keys};
 use slmdb_env::ErrorKind;
 use slmdb_pmem::{Dram, ExtentKind};
 use slmdb_structures::EntryKind;

@@ -1,14 +1,17 @@
 //! Power cuts on simulated persistent memory: whatever subset of cache lines a crash leaves, a replay finds every record
 //! that was published before, in order, and nothing that was not written.
+#![allow(clippy::unwrap_used)]
 
-#[path = "../fast_fair_support/hooked.rs"]
+#[path = "fast_fair_support/hooked.rs"]
 #[allow(dead_code)]
 mod hooked;
+mod memtable_support;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use crate::memtable_support::*;
 use hooked::{Event, Hooked};
+use memtable_support::*;
 use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, PoolOptions, Simulated};
 use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, Payload, Replayed, replay};
 

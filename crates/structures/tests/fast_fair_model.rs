@@ -1,12 +1,15 @@
 //! The tree against a `BTreeMap`: every operation, every kind of key, every size of node.
+#![allow(clippy::unwrap_used)]
+
+mod fast_fair_support;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fast_fair_support::workload::Workload;
-use crate::fast_fair_support::{Random, Store, budget, hostile_keys};
+use fast_fair_support::workload::Workload;
+use fast_fair_support::{Random, Store, budget, hostile_keys};
 use proptest::prelude::*;
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::KeyOrder;
