@@ -174,10 +174,11 @@ impl<M: Medium> Blocks<M> {
     }
 
     /// Puts a block back on the list, once nobody can be reading it: a taken one that was never marked, or one that was
-    /// marked free. Each block once; a block that is marked used stays off the list.
+    /// marked free. Each block once; a block that is marked used stays off the list, and so does one that the map, which
+    /// may have been damaged since, does not know any more.
     pub fn recycle(&self, block: u64) {
         let used = self.is_used(block);
-        debug_assert!(matches!(used, Ok(false)), "block {block} is recycled, which is in use or no block");
+        debug_assert!(!matches!(used, Ok(true)), "block {block} is recycled, which is in use");
         if let (Ok(false), Ok(size)) = (used, self.block_size(block)) {
             let mut class = self.class(size);
             debug_assert!(!class.free.contains(&block), "block {block} is recycled twice");

@@ -51,6 +51,24 @@ fn what_is_no_block_is_corruption() {
     }
 }
 
+/// What waits for the last reader runs on any thread, at any time. It took a map that was damaged by then for an error of the
+/// program, and ended a thread of a store that had nothing to do with it.
+#[test]
+fn a_block_that_is_recycled_when_the_map_is_damaged_stays_off_the_list() {
+    let blocks = blocks();
+    let block = blocks.take(512).unwrap();
+    let free = blocks.free_count(512);
+    let entry = UNIT_BYTES + blocks.pool().extent_at(block).unwrap().offset / UNIT_BYTES * 16;
+    let sound = blocks.pool().load(entry).unwrap();
+    blocks.pool().store(entry, u64::from_ne_bytes([0xa5; 8])).unwrap();
+    assert_eq!(blocks.is_used(block).unwrap_err().kind(), ErrorKind::Corruption);
+    blocks.recycle(block);
+    blocks.pool().store(entry, sound).unwrap();
+    assert_eq!(blocks.free_count(512), free);
+    blocks.recycle(block);
+    assert_eq!(blocks.free_count(512), free + 1);
+}
+
 #[test]
 fn a_bitmap_that_was_something_else_before_is_zero_at_birth() {
     let pool = Arc::new(Pool::anonymous(Dram, &small()).unwrap());
