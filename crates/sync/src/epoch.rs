@@ -1,41 +1,21 @@
-//! Epochs, under shuttle: a collector for each run.
+//! Epochs: what is put off until no reader is left.
 //!
-//! Crossbeam's own collector is shared by the whole process, and what it does, and when, depends on all that happened before.
-//! What is put off until no reader is left is done by tasks of the run, so when that is must follow from the seed.
+//! In an ordinary build this is crossbeam's. Under shuttle each run has a collector of its own; under loom there is what
+//! crossbeam promises, and no more.
 
-use std::cell::RefCell;
+#[cfg(not(any(loom, shuttle)))]
+pub use crossbeam_epoch::{Guard, pin};
 
-use crossbeam_epoch::{Collector, LocalHandle};
+#[cfg(shuttle)]
+mod of_a_run;
+#[cfg(shuttle)]
+pub use of_a_run::{Guard, pin};
+#[cfg(shuttle)]
+pub(crate) use of_a_run::{begin_anew, end};
 
-pub use crossbeam_epoch::Guard;
-
-thread_local! {
-    static COLLECTOR: RefCell<Option<Collector>> = const { RefCell::new(None) };
-}
-
-shuttle::thread_local! {
-    /// Each task takes part by itself.
-    static HANDLE: LocalHandle = register();
-}
-
-fn register() -> LocalHandle {
-    COLLECTOR.with_borrow_mut(|collector| collector.get_or_insert_default().register())
-}
-
-/// A new run begins.
-pub(crate) fn begin_anew() {
-    // What a run that failed has put off wants locks of that run, so it is never done.
-    std::mem::forget(COLLECTOR.take());
-}
-
-/// What was put off is done; before a run ends.
-pub(crate) fn end() {
-    // A few steps of the epoch are enough for everything, where nobody is in the way.
-    (0..8).for_each(|_| pin().flush());
-    drop(COLLECTOR.take());
-}
-
-/// As crossbeam's.
-pub fn pin() -> Guard {
-    HANDLE.try_with(LocalHandle::pin).unwrap_or_else(|_| register().pin())
-}
+#[cfg(loom)]
+mod promised;
+#[cfg(loom)]
+pub(crate) use promised::reset;
+#[cfg(loom)]
+pub use promised::{Freeing, Guard, free, pin};

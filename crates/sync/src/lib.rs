@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod epoch;
 pub mod mapped;
 #[cfg(loom)]
 pub mod model;
@@ -25,11 +26,6 @@ pub mod model;
 mod raced;
 pub mod scheduled;
 pub mod turns;
-
-#[cfg(not(shuttle))]
-pub use crossbeam_epoch as epoch;
-#[cfg(shuttle)]
-pub mod epoch;
 
 /// What the modules that are put under loom use.
 #[cfg(not(any(loom, shuttle)))]

@@ -22,6 +22,7 @@ pub fn check(name: &str, preemptions: usize, model: impl Fn() + Send + Sync + 's
         counter.fetch_add(1, Ordering::Relaxed);
         crate::mapped::reset();
         crate::raced::reset();
+        crate::epoch::reset();
         model();
     });
     let took = start.elapsed();

@@ -1,21 +1,25 @@
-//! Splits under loom: the real tree in a real pool, whose nodes and root word are watched.
+//! Splits, merges, and what becomes of the nodes that they replace, under loom: the real tree in a real pool, whose nodes and
+//! root word are watched.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, PoolOptions};
-use slmdb_sync::epoch;
+use slmdb_sync::epoch::{self, Freeing};
 use slmdb_sync::mapped;
 use slmdb_sync::model::{check, thread};
 
+use super::super::build::NewNode;
+use super::super::fences::Shape;
 use super::super::{SegmentEntry, Tree, write_segment};
 use crate::EntryKind;
 
 const NODE_BYTES: u32 = 256;
 /// The slots of such a node.
 const SLOTS: u8 = 12;
-/// As many nodes as the models need: the first leaf, the two that replace it, their parent, and some to spare.
+/// As many nodes as the models need: the first leaf, the two that replace it, their parent, what replaces these, and some to spare.
 const NODES_WATCHED: u64 = 6;
 
 struct Store {
@@ -48,21 +52,34 @@ impl Store {
         drop(guard);
         let store = Store { tree, records };
         present.for_each(|number| store.put(number));
-        let leaf = store.tree.root().unwrap().offset;
-        let extent = pool.extents().into_iter().find(|extent| {
-            extent.kind == ExtentKind::Blocks
-                && extent.owner == NODE_BYTES
-                && extent.offset < leaf
-                && leaf < extent.end()
-        });
-        assert!(extent.is_some(), "the root is in an extent of blocks");
-        watch(&pool, leaf, u64::from(NODE_BYTES) * NODES_WATCHED);
+        let extent = pool.extent_at(store.tree.root().unwrap().offset).unwrap();
+        assert_eq!((extent.kind, extent.owner), (ExtentKind::Blocks, NODE_BYTES));
+        let nodes = store.tree.blocks.used().into_iter().filter(|node| (extent.offset..extent.end()).contains(node));
+        watch(&pool, nodes.min().unwrap(), u64::from(NODE_BYTES) * NODES_WATCHED);
         watch(&pool, store.tree.root_word(), 8);
         Arc::new(store)
     }
 
     fn put(&self, number: u8) {
         self.tree.insert_or_replace(&key(number), self.records[usize::from(number)]).unwrap();
+    }
+
+    /// Says whether the tree had more levels before.
+    fn remove(&self, number: u8) -> bool {
+        let height = self.tree.height().unwrap();
+        self.tree.remove(&key(number)).unwrap();
+        self.tree.height().unwrap() < height
+    }
+
+    /// Takes a free node and writes an empty leaf there, as one who splits another leaf would. Says where.
+    fn write_over_a_free_node(&self) -> u64 {
+        epoch::pin().flush();
+        let block = self.tree.blocks.take(NODE_BYTES).unwrap();
+        let shape = Shape::new(0, None, None, &KeyOrder::Bytewise);
+        let leaf =
+            NewNode { block, fence_block: None, shape, low: None, high: None, sibling: 0, lock: 0, entries: &[] };
+        leaf.write(&self.tree.pool, NODE_BYTES).unwrap();
+        block
     }
 
     fn check(&self, number: u8) {
@@ -108,4 +125,61 @@ fn loom_split_against_insert() {
         writer.join().unwrap();
         (0..=SLOTS).for_each(|number| store.check(number));
     });
+}
+
+#[test]
+fn loom_merge_against_get() {
+    // Keys that ascend leave a full leaf and one with a single key. Of the full one three are left: the next removal makes it
+    // sparse, and the root's only child becomes the root.
+    for read in [1, SLOTS] {
+        check(&format!("merge of two leaves, root dropped, get of key {read}"), 1, move || {
+            let store = Store::with(0..=SLOTS);
+            assert!(!(3..SLOTS).any(|number| store.remove(number)));
+            let other = Arc::clone(&store);
+            let writer = thread::spawn(move || {
+                mapped::write_alone();
+                assert!(other.remove(0));
+            });
+            store.check(read);
+            writer.join().unwrap();
+            [1, 2, SLOTS].into_iter().for_each(|number| store.check(number));
+        });
+    }
+}
+
+/// A leaf is split while a key is looked up in it, and what was freed is written over at once. Says in how many executions that
+/// was the old leaf, and in how many something else, because the old one was still being read.
+fn split_and_written_over(name: &str, freeing: Freeing) -> (u64, u64) {
+    let counts = Arc::new((AtomicU64::new(0), AtomicU64::new(0)));
+    let counted = Arc::clone(&counts);
+    check(name, 3, move || {
+        let store = Store::with(0..SLOTS);
+        epoch::free(freeing);
+        let (other, counts) = (Arc::clone(&store), Arc::clone(&counts));
+        let writer = thread::spawn(move || {
+            mapped::write_alone();
+            let old = other.tree.root().unwrap().offset;
+            other.put(SLOTS);
+            let is_old = other.write_over_a_free_node() == old;
+            let (old, others) = &*counts;
+            if is_old { old } else { others }.fetch_add(1, Relaxed);
+        });
+        store.check(0);
+        writer.join().unwrap();
+        (0..=SLOTS).for_each(|number| store.check(number));
+    });
+    (counted.0.load(Relaxed), counted.1.load(Relaxed))
+}
+
+#[test]
+fn loom_a_node_that_was_replaced_is_not_written_over_while_it_is_read() {
+    let (old, others) = split_and_written_over("split, and a free node written over, against get", Freeing::Unread);
+    assert!(old > 0 && others > 0, "{old} and {others} executions");
+}
+
+/// That the model above can fail.
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn loom_a_node_that_is_freed_at_once_is_noticed() {
+    split_and_written_over("the same without waiting for readers", Freeing::AtOnce);
 }
