@@ -52,8 +52,9 @@ const ORDER_OFFSET: u64 = 24;
 const CHECK_OFFSET: u64 = 32;
 const ROOT_OFFSET: u64 = 64;
 
-/// Steps to the side that a descent takes before it begins anew: more than any reader meets that was not stopped for long.
-const SIDE_STEPS_MAX: u32 = 4096;
+/// Steps that a descent takes, down and to the side and however often it begins anew, before the tree counts as damaged: more
+/// than any reader meets that was not stopped for long.
+const STEPS_MAX: u32 = 4096;
 /// How often a descent begins anew before the tree counts as damaged.
 const RESTARTS_MAX: u32 = 64;
 /// What may be wrong when the tree's keys don't stand to each other as its order says.
@@ -296,12 +297,13 @@ impl<M: Medium> Tree<M> {
     /// looked at; a writer has to look again under its lock.
     #[inline(always)]
     pub(super) fn descend(&self, target: Target, level: u8) -> Result<(Node<'_>, u64)> {
+        let mut steps = STEPS_MAX;
         for _ in 0..RESTARTS_MAX {
             let root = self.root()?;
             if root.level() < level {
                 break;
             }
-            if let Some(found) = self.descend_from(root, &target, level)? {
+            if let Some(found) = self.descend_within(&mut steps, root, &target, level)? {
                 return Ok(found);
             }
         }
@@ -312,12 +314,25 @@ impl<M: Medium> Tree<M> {
     #[inline(always)]
     pub(super) fn descend_from<'t>(
         &'t self,
+        node: Node<'t>,
+        target: &Target,
+        level: u8,
+    ) -> Result<Option<(Node<'t>, u64)>> {
+        self.descend_within(&mut { STEPS_MAX }, node, target, level)
+    }
+
+    /// The same in so many steps at most.
+    #[inline(always)]
+    fn descend_within<'t>(
+        &'t self,
+        steps: &mut u32,
         mut node: Node<'t>,
         target: &Target,
         level: u8,
     ) -> Result<Option<(Node<'t>, u64)>> {
         let mut at_level = node.level();
-        for _ in 0..SIDE_STEPS_MAX {
+        while *steps > 0 {
+            *steps -= 1;
             let forward = node.forward();
             if forward != 0 {
                 node = self.node(forward, at_level)?;
