@@ -186,6 +186,7 @@ impl Candidates {
         let before = list.files.len();
         list.files.retain(|number, _| state.files.contains_key(number));
         list.sought.retain(|number| state.files.contains_key(number));
+        list.no_larger.retain(|number| state.files.contains_key(number));
         list.is_changed |= list.files.len() != before;
         let looked = list.looked_at_all_with.replace(droppable_through);
         if self.is_fed && self.options.live_key_ratio && looked != Some(droppable_through) {
