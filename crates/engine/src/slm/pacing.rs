@@ -30,11 +30,11 @@ use crate::CompactionPolicy;
 /// debt writers are not slowed.
 type Multiples = [(f64, f64)];
 const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
-const COMPACTION: &Multiples = &[(0.05, 1.25), (0.8, 1.15), (0.95, 1.0), (1.1, 0.5), (1.5, 0.25)];
+const COMPACTION: &Multiples = &[(0.05, 1.25), (0.75, 1.15), (0.9, 1.0), (1.05, 0.5), (1.5, 0.25)];
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
-const DEBT_AT_REST_MAX: f64 = 0.8;
+const DEBT_AT_REST_MAX: f64 = 0.75;
 /// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
-const REMOVED_PER_FLUSHED: f64 = 0.23;
+const REMOVED_PER_FLUSHED: f64 = 0.2;
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
 const MEMTABLES_OF_GARBAGE: u64 = 4;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
@@ -274,16 +274,16 @@ mod tests {
     fn the_slower_pace_holds() {
         let pacing = Pacing::default();
         pacing.flushed(100 << 20, 1_000_000_000);
-        pacing.set_compaction_debt(0.95);
+        pacing.set_compaction_debt(0.9);
         assert!(!pacing.is_limited(), "nothing that is written makes garbage");
         (0..30).for_each(|_| pacing.replaced(50, 100));
-        pacing.set_compaction_debt(0.95);
+        pacing.set_compaction_debt(0.9);
         let guessed_ns = 1024e9 / (f64::from(100 << 20) * REMOVED_PER_FLUSHED / 0.5);
         assert!(pacing.ns_per_kib().0.abs_diff(guessed_ns as u64) < 10, "half of what is written makes garbage");
         pacing.compacted(25 << 20, 1_000_000_000);
         pacing.set_compaction_debt(0.01);
         assert!(!pacing.is_limited());
-        pacing.set_compaction_debt(0.95);
+        pacing.set_compaction_debt(0.9);
         assert!(pacing.is_limited_by(WaitFor::Compaction) && !pacing.is_limited_by(WaitFor::Pace));
         pacing.set_flush_debt(0.7);
         let (pause, waits_for) = pacing.pause(100 << 10, 1).unwrap();
