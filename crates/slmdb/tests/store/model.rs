@@ -115,7 +115,7 @@ fn run(on: On, seed: u64, rounds: u64, operations: u64) {
 #[test]
 fn random_operations_with_random_options_match_a_model() {
     for on in MEDIA {
-        for seed in 0..4 * budget() {
+        for seed in 0..2 * budget() {
             run(on, seed, 4, 1500);
         }
     }

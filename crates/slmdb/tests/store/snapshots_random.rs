@@ -177,7 +177,7 @@ fn run(on: On, seed: u64) {
 #[test]
 fn snapshots_held_for_random_times_match_their_models() {
     for on in MEDIA {
-        for seed in 0..6 * budget() {
+        for seed in 0..3 * budget() {
             run(on, seed);
         }
     }
