@@ -133,12 +133,10 @@ impl Syncs<'_> {
 
     /// Merges all there is, unless that takes more at once than this machine's small pool has left.
     fn compact(&self, engine: &dyn Engine) {
-        let began = self.machine.moment();
-        match engine.compact_range(Bound::Unbounded, Bound::Unbounded) {
-            Ok(()) => self.times.lock().unwrap_or_else(PoisonError::into_inner).push((began, self.machine.moment())),
-            Err(Error::Full { .. }) => {}
-            Err(error) => panic!("nothing else fails on this machine: {error}"),
-        }
+        self.note(|| match engine.compact_range(Bound::Unbounded, Bound::Unbounded) {
+            Err(Error::Full { .. }) => engine.sync(),
+            ended => ended,
+        });
     }
 }
 
