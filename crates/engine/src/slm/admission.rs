@@ -8,7 +8,8 @@
 //! Setting aside takes system calls, so the [ahead thread](super::ahead) does it, in steps, before writers come to need
 //! it; a writer only adds and compares. When nothing more can be set aside, what was set aside too much comes first:
 //! flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case into what it
-//! really takes. Only then is the disk, or the pool, full.
+//! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for a compaction:
+//! it needs that to give back what they have freed.)
 
 mod need;
 
@@ -52,6 +53,11 @@ impl Wanted {
         self.totals.entries > 0
     }
 
+    /// Where its space is taken from, in this order.
+    fn spaces(&self) -> &'static [TakenFrom] {
+        if self.deletes_alone { &[TakenFrom::FreeSpace, TakenFrom::KeptBack] } else { &[TakenFrom::FreeSpace] }
+    }
+
     /// Whether there is space for it where there is space for the other.
     pub(crate) fn is_at_most(&self, other: &Wanted) -> bool {
         let (mine, others) = (&self.totals, &other.totals);
@@ -60,6 +66,16 @@ impl Wanted {
             && others.key_bytes >= mine.key_bytes
             && others.value_bytes >= mine.value_bytes
     }
+}
+
+/// Where space is taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TakenFrom {
+    /// What is free.
+    FreeSpace,
+    /// Also from what is [kept back](super::room) for a compaction: when there is nothing that it could be needed for, since what
+    /// deletes took of it before would be missing when their garbage is to be compacted away.
+    KeptBack,
 }
 
 /// MemTables that a write and what is kept back beside it are in, when so many wait for their flush: the active one, and
@@ -144,65 +160,61 @@ impl<M: Medium + Clone> Store<M> {
     /// The ahead thread's part: sets aside what is wanted, and a step more where that can be had. Writers that wait are
     /// told, whether it came to something or not.
     pub(super) fn set_aside(&self, wanted: Wanted) -> Result<()> {
-        let (all, of_active, generation, space, space_returned) = {
+        let mut cause = None;
+        for from in wanted.spaces() {
+            let space_returned = locked(&self.traffic).space_returned;
+            match self.set_aside_from(*from, &wanted) {
+                Ok(()) => {
+                    let mut traffic = locked(&self.traffic);
+                    traffic.space_wanted = None;
+                    self.events.space_found(SpaceFor::Write);
+                    self.room.notify_all();
+                    return Ok(());
+                }
+                Err(full @ Error::Full { .. }) => {
+                    if self.may_come(&wanted, space_returned, &full) {
+                        return Ok(());
+                    }
+                    cause = Some(full);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        cause.into_iter().for_each(|cause| self.refuse(wanted, cause));
+        Ok(())
+    }
+
+    /// Sets aside what is wanted, if there is as much.
+    fn set_aside_from(&self, from: TakenFrom, wanted: &Wanted) -> Result<()> {
+        let (all, of_active, generation, space) = {
             let traffic = locked(&self.traffic);
             let active = traffic.active.as_ref();
             let of_active = active.map_or_else(Totals::default, |active| active.totals);
             let generation = active.map(|active| active.memtable.generation());
-            (
-                traffic.admitted,
-                of_active,
-                generation,
-                active.and_then(|active| active.space.clone()),
-                traffic.space_returned,
-            )
+            (traffic.admitted, of_active, generation, active.and_then(|active| active.space.clone()))
         };
         let more = wanted.totals.plus(&kept_back(&self.options, wanted.deletes_alone));
-        let ballast = if wanted.deletes_alone { self.has_ballast_for_deletes() } else { self.fill_ballast() };
-        let in_pool = ballast.and_then(|()| {
-            let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
-            let step = step_in_pool(&self.options, &all);
-            let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
-            let kept_back_bytes = self.kept_back.segment_bytes();
-            let or = |full: Error, grant, kept_back_bytes| match full {
-                Error::Full { .. } => self.grant_in_pool(grant, kept_back_bytes),
-                error => Err(error),
-            };
-            let granted = self.grant_in_pool(ahead, kept_back_bytes);
-            let granted = granted.or_else(|full| or(full, needed, kept_back_bytes));
-            if wanted.deletes_alone { granted.or_else(|full| or(full, needed, 0)) } else { granted }
-        });
+        let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
+        let step = step_in_pool(&self.options, &all);
+        let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
+        let kept_back_bytes = if from == TakenFrom::KeptBack { 0 } else { self.kept_back.segment_bytes() };
+        if from == TakenFrom::KeptBack { self.has_ballast_for_deletes() } else { self.fill_ballast() }?;
+        match self.grant_in_pool(ahead, kept_back_bytes) {
+            Err(Error::Full { .. }) => self.grant_in_pool(needed, kept_back_bytes),
+            granted => granted,
+        }?;
+        let Some(generation) = generation else { return Ok(()) };
+        let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
         let on_disk = table_bytes(&self.options, &of_active.plus(&more));
-        let step = self.options.memtable_bytes / STEP_PART;
-        let raised = in_pool.and_then(|()| match generation {
-            Some(generation) => {
-                let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
-                let mut raised = raise(on_disk, step, |bytes| space.raise(bytes));
-                // They may use what is kept back for a compaction.
-                while wanted.deletes_alone
-                    && matches!(raised, Err(Error::Full { .. }))
-                    && self.kept_back.lower_by(BALLAST_STEP_BYTES)?
-                {
-                    raised = space.raise(on_disk);
-                }
-                raised
+        while from == TakenFrom::KeptBack {
+            // Not for this one alone: who comes next would have it flushed to get as much.
+            match space.raise(on_disk + BALLAST_STEP_BYTES) {
+                Err(Error::Full { .. }) if self.kept_back.lower_by(BALLAST_STEP_BYTES)? => {}
+                Err(Error::Full { .. }) => break,
+                raised => return raised,
             }
-            None => Ok(()),
-        });
-        match raised {
-            Ok(()) => {
-                let mut traffic = locked(&self.traffic);
-                traffic.space_wanted = None;
-                self.events.space_found(SpaceFor::Write);
-                self.room.notify_all();
-                Ok(())
-            }
-            Err(cause @ Error::Full { .. }) => {
-                self.find_space(wanted, space_returned, cause);
-                Ok(())
-            }
-            Err(error) => Err(error),
         }
+        raise(on_disk, self.options.memtable_bytes / STEP_PART, |bytes| space.raise(bytes))
     }
 
     /// Disk space for the table file of the active MemTable, which has none yet.
@@ -233,17 +245,17 @@ impl<M: Medium + Clone> Store<M> {
         Ok(())
     }
 
-    /// What is wanted can't be set aside: waits for what was set aside too much, or tells those who wait that it is full.
-    /// `space_returned`: before it was tried.
-    fn find_space(&self, wanted: Wanted, space_returned: u64, cause: Error) {
+    /// What is wanted can't be set aside: whether it is to be tried again all the same, since nobody waits for it, or space has
+    /// been given back, or may be. Waits for that. `space_returned`: before it was tried.
+    fn may_come(&self, wanted: &Wanted, space_returned: u64, cause: &Error) -> bool {
         let mut traffic = locked(&self.traffic);
         if !wanted.is_waited_for() {
             // Somebody may have come to wait meanwhile.
             traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
-            return;
+            return true;
         }
         if traffic.space_returned != space_returned {
-            return;
+            return true;
         }
         let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
             let capacity_bytes = active.memtable.capacity_bytes();
@@ -251,10 +263,16 @@ impl<M: Medium + Clone> Store<M> {
             // What is deleted is garbage once that is flushed.
             active.totals.entries > 0 && (is_filled || wanted.deletes_alone || self.arenas.is_large(capacity_bytes))
         });
-        if self.may_find_space(&mut traffic, worth_flushing, &cause, wanted.deletes_alone) {
+        let may_come = self.may_find_space(&mut traffic, worth_flushing, cause, wanted.deletes_alone);
+        if may_come {
             self.wait_for_flush(traffic);
-            return;
         }
+        may_come
+    }
+
+    /// Tells those who wait that it is full.
+    fn refuse(&self, wanted: Wanted, cause: Error) {
+        let mut traffic = locked(&self.traffic);
         traffic.space_wanted = None;
         self.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.of_space(wanted, cause);

@@ -141,6 +141,10 @@ impl<M: Medium + Clone> Store<M> {
             if let Err(Stopped::Failed(error)) = &ended {
                 self.fail(error.clone());
             }
+            if ended.is_err() {
+                // What it had written has gone again.
+                locked(&self.traffic).space_returned += 1;
+            }
             if let Reason::Asked(asked) = reason {
                 *locked(&asked.ended) = Some(ended.map_err(|stopped| stopped.cause()));
             }

@@ -3,12 +3,12 @@
 //! can't be synced, cost nothing but their compaction, or the store's writes.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, eager_compaction, watched};
-use slmdb::{CompactionOptions, CompactionPolicy, Db, ErrorKind, Event, Medium, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Comparator, Db, ErrorKind, Event, Medium, Options};
 use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
@@ -18,6 +18,30 @@ const PLENTY_BYTES: u64 = 1 << 30;
 const VALUE_BYTES: usize = 400;
 /// The pool's size where the disk is scarce that it is on.
 const POOL_BYTES: u64 = 8 << 20;
+
+/// The order of bytes, in which compactions take their time once that is wanted.
+#[derive(Debug, Default, Clone)]
+struct SlowInCompactions {
+    is_wanted: Arc<AtomicBool>,
+    comparisons: Arc<AtomicU64>,
+}
+
+impl Comparator for SlowInCompactions {
+    fn name(&self) -> &str {
+        "slow in compactions"
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> std::cmp::Ordering {
+        let is_compacting = || std::thread::current().name() == Some("slmdb-compaction");
+        if self.is_wanted.load(Ordering::Relaxed)
+            && is_compacting()
+            && self.comparisons.fetch_add(1, Ordering::Relaxed) % 32 == 0
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        left.cmp(right)
+    }
+}
 
 /// What there is little of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,6 +218,33 @@ fn deletes_and_compact_range_give_space_back_when_everything_is_full() {
             let machine = machine.killed(db);
             let db = machine.open();
             assert_same(&contents(&db).unwrap(), &model, &format!("{context}, opened again"));
+            assert_verified(&db, &context);
+        });
+    }
+}
+
+/// Deletes that come faster than compaction gives their garbage back wait for it, and leave it the space that it needs.
+#[test]
+fn deletes_do_not_use_up_what_a_slow_compaction_needs() {
+    for scarce in [Scarce::DiskOnDram, Scarce::DiskOnEmulated] {
+        let context = format!("{scarce:?}");
+        let moves = AtomicU64::new(0);
+        watched(&context, &moves, || {
+            let machine = Machine::new(scarce, 3 << 19);
+            let (mut model, mut random) = (Model::new(), Random(6));
+            let order = SlowInCompactions::default();
+            let db = machine.open_with(machine.options().comparator(order.clone()));
+            let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
+            db.flush().unwrap();
+            order.is_wanted.store(true, Ordering::Relaxed);
+            let doomed: Vec<Vec<u8>> = (0..full).filter(|number| number % 4 != 0).map(key).collect();
+            for key in doomed {
+                db.delete(&key).unwrap_or_else(|error| panic!("{context}: a delete was refused: {error}"));
+                model.remove(&key);
+                moves.fetch_add(1, Ordering::Relaxed);
+            }
+            order.is_wanted.store(false, Ordering::Relaxed);
+            assert_same(&contents(&db).unwrap(), &model, &context);
             assert_verified(&db, &context);
         });
     }
