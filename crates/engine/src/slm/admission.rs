@@ -18,6 +18,7 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::KeyLengths;
+use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 
 pub(crate) use self::need::Grant;
@@ -25,6 +26,7 @@ pub(super) use self::need::table_bytes;
 use self::need::{kept_back, reserve, step_in_pool};
 use super::ballast::BALLAST_STEP_BYTES;
 use super::locked;
+use super::room::{Lacking, READERS_PAUSE};
 use super::set_aside::SetAside;
 use super::store::{Parts, Store};
 use super::traffic::{Filling, Immutable, Traffic};
@@ -162,7 +164,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(super) fn set_aside(&self, wanted: Wanted) -> Result<()> {
         let mut cause = None;
         for from in wanted.spaces() {
-            let space_returned = locked(&self.traffic).space_returned;
+            let space_returned = self.space_returned(&locked(&self.traffic));
             match self.set_aside_from(*from, &wanted) {
                 Ok(()) => {
                     let mut traffic = locked(&self.traffic);
@@ -206,11 +208,11 @@ impl<M: Medium + Clone> Store<M> {
         let Some(generation) = generation else { return Ok(()) };
         let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
         let on_disk = table_bytes(&self.options, &of_active.plus(&more));
-        while from == TakenFrom::KeptBack {
+        let mut may_lower = from == TakenFrom::KeptBack;
+        while may_lower {
             // Not for this one alone: who comes next would have it flushed to get as much.
             match space.raise(on_disk + BALLAST_STEP_BYTES) {
-                Err(Error::Full { .. }) if self.kept_back.lower_by(BALLAST_STEP_BYTES)? => {}
-                Err(Error::Full { .. }) => break,
+                Err(Error::Full { .. }) => may_lower = self.kept_back.lower_by(BALLAST_STEP_BYTES)?,
                 raised => return raised,
             }
         }
@@ -254,7 +256,7 @@ impl<M: Medium + Clone> Store<M> {
             traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
             return true;
         }
-        if traffic.space_returned != space_returned {
+        if self.space_returned(&traffic) != space_returned {
             return true;
         }
         let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
@@ -285,8 +287,13 @@ impl<M: Medium + Clone> Store<M> {
         self.room.notify_all();
     }
 
-    /// Whether a flush may bring space, or a compaction: one is under way; or the active MemTable is worth a flush, which then
-    /// begins; or there is garbage to compact away.
+    /// How often space has been given back: who found none before may find some now.
+    pub(super) fn space_returned(&self, traffic: &Traffic<M>) -> u64 {
+        traffic.space_returned + self.retired.returned()
+    }
+
+    /// Whether a flush may bring space, or a compaction: one is under way, or readers are still in what it gave back; or the active
+    /// MemTable is worth a flush, which then begins; or there is garbage to compact away.
     pub(super) fn may_find_space(
         &self,
         traffic: &mut Traffic<M>,
@@ -302,12 +309,18 @@ impl<M: Medium + Clone> Store<M> {
             let spare = traffic.spare.take();
             self.make_immutable(traffic, spare);
         }
-        traffic.immutables > 0 || self.may_make_room(full, at_any_cost)
+        let awaits_readers = self.lacking(full) == Lacking::Pool && self.retired.awaits_readers();
+        traffic.immutables > 0 || awaits_readers || self.may_make_room(full, at_any_cost)
     }
 
     /// Waits until a flush has ended, or something else has happened.
     pub(super) fn wait_for_flush(&self, traffic: MutexGuard<'_, Traffic<M>>) {
-        drop(Self::wait(&self.work, traffic));
+        if self.retired.awaits_readers() {
+            drop(self.work.wait_timeout(traffic, READERS_PAUSE));
+            epoch::pin().flush();
+        } else {
+            drop(Self::wait(&self.work, traffic));
+        }
     }
 
     /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.

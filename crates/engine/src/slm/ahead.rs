@@ -52,7 +52,7 @@ impl<M: Medium + Clone> Store<M> {
         let (has_spare, too_small, space_returned) = {
             let mut traffic = locked(&self.traffic);
             let too_small = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() < capacity_bytes);
-            (traffic.spare.is_some(), too_small, traffic.space_returned)
+            (traffic.spare.is_some(), too_small, self.space_returned(&traffic))
         };
         let usual_bytes = self.options.memtable_bytes;
         let (spare, setback) = if has_spare {
@@ -88,7 +88,7 @@ impl<M: Medium + Clone> Store<M> {
             // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-            if traffic.space_returned != space_returned {
+            if self.space_returned(&traffic) != space_returned {
                 return Ok(());
             }
             if self.may_find_space(&mut traffic, worth_flushing, &cause, false) {

@@ -38,8 +38,8 @@ impl<M: Medium + Clone> Store<M> {
         self.kept_back.fill(&*self.env, &self.directory)
     }
 
-    /// Makes the ballast as large as it should be: enough for the next opening to write the MANIFEST anew. [`Error::Full`]:
-    /// only a part of it is there.
+    /// Makes the ballast as large as it should be: enough for the next opening to write the MANIFEST anew, with the records of the
+    /// flushes to come, and for these records themselves. [`Error::Full`]: only a part of it is there.
     fn raise_ballast(&self) -> Result<()> {
         let ballast = match self.ballast.get() {
             Some(ballast) => ballast,
@@ -50,8 +50,10 @@ impl<M: Medium + Clone> Store<M> {
         };
         let usual = (self.options.memtable_bytes / 8).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
         let manifest_bytes = self.manifest_bytes.load(Ordering::Relaxed);
-        let with_keys = BALLAST_BYTES_MIN + self.longest_keys_bytes();
-        let full = match self.raise_at_the_cost_of_compactions(ballast, usual.max(manifest_bytes + with_keys)) {
+        let record_bytes = self.longest_keys_bytes();
+        let with_keys = BALLAST_BYTES_MIN + record_bytes;
+        let with_records = BALLAST_BYTES_MIN + 2 * self.flushes_to_come() * record_bytes;
+        let full = match self.raise_at_the_cost_of_compactions(ballast, usual.max(manifest_bytes + with_records)) {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
         };
@@ -82,7 +84,15 @@ impl<M: Medium + Clone> Store<M> {
 
     /// What the keys in a MANIFEST record take, if they are the longest.
     fn longest_keys_bytes(&self) -> u64 {
-        2 * u64::from(locked(&self.indexed_keys).longest_bytes)
+        let indexed_bytes = locked(&self.indexed_keys).longest_bytes;
+        2 * u64::from(indexed_bytes.max(locked(&self.traffic).admitted.long_keys.longest_bytes))
+    }
+
+    /// The MemTables that wait for their flush, or will, and the next.
+    fn flushes_to_come(&self) -> u64 {
+        let traffic = locked(&self.traffic);
+        let has_entries = traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+        traffic.immutables as u64 + u64::from(has_entries) + 1
     }
 
     /// Whether the MANIFEST will have space for the records of a compaction, and for others after it. [`Error::Full`]: it
@@ -122,5 +132,43 @@ impl<M: Medium + Clone> Store<M> {
     pub(super) fn lower_ballast(&self) -> Result<bool> {
         let lowered = self.ballast.get().map_or(Ok(false), |ballast| ballast.lower_by(BALLAST_STEP_BYTES))?;
         if lowered { Ok(true) } else { self.kept_back.lower_by(BALLAST_STEP_BYTES) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_pmem::Persistent;
+
+    use crate::slm::open;
+    use crate::{Medium, Options, WriteBatch};
+
+    /// The record of each flush to come takes of the ballast, and makes the MANIFEST longer that it is for.
+    #[test]
+    fn it_is_enough_for_the_records_of_flushes_to_come() {
+        const KEY_BYTES: usize = 9000;
+        let directory = Path::new("/db");
+        let options = Options {
+            env: Arc::new(MemoryEnv::new()),
+            medium: Some(Medium::Emulated { path: "/pool".into() }),
+            memtable_bytes: 64 << 10,
+            pool_initial_bytes: 4 << 20,
+            ..Options::default()
+        };
+        let engine = open::open(&options, directory).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(vec![7; KEY_BYTES], "value").unwrap();
+        engine.write(&batch, true).unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        let store = open::without_threads(Persistent::new(), &options, directory).unwrap();
+        store.fill_ballast().unwrap();
+        // The MemTable that is there, and the next; the smallest key and the largest.
+        let records_bytes = 2 * 2 * 2 * KEY_BYTES as u64;
+        let ballast_bytes = store.ballast.get().unwrap().length_bytes();
+        assert!(ballast_bytes >= records_bytes, "{ballast_bytes} bytes of ballast for {records_bytes} of records");
     }
 }

@@ -283,7 +283,7 @@ impl<M: Medium + Clone> Store<M> {
         })?;
         self.counted.compactions.fetch_add(1, Ordering::Relaxed);
         self.retire_files(&plan.inputs);
-        self.compaction_gave_space_back(plan, space).map_err(Stopped::Failed)?;
+        self.compaction_gave_space_back(space).map_err(Stopped::Failed)?;
         let now_ns = self.env.monotonic_ns();
         let last_end_ns = std::mem::replace(&mut locked(&self.compactions.inner).last_end_ns, now_ns);
         let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));

@@ -187,8 +187,9 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     for immutable in &parts.recovered {
         parts.arenas.make_durable(&immutable.memtable)?;
     }
-    // Nobody's arenas go first: on a full disk theirs may be the space that is needed.
+    // What belongs to nobody goes first: on a full disk that may be the space that is needed.
     discard_all_but(parts, &state)?;
+    remove_leftover_files(parts)?;
     remove_space(&*parts.options.env, &parts.directory)?;
     // So does what is kept back for a compaction, before the arena.
     parts.kept_back.settle(&parts.options, &SegmentSize::of_files(&parts.pool), &state);
@@ -216,7 +217,12 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     // the MANIFEST needs; the ahead thread tries again.
     parts.kept_back.discard(&*parts.options.env)?;
     state.arenas = sealed(parts, &state);
-    write_manifest(parts, &state)
+    write_manifest(parts, &state).map_err(|error| match error {
+        Error::Full { path, what } => {
+            Error::Full { path, what: format!("{what}; an opening for reading alone needs no space") }
+        }
+        error => error,
+    })
 }
 
 /// Goes on in a new arena: with what was recovered, if it is little, moved there.
@@ -277,21 +283,32 @@ fn discard_all_but<M: Medium + Clone>(parts: &Parts<M>, state: &StoreState) -> R
     leftovers.into_iter().try_for_each(|generation| parts.arenas.discard(generation))
 }
 
-/// Removes what belongs to nobody: outputs of dropped jobs, retired arenas, an unfinished MANIFEST.
+fn remove_files<M: Medium>(parts: &Parts<M>, is_leftover: impl Fn(&str) -> bool) -> Result<()> {
+    let env = &parts.options.env;
+    let entries = env.list_directory(&parts.directory)?.into_iter();
+    let mut leftovers = entries.map(|entry| entry.name).filter(|name| is_leftover(name));
+    leftovers.try_for_each(|name| env.remove_file(&parts.directory.join(name)))
+}
+
+/// Removes table files that belong to nobody, outputs of dropped jobs and those that a compaction had retired, and an unfinished
+/// MANIFEST. (The MANIFEST that is still there does not name them either: jobs that were carried to their end only add files.)
+fn remove_leftover_files<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
+    let state = parts.catalog.state();
+    remove_files(parts, |name| match names::kind(name) {
+        FileKind::Table(number) => !state.files.contains_key(&number),
+        _ => name == slmdb_manifest::TEMPORARY_FILE_NAME,
+    })
+}
+
+/// Removes what belongs to nobody any more now that the MANIFEST is written: arenas that were copied, index checkpoints that were damaged,
+/// key segments.
 fn remove_leftovers<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
     let state = parts.catalog.state();
     discard_all_but(parts, state)?;
-    let env = &parts.options.env;
-    for entry in env.list_directory(&parts.directory)? {
-        let is_leftover = match names::kind(&entry.name) {
-            FileKind::Table(number) => !state.files.contains_key(&number),
-            FileKind::Checkpoint(number) => state.checkpoints.iter().all(|checkpoint| checkpoint.number != number),
-            _ => entry.name == slmdb_manifest::TEMPORARY_FILE_NAME,
-        };
-        if is_leftover {
-            env.remove_file(&parts.directory.join(&entry.name))?;
-        }
-    }
+    remove_files(parts, |name| match names::kind(name) {
+        FileKind::Checkpoint(number) => state.checkpoints.iter().all(|checkpoint| checkpoint.number != number),
+        _ => false,
+    })?;
     for extent in parts.pool.extents() {
         if extent.kind == ExtentKind::KeySegment && !state.files.contains_key(&extent.owner) {
             parts.pool.free_extent(extent.offset)?;

@@ -14,16 +14,24 @@
 //!
 //! What a crash leaves of all this the next opening removes: the MANIFEST does not name it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use slmdb_pmem::{ExtentKind, Medium};
 use slmdb_sync::epoch;
-use slmdb_sync::scheduled::{Mutex, atomic::AtomicUsize};
+use slmdb_sync::scheduled::{
+    Instant, Mutex,
+    atomic::{AtomicU64, AtomicUsize},
+};
 
 use super::store::Store;
 use super::{locked, names};
+
+/// For how long who needs the space of a key segment waits for its readers. (A look-up takes microseconds; but the processor may be
+/// taken from its thread.)
+const READERS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The files that the MANIFEST has given up and that are not gone yet.
 #[derive(Debug, Default)]
@@ -33,8 +41,10 @@ pub(crate) struct Retired {
     pub(super) waiting: Mutex<Waiting>,
     /// While it is not 0 no file is removed: a copy of the store is being made.
     pub(super) holds: AtomicUsize,
-    /// Files whose key segment waits for readers.
-    segments: Arc<Mutex<BTreeSet<u32>>>,
+    /// Files whose key segment waits for readers, and since when.
+    segments: Arc<Mutex<BTreeMap<u32, Instant>>>,
+    /// How often some of these have gone.
+    returned: Arc<AtomicU64>,
 }
 
 /// Files that nobody looks for any more, unless he sees an old version there.
@@ -52,13 +62,17 @@ impl Retired {
         let is_waiting = |waiting: &Waiting| waiting.pinned.contains(&number) || waiting.going.contains(&number);
         locked(&self.leaving).contains(&number)
             || is_waiting(&locked(&self.waiting))
-            || locked(&self.segments).contains(&number)
+            || locked(&self.segments).contains_key(&number)
     }
 
-    /// Whether the key segment of one of these files waits for readers.
-    pub(crate) fn has_segments(&self, numbers: &[u32]) -> bool {
-        let segments = locked(&self.segments);
-        numbers.iter().any(|number| segments.contains(number))
+    /// Whether the space of a key segment will come soon, once its last readers have gone. (Nobody tells when.)
+    pub(super) fn awaits_readers(&self) -> bool {
+        locked(&self.segments).values().any(|since| since.elapsed() < READERS_PATIENCE)
+    }
+
+    /// How often key segments' space has been given back: a reason to look for space again.
+    pub(super) fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Acquire)
     }
 
     /// The next MANIFEST record removes these files.
@@ -111,9 +125,11 @@ impl<M: Medium + Clone> Store<M> {
             .filter(|extent| extent.kind == ExtentKind::KeySegment && is_theirs(extent.owner))
             .map(|extent| extent.offset)
             .collect();
-        locked(&self.retired.segments).extend(numbers);
+        let now = Instant::now();
+        locked(&self.retired.segments).extend(numbers.iter().map(|&number| (number, now)));
         // Weak: what is deferred must neither keep a closed pool mapped nor touch one that has been opened again.
-        let (pool, segments, numbers) = (Arc::downgrade(&self.pool), self.retired.segments.clone(), numbers.to_vec());
+        let (pool, numbers) = (Arc::downgrade(&self.pool), numbers.to_vec());
+        let (segments, returned) = (self.retired.segments.clone(), self.retired.returned.clone());
         let guard = epoch::pin();
         guard.defer(move || {
             let Some(pool) = pool.upgrade() else { return };
@@ -123,8 +139,9 @@ impl<M: Medium + Clone> Store<M> {
                     tracing::warn!(%error, "a key segment stays for now");
                 }
             }
-            let mut segments = locked(&segments);
-            segments.retain(|number| !numbers.contains(number));
+            // In this order: who still sees them waits for them, and who does not sees that they have gone.
+            returned.fetch_add(1, Ordering::Release);
+            locked(&segments).retain(|number, _| !numbers.contains(number));
         });
         guard.flush();
     }

@@ -43,9 +43,8 @@ const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 /// As much is kept back as this part of all table files, even if each of them is smaller; but not more than a compaction's
 /// files have. (So small files can be merged, until there are few.)
 const PART_KEPT_BACK: u64 = 4;
-/// How long a compaction for room waits for readers of its inputs' key segments: so often, for so long.
-const SEGMENT_LOOKS: usize = 50;
-const SEGMENT_PAUSE: Duration = Duration::from_millis(1);
+/// Who waits for readers of key segments looks so often whether they have gone.
+pub(super) const READERS_PAUSE: Duration = Duration::from_millis(1);
 
 /// What there is too little of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -292,16 +291,13 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// A compaction has ended, and its inputs have gone: what is to be kept back comes first, then those who wait.
-    pub(super) fn compaction_gave_space_back(&self, plan: &Plan, space: In) -> Result<()> {
+    pub(super) fn compaction_gave_space_back(&self, space: In) -> Result<()> {
         if space == In::KeptBack {
             self.kept_back.is_given_back();
-            // Somebody waits for it, and nobody may come by to free what readers were in.
-            for _ in 0..SEGMENT_LOOKS {
+            // Somebody waits for it.
+            while self.retired.awaits_readers() && !self.compactions.is_stopping() {
+                thread::sleep(READERS_PAUSE);
                 epoch::pin().flush();
-                if !self.retired.has_segments(&plan.inputs) {
-                    break;
-                }
-                thread::sleep(SEGMENT_PAUSE);
             }
         }
         let sizes = SegmentSize::of_files(&self.pool);

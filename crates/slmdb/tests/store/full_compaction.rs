@@ -1,73 +1,50 @@
-//! Compaction where space is short: what was filled by overwrites goes on taking them, deletes and `compact_range` give space
-//! back on a full disk and in a full pool, kills in between change nothing; and inputs that can't be read, or outputs that
-//! can't be synced, cost nothing but their compaction, or the store's writes.
+//! Compaction where space is short: what was filled by overwrites goes on taking them, kills in between change nothing; and
+//! inputs that can't be read, or outputs that can't be synced, cost nothing but their compaction, or the store's writes.
+//! (`full_way_out.rs` has the deletes.)
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, eager_compaction, watched};
-use slmdb::{CompactionOptions, CompactionPolicy, Comparator, Db, ErrorKind, Event, Medium, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, ErrorKind, Event, Medium, Options};
 use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
-const STORE: &str = "/db";
+pub(crate) const STORE: &str = "/db";
 const MEMTABLE_BYTES: u64 = 32 << 10;
-const PLENTY_BYTES: u64 = 1 << 30;
+pub(crate) const PLENTY_BYTES: u64 = 1 << 30;
 const VALUE_BYTES: usize = 400;
 /// The pool's size where the disk is scarce that it is on.
 const POOL_BYTES: u64 = 8 << 20;
 
-/// The order of bytes, in which compactions take their time once that is wanted.
-#[derive(Debug, Default, Clone)]
-struct SlowInCompactions {
-    is_wanted: Arc<AtomicBool>,
-    comparisons: Arc<AtomicU64>,
-}
-
-impl Comparator for SlowInCompactions {
-    fn name(&self) -> &str {
-        "slow in compactions"
-    }
-
-    fn compare(&self, left: &[u8], right: &[u8]) -> std::cmp::Ordering {
-        let is_compacting = || std::thread::current().name() == Some("slmdb-compaction");
-        if self.is_wanted.load(Ordering::Relaxed)
-            && is_compacting()
-            && self.comparisons.fetch_add(1, Ordering::Relaxed) % 32 == 0
-        {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        left.cmp(right)
-    }
-}
-
 /// What there is little of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scarce {
+pub(crate) enum Scarce {
     DiskOnDram,
     DiskOnEmulated,
     PoolOnDram,
     PoolOnEmulated,
 }
 
-const ALL: [Scarce; 4] = [Scarce::DiskOnDram, Scarce::DiskOnEmulated, Scarce::PoolOnDram, Scarce::PoolOnEmulated];
+pub(crate) const ALL: [Scarce; 4] =
+    [Scarce::DiskOnDram, Scarce::DiskOnEmulated, Scarce::PoolOnDram, Scarce::PoolOnEmulated];
 
-struct Machine {
-    scarce: Scarce,
-    env: MemoryEnv,
+pub(crate) struct Machine {
+    pub(crate) scarce: Scarce,
+    pub(crate) env: MemoryEnv,
     home: Option<Home>,
     limit_bytes: u64,
 }
 
 impl Machine {
-    fn new(scarce: Scarce, limit_bytes: u64) -> Machine {
+    pub(crate) fn new(scarce: Scarce, limit_bytes: u64) -> Machine {
         let home = (scarce == Scarce::PoolOnEmulated).then(|| Home::new(On::Emulated));
         Machine { scarce, env: MemoryEnv::new(), home, limit_bytes }
     }
 
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         let pool_is_scarce = matches!(self.scarce, Scarce::PoolOnDram | Scarce::PoolOnEmulated);
         // A pool on the disk that is full has its size from the start: it would take what it once needed, and not give it back.
         let pool_bytes = if self.scarce == Scarce::DiskOnEmulated { POOL_BYTES } else { 0 };
@@ -89,17 +66,17 @@ impl Machine {
         }
     }
 
-    fn open(&self) -> Db {
+    pub(crate) fn open(&self) -> Db {
         self.open_with(self.options())
     }
 
-    fn open_with(&self, options: Options) -> Db {
+    pub(crate) fn open_with(&self, options: Options) -> Db {
         options.open(self.home.as_ref().map_or(STORE.into(), Home::store)).unwrap()
     }
 
     /// As a kill at this moment leaves it, with compaction under way. (Where there is a pool file, which can't be copied in one
     /// moment, the store is closed.)
-    fn killed(self, db: Db) -> Machine {
+    pub(crate) fn killed(self, db: Db) -> Machine {
         match (&self.home, self.scarce) {
             (Some(_), _) | (None, Scarce::DiskOnEmulated) => {
                 db.close().unwrap();
@@ -110,18 +87,18 @@ impl Machine {
     }
 }
 
-fn key(number: u64) -> Vec<u8> {
+pub(crate) fn key(number: u64) -> Vec<u8> {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()
 }
 
-fn put(db: &Db, model: &mut Model, key: Vec<u8>, value: Vec<u8>) -> slmdb::Result<()> {
+pub(crate) fn put(db: &Db, model: &mut Model, key: Vec<u8>, value: Vec<u8>) -> slmdb::Result<()> {
     db.put(&key, &value)?;
     model.insert(key, value);
     Ok(())
 }
 
 /// Puts new keys until one is refused; how many there are then.
-fn fill(db: &Db, model: &mut Model, random: &mut Random, value_bytes: usize, moves: &AtomicU64) -> u64 {
+pub(crate) fn fill(db: &Db, model: &mut Model, random: &mut Random, value_bytes: usize, moves: &AtomicU64) -> u64 {
     let mut number = model.len() as u64;
     loop {
         if let Err(error) = put(db, model, key(number), random.bytes(value_bytes)) {
@@ -135,7 +112,7 @@ fn fill(db: &Db, model: &mut Model, random: &mut Random, value_bytes: usize, mov
 }
 
 /// Values so small that the pool is full first, or so large that the disk is.
-fn value_bytes(scarce: Scarce) -> usize {
+pub(crate) fn value_bytes(scarce: Scarce) -> usize {
     if matches!(scarce, Scarce::PoolOnDram | Scarce::PoolOnEmulated) { 20 } else { VALUE_BYTES }
 }
 
@@ -178,78 +155,6 @@ fn overwrites_of_the_same_keys_are_never_refused() {
     }
 }
 
-/// Filled to the last byte, then every second key deleted: there is space again without anything from outside.
-#[test]
-fn deletes_and_compact_range_give_space_back_when_everything_is_full() {
-    for scarce in ALL {
-        let context = format!("{scarce:?}");
-        let moves = AtomicU64::new(0);
-        watched(&context, &moves, || {
-            let machine = Machine::new(scarce, 3 << 19);
-            let (mut model, mut random) = (Model::new(), Random(3));
-            let db = machine.open();
-            let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
-            db.flush().unwrap();
-            let doomed: Vec<Vec<u8>> = (0..full).filter(|number| number % 4 != 0).map(key).collect();
-            for key in doomed {
-                db.delete(&key).unwrap_or_else(|error| panic!("{context}: a delete was refused: {error}"));
-                model.remove(&key);
-                moves.fetch_add(1, Ordering::Relaxed);
-            }
-            db.compact_range::<&[u8]>(..).unwrap_or_else(|error| panic!("{context}: {error}"));
-            assert_same(&contents(&db).unwrap(), &model, &context);
-            assert_verified(&db, &context);
-            let again = (0..).map(|number| key(1 << 40 | number));
-            let mut taken = 0;
-            for key in again {
-                match put(&db, &mut model, key, random.bytes(value_bytes(scarce))) {
-                    Ok(()) => taken += 1,
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Full, "{context}: {error}");
-                        break;
-                    }
-                }
-                moves.fetch_add(1, Ordering::Relaxed);
-            }
-            assert!(
-                taken > full / 4,
-                "{context}: {full} were in it, and after most were deleted only {taken} more went in"
-            );
-            let machine = machine.killed(db);
-            let db = machine.open();
-            assert_same(&contents(&db).unwrap(), &model, &format!("{context}, opened again"));
-            assert_verified(&db, &context);
-        });
-    }
-}
-
-/// Deletes that come faster than compaction gives their garbage back wait for it, and leave it the space that it needs.
-#[test]
-fn deletes_do_not_use_up_what_a_slow_compaction_needs() {
-    for scarce in [Scarce::DiskOnDram, Scarce::DiskOnEmulated] {
-        let context = format!("{scarce:?}");
-        let moves = AtomicU64::new(0);
-        watched(&context, &moves, || {
-            let machine = Machine::new(scarce, 3 << 19);
-            let (mut model, mut random) = (Model::new(), Random(6));
-            let order = SlowInCompactions::default();
-            let db = machine.open_with(machine.options().comparator(order.clone()));
-            let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
-            db.flush().unwrap();
-            order.is_wanted.store(true, Ordering::Relaxed);
-            let doomed: Vec<Vec<u8>> = (0..full).filter(|number| number % 4 != 0).map(key).collect();
-            for key in doomed {
-                db.delete(&key).unwrap_or_else(|error| panic!("{context}: a delete was refused: {error}"));
-                model.remove(&key);
-                moves.fetch_add(1, Ordering::Relaxed);
-            }
-            order.is_wanted.store(false, Ordering::Relaxed);
-            assert_same(&contents(&db).unwrap(), &model, &context);
-            assert_verified(&db, &context);
-        });
-    }
-}
-
 /// On a disk without a byte free, with no compaction but what is asked for: `compact_range` has the space that was kept back.
 #[test]
 fn compact_range_works_on_a_disk_without_a_free_byte() {
@@ -274,7 +179,7 @@ fn compact_range_works_on_a_disk_without_a_free_byte() {
 }
 
 /// What all files of the store take.
-fn used_bytes(env: &MemoryEnv) -> u64 {
+pub(crate) fn used_bytes(env: &MemoryEnv) -> u64 {
     env.list_directory(Path::new(STORE)).unwrap().iter().map(|entry| entry.length_bytes).sum()
 }
 
@@ -284,7 +189,7 @@ fn tables(env: &MemoryEnv) -> Vec<String> {
 }
 
 /// A store with two flushed files, the first of which is nearly all garbage, and compaction off.
-fn two_files(env: &MemoryEnv) -> Model {
+pub(crate) fn two_files(env: &MemoryEnv) -> Model {
     let manual = CompactionOptions { policy: CompactionPolicy::Manual, ..eager_compaction() };
     let db = Options::default().env(Arc::new(env.clone())).sync(true).compaction(manual).open(STORE).unwrap();
     let (mut model, mut random) = (Model::new(), Random(5));

@@ -21,6 +21,7 @@ mod events;
 mod fixtures;
 mod full;
 mod full_compaction;
+mod full_way_out;
 mod hostile;
 mod interface;
 mod kill;
