@@ -265,11 +265,12 @@ impl<M: Medium + Clone> Store<M> {
             // What is deleted is garbage once that is flushed.
             active.totals.entries > 0 && (is_filled || wanted.deletes_alone || self.arenas.is_large(capacity_bytes))
         });
-        let may_come = self.may_find_space(&mut traffic, worth_flushing, cause, wanted.deletes_alone);
-        if may_come {
+        if self.may_find_space(&mut traffic, worth_flushing, cause, wanted.deletes_alone) {
             self.wait_for_flush(traffic);
+            return true;
         }
-        may_come
+        // Readers that nobody waits for any more may have gone just now.
+        self.space_returned(&traffic) != space_returned
     }
 
     /// Tells those who wait that it is full.

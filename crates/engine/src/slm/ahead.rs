@@ -95,6 +95,9 @@ impl<M: Medium + Clone> Store<M> {
                 self.wait_for_flush(traffic);
                 return Ok(());
             }
+            if self.space_returned(&traffic) != space_returned {
+                return Ok(());
+            }
             self.events.space_refused(SpaceFor::MemTable, &cause);
             traffic.setbacks.of_memtable(capacity_bytes, cause);
         }
