@@ -7,6 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{
     DeviceOfTests, Model, Random, assert_same, assert_verified, contents, dax_device, no_compaction, put_or_delete,
@@ -40,8 +41,21 @@ fn options(env: &MemoryEnv) -> Options {
 }
 
 fn on_device(env: &MemoryEnv) -> Options {
-    // A kill copies the device's memory, which nobody may be writing to meanwhile.
+    // A kill copies the device's memory, which nobody may be writing to meanwhile; see `at_rest`.
     options(env).compaction(no_compaction()).medium(Medium::Dax { path: DEVICE.into() })
+}
+
+/// Waits until nobody writes to the device any more, so that a copy of it is of one moment.
+pub(crate) fn at_rest(db: &Db, memory: &File) {
+    let mut before = Vec::new();
+    loop {
+        let now = content(memory);
+        if db.stats().immutable_memtables == 0 && now == before {
+            return;
+        }
+        before = now;
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// Puts and deletes, some keys again and again.
@@ -63,11 +77,13 @@ fn a_store_on_a_device_survives_kills_and_power_cuts_without_a_sync() {
         assert_same(&contents(&db).unwrap(), &model, &context);
         assert_verified(&db, &context);
         change(&db, &mut model, &mut random, 1500);
+        at_rest(&db, &machine.dax_device_memory(DEVICE).unwrap());
         let next = match round % 4 {
             0 => machine.kill(),
             1 => machine.crash(),
             2 => {
                 db.flush().unwrap();
+                at_rest(&db, &machine.dax_device_memory(DEVICE).unwrap());
                 machine.crash()
             }
             _ => {
@@ -88,10 +104,11 @@ fn a_store_on_a_device_survives_kills_and_power_cuts_without_a_sync() {
 #[test]
 fn a_read_only_opening_changes_no_byte_of_the_device() {
     for closed in [true, false] {
-        let (env, _memory) = machine();
+        let (env, memory) = machine();
         let (mut model, mut random) = (Model::new(), Random(2));
         let db = on_device(&env).open("/db").unwrap();
         change(&db, &mut model, &mut random, 1000);
+        at_rest(&db, &memory);
         let mut db = Some(db);
         if closed {
             db.take().unwrap().close().unwrap();

@@ -150,7 +150,12 @@ impl Machine {
                 db.close().unwrap();
                 return self;
             }
-            Place::Memory(env) => Place::Memory(env.kill()),
+            Place::Memory(env) => {
+                if let Some(memory) = env.dax_device_memory(DEVICE) {
+                    crate::device::at_rest(&db, &memory);
+                }
+                Place::Memory(env.kill())
+            }
             Place::Files(home) => Place::Files(home.copy()),
         };
         let killed = Machine { place, ..self };

@@ -323,7 +323,7 @@ fn verify_tells_of_a_full_disk_instead_of_waiting_for_it() {
     let (sender, receiver) = channel();
     let verifier = db.clone();
     std::thread::spawn(move || sender.send(verifier.verify(&mut |_| ()).map(|report| report.is_clean())));
-    let outcome = receiver.recv_timeout(Duration::from_secs(10)).expect("verify waits for space on the disk");
+    let outcome = receiver.recv_timeout(Duration::from_secs(60)).expect("verify waits for space on the disk");
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Full);
     env.clear_failures();
     db.flush().unwrap();
