@@ -55,11 +55,6 @@ impl Wanted {
         self.totals.entries > 0
     }
 
-    /// Where its space is taken from, in this order.
-    fn spaces(&self) -> &'static [TakenFrom] {
-        if self.deletes_alone { &[TakenFrom::FreeSpace, TakenFrom::KeptBack] } else { &[TakenFrom::FreeSpace] }
-    }
-
     /// Whether there is space for it where there is space for the other.
     pub(crate) fn is_at_most(&self, other: &Wanted) -> bool {
         let (mine, others) = (&self.totals, &other.totals);
@@ -162,10 +157,10 @@ impl<M: Medium + Clone> Store<M> {
     /// The ahead thread's part: sets aside what is wanted, and a step more where that can be had. Writers that wait are
     /// told, whether it came to something or not.
     pub(super) fn set_aside(&self, wanted: Wanted) -> Result<()> {
-        let mut cause = None;
-        for from in wanted.spaces() {
+        let mut from = TakenFrom::FreeSpace;
+        loop {
             let space_returned = self.space_returned(&locked(&self.traffic));
-            match self.set_aside_from(*from, &wanted) {
+            let full = match self.set_aside_from(from, &wanted) {
                 Ok(()) => {
                     let mut traffic = locked(&self.traffic);
                     traffic.space_wanted = None;
@@ -173,17 +168,31 @@ impl<M: Medium + Clone> Store<M> {
                     self.room.notify_all();
                     return Ok(());
                 }
-                Err(full @ Error::Full { .. }) => {
-                    if self.may_come(&wanted, space_returned, &full) {
-                        return Ok(());
-                    }
-                    cause = Some(full);
-                }
+                Err(full @ Error::Full { .. }) => full,
                 Err(error) => return Err(error),
+            };
+            let mut traffic = locked(&self.traffic);
+            if !wanted.is_waited_for() {
+                // Somebody may have come to wait meanwhile.
+                traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
+                return Ok(());
             }
+            let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
+                let capacity_bytes = active.memtable.capacity_bytes();
+                let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
+                // What is deleted is garbage once that is flushed.
+                active.totals.entries > 0 && (is_filled || wanted.deletes_alone || self.arenas.is_large(capacity_bytes))
+            });
+            let room = (&full, wanted.deletes_alone);
+            let Some(traffic) = self.unless_space_may_come(traffic, space_returned, worth_flushing, room) else {
+                return Ok(());
+            };
+            if !wanted.deletes_alone || from == TakenFrom::KeptBack {
+                self.refuse(traffic, wanted, full);
+                return Ok(());
+            }
+            from = TakenFrom::KeptBack;
         }
-        cause.into_iter().for_each(|cause| self.refuse(wanted, cause));
-        Ok(())
     }
 
     /// Sets aside what is wanted, if there is as much.
@@ -247,35 +256,8 @@ impl<M: Medium + Clone> Store<M> {
         Ok(())
     }
 
-    /// What is wanted can't be set aside: whether it is to be tried again all the same, since nobody waits for it, or space has
-    /// been given back, or may be. Waits for that. `space_returned`: before it was tried.
-    fn may_come(&self, wanted: &Wanted, space_returned: u64, cause: &Error) -> bool {
-        let mut traffic = locked(&self.traffic);
-        if !wanted.is_waited_for() {
-            // Somebody may have come to wait meanwhile.
-            traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
-            return true;
-        }
-        if self.space_returned(&traffic) != space_returned {
-            return true;
-        }
-        let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
-            let capacity_bytes = active.memtable.capacity_bytes();
-            let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
-            // What is deleted is garbage once that is flushed.
-            active.totals.entries > 0 && (is_filled || wanted.deletes_alone || self.arenas.is_large(capacity_bytes))
-        });
-        if self.may_find_space(&mut traffic, worth_flushing, cause, wanted.deletes_alone) {
-            self.wait_for_flush(traffic);
-            return true;
-        }
-        // Readers that nobody waits for any more may have gone just now.
-        self.space_returned(&traffic) != space_returned
-    }
-
     /// Tells those who wait that it is full.
-    fn refuse(&self, wanted: Wanted, cause: Error) {
-        let mut traffic = locked(&self.traffic);
+    fn refuse(&self, mut traffic: MutexGuard<'_, Traffic<M>>, wanted: Wanted, cause: Error) {
         traffic.space_wanted = None;
         self.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.of_space(wanted, cause);
@@ -293,35 +275,41 @@ impl<M: Medium + Clone> Store<M> {
         traffic.space_returned + self.retired.returned()
     }
 
-    /// Whether a flush may bring space, or a compaction: one is under way, or readers are still in what it gave back; or the active
-    /// MemTable is worth a flush, which then begins; or there is garbage to compact away.
-    pub(super) fn may_find_space(
-        &self,
-        traffic: &mut Traffic<M>,
+    /// What was tried when there had been `space_returned` is to be tried again (`None`) if space has been given back since, or may be:
+    /// then that is waited for. A flush may bring it, or a compaction: one is under way, or readers are still in what it gave back; or the
+    /// active MemTable is worth a flush, which then begins; or there is garbage to compact away. `room`: what was full, and
+    /// whether the least garbage is worth it.
+    pub(super) fn unless_space_may_come<'a>(
+        &'a self,
+        mut traffic: MutexGuard<'a, Traffic<M>>,
+        space_returned: u64,
         worth_flushing: bool,
-        full: &Error,
-        at_any_cost: bool,
-    ) -> bool {
+        (full, at_any_cost): (&Error, bool),
+    ) -> Option<MutexGuard<'a, Traffic<M>>> {
+        // Before it is asked what has been given back: they are counted before they have gone.
+        let awaits_readers = self.lacking(full) == Lacking::Pool && self.retired.awaits_readers();
+        if self.space_returned(&traffic) != space_returned {
+            return None;
+        }
         // (A compaction can't end before a flush that waits for space before it.)
         if traffic.flush_setback.is_some() || traffic.closing || self.has_failed() {
-            return false;
+            return Some(traffic);
         }
         if traffic.immutables == 0 && worth_flushing {
             let spare = traffic.spare.take();
-            self.make_immutable(traffic, spare);
+            self.make_immutable(&mut traffic, spare);
         }
-        let awaits_readers = self.lacking(full) == Lacking::Pool && self.retired.awaits_readers();
-        traffic.immutables > 0 || awaits_readers || self.may_make_room(full, at_any_cost)
-    }
-
-    /// Waits until a flush has ended, or something else has happened.
-    pub(super) fn wait_for_flush(&self, traffic: MutexGuard<'_, Traffic<M>>) {
-        if self.retired.awaits_readers() {
+        if awaits_readers {
+            // Nobody tells when they have gone.
             drop(self.work.wait_timeout(traffic, READERS_PAUSE));
             epoch::pin().flush();
-        } else {
-            drop(Self::wait(&self.work, traffic));
+            return None;
         }
+        if traffic.immutables == 0 && !self.may_make_room(full, at_any_cost) {
+            return Some(traffic);
+        }
+        drop(Self::wait(&self.work, traffic));
+        None
     }
 
     /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.

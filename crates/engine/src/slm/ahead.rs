@@ -88,15 +88,9 @@ impl<M: Medium + Clone> Store<M> {
             // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-            if self.space_returned(&traffic) != space_returned {
-                return Ok(());
-            }
-            if self.may_find_space(&mut traffic, worth_flushing, &cause, false) {
-                self.wait_for_flush(traffic);
-                return Ok(());
-            }
-            if self.space_returned(&traffic) != space_returned {
-                return Ok(());
+            match self.unless_space_may_come(traffic, space_returned, worth_flushing, (&cause, false)) {
+                Some(still) => traffic = still,
+                None => return Ok(()),
             }
             self.events.space_refused(SpaceFor::MemTable, &cause);
             traffic.setbacks.of_memtable(capacity_bytes, cause);

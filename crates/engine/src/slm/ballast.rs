@@ -146,7 +146,7 @@ mod tests {
     use crate::slm::open;
     use crate::{Medium, Options, WriteBatch};
 
-    /// The record of each flush to come takes of the ballast, and makes the MANIFEST longer that it is for.
+    /// The record of each flush to come takes of the ballast, and lengthens the MANIFEST that it is for.
     #[test]
     fn it_is_enough_for_the_records_of_flushes_to_come() {
         const KEY_BYTES: usize = 9000;

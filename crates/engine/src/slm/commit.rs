@@ -76,8 +76,8 @@ impl<M: Medium + Clone> Store<M> {
             self.room.notify_all();
             self.work.notify_all();
             // Not at every word: two jobs that wait would wake each other without end.
-            let (since, space_returned) = (Instant::now(), traffic.space_returned);
-            while !traffic.closing && !self.has_failed() && traffic.space_returned == space_returned {
+            let (since, space_returned) = (Instant::now(), self.space_returned(&traffic));
+            while !traffic.closing && !self.has_failed() && self.space_returned(&traffic) == space_returned {
                 let Some(left) = pause.checked_sub(since.elapsed()) else { break };
                 let waited = self.work.wait_timeout(traffic, left);
                 traffic = waited.unwrap_or_else(PoisonError::into_inner).0;

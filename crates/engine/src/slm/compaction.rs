@@ -137,13 +137,13 @@ impl<M: Medium + Clone> Store<M> {
                 Reason::Room => self.compact(&plan, In::KeptBack, &finished).map(|_| ()),
                 Reason::Asked(asked) => self.compact_asked(asked, &plan, &finished),
             };
+            if ended.is_err() {
+                // What it had written has gone again. (Before it is not under way any more: who waits for it looks for either.)
+                locked(&self.traffic).space_returned += 1;
+            }
             locked(&self.compactions.inner).ended(&plan, &reason, &ended);
             if let Err(Stopped::Failed(error)) = &ended {
                 self.fail(error.clone());
-            }
-            if ended.is_err() {
-                // What it had written has gone again.
-                locked(&self.traffic).space_returned += 1;
             }
             if let Reason::Asked(asked) = reason {
                 *locked(&asked.ended) = Some(ended.map_err(|stopped| stopped.cause()));

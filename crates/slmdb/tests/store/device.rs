@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::common::{
     DeviceOfTests, Model, Random, assert_same, assert_verified, contents, dax_device, no_compaction, put_or_delete,
+    wait_until,
 };
 use slmdb::{Db, ErrorKind, Medium, Options};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
@@ -48,14 +49,13 @@ fn on_device(env: &MemoryEnv) -> Options {
 /// Waits until nobody writes to the device any more, so that a copy of it is of one moment.
 pub(crate) fn at_rest(db: &Db, memory: &File) {
     let mut before = Vec::new();
-    loop {
-        let now = content(memory);
-        if db.stats().immutable_memtables == 0 && now == before {
-            return;
-        }
-        before = now;
+    wait_until("the device at rest", || {
         std::thread::sleep(Duration::from_millis(20));
-    }
+        let now = content(memory);
+        let is_at_rest = db.stats().immutable_memtables == 0 && now == before;
+        before = now;
+        is_at_rest
+    });
 }
 
 /// Puts and deletes, some keys again and again.

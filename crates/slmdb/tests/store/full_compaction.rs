@@ -5,9 +5,11 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, eager_compaction, watched};
+use crate::common::{
+    Home, Model, On, Random, assert_same, assert_verified, contents, eager_compaction, wait_until, watched,
+};
 use slmdb::{CompactionOptions, CompactionPolicy, Db, ErrorKind, Event, Medium, Options};
 use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
@@ -203,14 +205,6 @@ pub(crate) fn two_files(env: &MemoryEnv) -> Model {
     db.flush().unwrap();
     db.close().unwrap();
     model
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::common::{Model, Random, assert_same, assert_verified, contents, watch
 use crate::full_compaction::{
     ALL, Machine, PLENTY_BYTES, STORE, Scarce, fill, key, put, two_files, used_bytes, value_bytes,
 };
-use slmdb::{Comparator, ErrorKind, Options};
+use slmdb::{Comparator, Db, ErrorKind, Options};
 
 /// The order of bytes, in which compactions take their time once that is wanted.
 #[derive(Debug, Default, Clone)]
@@ -35,7 +35,16 @@ impl Comparator for SlowInCompactions {
     }
 }
 
-/// Filled to the last byte, then every second key deleted: there is space again without anything from outside.
+/// Deletes three of four of so many keys.
+fn delete_most(db: &Db, model: &mut Model, full: u64, moves: &AtomicU64, context: &str) {
+    for key in (0..full).filter(|number| number % 4 != 0).map(key) {
+        db.delete(&key).unwrap_or_else(|error| panic!("{context}: a delete was refused: {error}"));
+        model.remove(&key);
+        moves.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Filled to the last byte, then most keys deleted: there is space again without anything from outside.
 #[test]
 fn deletes_and_compact_range_give_space_back_when_everything_is_full() {
     for scarce in ALL {
@@ -47,12 +56,7 @@ fn deletes_and_compact_range_give_space_back_when_everything_is_full() {
             let db = machine.open();
             let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
             db.flush().unwrap();
-            let doomed: Vec<Vec<u8>> = (0..full).filter(|number| number % 4 != 0).map(key).collect();
-            for key in doomed {
-                db.delete(&key).unwrap_or_else(|error| panic!("{context}: a delete was refused: {error}"));
-                model.remove(&key);
-                moves.fetch_add(1, Ordering::Relaxed);
-            }
+            delete_most(&db, &mut model, full, &moves, &context);
             db.compact_range::<&[u8]>(..).unwrap_or_else(|error| panic!("{context}: {error}"));
             assert_same(&contents(&db).unwrap(), &model, &context);
             assert_verified(&db, &context);
@@ -94,12 +98,7 @@ fn deletes_do_not_use_up_what_a_slow_compaction_needs() {
             let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
             db.flush().unwrap();
             order.is_wanted.store(true, Ordering::Relaxed);
-            let doomed: Vec<Vec<u8>> = (0..full).filter(|number| number % 4 != 0).map(key).collect();
-            for key in doomed {
-                db.delete(&key).unwrap_or_else(|error| panic!("{context}: a delete was refused: {error}"));
-                model.remove(&key);
-                moves.fetch_add(1, Ordering::Relaxed);
-            }
+            delete_most(&db, &mut model, full, &moves, &context);
             order.is_wanted.store(false, Ordering::Relaxed);
             assert_same(&contents(&db).unwrap(), &model, &context);
             assert_verified(&db, &context);
@@ -161,7 +160,7 @@ fn an_output_that_a_crash_left_on_a_full_disk_is_in_no_openings_way() {
     let model = two_files(&machine.env);
     let stray = format!("{STORE}/0000000007.sst");
     machine.env.set_content(&stray, &[0; 100_000]);
-    // A byte for the lock, but none for an arena or a MANIFEST.
+    // With it there is not even space for a MANIFEST.
     let options = Options::default().env(Arc::new(machine.env.clone())).sync(true);
     machine.env.set_capacity(used_bytes(&machine.env) + 1);
     let db = options.open(STORE).unwrap();
@@ -190,6 +189,7 @@ fn slow_readers_make_nobody_believe_that_the_pool_is_full() {
             model.remove(&key);
             db.delete(&key).err()
         });
+        // Before anything can fail: the scope waits for that reader.
         is_over.store(true, Ordering::Relaxed);
         assert!(refused.is_none(), "a delete was refused: {refused:?}");
     });
