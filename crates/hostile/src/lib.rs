@@ -30,6 +30,8 @@ mod store;
 mod table;
 pub mod tree;
 
+pub use store::sound::make_all as make_sound_stores;
+
 pub use mutate::mutate;
 use slmdb_env::memory::Random;
 

@@ -1,18 +1,18 @@
 //! Whole directories: files of a store are edited, and it is opened, read, written to, verified, closed and opened again;
 //! or repaired first.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+pub mod sound;
+
+use std::path::Path;
+use std::sync::Arc;
 
 use slmdb::{CompactionOptions, CompactionPolicy, Db, Medium, Options};
 use slmdb_env::memory::MemoryEnv;
-use slmdb_env::{Env, Error, ErrorKind, Result};
-use slmdb_manifest::Manifest;
+use slmdb_env::{Error, ErrorKind, Result};
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::{Mode, mend, script};
-use slmdb_env::memory::Random;
+use sound::{Model, Sound, sounds};
 
 /// The medium of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,24 +35,6 @@ const FIXED_BYTES: usize = 8 << 20;
 /// More than any store here has keys, so more steps mean a circle.
 const STEPS_MAX: usize = 10_000;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// A store: its files, and what it held.
-struct Sound {
-    files: Vec<(PathBuf, Vec<u8>)>,
-    uuid: [u8; 16],
-    model: Model,
-    /// Every value that any key ever had.
-    history: BTreeMap<Vec<u8>, Vec<Vec<u8>>>,
-    closed: bool,
-}
-
-/// For each medium: one that was closed, one that was killed.
-fn sounds(on: On) -> &'static [Sound] {
-    static SOUNDS: [OnceLock<Vec<Sound>>; 2] = [const { OnceLock::new() }; 2];
-    SOUNDS[on as usize].get_or_init(|| [true, false].map(|closed| make(on, closed).expect("a sound store")).into())
-}
-
 fn options(on: On, env: &MemoryEnv) -> Options {
     let manual =
         CompactionOptions { policy: CompactionPolicy::Manual, table_file_bytes: 1 << 10, ..Default::default() };
@@ -64,61 +46,8 @@ fn options(on: On, env: &MemoryEnv) -> Options {
         .pool_initial_bytes(1 << 18)
         .pool_growth_bytes(64 << 10)
         .pool_maximum_bytes(POOL_BYTES_MAX as u64)
-        .checkpoint_entries(40)
+        .checkpoint_entries(12)
         .compaction(manual)
-}
-
-fn make(on: On, closed: bool) -> Result<Sound> {
-    let env = MemoryEnv::with_seed(2019);
-    let mut model = Model::new();
-    let mut history: BTreeMap<Vec<u8>, Vec<Vec<u8>>> = BTreeMap::new();
-    let mut random = Random(11);
-    let mut db = options(on, &env).open(STORE)?;
-    for round in 0..4 {
-        for _ in 0..30 {
-            let key = format!("key{:02}", random.below(40)).into_bytes();
-            if random.below(4) == 0 {
-                db.delete(&key)?;
-                model.remove(&key);
-            } else {
-                let value: Vec<u8> = (0..random.below(60)).map(|_| random.number() as u8).collect();
-                db.put(&key, &value)?;
-                model.insert(key.clone(), value.clone());
-                history.entry(key).or_default().push(value);
-            }
-        }
-        if round == 1 {
-            db.compact_range::<&[u8]>(..)?;
-            db.close()?;
-            db = options(on, &env).open(STORE)?;
-        } else if round < 3 {
-            db.flush()?;
-        }
-    }
-    let machine = if closed || on == On::Emulated {
-        db.close()?;
-        env.clone()
-    } else {
-        db.sync()?;
-        let killed = env.kill();
-        db.close()?;
-        killed
-    };
-    let mut files = Vec::new();
-    for entry in machine.list_directory(Path::new(STORE))? {
-        let path = Path::new(STORE).join(&entry.name);
-        let content = machine.content(&path).filter(|_| path.file_name().is_some_and(|name| name != "LOCK"));
-        files.extend(content.map(|content| (path, content)));
-    }
-    if let Some(mut pool) = machine.content(POOL) {
-        if !closed {
-            // What a kill leaves of a mapped pool; this machine's files can't be mapped.
-            mend::pool::leave_open(&mut pool, machine.boot_id());
-        }
-        files.push((POOL.into(), pool));
-    }
-    let uuid = Manifest::read(&machine, Path::new(STORE))?.state.uuid;
-    Ok(Sound { files, uuid, model, history, closed })
 }
 
 /// Mends what a file has of checksums.
@@ -265,6 +194,8 @@ impl Case<'_> {
             _ if self.mended => {}
             // A flush that met the damage has ended the writing; the cause is in it.
             _ if [ErrorKind::Unsupported, ErrorKind::ReadOnly].contains(&error.kind()) => {}
+            // Where a key segment does not say how long its keys are they count as the longest, and this pool is small.
+            _ if error.kind() == ErrorKind::Full && self.on == On::Emulated => {}
             // A pool that can't be recognised any more is a foreign one; a repair wants a MANIFEST.
             _ if error.to_string().contains("repair") => {}
             _ => panic!("not an error for damaged bytes: {error:?}"),

@@ -1,6 +1,6 @@
 //! What fuzzing has gathered and found, through the same functions, with mutations of it: `fuzz/corpus` and
 //! `fuzz/regressions`, a directory for each target. `SLMDB_TEST_BUDGET` multiplies the mutations; `SLMDB_MAKE_CORPUS=yes`
-//! writes the inputs that fuzzing begins with. Damage that must be noticed is tested beside it where it needs the same images.
+//! writes the inputs that fuzzing begins with, `SLMDB_MAKE_SOUND_STORES=yes` the stores that are edited (`fuzz/sound`). Damage that must be noticed is tested beside it where it needs the same images.
 #![allow(clippy::unwrap_used)]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use slmdb_env::memory::Random;
-use slmdb_hostile::{Target, mutate, tree};
+use slmdb_hostile::{Mode, Target, mutate, tree};
 
 /// No input takes so long, on the slowest machine.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -118,6 +118,20 @@ fn the_inputs_that_fuzzing_begins_with_are_kept() {
             }
         }
         assert!(inputs("corpus", target).iter().any(|(_, input)| target.seeds().contains(input)), "{target:?}");
+    }
+}
+
+/// A store that is edited is opened as it was written, whoever has written it; after a change of a format, new ones are made.
+#[test]
+fn the_stores_that_are_edited_are_sound() {
+    if std::env::var_os("SLMDB_MAKE_SOUND_STORES").is_some() {
+        slmdb_hostile::make_sound_stores().unwrap();
+    }
+    for target in [Target::StoreDram, Target::StoreEmulated] {
+        // (Closed and killed; for reading alone as well.)
+        for mode in [0, Mode::OPTION, 1 << Mode::SOUND_SHIFT, 1 << Mode::SOUND_SHIFT | Mode::OPTION] {
+            run(target, "a store that nobody edited", &[mode]);
+        }
     }
 }
 

@@ -78,11 +78,11 @@ pub(super) struct Rebuilt<M: Medium> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Insist {
     OnEverything,
-    /// What is missing is told.
+    /// What is missing is told. Nor is a checkpoint believed: it says which versions count, and each is looked for in the files.
     OnNothing,
 }
 
-/// The index of a store that is repaired: what is missing is told instead of being an error.
+/// The index of a store that is repaired: what is missing is told instead of being an error, and what it points to is there.
 pub(super) fn as_far_as_possible<M: Medium + Clone>(
     options: &Options,
     directory: &Path,
@@ -165,7 +165,7 @@ fn rebuild<M: Medium + Clone>(
     checkpoint: Option<Arc<CheckpointReader>>,
     insist: Insist,
 ) -> Result<(Vec<u64>, Lost)> {
-    let plan = Plan::new(tables, state, tree.order(), checkpoint)?;
+    let plan = Plan::new(tables, state, tree.order(), checkpoint, insist)?;
     let bounds = plan.bounds()?;
     let parts = tree.bulk_load(&bounds)?;
     let results = thread::scope(|scope| {
@@ -230,9 +230,14 @@ impl<'t> Plan<'t> {
         state: &StoreState,
         order: &'t KeyOrder,
         checkpoint: Option<Arc<CheckpointReader>>,
+        insist: Insist,
     ) -> Result<Plan<'t>> {
-        let listed: HashSet<u32> = checkpoint.iter().flat_map(|reader| reader.listed_files()).collect();
-        let places: HashMap<u32, usize> = state.files.keys().enumerate().map(|(at, &number)| (number, at)).collect();
+        let believed = checkpoint.as_ref().filter(|_| insist == Insist::OnEverything);
+        let listed: HashSet<u32> = believed.iter().flat_map(|reader| reader.listed_files()).collect();
+        let places: HashMap<u32, usize> = match believed {
+            Some(_) => state.files.keys().enumerate().map(|(at, &number)| (number, at)).collect(),
+            None => HashMap::new(),
+        };
         let read: Vec<usize> =
             state.files.keys().enumerate().filter(|(_, number)| !listed.contains(number)).map(|(at, _)| at).collect();
         let mut key_bytes = HashMap::new();
