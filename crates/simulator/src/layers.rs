@@ -29,9 +29,13 @@ const OPTIONS: PoolOptions =
 const NODE_BYTES: u32 = 256;
 const KEYS: u64 = 150;
 const OPERATIONS: u64 = 200;
-/// How intents of the tree lie, and what they begin with (docs/index.md).
+/// How intents of the tree lie: a slot for each level, with a mark behind the checksum of the words after these two, then kind and level.
 const INTENT_SLOT_BYTES: usize = 256;
 const INTENT_MARK: u32 = 0x494e_544e;
+const INTENT_BYTES: usize = 168;
+const INTENT_GROWS_ROOT: u8 = 2;
+/// No tree here has so many levels.
+const LEVEL_BEYOND: u8 = 20;
 /// At a crash where something is owed, of so many lines each alone is missing, at most.
 const LINES_ALONE_MAX: usize = 8;
 
@@ -178,8 +182,8 @@ struct StaleIntent {
     words: Vec<u64>,
 }
 
-/// What the space where a tree's intents come to lie may hold from an earlier life: what a new extent contains is not defined. The
-/// intent of the highest level that a tree comes to: the next tree writes there last, and by then uses the blocks that it names.
+/// What the space where a tree's intents come to lie may hold from an earlier life: what a new extent contains is not defined. That
+/// the tree grows by a level that this one never comes to, for which it took a block that this one uses, too.
 fn stale_intent() -> Result<StaleIntent> {
     let medium = Simulated::new();
     let layers = Layers::in_pool(Arc::new(Pool::anonymous(medium.clone(), &OPTIONS)?))?;
@@ -188,18 +192,23 @@ fn stale_intent() -> Result<StaleIntent> {
     for (name, &record) in names.iter().zip(&records) {
         layers.tree.insert_or_replace(name, record)?;
     }
-    let (mut replay, mut highest) = (medium.history().replay(), None::<StaleIntent>);
+    let mut replay = medium.history().replay();
     while replay.to_next_crash() {
         let image = replay.image(Choice::Everything);
         for (slot, offset) in image.chunks_exact(INTENT_SLOT_BYTES).zip((0..).step_by(INTENT_SLOT_BYTES)) {
-            let is_intent = slot[4..8] == INTENT_MARK.to_le_bytes();
-            if is_intent && highest.as_ref().is_none_or(|highest| highest.offset < offset) {
-                let words = slot.chunks_exact(8).flat_map(|word| word.try_into().map(u64::from_le_bytes)).collect();
-                highest = Some(StaleIntent { offset, words });
+            if slot[4..8] == INTENT_MARK.to_le_bytes() && slot[8] == INTENT_GROWS_ROOT {
+                let mut bytes = slot[..INTENT_BYTES].to_vec();
+                let levels_up = LEVEL_BEYOND - bytes[9];
+                bytes[9] = LEVEL_BEYOND;
+                let check = crc32c::crc32c(&bytes[8..]);
+                bytes[..4].copy_from_slice(&check.to_le_bytes());
+                let words = bytes.chunks_exact(8).flat_map(|word| word.try_into().map(u64::from_le_bytes)).collect();
+                let offset = offset + u64::from(levels_up) * INTENT_SLOT_BYTES as u64;
+                return Ok(StaleIntent { offset, words });
             }
         }
     }
-    highest.ok_or_else(|| Error::invalid("no intent is ever under way in a tree that grows"))
+    Err(Error::invalid("no root ever grows in a tree that grows"))
 }
 
 impl StaleIntent {

@@ -110,7 +110,7 @@ fn report(failures: &[Failure]) -> ExitCode {
 
 fn prove(arguments: &Arguments) -> ExitCode {
     let paths = CallPaths::new();
-    let sites = self_test::sites(arguments.seed..arguments.seed + 4);
+    let sites = self_test::sites(self_test::seeds(arguments.seed));
     let Some(seconds) = arguments.self_test else {
         for known in &sites {
             let site = &known.site;

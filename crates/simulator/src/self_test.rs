@@ -53,6 +53,12 @@ pub struct Known {
     pub plans: Vec<(u64, bool)>,
 }
 
+/// Seeds of four workloads, from this one on: in two of them the store is opened again after it was closed.
+pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
+    let of = |reopens: bool| (first..).filter(move |&seed| (Plan::of_seed(seed, true).openings > 1) == reopens).take(2);
+    of(false).chain(of(true))
+}
+
 /// The sites that workloads with these seeds come to, with and without a pool, and what opens after their crashes.
 pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
     let mut known: BTreeMap<Site, [Vec<(u64, bool)>; 2]> = BTreeMap::new();

@@ -169,7 +169,8 @@ fn slot_offset<M: Medium>(pool: &Pool<M>, index: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slmdb_pmem::{Dram, PoolOptions};
+    use slmdb_pmem::simulated::Choice;
+    use slmdb_pmem::{Dram, PoolOptions, Simulated};
 
     #[test]
     fn records_are_found_again_in_order_and_a_torn_one_is_not_believed() {
@@ -195,5 +196,34 @@ mod tests {
         assert!(matches!(Jobs::default().left(&pool), Err(Error::Corruption { .. })));
         jobs.clear(&pool, slot).unwrap();
         assert_eq!(Jobs::default().left(&pool).unwrap().len(), 1);
+    }
+    /// What one thread has done others rest on, and it may never fence again: a compaction takes away the file of a job that the
+    /// index thread has ended.
+    #[test]
+    fn each_step_of_a_record_is_durable_on_return_whoever_took_it() {
+        let options =
+            PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
+        let medium = Simulated::new();
+        let pool = Pool::anonymous(medium.clone(), &options).unwrap();
+        let jobs = Jobs::default();
+        let left_by_a_crash = || {
+            let mut replay = medium.history().replay();
+            replay.to_moment(medium.moment());
+            let pool = Pool::from_image(Dram, replay.image(Choice::Nothing)).unwrap();
+            Jobs::default().left(&pool).unwrap().into_iter().map(|(job, _)| job).collect::<Vec<_>>()
+        };
+        let mut job = Job { phase: Phase::Building, generation: 9, file: 3, last_sequence: 77, order: 2 };
+        let slot = apart(|| jobs.record(&pool, &job).unwrap());
+        assert_eq!(left_by_a_crash(), [job]);
+        job.phase = Phase::Indexing;
+        apart(|| jobs.advance(&pool, &slot, &job).unwrap());
+        assert_eq!(left_by_a_crash(), [job]);
+        apart(|| jobs.clear(&pool, slot).unwrap());
+        assert_eq!(left_by_a_crash(), []);
+    }
+
+    /// Done by a thread that ends with it.
+    fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap())
     }
 }
