@@ -230,3 +230,40 @@ fn cut_short_everywhere(pool_is_lost: bool) {
     }
     assert!(cut_short > 10 && through < 3, "{cut_short} {through}");
 }
+
+/// The arena goes on where the log ends, so opening refuses the MANIFEST; a repair left the arena where it was and the store refused.
+#[test]
+fn a_repair_saves_what_an_arena_holds_that_the_manifest_does_not_know() {
+    use slmdb_manifest::Manifest;
+    for on in crate::common::MEDIA {
+        let home = Home::new(on);
+        let mut model = store(&home, 6);
+        let db = open(&home);
+        let before = Manifest::read(&slmdb_env::OsEnv::new(), &home.store()).unwrap().state;
+        for number in 0..20 {
+            let (key, value) = (format!("unknown {number}").into_bytes(), b"and yet there".to_vec());
+            db.put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        db.close().unwrap();
+        // The MANIFEST as it was before the newest arena was made.
+        let env = slmdb_env::OsEnv::new();
+        let mut state = Manifest::read(&env, &home.store()).unwrap().state;
+        let newest = *state.arenas.keys().next_back().unwrap();
+        state.arenas.remove(&newest);
+        state.next_generation = newest;
+        state.closed_at_sequence = None;
+        assert_eq!(state.flushed_through, before.flushed_through, "there was no flush meanwhile");
+        Manifest::rewrite(&env, &home.store(), &state).unwrap();
+        if on == On::Dram {
+            // Only a clean close cuts it.
+            let arena = home.store().join(format!("{newest:010}.arena"));
+            std::fs::File::options().write(true).open(arena).unwrap().set_len(16 << 10).unwrap();
+        }
+        let error = options(&home).open(home.store()).unwrap_err();
+        assert!(error.to_string().contains("the MANIFEST does not know it"), "{error}");
+        let report = repair(&home);
+        assert!(report.losses.is_empty(), "{report:#?}");
+        assert_same(&contents(&open(&home)).unwrap(), &model, "repaired");
+    }
+}
