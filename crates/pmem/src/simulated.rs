@@ -59,6 +59,9 @@ use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
 use crate::persistent::{MEDIA_UNIT_BYTES, Unfenced};
 use history::Event;
 
+/// Content is compared by pages first.
+const PAGE_BYTES: usize = 4096;
+
 /// Records every store, flush and fence. See the module's essay. Clones share one record.
 #[derive(Debug, Clone, Default)]
 pub struct Simulated {
@@ -245,10 +248,15 @@ impl Medium for Simulated {
                 content[..durable.len()].copy_from_slice(durable);
             }
             self.push(&mut recorder, Event::Grow { content: content.clone() });
-            let lines = new.chunks(CACHE_LINE_BYTES as usize).zip(content.chunks(CACHE_LINE_BYTES as usize));
-            for (offset, (line, _)) in (0..).step_by(CACHE_LINE_BYTES as usize).zip(lines).filter(|(_, (a, b))| a != b)
+            // (Most pages are the same.)
+            let pages = new.chunks(PAGE_BYTES).zip(content.chunks(PAGE_BYTES));
+            for (start, (page, durable)) in (known as u64..).step_by(PAGE_BYTES).zip(pages).filter(|(_, (a, b))| a != b)
             {
-                self.push(&mut recorder, Event::Copy { offset: known as u64 + offset, bytes: line.into() });
+                let lines = page.chunks(CACHE_LINE_BYTES as usize).zip(durable.chunks(CACHE_LINE_BYTES as usize));
+                let lines = (start..).step_by(CACHE_LINE_BYTES as usize).zip(lines);
+                for (offset, (line, _)) in lines.filter(|(_, (line, durable))| line != durable) {
+                    self.push(&mut recorder, Event::Copy { offset, bytes: line.into() });
+                }
             }
         }
         recorder.memory = Some((base.addr(), length_bytes));

@@ -32,6 +32,9 @@ use crate::layout::{
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::Medium;
 
+/// A page that nobody has written.
+static ZEROS: [u8; 4096] = [0; 4096];
+
 /// What is written back at a time to a file that can't be mapped.
 const COPY_BYTES: u64 = 1 << 20;
 
@@ -141,10 +144,10 @@ impl<M: Medium> Pool<M> {
         let mapping = Mapping::reserve(options.maximum_bytes, &path)?;
         mapping.memory(0, length, &path)?;
         // Most of a small pool is zero, and so is the memory: pages that stay untouched cost nothing.
-        for (index, page) in bytes[..length as usize].chunks(4096).enumerate() {
-            if page.iter().any(|&byte| byte != 0) {
+        for (index, page) in bytes[..length as usize].chunks(ZEROS.len()).enumerate() {
+            if page != &ZEROS[..page.len()] {
                 // SAFETY: mapped just now with this length, and still known to nobody else.
-                unsafe { mapping.base().add(index * 4096).copy_from_nonoverlapping(page.as_ptr(), page.len()) };
+                unsafe { mapping.base().add(index * ZEROS.len()).copy_from_nonoverlapping(page.as_ptr(), page.len()) };
             }
         }
         let pool = Pool::assemble(medium, mapping, Backing::Memory, path, &options, &header)?;
