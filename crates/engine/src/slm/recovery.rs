@@ -33,7 +33,7 @@ use super::replay::{check_strays, replay_log};
 use super::room::KeptBack;
 use super::set_aside::{SetAside, remove_leftovers as remove_space};
 use super::store::{Catalog, Parts, Store};
-use super::tables::Tables;
+use super::tables::{Tables, missing};
 use super::trace::timed;
 use super::traffic::{Filling, Immutable};
 use crate::Options;
@@ -114,7 +114,7 @@ pub(super) fn check_tables(options: &Options, directory: &Path, state: &StoreSta
     for (&number, record) in &state.files {
         let path = names::table(directory, number);
         match lengths.get(&path) {
-            None => return Err(Error::corruption(path, 0, "a table file of the store is missing")),
+            None => return Err(missing(&path)),
             Some(&length_bytes) if length_bytes != record.length_bytes => {
                 let what = format!("a table file has {length_bytes} bytes instead of {}", record.length_bytes);
                 return Err(Error::corruption(path, length_bytes.min(record.length_bytes), what));

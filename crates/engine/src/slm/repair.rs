@@ -30,6 +30,7 @@ use slmdb_table::{Block, EntryKind, TableBuilder, TableReader};
 use super::checkpoint::NewCheckpoint;
 use super::flush::{file_record, table_options};
 use super::rebuild::{self, Rebuilt};
+use super::tables::missing;
 use super::{fast_tier, names, open};
 use crate::{Loss, Options, RepairProgress, RepairReport};
 
@@ -104,7 +105,7 @@ impl Repair<'_> {
             let opened = if self.env().exists(&path)? {
                 TableReader::open_in_order(self.env(), &path, number, uuid, order)
             } else {
-                Err(Error::corruption(&path, 0, "a table file of the store is missing"))
+                Err(missing(&path))
             };
             match opened {
                 Ok(reader) => {
@@ -118,6 +119,8 @@ impl Repair<'_> {
                     if !damage.is_empty() {
                         self.report.damage.append(&mut damage);
                         self.save_entries(number, &record, &reader)?;
+                    } else {
+                        self.correct(number, &record, &reader);
                     }
                 }
                 Err(error @ Error::Corruption { .. }) => {
@@ -131,6 +134,19 @@ impl Repair<'_> {
             progress(RepairProgress { done_bytes: before_bytes, total_bytes });
         }
         Ok(())
+    }
+
+    /// What the MANIFEST says of a sound table file becomes what that says itself. (What of it is live is counted at the end.) And what is
+    /// in a table file was flushed, with all that is older.
+    fn correct(&mut self, number: u32, record: &FileRecord, reader: &TableReader) {
+        let own = FileRecord { live: record.live, ..file_record(reader.properties(), reader.length_bytes()) };
+        let is_flushed = own.highest_sequence <= self.state.flushed_through;
+        if own != *record || !is_flushed {
+            let what = format!("what the MANIFEST says of table file {number} is not so");
+            self.report.damage.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
+            self.state.flushed_through = self.state.flushed_through.max(own.highest_sequence);
+            self.state.files.insert(number, own);
+        }
     }
 
     /// A file that nothing can be got from.

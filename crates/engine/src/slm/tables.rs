@@ -1,5 +1,6 @@
 //! Reading table files: open files and blocks, each found once and kept while there is room.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +16,11 @@ use crate::Options;
 
 /// A block's name: file number and offset.
 type BlockKey = (u32, u32);
+
+/// The error for a table file that is in the MANIFEST and not there.
+pub(super) fn missing(path: &Path) -> Error {
+    Error::corruption(path, 0, "a table file of the store is missing")
+}
 
 /// What an allocator takes for itself, with what rounding wastes: for each of the two allocations that a block is, too.
 pub(super) const ALLOCATION_BYTES: usize = 16;
@@ -60,7 +66,11 @@ impl Tables {
     pub(crate) fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
         self.reader_by(number, |path| {
             let order = self.order.clone();
-            Ok(Arc::new(TableReader::open_in_order(&*self.env, path, number, self.store_uuid, order)?))
+            match TableReader::open_in_order(&*self.env, path, number, self.store_uuid, order) {
+                Ok(reader) => Ok(Arc::new(reader)),
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Err(missing(path)),
+                Err(error) => Err(error),
+            }
         })
     }
 

@@ -267,3 +267,24 @@ fn a_repair_saves_what_an_arena_holds_that_the_manifest_does_not_know() {
         assert_same(&contents(&open(&home)).unwrap(), &model, "repaired");
     }
 }
+
+/// They were kept, and `verify` went on finding them.
+#[test]
+fn a_repair_corrects_what_the_manifest_says_of_table_files() {
+    use slmdb_manifest::Manifest;
+    for on in crate::common::MEDIA {
+        let home = Home::new(on);
+        let model = store(&home, 7);
+        let env = slmdb_env::OsEnv::new();
+        let mut state = Manifest::read(&env, &home.store()).unwrap().state;
+        let record = state.files.values_mut().next().unwrap();
+        record.entries += 1;
+        record.deletes = 0;
+        record.largest_key.push(b'z');
+        Manifest::rewrite(&env, &home.store(), &state).unwrap();
+        let report = repair(&home);
+        assert!(report.losses.is_empty() && report.damage.len() == 1, "{report:#?}");
+        assert!(report.damage[0].to_string().contains("MANIFEST"), "{report:#?}");
+        assert_same(&contents(&open(&home)).unwrap(), &model, "repaired");
+    }
+}
