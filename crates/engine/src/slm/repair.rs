@@ -139,12 +139,14 @@ impl Repair<'_> {
     /// What the MANIFEST says of a sound table file becomes what that says itself. (What of it is live is counted at the end.) And what is
     /// in a table file was flushed, with all that is older.
     fn correct(&mut self, number: u32, record: &FileRecord, reader: &TableReader) {
-        let own = FileRecord { live: record.live, ..file_record(reader.properties(), reader.length_bytes()) };
+        let own = file_record(reader.properties(), reader.length_bytes());
+        let own = FileRecord { live: record.live.min(own.entries), ..own };
         let is_flushed = own.highest_sequence <= self.state.flushed_through;
         if own != *record || !is_flushed {
             let what = format!("what the MANIFEST says of table file {number} is not so");
             self.report.damage.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
             self.state.flushed_through = self.state.flushed_through.max(own.highest_sequence);
+            self.state.closed_at_sequence.take_if(|closed| *closed < own.highest_sequence);
             self.state.files.insert(number, own);
         }
     }
