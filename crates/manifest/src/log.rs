@@ -130,6 +130,42 @@ impl Manifest {
         }
     }
 
+    /// Makes durable what was read from the MANIFEST of a store whose last user may have been killed: the edit that it was
+    /// appending may be in the system's memory alone, even though a sync of it was tried and has failed, and so may the file's name.
+    /// Nothing must be removed because an edit says so before that is done. The edit's bytes are written over with the same, which
+    /// takes no space. (Those before it were durable before it was written.)
+    pub fn make_durable(env: &dyn Env, directory: &Path, reading: &Reading) -> Result<()> {
+        if reading.edits > 0 {
+            let file = env.open_file(&directory.join(FILE_NAME), OpenMode::ReadWrite)?;
+            let (offset, record) = Manifest::last_edit(&*file, reading)?;
+            file.write_at(&record, offset)?;
+            file.sync_data()?;
+        }
+        env.sync_directory(directory)
+    }
+
+    /// The record of the last edit that was read, made again of what its checksums vouch for, and its place.
+    fn last_edit(file: &dyn File, reading: &Reading) -> Result<(u64, Vec<u8>)> {
+        let seed = Header::read(file)?.seed();
+        let mut offset = HEADER_BYTES as u64;
+        for number in 0..=reading.edits {
+            let record = match format::read_record(file, seed, number, offset, reading.length_bytes)? {
+                Found::Record { payload, end, .. } if number == reading.edits => {
+                    format::encode_record(seed, number, RecordKind::Edit, payload)
+                        .filter(|record| end - offset == record.len() as u64)
+                }
+                Found::Record { end, .. } => {
+                    offset = end;
+                    continue;
+                }
+                _ => None,
+            };
+            let what = "the MANIFEST was read twice, and not the same both times";
+            return record.map(|record| (offset, record)).ok_or_else(|| Error::corruption(file.path(), offset, what));
+        }
+        Err(Error::corruption(file.path(), offset, "the MANIFEST has no state"))
+    }
+
     /// Applies an edit and makes it durable.
     ///
     /// An edit that does not fit the state is [`Error::Invalid`], and a disk that is full before anything is written is

@@ -363,3 +363,39 @@ fn a_store_without_memory_for_blocks() {
     db.flush().unwrap();
     assert_same(&contents(&db).unwrap(), &model, "without a cache");
 }
+
+/// Recovery took away the input of a compaction because the MANIFEST did not name it any more; that it did not was in the memory of the
+/// system alone, and after a power cut the MANIFEST named a file that was gone.
+#[test]
+fn recovery_removes_nothing_before_the_manifest_that_says_so_is_durable() {
+    for failure in [Failure::FailedSync, Failure::Io] {
+        let env = MemoryEnv::new();
+        let options = options(&env)
+            .compaction(slmdb::CompactionOptions { policy: slmdb::CompactionPolicy::Manual, ..Default::default() });
+        let mut model = Model::new();
+        let db = options.open(STORE).unwrap();
+        for round in 0..3 {
+            for number in 0..20 {
+                let (key, value) = (format!("key {number}").into_bytes(), format!("value {round}").into_bytes());
+                db.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            db.flush().unwrap();
+        }
+        until_quiet(&env);
+        // The record of the compaction is written, and its sync fails, or is not come to before the kill.
+        env.fail_next("sync /db/MANIFEST", failure, Repeat::Once);
+        let struck = env.failures_struck();
+        assert!(db.compact_range::<&[u8]>(..).is_err());
+        assert_eq!(env.failures_struck(), struck + 1);
+        until_quiet(&env);
+        let killed = env.kill();
+        killed.fail_next("sync /db/MANIFEST.tmp", Failure::Io, Repeat::ForGood);
+        let opened = options.clone().env(Arc::new(killed.clone())).open(STORE);
+        assert!(opened.is_err(), "it can't have written its MANIFEST");
+        let cut = killed.crash();
+        let db = options.clone().env(Arc::new(cut)).open(STORE).unwrap();
+        assert_verified(&db, "after kill and power cut");
+        assert_same(&contents(&db).unwrap(), &model, "after kill and power cut");
+    }
+}
