@@ -130,10 +130,10 @@ impl Manifest {
         }
     }
 
-    /// Makes durable what was read from the MANIFEST of a store whose last user may have been killed: the edit that it was
-    /// appending may be in the system's memory alone, even though a sync of it was tried and has failed, and so may the file's name.
-    /// Nothing must be removed because an edit says so before that is done. The edit's bytes are written over with the same, which
-    /// takes no space. (Those before it were durable before it was written.)
+    /// Makes durable what was read from the MANIFEST of a store whose last user may have been killed, where there is no space to
+    /// [rewrite](Manifest::rewrite) it: the edit that was being appended may be in the system's memory alone, and so may the file's
+    /// name. The edit's bytes are written over with the same, which takes no space. (Those before it were durable before it was
+    /// written.) If a sync of it has failed, and the system has forgotten that the file became longer, that stays so.
     pub fn make_durable(env: &dyn Env, directory: &Path, reading: &Reading) -> Result<()> {
         if reading.edits > 0 {
             let file = env.open_file(&directory.join(FILE_NAME), OpenMode::ReadWrite)?;
@@ -147,23 +147,19 @@ impl Manifest {
     /// The record of the last edit that was read, made again of what its checksums vouch for, and its place.
     fn last_edit(file: &dyn File, reading: &Reading) -> Result<(u64, Vec<u8>)> {
         let seed = Header::read(file)?.seed();
-        let mut offset = HEADER_BYTES as u64;
-        for number in 0..=reading.edits {
-            let record = match format::read_record(file, seed, number, offset, reading.length_bytes)? {
-                Found::Record { payload, end, .. } if number == reading.edits => {
-                    format::encode_record(seed, number, RecordKind::Edit, payload)
-                        .filter(|record| end - offset == record.len() as u64)
-                }
-                Found::Record { end, .. } => {
-                    offset = end;
-                    continue;
-                }
-                _ => None,
-            };
-            let what = "the MANIFEST was read twice, and not the same both times";
-            return record.map(|record| (offset, record)).ok_or_else(|| Error::corruption(file.path(), offset, what));
+        let (mut offset, mut number) = (HEADER_BYTES as u64, 0);
+        while let Found::Record { payload, end, .. } =
+            format::read_record(file, seed, number, offset, reading.length_bytes)?
+        {
+            if number == reading.edits {
+                let record = format::encode_record(seed, number, RecordKind::Edit, payload);
+                return record
+                    .map(|record| (offset, record))
+                    .ok_or_else(|| Error::invalid("an edit that is too large"));
+            }
+            (offset, number) = (end, number + 1);
         }
-        Err(Error::corruption(file.path(), offset, "the MANIFEST has no state"))
+        Err(Error::corruption(file.path(), offset, "the MANIFEST was read twice, and not the same both times"))
     }
 
     /// Applies an edit and makes it durable.

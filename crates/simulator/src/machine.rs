@@ -73,7 +73,7 @@ impl Setup {
             node_bytes: 256,
             pool_initial_bytes: 1 << 20,
             pool_growth_bytes: 1 << 20,
-            // (In memory: files on a busy machine come faster than they are compacted away, and each takes a unit.)
+            // (In memory. With no more than the device a put was once refused as full on a busy machine, and why is open.)
             pool_maximum_bytes: if self.has_pool { DEVICE_BYTES } else { 4 * DEVICE_BYTES },
             checkpoint_entries: 64,
             ..Options::default()

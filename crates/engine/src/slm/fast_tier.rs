@@ -165,7 +165,7 @@ fn wants_another_pool(what: String) -> Error {
 }
 
 /// Nothing was ever written to the store: its creation may not have come as far as the pool.
-pub(super) fn is_virgin(state: &StoreState) -> bool {
+fn is_virgin(state: &StoreState) -> bool {
     state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
 }
 

@@ -197,6 +197,7 @@ mod tests {
         jobs.clear(&pool, slot).unwrap();
         assert_eq!(Jobs::default().left(&pool).unwrap().len(), 1);
     }
+
     /// What one thread has done others rest on, and it may never fence again: a compaction takes away the file of a job that the
     /// index thread has ended.
     #[test]

@@ -83,17 +83,12 @@ fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Bo
     }
     let reading = Manifest::read(&**env, directory)?;
     let mut state = reading.state.clone();
-    if fast_tier::is_virgin(&state) && !is_new && !options.read_only {
-        // An opening that was killed, or gave up, while it made the store may not have come to that; the pool is made next, and a pool
-        // whose store has no MANIFEST belongs to nobody. (The names above were durable before there was one: `make_directory`.)
-        env.sync_directory(directory)?;
-    }
     check_names(options, &state, directory)?;
     fast_tier::bind(options, &mut state)?;
     check_tables(options, directory, &state)?;
     if !is_new && !options.read_only && state.closed_at_sequence.is_none() {
-        // Recovery removes what this does not name, and a killed process may not have made it durable. On a full disk, where space is
-        // had by removing, the same is done in place: what a failed sync has lost of the file's length that does not bring back.
+        // A killed process may not have made it durable, nor its name; but recovery removes what it does not name, and a pool is made
+        // for a store that has none: it would belong to nobody. On a full disk, where space is had by removing, it is written in place.
         match Manifest::rewrite(&**env, directory, &reading.state) {
             Err(Error::Full { .. }) => Manifest::make_durable(&**env, directory, &reading)?,
             rewritten => drop(rewritten?),

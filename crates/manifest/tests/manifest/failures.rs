@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::common::{DIRECTORY, FILE, Random, budget, machine, machine_with, read};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
-use slmdb_env::{Error, ErrorKind};
+use slmdb_env::{Env, Error, ErrorKind, OpenMode};
 use slmdb_manifest::{Manifest, StoreState, TEMPORARY_FILE_NAME};
 
 const FAILURES: [Failure; 4] = [Failure::Io, Failure::Full, Failure::ShortWrite, Failure::FailedSync];
@@ -255,4 +255,23 @@ fn torn_appends() {
         }
         check(&torn, format!("seed {seed}"));
     }
+}
+
+/// What a kill leaves between an append's writing and its sync.
+#[test]
+fn an_edit_that_was_never_synced_is_made_durable_in_place() {
+    let (env, (mut manifest, mut random)) = opened(5);
+    let before = env.content(FILE).unwrap();
+    manifest.append(&random.edit(manifest.state())).unwrap();
+    let after = env.content(FILE).unwrap();
+    env.set_content(FILE, &before);
+    let file = env.open_file(Path::new(FILE), OpenMode::ReadWrite).unwrap();
+    file.write_at(&after[before.len()..], before.len() as u64).unwrap();
+
+    let reading = Manifest::read(&env, Path::new(DIRECTORY)).unwrap();
+    assert_eq!(reading.state, *manifest.state());
+    assert_ne!(read(&env.crash()).unwrap().state, *manifest.state(), "a power cut takes it back");
+    Manifest::make_durable(&env, Path::new(DIRECTORY), &reading).unwrap();
+    assert_eq!(read(&env.crash()).unwrap().state, *manifest.state());
+    assert_eq!(env.content(FILE).unwrap(), after, "not a byte is another");
 }

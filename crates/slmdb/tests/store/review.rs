@@ -383,7 +383,7 @@ fn recovery_removes_nothing_before_the_manifest_that_says_so_is_durable() {
             db.flush().unwrap();
         }
         until_quiet(&env);
-        // The record of the compaction is written, and its sync fails, or is not come to before the kill.
+        // The record of the compaction is written, and its sync fails.
         env.fail_next("sync /db/MANIFEST", failure, Repeat::Once);
         let struck = env.failures_struck();
         assert!(db.compact_range::<&[u8]>(..).is_err());
