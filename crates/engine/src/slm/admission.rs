@@ -217,12 +217,20 @@ impl<M: Medium + Clone> Store<M> {
         let Some(generation) = generation else { return Ok(()) };
         let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
         let on_disk = table_bytes(&self.options, &of_active.plus(&more));
-        let mut may_lower = from == TakenFrom::KeptBack;
-        while may_lower {
+        if from == TakenFrom::KeptBack {
             // Not for this one alone: who comes next would have it flushed to get as much.
-            match space.raise(on_disk + BALLAST_STEP_BYTES) {
-                Err(Error::Full { .. }) => may_lower = self.kept_back.lower_by(BALLAST_STEP_BYTES)?,
-                raised => return raised,
+            let needed_bytes = on_disk + BALLAST_STEP_BYTES;
+            let is_small = table_bytes(&self.options, &more) <= self.kept_back.for_deletes_bytes();
+            let spared_bytes = if is_small { 0 } else { self.kept_back.for_deletes_bytes() };
+            let left_bytes = || self.kept_back.length_bytes().saturating_sub(spared_bytes);
+            let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(u64::MAX);
+            let is_enough =
+                left_bytes().saturating_add(free_bytes) >= needed_bytes.saturating_sub(space.length_bytes());
+            while is_enough && left_bytes() > 0 {
+                match space.raise(needed_bytes) {
+                    Err(Error::Full { .. }) => self.kept_back.lower_by(left_bytes().min(BALLAST_STEP_BYTES))?,
+                    raised => return raised,
+                };
             }
         }
         raise(on_disk, self.options.memtable_bytes / STEP_PART, |bytes| space.raise(bytes))

@@ -8,7 +8,8 @@
 //! only with the ballast full; if it can't be, one that gives space back is begun all the same while there is enough for
 //! its own record and others ([`Store::has_ballast_for`]). Whether there still is, is looked at again before keys are moved to each of
 //! its files ([`Store::has_ballast_for_moving`]): what is not moved yet can be given up. Deletes, the way out, do with a part of the
-//! ballast, too. What is kept back for a compaction's output comes second, and makes the ballast full if nothing else can.
+//! ballast, too. What is kept back for a compaction's output comes second, and makes the ballast full if nothing else can; but for the
+//! little that table files of deletes need ([`KeptBack::for_deletes_bytes`](super::room::KeptBack::for_deletes_bytes)), which comes before all of the ballast but its least.
 
 use std::sync::atomic::Ordering;
 
@@ -53,6 +54,10 @@ impl<M: Medium + Clone> Store<M> {
         let record_bytes = self.longest_keys_bytes();
         let with_keys = BALLAST_BYTES_MIN + record_bytes;
         let with_records = BALLAST_BYTES_MIN + 2 * self.flushes_to_come() * record_bytes;
+        match self.fill_for_deletes(ballast) {
+            Ok(()) | Err(Error::Full { .. }) => {}
+            Err(error) => return Err(error),
+        }
         let full = match self.raise_at_the_cost_of_compactions(ballast, usual.max(manifest_bytes + with_records)) {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
@@ -67,15 +72,34 @@ impl<M: Medium + Clone> Store<M> {
         Err(full)
     }
 
+    /// The least of the ballast, and then what deletes need.
+    fn fill_for_deletes(&self, ballast: &SetAside) -> Result<()> {
+        ballast.raise(BALLAST_BYTES_MIN)?;
+        self.kept_back.fill_for_deletes(&*self.env, &self.directory)
+    }
+
     fn raise_at_the_cost_of_compactions(&self, ballast: &SetAside, wanted: u64) -> Result<()> {
-        let full = match ballast.raise(wanted) {
+        let more_bytes = wanted.saturating_sub(ballast.length_bytes());
+        if more_bytes == 0 {
+            return Ok(());
+        }
+        let free_bytes = self.env.available_bytes(&self.directory).ok();
+        let kept_bytes = self.kept_back.length_bytes();
+        let for_deletes_bytes = if wanted > BALLAST_BYTES_MIN { self.kept_back.for_deletes_bytes() } else { 0 };
+        // (They have it not while a compaction has, and that may leave others the time to take what it gives back.)
+        let owed_bytes = for_deletes_bytes.saturating_sub(kept_bytes);
+        let raised = match free_bytes {
+            Some(free_bytes) if free_bytes < more_bytes + owed_bytes => {
+                Err(ballast.full("what is left is for deletes"))
+            }
+            _ => ballast.raise(wanted),
+        };
+        let full = match raised {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
         };
-        let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(0);
-        let there_bytes = ballast.length_bytes().saturating_add(free_bytes);
-        let missing_bytes = wanted.saturating_sub(there_bytes) + BALLAST_STEP_BYTES;
-        if self.kept_back.length_bytes() < missing_bytes {
+        let missing_bytes = more_bytes.saturating_sub(free_bytes.unwrap_or(0)) + BALLAST_STEP_BYTES;
+        if kept_bytes < missing_bytes + for_deletes_bytes {
             return Err(full);
         }
         self.kept_back.lower_by(missing_bytes)?;
@@ -139,11 +163,14 @@ impl<M: Medium + Clone> Store<M> {
 mod tests {
     use std::path::Path;
     use std::sync::Arc;
+    use std::sync::atomic::Ordering;
 
-    use slmdb_env::memory::MemoryEnv;
+    use slmdb_env::memory::{MemoryEnv, Random};
+    use slmdb_env::{Env, Error};
     use slmdb_pmem::Persistent;
 
     use crate::slm::open;
+    use crate::slm::room::FOR_DELETES_BYTES;
     use crate::{Medium, Options, WriteBatch};
 
     /// The record of each flush to come takes of the ballast, and lengthens the MANIFEST that it is for.
@@ -170,5 +197,52 @@ mod tests {
         let records_bytes = 2 * 2 * 2 * KEY_BYTES as u64;
         let ballast_bytes = store.ballast.get().unwrap().length_bytes();
         assert!(ballast_bytes >= records_bytes, "{ballast_bytes} bytes of ballast for {records_bytes} of records");
+    }
+
+    /// Deletes are the way out. (When the MANIFEST had become long, the ballast for it took all that compactions had given back, and a
+    /// delete was refused.)
+    #[test]
+    fn a_ballast_that_grows_leaves_deletes_their_space() {
+        const CAPACITY_BYTES: u64 = 16 << 20;
+        let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
+        let options = Options {
+            env: Arc::new(env.clone()),
+            medium: Some(Medium::Emulated { path: "/pool".into() }),
+            memtable_bytes: 64 << 10,
+            pool_initial_bytes: 4 << 20,
+            ..Options::default()
+        };
+        let engine = open::open(&options, directory).unwrap();
+        let mut batch = WriteBatch::new();
+        let mut value = [0; 50_000];
+        Random(1).fill(&mut value);
+        batch.put("key", value).unwrap();
+        engine.write(&batch, true).unwrap();
+        engine.flush().unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        env.set_capacity(CAPACITY_BYTES);
+        let store = open::without_threads(Persistent::new(), &options, directory).unwrap();
+        store.fill_ballast().unwrap();
+        let kept_bytes = store.kept_back.length_bytes();
+        assert!(kept_bytes >= 3 * FOR_DELETES_BYTES, "{kept_bytes}");
+        let fill_disk = || env.set_capacity(CAPACITY_BYTES - env.available_bytes(directory).unwrap());
+
+        // Of what is kept back for a compaction the ballast takes what it lacks, but not all.
+        fill_disk();
+        let ballast_bytes = store.ballast.get().unwrap().length_bytes();
+        for more_bytes in (0..kept_bytes).step_by(1000) {
+            store.manifest_bytes.store(ballast_bytes + more_bytes, Ordering::Relaxed);
+            let raised = store.fill_ballast();
+            assert!(matches!(raised, Err(Error::Full { .. })), "{raised:?}");
+            let left_bytes = store.kept_back.length_bytes();
+            assert!(left_bytes >= FOR_DELETES_BYTES, "{left_bytes} of {kept_bytes} when {more_bytes} more are wanted");
+        }
+
+        // What a compaction had and gives back is not all for the ballast, either.
+        store.kept_back.discard(&env).unwrap();
+        store.manifest_bytes.store(CAPACITY_BYTES, Ordering::Relaxed);
+        assert!(matches!(store.fill_ballast(), Err(Error::Full { .. })));
+        assert!(store.kept_back.length_bytes() >= FOR_DELETES_BYTES);
     }
 }

@@ -29,6 +29,7 @@ use slmdb_sync::scheduled::{
     thread,
 };
 
+use super::ballast::BALLAST_STEP_BYTES;
 use super::compaction::{COMPACT_RANGE, In, Inner, Plan};
 use super::locked;
 use super::picker::room::{self, Candidate, Limits};
@@ -43,6 +44,8 @@ const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 /// As much is kept back as this part of all table files, even if each of them is smaller; but not more than a compaction's
 /// files have. (So small files can be merged, until there are few.)
 const PART_KEPT_BACK: u64 = 4;
+/// So much of what is kept back on the disk is for table files of deletes; else only a MANIFEST record takes it that finds no other.
+pub(super) const FOR_DELETES_BYTES: u64 = 3 * BALLAST_STEP_BYTES;
 /// Who waits for readers of key segments looks so often whether they have gone.
 pub(super) const READERS_PAUSE: Duration = Duration::from_millis(1);
 
@@ -113,10 +116,7 @@ impl KeptBack {
         if self.is_in_use.load(Ordering::Acquire) || (wanted == 0 && file.is_none()) {
             return Ok(());
         }
-        let space = match &*file {
-            Some(space) => space,
-            None => file.insert(SetAside::new(env, directory, FOR_COMPACTION)?),
-        };
+        let space = space_in(&mut file, env, directory)?;
         let length_bytes = space.length_bytes();
         if length_bytes / 2 > wanted {
             return space.lower_by(length_bytes - wanted).map(|_| ());
@@ -133,6 +133,21 @@ impl KeptBack {
             }
         }
         Err(full)
+    }
+
+    /// How much of it is for deletes: neither the ballast nor those with long keys take that.
+    pub(super) fn for_deletes_bytes(&self) -> u64 {
+        self.file_bytes.load(Ordering::Relaxed).min(FOR_DELETES_BYTES)
+    }
+
+    /// Sees to it that this is there. [`Error::Full`]: it is not.
+    pub(super) fn fill_for_deletes(&self, env: &dyn Env, directory: &std::path::Path) -> Result<()> {
+        let mut file = locked(&self.file);
+        let wanted = self.for_deletes_bytes();
+        if self.is_in_use.load(Ordering::Acquire) || wanted == 0 {
+            return Ok(());
+        }
+        space_in(&mut file, env, directory)?.raise(wanted)
     }
 
     /// Gives so much of it back to a full disk. Says whether there was any.
@@ -169,6 +184,14 @@ impl KeptBack {
     pub(super) fn discard(&self, env: &dyn Env) -> Result<()> {
         locked(&self.file).take().map_or(Ok(()), |space| space.discard(env))
     }
+}
+
+/// What is there, or nothing yet.
+fn space_in<'a>(file: &'a mut Option<SetAside>, env: &dyn Env, directory: &std::path::Path) -> Result<&'a SetAside> {
+    Ok(match file {
+        Some(space) => space,
+        none => none.insert(SetAside::new(env, directory, FOR_COMPACTION)?),
+    })
 }
 
 /// How long a table file may be that counts. (Those of large batches don't.)

@@ -70,6 +70,11 @@ impl SetAside {
         Ok(())
     }
 
+    /// The error of who may not have more of it, though there is some.
+    pub(crate) fn full(&self, what: &str) -> Error {
+        Error::Full { path: self.path.clone(), what: what.into() }
+    }
+
     /// Gives so many bytes back to the file system. Says whether there were any.
     pub(crate) fn lower_by(&self, bytes: u64) -> Result<bool> {
         let file = locked(&self.file);
