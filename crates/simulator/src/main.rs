@@ -51,6 +51,7 @@ fn main() -> ExitCode {
     let explorer = Explorer::new(CallPaths::new(), Effort::default());
     let (begun, time) = (Instant::now(), Duration::from_secs(arguments.seconds));
     let mut failures = Vec::new();
+    let mut minutes_told = 0;
     for seed in arguments.seed.. {
         for (name, has_pool) in MEDIA.into_iter().zip([true, false]) {
             if arguments.medium.as_ref().is_none_or(|wanted| wanted == name) && failures.is_empty() {
@@ -59,6 +60,11 @@ fn main() -> ExitCode {
         }
         if begun.elapsed() >= time || !failures.is_empty() {
             break;
+        }
+        let minutes = begun.elapsed().as_secs() / 60;
+        if minutes > minutes_told {
+            minutes_told = minutes;
+            eprintln!("{minutes} min: {} images of {} workloads", explorer.counts().images, explorer.counts().runs);
         }
     }
     let (paths, opening_paths) = explorer.paths_crashed();

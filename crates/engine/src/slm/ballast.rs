@@ -89,7 +89,7 @@ impl<M: Medium + Clone> Store<M> {
         // (They have it not while a compaction has, and that may leave others the time to take what it gives back.)
         let owed_bytes = for_deletes_bytes.saturating_sub(kept_bytes);
         let raised = match free_bytes {
-            Some(free_bytes) if free_bytes < more_bytes + owed_bytes => {
+            Some(free_bytes) if owed_bytes > 0 && free_bytes < more_bytes + owed_bytes => {
                 Err(ballast.full("what is left is for deletes"))
             }
             _ => ballast.raise(wanted),
