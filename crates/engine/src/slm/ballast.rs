@@ -169,30 +169,56 @@ mod tests {
     use slmdb_env::{Env, Error};
     use slmdb_pmem::Persistent;
 
+    use crate::batch::Totals;
+    use crate::slm::admission::Wanted;
     use crate::slm::open;
     use crate::slm::room::FOR_DELETES_BYTES;
-    use crate::{Medium, Options, WriteBatch};
+    use crate::slm::store::Store;
+    use crate::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
+
+    const CAPACITY_BYTES: u64 = 256 << 20;
+
+    /// A store that nothing happens in by itself, into which this was put, and flushed if it is so wanted, before it was opened.
+    fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Store<Persistent>) {
+        let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
+        let options = Options {
+            env: Arc::new(env.clone()),
+            medium: Some(Medium::Emulated { path: "/pool".into() }),
+            memtable_bytes: 64 << 10,
+            pool_initial_bytes: 4 << 20,
+            compaction: CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() },
+            ..Options::default()
+        };
+        let engine = open::open(&options, directory).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(key, value).unwrap();
+        engine.write(&batch, true).unwrap();
+        if is_flushed {
+            engine.flush().unwrap();
+        }
+        engine.close().unwrap();
+        drop(engine);
+        env.set_capacity(CAPACITY_BYTES);
+        let store = open::without_threads(Persistent::new(), &options, directory).unwrap();
+        store.fill_ballast().unwrap();
+        (env, store)
+    }
+
+    /// The same with a table file, on a disk that is full, but for what is kept back as large as that.
+    fn on_a_full_disk() -> (MemoryEnv, Store<Persistent>) {
+        let mut value = [0; 50_000];
+        Random(1).fill(&mut value);
+        let (env, store) = store_with(b"key", &value, true);
+        assert!(store.kept_back.length_bytes() >= value.len() as u64);
+        env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.directory).unwrap());
+        (env, store)
+    }
 
     /// The record of each flush to come takes of the ballast, and lengthens the MANIFEST that it is for.
     #[test]
     fn it_is_enough_for_the_records_of_flushes_to_come() {
         const KEY_BYTES: usize = 9000;
-        let directory = Path::new("/db");
-        let options = Options {
-            env: Arc::new(MemoryEnv::new()),
-            medium: Some(Medium::Emulated { path: "/pool".into() }),
-            memtable_bytes: 64 << 10,
-            pool_initial_bytes: 4 << 20,
-            ..Options::default()
-        };
-        let engine = open::open(&options, directory).unwrap();
-        let mut batch = WriteBatch::new();
-        batch.put(vec![7; KEY_BYTES], "value").unwrap();
-        engine.write(&batch, true).unwrap();
-        engine.close().unwrap();
-        drop(engine);
-        let store = open::without_threads(Persistent::new(), &options, directory).unwrap();
-        store.fill_ballast().unwrap();
+        let (_, store) = store_with(&[7; KEY_BYTES], b"value", false);
         // The MemTable that is there, and the next; the smallest key and the largest.
         let records_bytes = 2 * 2 * 2 * KEY_BYTES as u64;
         let ballast_bytes = store.ballast.get().unwrap().length_bytes();
@@ -203,34 +229,10 @@ mod tests {
     /// delete was refused.)
     #[test]
     fn a_ballast_that_grows_leaves_deletes_their_space() {
-        const CAPACITY_BYTES: u64 = 16 << 20;
-        let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
-        let options = Options {
-            env: Arc::new(env.clone()),
-            medium: Some(Medium::Emulated { path: "/pool".into() }),
-            memtable_bytes: 64 << 10,
-            pool_initial_bytes: 4 << 20,
-            ..Options::default()
-        };
-        let engine = open::open(&options, directory).unwrap();
-        let mut batch = WriteBatch::new();
-        let mut value = [0; 50_000];
-        Random(1).fill(&mut value);
-        batch.put("key", value).unwrap();
-        engine.write(&batch, true).unwrap();
-        engine.flush().unwrap();
-        engine.close().unwrap();
-        drop(engine);
-        env.set_capacity(CAPACITY_BYTES);
-        let store = open::without_threads(Persistent::new(), &options, directory).unwrap();
-        store.fill_ballast().unwrap();
-        let kept_bytes = store.kept_back.length_bytes();
-        assert!(kept_bytes >= 3 * FOR_DELETES_BYTES, "{kept_bytes}");
-        let fill_disk = || env.set_capacity(CAPACITY_BYTES - env.available_bytes(directory).unwrap());
+        let (env, store) = on_a_full_disk();
 
         // Of what is kept back for a compaction the ballast takes what it lacks, but not all.
-        fill_disk();
-        let ballast_bytes = store.ballast.get().unwrap().length_bytes();
+        let (ballast_bytes, kept_bytes) = (store.ballast.get().unwrap().length_bytes(), store.kept_back.length_bytes());
         for more_bytes in (0..kept_bytes).step_by(1000) {
             store.manifest_bytes.store(ballast_bytes + more_bytes, Ordering::Relaxed);
             let raised = store.fill_ballast();
@@ -244,5 +246,20 @@ mod tests {
         store.manifest_bytes.store(CAPACITY_BYTES, Ordering::Relaxed);
         assert!(matches!(store.fill_ballast(), Err(Error::Full { .. })));
         assert!(store.kept_back.length_bytes() >= FOR_DELETES_BYTES);
+    }
+
+    /// Of what is kept back they get what there is beside that.
+    #[test]
+    fn deletes_of_long_keys_leave_others_their_space() {
+        let (_env, store) = on_a_full_disk();
+        let kept_bytes = store.kept_back.length_bytes();
+        for keys in 1..10 {
+            let mut totals = Totals::default();
+            totals.add(2500, None);
+            store.set_aside(Wanted::new(&totals.times(keys), true)).unwrap();
+            let left_bytes = store.kept_back.length_bytes();
+            assert!(left_bytes >= FOR_DELETES_BYTES, "{left_bytes} of {kept_bytes} after {keys} keys");
+        }
+        assert!(store.kept_back.length_bytes() < kept_bytes, "they got something");
     }
 }
