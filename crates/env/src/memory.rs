@@ -26,6 +26,7 @@ mod file;
 mod history;
 mod random;
 
+pub use device::DeviceMemory;
 pub use faults::{Failure, Repeat};
 pub use history::{FileEvent, FileRecord};
 pub use random::Random;
@@ -177,13 +178,27 @@ impl MemoryEnv {
     ///
     /// If the system has no memory that can be mapped like a file.
     pub fn add_dax_device(&self, path: impl AsRef<Path>, device: DaxDevice) -> StdFile {
-        let path = normal(path.as_ref());
-        let mut machine = self.machine();
-        machine.disk.make_parents(&path);
         let device = Device::new(device);
         let memory = device.memory();
-        machine.devices.insert(path, device);
+        self.insert_device(path.as_ref(), device);
         memory
+    }
+
+    /// Gives the machine a device-dax with this memory, which holds whatever it holds; else like
+    /// [`MemoryEnv::add_dax_device`].
+    ///
+    /// # Panics
+    ///
+    /// If the memory is not as long as the device, or in use.
+    pub fn add_dax_device_in(&self, path: impl AsRef<Path>, device: DaxDevice, memory: &DeviceMemory) {
+        self.insert_device(path.as_ref(), Device::of(device, memory));
+    }
+
+    fn insert_device(&self, path: &Path, device: Device) {
+        let path = normal(path);
+        let mut machine = self.machine();
+        machine.disk.make_parents(&path);
+        machine.devices.insert(path, device);
     }
 
     /// The memory of a device-dax, as [`MemoryEnv::add_dax_device`] gave it: for a machine that was killed or crashed it is

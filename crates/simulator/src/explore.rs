@@ -4,10 +4,11 @@
 //! checked already are left out. Some openings after a crash are recorded themselves and crashed again: all that come a way that
 //! no opening came before, others by chance; and some of these a third time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Random;
@@ -370,32 +371,41 @@ impl Explorer {
 
 /// How long one check may take before it counts as hanging.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A check that is under way: if it does not end, the program says which it was and stops.
 struct Watched {
-    done: Arc<(Mutex<bool>, Condvar)>,
+    number: u64,
 }
+
+/// What is under way, since when.
+static UNDER_WAY: Mutex<BTreeMap<u64, (Instant, String)>> = Mutex::new(BTreeMap::new());
 
 impl Watched {
     fn new(what: String) -> Watched {
-        let done = Arc::new((Mutex::new(false), Condvar::new()));
-        let watched = done.clone();
-        std::thread::spawn(move || {
-            let (is_done, changed) = &*watched;
-            let guard = is_done.lock().unwrap_or_else(PoisonError::into_inner);
-            let waited = changed.wait_timeout_while(guard, PATIENCE, |is_done| !*is_done);
-            if !*waited.unwrap_or_else(PoisonError::into_inner).0 {
-                eprintln!("hangs: {what}");
-                std::process::abort();
-            }
-        });
-        Watched { done }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static WATCHER: Once = Once::new();
+        WATCHER.call_once(|| drop(std::thread::spawn(watch)));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner).insert(number, (Instant::now(), what));
+        Watched { number }
     }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        *self.done.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.done.1.notify_all();
+        UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+fn watch() {
+    loop {
+        std::thread::sleep(LOOK);
+        let under_way = UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, what)) = under_way.values().find(|(began, _)| began.elapsed() > PATIENCE) {
+            eprintln!("hangs: {what}");
+            std::process::abort();
+        }
     }
 }

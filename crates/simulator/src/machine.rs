@@ -1,12 +1,11 @@
 //! A machine whose crashes can be made: files in memory, a device of persistent memory, and one record of what happened to both.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, LinkPolicy, Medium, Options, Result, slm};
-use slmdb_env::memory::{FileEvent, MemoryEnv};
+use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
 use slmdb_pmem::simulated::{Replay, Stop};
 use slmdb_pmem::{Simulated, UNIT_BYTES};
@@ -136,10 +135,7 @@ impl Image {
             env.set_content(path, content);
         }
         if setup.has_pool {
-            let memory = add_device(&env);
-            for (offset, page) in self.pages() {
-                memory.write_all_at(page, offset).expect("memory can be written");
-            }
+            add_device(&env, &self.pool);
         }
         env
     }
@@ -159,8 +155,21 @@ impl Hash {
     }
 }
 
-fn add_device(env: &MemoryEnv) -> std::fs::File {
-    env.add_dax_device(DEVICE, DaxDevice { size_bytes: DEVICE_BYTES, alignment_bytes: 64 << 10, is_persistent: true })
+/// Gives a machine the device, which begins with this content and is zero behind it.
+fn add_device(env: &MemoryEnv, content: &[u8]) {
+    /// The devices' memory goes from one machine to the next: most of what an image costs would be its memory otherwise.
+    static MEMORIES: Mutex<Vec<DeviceMemory>> = Mutex::new(Vec::new());
+    static ZEROS: [u8; DEVICE_BYTES as usize] = [0; DEVICE_BYTES as usize];
+
+    let shape = DaxDevice { size_bytes: DEVICE_BYTES, alignment_bytes: 64 << 10, is_persistent: true };
+    let mut memories = MEMORIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let unused = memories.iter().position(|memory| !memory.is_in_use());
+    let memory = unused.map_or_else(|| DeviceMemory::zeroed(DEVICE_BYTES), |index| memories.swap_remove(index));
+    drop(memories);
+    memory.write(content, 0);
+    memory.write(&ZEROS[content.len()..], content.len() as u64);
+    env.add_dax_device_in(DEVICE, shape, &memory);
+    MEMORIES.lock().unwrap_or_else(PoisonError::into_inner).push(memory);
 }
 
 /// A machine whose every step is recorded.

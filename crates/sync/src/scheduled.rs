@@ -49,3 +49,10 @@ pub use thread::point;
 pub(crate) use time::begin_anew;
 #[cfg(shuttle)]
 pub use time::{Instant, RandomState};
+
+/// How many threads can run at once, as it was when it was first asked. (Finding it out reads files of the system.)
+pub fn processors() -> usize {
+    static PROCESSORS: std::sync::LazyLock<usize> =
+        std::sync::LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
+    *PROCESSORS
+}

@@ -24,7 +24,7 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
-use slmdb_sync::scheduled::thread;
+use slmdb_sync::scheduled::{processors, thread};
 use slmdb_table::{CheckpointReader, CheckpointStream};
 
 use super::fast_tier;
@@ -286,8 +286,7 @@ impl<'t> Plan<'t> {
 
     /// Where to cut the key space, so that parts are about as large.
     fn bounds(&self) -> Result<Vec<Vec<u8>>> {
-        let threads = thread::available_parallelism().map_or(1, |count| count.get() as u64);
-        let parts = threads.min(PARTS_MAX).min(self.entries / ENTRIES_A_PART_MIN).max(1) as usize;
+        let parts = (processors() as u64).min(PARTS_MAX).min(self.entries / ENTRIES_A_PART_MIN).max(1) as usize;
         if parts == 1 {
             return Ok(Vec::new());
         }

@@ -11,7 +11,7 @@ use slmdb_manifest::StoreState;
 use slmdb_pmem::{Arena, Medium};
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, Stop, read};
-use slmdb_sync::scheduled::{Mutex, mpsc, thread};
+use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
 
 use super::arenas::Arenas;
 use super::locked;
@@ -36,18 +36,24 @@ pub(super) fn replay_log<M: Medium + Clone>(
     state: &StoreState,
     arenas: &Arenas<M>,
 ) -> Result<Log<M>> {
-    let (sender, receiver) = mpsc::sync_channel(ARENAS_AHEAD);
-    let built = thread::scope(|scope| {
-        scope.spawn(move || load_in_order(state, arenas, &sender));
-        let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
-        let arenas_read = receiver.into_iter().map(|(generation, sealed_last_sequence, loaded)| {
-            let order = options.memtable::<M>().order;
-            let read = read(loaded?, generation, state.uuid, &order, expected, sealed_last_sequence)?;
-            expected = read.expected_next();
-            Ok(read)
-        });
-        build_side_by_side(arenas_read)
-    })?;
+    let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
+    let order = options.memtable::<M>().order;
+    let mut read_next = |(generation, sealed_last_sequence, loaded): Loaded<M>| {
+        let read = read(loaded?, generation, state.uuid, &order, expected, sealed_last_sequence)?;
+        expected = read.expected_next();
+        Ok(read)
+    };
+    let built = if state.arenas.len() > 1 {
+        let (sender, receiver) = mpsc::sync_channel(ARENAS_AHEAD);
+        thread::scope(|scope| {
+            // Until there is nobody any more who takes them.
+            scope.spawn(move || load_in_order(state, arenas).try_for_each(|loaded| sender.send(loaded)));
+            build_side_by_side(receiver.into_iter().map(read_next))
+        })?
+    } else {
+        // Nobody could do anything beside.
+        load_in_order(state, arenas).map(|loaded| build(read_next(loaded)?)).collect::<Result<Vec<_>>>()?
+    };
     let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
     let mut end = (arenas.describe(0), 0);
     for (replayed, totals) in built {
@@ -75,34 +81,36 @@ pub(super) fn replay_log<M: Medium + Clone>(
 /// An arena of the store: its generation, the last sequence number that it was sealed with, and its bytes.
 type Loaded<M> = (u64, Option<u64>, Result<Arena<M>>);
 
-/// Loads the arenas of the store, one behind the other, for whoever replays them; until there is nobody any more.
-fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>, sender: &mpsc::SyncSender<Loaded<M>>) {
-    for (&generation, record) in &state.arenas {
+/// Loads the arenas of the store, one behind the other.
+fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> impl Iterator<Item = Loaded<M>> {
+    state.arenas.iter().map(|(&generation, record)| {
         let loaded = arenas.load(generation, Some(record.length_bytes)).and_then(|arena| {
             let missing = || format!("arena {generation} of the store is missing");
             arena.ok_or_else(|| Error::corruption(arenas.describe(generation), 0, missing()))
         });
-        if sender.send((generation, record.sealed_last_sequence, loaded)).is_err() {
-            return;
-        }
-    }
+        (generation, record.sealed_last_sequence, loaded)
+    })
+}
+
+/// Makes a MemTable of an arena that was read.
+fn build<M: Medium>(arena: ReadArena<M>) -> Result<(Replayed<M>, Totals)> {
+    let replayed = arena.build()?;
+    let totals = totals_of(&replayed.memtable);
+    Ok((replayed, totals))
 }
 
 /// Makes MemTables of arenas as they are read, one behind the other; several at once, for that takes longer than reading.
 fn build_side_by_side<M: Medium>(
     arenas: impl Iterator<Item = Result<ReadArena<M>>>,
 ) -> Result<Vec<(Replayed<M>, Totals)>> {
-    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let threads = processors();
     let mut built = thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
         let receiver = Arc::new(Mutex::new(receiver));
         let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {
             let next = || locked(&receiver).recv().ok();
-            let building = std::iter::from_fn(next)
-                .map(|(position, arena): (usize, ReadArena<M>)| Ok((position, arena.build()?)))
-                .map(|built: Result<(usize, Replayed<M>)>| {
-                    built.map(|(position, replayed)| (position, totals_of(&replayed.memtable), replayed))
-                });
+            let building =
+                std::iter::from_fn(next).map(|(position, arena): (usize, ReadArena<M>)| Ok((position, build(arena)?)));
             building.collect::<Result<Vec<_>>>()
         };
         let mut builders = Vec::new();
@@ -122,7 +130,7 @@ fn build_side_by_side<M: Medium>(
     .flatten()
     .collect::<Vec<_>>();
     built.sort_unstable_by_key(|&(position, ..)| position);
-    Ok(built.into_iter().map(|(_, totals, replayed)| (replayed, totals)).collect())
+    Ok(built.into_iter().map(|(_, built)| built).collect())
 }
 
 /// What the entries of a recovered MemTable add up to.

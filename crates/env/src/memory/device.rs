@@ -17,6 +17,47 @@ use crate::{DaxDevice, Error, File, OpenMode, Result};
 /// Contents are copied in pieces of this size; those that are all zero are left out.
 const PIECE_BYTES: usize = 64 << 10;
 
+/// The memory of a device-dax. It can be given to another machine once the last one is gone: memory that the system has handed
+/// out already costs much less than new.
+#[derive(Debug)]
+pub struct DeviceMemory(Arc<StdFile>);
+
+impl DeviceMemory {
+    /// Memory that is all zero.
+    ///
+    /// # Panics
+    ///
+    /// If the system has no memory that can be mapped like a file.
+    pub fn zeroed(length_bytes: u64) -> DeviceMemory {
+        let made = || {
+            let memory = StdFile::from(rustix::fs::memfd_create("device-dax", MemfdFlags::CLOEXEC)?);
+            memory.set_len(length_bytes)?;
+            Ok::<StdFile, IoError>(memory)
+        };
+        DeviceMemory(Arc::new(expected(made())))
+    }
+
+    /// Whether a machine has it as a device, or somebody still has that device open.
+    pub fn is_in_use(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
+    /// Writes bytes there.
+    ///
+    /// # Panics
+    ///
+    /// If they do not fit.
+    pub fn write(&self, bytes: &[u8], offset_bytes: u64) {
+        let end = offset_bytes.checked_add(bytes.len() as u64);
+        assert!(end.is_some_and(|end| end <= self.length_bytes()), "what is written ends behind the device");
+        expected(self.0.write_all_at(bytes, offset_bytes));
+    }
+
+    fn length_bytes(&self) -> u64 {
+        expected(self.0.metadata()).len()
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Device {
     shape: DaxDevice,
@@ -25,12 +66,14 @@ pub(super) struct Device {
 
 impl Device {
     pub(super) fn new(shape: DaxDevice) -> Device {
-        let made = || {
-            let memory = StdFile::from(rustix::fs::memfd_create("device-dax", MemfdFlags::CLOEXEC)?);
-            memory.set_len(shape.size_bytes)?;
-            Ok::<StdFile, IoError>(memory)
-        };
-        Device { shape, memory: Arc::new(expected(made())) }
+        Device::of(shape, &DeviceMemory::zeroed(shape.size_bytes))
+    }
+
+    /// One that has this memory.
+    pub(super) fn of(shape: DaxDevice, memory: &DeviceMemory) -> Device {
+        assert_eq!(memory.length_bytes(), shape.size_bytes, "the device's memory is as long as the device");
+        assert!(!memory.is_in_use(), "another machine has this memory");
+        Device { shape, memory: memory.0.clone() }
     }
 
     pub(super) fn shape(&self) -> DaxDevice {

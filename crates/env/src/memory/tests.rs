@@ -355,3 +355,25 @@ fn a_device_dax_can_be_mapped_and_nothing_else() {
         assert_eq!(&found, b"stored");
     }
 }
+
+#[test]
+fn the_memory_of_a_device_goes_to_another_machine_once_nobody_has_it() {
+    use std::os::unix::fs::FileExt;
+    let path = Path::new("/dev/dax0.0");
+    let shape = DaxDevice { size_bytes: 4 << 20, alignment_bytes: 2 << 20, is_persistent: true };
+    let memory = DeviceMemory::zeroed(shape.size_bytes);
+    let machine = MemoryEnv::new();
+    machine.add_dax_device_in(path, shape, &memory);
+    let file = machine.open_file(path, OpenMode::ReadWrite).unwrap();
+    machine.dax_device_memory(path).unwrap().write_all_at(b"stored", 3 << 20).unwrap();
+    drop(machine);
+    assert!(memory.is_in_use(), "the device is open");
+    drop(file);
+    assert!(!memory.is_in_use());
+    memory.write(b"S", 3 << 20);
+    let other = MemoryEnv::new();
+    other.add_dax_device_in(path, shape, &memory);
+    let mut found = [0; 6];
+    other.dax_device_memory(path).unwrap().read_exact_at(&mut found, 3 << 20).unwrap();
+    assert_eq!(&found, b"Stored");
+}
