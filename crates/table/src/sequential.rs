@@ -19,13 +19,32 @@ pub struct SequentialReader {
     next_bytes: usize,
     window_bytes: usize,
     window: Vec<u8>,
+    /// How much of the window holds what was read, from its beginning.
+    filled_bytes: usize,
     /// Where in the file the window starts.
     window_offset: u64,
 }
 
 impl SequentialReader {
     pub(crate) fn new(source: Source, first_bytes: usize, window_bytes: usize) -> SequentialReader {
-        SequentialReader { source, next_bytes: first_bytes, window_bytes, window: Vec::new(), window_offset: 0 }
+        SequentialReader {
+            source,
+            next_bytes: first_bytes,
+            window_bytes,
+            window: Vec::new(),
+            filled_bytes: 0,
+            window_offset: 0,
+        }
+    }
+
+    /// The same with memory for its window, from one that is done.
+    pub fn with_memory(self, window: Vec<u8>) -> SequentialReader {
+        SequentialReader { window, filled_bytes: 0, ..self }
+    }
+
+    /// The memory of its window, for the next.
+    pub fn into_memory(self) -> Vec<u8> {
+        self.window
     }
 
     /// The block at `place`; errors as [`TableReader::read_block`](crate::TableReader::read_block) has them.
@@ -39,6 +58,11 @@ impl SequentialReader {
         self.source.block_of(&self.window[bytes], place)
     }
 
+    /// Whether the block can be had without reading from the file.
+    pub fn holds(&self, place: Place) -> bool {
+        self.within_window(place).is_some()
+    }
+
     /// What this reader takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.window.capacity()
@@ -49,7 +73,7 @@ impl SequentialReader {
         let start = u64::from(place.offset).checked_sub(self.window_offset)?;
         let start = usize::try_from(start).ok()?;
         let end = start.checked_add(place.length as usize)?;
-        (end <= self.window.len()).then_some(start..end)
+        (end <= self.filled_bytes).then_some(start..end)
     }
 
     /// Reads the block and, up to the window's length, what follows it.
@@ -60,15 +84,13 @@ impl SequentialReader {
         let goes_on = self.next_bytes == self.window_bytes;
         self.next_bytes = (2 * self.next_bytes).min(self.window_bytes);
         // What is in the window is read over, so it need not be zeroed; a window that one large block needed is not kept.
-        if self.window.capacity() < length || self.window.capacity() > length.max(self.window_bytes) {
+        if self.window.len() < length || self.window.len() > length.max(self.window_bytes) {
             self.window = vec![0; length];
         }
-        self.window.resize(length, 0);
         self.window_offset = offset;
-        let read = self.source.file.read_exact_at(&mut self.window, offset);
-        if read.is_err() {
-            self.window.clear();
-        } else if goes_on {
+        let read = self.source.file.read_exact_at(&mut self.window[..length], offset);
+        self.filled_bytes = if read.is_ok() { length } else { 0 };
+        if read.is_ok() && goes_on {
             // The next piece comes from the device while this one is worked on.
             let end = offset + length as u64;
             let behind_bytes = self.source.data_bytes().saturating_sub(end);

@@ -21,11 +21,11 @@ use slmdb_env::{Error, Result};
 use slmdb_order::Passage;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
-use slmdb_table::{Block, Slice};
+use slmdb_table::Slice;
 
+use super::at_hand::AtHand;
 use super::index_source::IndexSource;
 use super::memtable_source::MemTableSource;
-use super::read_ahead::ReadAhead;
 use super::sequentiality::Sequentiality;
 use super::snapshots::{Holder, Location};
 use super::store::{Store, View};
@@ -44,10 +44,9 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     key: Vec<u8>,
     /// The keys passed since the cursor was placed or turned round, if the order is a comparator's.
     passage: Passage,
-    /// The block that the last value came from: neighbours often share one.
-    block: Option<(u32, u32, Block)>,
-    ahead: ReadAhead,
-    /// What both take in memory, as the budget knows it.
+    /// The blocks that the last values came from: neighbours often share one.
+    at_hand: AtHand,
+    /// What these take in memory, as the budget knows it.
     held_bytes: u64,
     /// How many files a range query has had to turn to.
     sequentiality: Sequentiality,
@@ -93,28 +92,13 @@ impl<M: Medium + Clone> Cursor<M> {
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = store.candidates.range_query();
-        let (block, ahead, held_bytes) = (None, ReadAhead::default(), 0);
-        Cursor {
-            store,
-            moment,
-            memtables,
-            index,
-            heading,
-            at: None,
-            key,
-            passage,
-            block,
-            ahead,
-            held_bytes,
-            sequentiality,
-        }
+        let (at_hand, held_bytes) = (AtHand::default(), 0);
+        Cursor { store, moment, memtables, index, heading, at: None, key, passage, at_hand, held_bytes, sequentiality }
     }
 
-    /// Keeps this block at hand instead of the one before.
-    fn keep_block(&mut self, block: Option<(u32, u32, Block)>) {
-        self.block = block;
-        let block_bytes = self.block.as_ref().map_or(0, |(_, _, block)| block.memory_bytes() as u64);
-        let bytes = block_bytes + self.ahead.memory_bytes();
+    /// Tells the budget what is at hand.
+    fn account(&mut self) {
+        let bytes = self.at_hand.memory_bytes();
         if bytes != self.held_bytes {
             self.store.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
@@ -181,18 +165,14 @@ impl<M: Medium + Clone> Cursor<M> {
     fn value_at(&mut self, location: Location) -> Result<Slice> {
         let mut location = location;
         loop {
-            let wanted = (location.file, location.place.offset);
-            let at_hand = self.block.as_ref().filter(|(file, offset, _)| (*file, *offset) == wanted);
-            let block = match at_hand {
-                Some((_, _, block)) => Ok(block.clone()),
-                None => self.block_of(location),
-            };
-            match block {
-                Ok(block) => {
-                    let value = self.store.tables.value_in(&block, &self.key, location);
-                    self.keep_block(Some((wanted.0, wanted.1, block)));
-                    return value;
-                }
+            if let Some(block) = self.at_hand.block(location) {
+                return self.store.tables.value_in(block, &self.key, location);
+            }
+            let fetched = self.at_hand.fetch(&self.store, location);
+            let value = fetched.map(|block| self.store.tables.value_in(block, &self.key, location));
+            self.account();
+            match value {
+                Ok(value) => return value,
                 Err(error) if self.store.is_gone(location.file) => {
                     match self.store.location_at(&self.key, self.moment)? {
                         Some(moved) if moved != location => location = moved,
@@ -203,18 +183,6 @@ impl<M: Medium + Clone> Cursor<M> {
                 Err(error) => return Err(error),
             }
         }
-    }
-
-    /// A block from the cache, or from the disk.
-    fn block_of(&mut self, location: Location) -> Result<Block> {
-        self.ahead.turn_to(location.file, location.place);
-        if let Some(block) = self.store.tables.cached_block(location.file, location.place) {
-            return Ok(block);
-        }
-        if self.block.as_ref().is_none_or(|(file, _, _)| *file != location.file) {
-            self.store.file_sought(location.file);
-        }
-        self.ahead.read(&self.store, location)
     }
 
     /// The range query is done, and another may begin.
@@ -229,6 +197,7 @@ impl<M: Medium + Clone> Cursor<M> {
     fn set_out(&mut self) {
         self.at = None;
         self.passage.begin();
+        self.at_hand.set_out();
         self.end_range_query();
     }
 
@@ -334,8 +303,8 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
-        self.ahead = ReadAhead::default();
-        self.keep_block(None);
+        self.at_hand = AtHand::default();
+        self.account();
         self.memtables.clear();
         self.store.release(self.moment, Holder::Cursor);
     }
