@@ -14,8 +14,8 @@
 //! * A change of a pointer alone is one store, and so is freeing the last slot.
 //! * Before the first store the counter is increased, see [`node`](super::node).
 //!
-//! Each change is durable when its method returns, and what was flushed before it (a key record, its note of the replaced
-//! file) is durable before it becomes visible.
+//! Each change is durable when its method returns (where the name ends in `flushed`: after this thread's next fence), and what
+//! was flushed before it (a key record, its note of the replaced file) is durable before it becomes visible.
 
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -149,6 +149,12 @@ impl<'t, M: Medium> Locked<'t, M> {
 
     /// Inserts an entry at a slot, of `used` slots. There must be room.
     pub fn insert(&self, used: usize, at: usize, entry: Entry) {
+        self.insert_flushed(used, at, entry);
+        self.medium.fence();
+    }
+
+    /// The same, durable after the next fence.
+    pub fn insert_flushed(&self, used: usize, at: usize, entry: Entry) {
         debug_assert!(at <= used && used < self.node.slots.len());
         self.begin(Direction::Right);
         for to in (at..=used).rev() {
@@ -157,11 +163,17 @@ impl<'t, M: Medium> Locked<'t, M> {
             }
             self.write(to, if to == at { entry } else { self.entry(to - 1) });
         }
-        self.persist_slot(at);
+        self.flush_slot(at);
     }
 
     /// Removes the entry in a slot, or a hole, of `used` slots.
     pub fn remove(&self, used: usize, at: usize) {
+        self.remove_flushed(used, at);
+        self.medium.fence();
+    }
+
+    /// The same, durable after the next fence.
+    pub fn remove_flushed(&self, used: usize, at: usize) {
         debug_assert!(at < used);
         self.begin(Direction::Left);
         for to in at..used - 1 {
@@ -175,11 +187,17 @@ impl<'t, M: Medium> Locked<'t, M> {
             self.persist_slot(last - 1);
         }
         self.store(&self.node.slots[last].pointer, 0);
-        self.persist_slot(last);
+        self.flush_slot(last);
     }
 
     /// Gives slots new pointers. Each is swapped by itself; all are durable on return.
     pub fn swap(&self, swaps: impl Iterator<Item = (usize, u64)> + Clone) {
+        self.swap_flushed(swaps);
+        self.medium.fence();
+    }
+
+    /// The same, durable after the next fence.
+    pub fn swap_flushed(&self, swaps: impl Iterator<Item = (usize, u64)> + Clone) {
         self.begin(Direction::Right);
         for (at, pointer) in swaps.clone() {
             self.store(&self.node.slots[at].pointer, pointer);
@@ -193,7 +211,6 @@ impl<'t, M: Medium> Locked<'t, M> {
                     line_flushed = Some(line);
                 }
             }
-            self.medium.fence();
         }
     }
 

@@ -131,6 +131,8 @@ impl<M: Medium> Tree<M> {
         Ok(())
     }
 
+    /// Durable before the intent is cleared, which begins with a fence. Until then nothing can fail but damage: old nodes lie under
+    /// one parent, so there is no other to be changed, for which the pool could be full.
     fn link_in_place(
         &self,
         parent: &Locked<'_, M>,
@@ -139,13 +141,13 @@ impl<M: Medium> Tree<M> {
         remove: Option<usize>,
     ) {
         if let Some(swap) = swap {
-            parent.swap(std::iter::once(swap));
+            parent.swap_flushed(std::iter::once(swap));
         }
         for &(at, entry) in inserts {
-            parent.insert(parent.used(), at, entry);
+            parent.insert_flushed(parent.used(), at, entry);
         }
         if let Some(at) = remove {
-            parent.remove(parent.used(), at);
+            parent.remove_flushed(parent.used(), at);
         }
     }
 
