@@ -358,7 +358,8 @@ impl Explorer {
                 }
                 let thorough = random.one_in(self.effort.thorough_one_in);
                 let is_sound = self.check_image(plan, &again, thorough, depth);
-                if let Some(failure) = self.shared().failures.last_mut().filter(|failure| failure.trace.is_empty()) {
+                let is_its = |failure: &&mut Failure| failure.plan.seed == plan.seed && failure.id == again.crashed.id;
+                if let Some(failure) = self.shared().failures.iter_mut().find(is_its) {
                     failure.trace = record.files.trace();
                 }
                 if is_sound && depth == 1 && is_new && random.one_in(4) {

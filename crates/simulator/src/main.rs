@@ -1,6 +1,7 @@
 //! The simulator as a command: `scripts/torture` runs it for as long as one likes.
 #![forbid(unsafe_code)]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,7 @@ struct Arguments {
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Only stores with a pool (`pool`), or without (`dram`).
-    #[arg(long)]
+    #[arg(long, value_parser = MEDIA)]
     medium: Option<String>,
     /// Lists the sites that flush, fence and sync.
     #[arg(long)]
@@ -67,7 +68,11 @@ fn main() -> ExitCode {
     let crash_plans = || {
         while begun.elapsed() < time && locked(&failures).is_empty() {
             let Some(plan) = locked(&plans).next() else { return };
-            let found = explorer.explore(&plan, Some(begun + time));
+            let explored = catch_unwind(AssertUnwindSafe(|| explorer.explore(&plan, Some(begun + time))));
+            let found = explored.unwrap_or_else(|_| {
+                eprintln!("a panic, with seed {}, {}", plan.seed, plan.medium());
+                std::process::exit(101)
+            });
             locked(&failures).extend(found);
             let minutes = begun.elapsed().as_secs() / 60;
             if minutes > minutes_told.fetch_max(minutes, Ordering::Relaxed) {

@@ -91,6 +91,6 @@ pub use options::{
 pub use part::COMPRESSED_PART_MAXIMUM_BYTES;
 pub use properties::Properties;
 pub use reader::TableReader;
-pub use sequential::SequentialReader;
+pub use sequential::{Piece, SequentialReader};
 pub use slice::Slice;
 pub use worst_case::WorstCase;

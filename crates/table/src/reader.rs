@@ -120,13 +120,7 @@ impl TableReader {
 
     /// A reader for many blocks in ascending order, which reads `window_bytes` at a time.
     pub fn sequential(&self, window_bytes: usize) -> SequentialReader {
-        SequentialReader::new(self.source.clone(), window_bytes, window_bytes)
-    }
-
-    /// The same for one who may not go on for long: it reads `first_bytes`, then twice as much each time, `window_bytes` in the end, and only
-    /// from there on tells the system what comes next.
-    pub fn growing(&self, first_bytes: usize, window_bytes: usize) -> SequentialReader {
-        SequentialReader::new(self.source.clone(), first_bytes, window_bytes)
+        SequentialReader::new(self.source.clone(), window_bytes)
     }
 
     /// Reads the key section into memory: one read for each of its chunks. It takes what the keys take and a little for

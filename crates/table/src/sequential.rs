@@ -1,101 +1,167 @@
-//! [`SequentialReader`]: blocks in ascending order, for compaction, verification and long ranges.
+//! [`SequentialReader`] and [`Piece`]: blocks in ascending order, for compaction, verification and long ranges.
 //!
 //! A table file is opened for reads at random, so the system reads nothing ahead, and block after block would cost a
-//! device's full delay each. This reader takes a large piece at a time instead and cuts the blocks from that. A caller
+//! device's full delay each. Here a large piece is taken at a time instead, and the blocks are cut from that. A caller
 //! may leave out blocks; a long gap starts a new piece.
 
 use slmdb_env::Result;
 
 use crate::block::Block;
 use crate::entry::Place;
-use crate::reader::Source;
+use crate::reader::{Source, TableReader};
 
 /// Reads blocks of one table file; quick if each is behind the one before. Lives on its own: it may outlast the
-/// [`TableReader`](crate::TableReader) it comes from.
+/// [`TableReader`] it comes from.
 #[derive(Debug)]
 pub struct SequentialReader {
     source: Source,
-    /// What is read next time, and at most, in bytes.
-    next_bytes: usize,
-    window_bytes: usize,
-    window: Vec<u8>,
-    /// How much of the window holds what was read, from its beginning.
-    filled_bytes: usize,
-    /// Where in the file the window starts.
-    window_offset: u64,
+    piece: Piece,
 }
 
 impl SequentialReader {
-    pub(crate) fn new(source: Source, first_bytes: usize, window_bytes: usize) -> SequentialReader {
-        SequentialReader {
-            source,
-            next_bytes: first_bytes,
-            window_bytes,
-            window: Vec::new(),
-            filled_bytes: 0,
-            window_offset: 0,
-        }
+    pub(crate) fn new(source: Source, window_bytes: usize) -> SequentialReader {
+        SequentialReader { source, piece: Piece::new(window_bytes, window_bytes) }
     }
 
-    /// The same with memory for its window, from one that is done.
-    pub fn with_memory(self, window: Vec<u8>) -> SequentialReader {
-        SequentialReader { window, filled_bytes: 0, ..self }
-    }
-
-    /// The memory of its window, for the next.
-    pub fn into_memory(self) -> Vec<u8> {
-        self.window
-    }
-
-    /// The block at `place`; errors as [`TableReader::read_block`](crate::TableReader::read_block) has them.
+    /// The block at `place`; errors as [`TableReader::read_block`] has them.
     pub fn read_block(&mut self, place: Place) -> Result<Block> {
-        self.source.check(place)?;
-        if let Some(bytes) = self.within_window(place) {
-            return self.source.block_of(&self.window[bytes], place);
-        }
-        self.fill(place)?;
-        let bytes = self.within_window(place).unwrap_or_default();
-        self.source.block_of(&self.window[bytes], place)
-    }
-
-    /// Whether the block can be had without reading from the file.
-    pub fn holds(&self, place: Place) -> bool {
-        self.within_window(place).is_some()
+        self.piece.read_block(&self.source, place, usize::MAX)
     }
 
     /// What this reader takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.window.capacity()
+        self.piece.memory_bytes()
+    }
+}
+
+/// A piece of a table file that was read at once, for one who may not go on for long. It does not keep the file open, so
+/// its blocks are [asked of the table](TableReader::read_block_ahead).
+#[derive(Debug)]
+pub struct Piece {
+    /// What is read at first, next time, and at most, in bytes.
+    first_bytes: usize,
+    next_bytes: usize,
+    most_bytes: usize,
+    bytes: Vec<u8>,
+    /// How much of it holds what was read, from its beginning.
+    filled_bytes: usize,
+    /// Where in the file it starts.
+    offset: u64,
+}
+
+impl Piece {
+    /// An empty one. `first_bytes` are read at once, then twice as many each time, `most_bytes` in the end; only from there on the
+    /// system is told what comes next. One block is read in any case, however long it is.
+    pub fn new(first_bytes: usize, most_bytes: usize) -> Piece {
+        Piece { first_bytes, next_bytes: first_bytes, most_bytes, bytes: Vec::new(), filled_bytes: 0, offset: 0 }
     }
 
-    /// Where the block lies in the window, if it does.
-    fn within_window(&self, place: Place) -> Option<std::ops::Range<usize>> {
-        let start = u64::from(place.offset).checked_sub(self.window_offset)?;
+    /// Nothing is in it any more, as if it were new; it keeps its memory, and may be used with another file.
+    pub fn clear(&mut self) {
+        (self.filled_bytes, self.next_bytes) = (0, self.first_bytes);
+    }
+
+    /// Whether the block can be had without reading from the file.
+    pub fn holds(&self, place: Place) -> bool {
+        self.within(place).is_some()
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    fn read_block(&mut self, source: &Source, place: Place, limit_bytes: usize) -> Result<Block> {
+        source.check(place)?;
+        if !self.holds(place) {
+            self.fill(source, place, limit_bytes)?;
+        }
+        let bytes = self.within(place).unwrap_or_default();
+        source.block_of(&self.bytes[bytes], place)
+    }
+
+    /// Where the block lies in the piece, if it does.
+    fn within(&self, place: Place) -> Option<std::ops::Range<usize>> {
+        let start = u64::from(place.offset).checked_sub(self.offset)?;
         let start = usize::try_from(start).ok()?;
         let end = start.checked_add(place.length as usize)?;
         (end <= self.filled_bytes).then_some(start..end)
     }
 
-    /// Reads the block and, up to the window's length, what follows it.
-    fn fill(&mut self, place: Place) -> Result<()> {
+    /// Reads the block and, up to the piece's length, what follows it.
+    fn fill(&mut self, source: &Source, place: Place, limit_bytes: usize) -> Result<()> {
         let offset = u64::from(place.offset);
-        let behind = usize::try_from(self.source.data_bytes() - offset).unwrap_or(usize::MAX);
-        let length = self.next_bytes.min(behind).max(place.length as usize);
-        let goes_on = self.next_bytes == self.window_bytes;
-        self.next_bytes = (2 * self.next_bytes).min(self.window_bytes);
-        // What is in the window is read over, so it need not be zeroed; a window that one large block needed is not kept.
-        if self.window.len() < length || self.window.len() > length.max(self.window_bytes) {
-            self.window = vec![0; length];
+        let behind = usize::try_from(source.data_bytes() - offset).unwrap_or(usize::MAX);
+        let wanted = self.next_bytes.min(limit_bytes);
+        let length = wanted.min(behind).max(place.length as usize);
+        let goes_on = wanted == self.most_bytes;
+        self.next_bytes = wanted.saturating_mul(2).min(self.most_bytes);
+        // What is there is read over, so it need not be zeroed; what one large block needed is not kept.
+        if self.bytes.len() < length || self.bytes.len() > length.max(self.most_bytes) {
+            self.bytes = vec![0; length];
         }
-        self.window_offset = offset;
-        let read = self.source.file.read_exact_at(&mut self.window[..length], offset);
-        self.filled_bytes = if read.is_ok() { length } else { 0 };
-        if read.is_ok() && goes_on {
+        (self.offset, self.filled_bytes) = (offset, 0);
+        source.file.read_exact_at(&mut self.bytes[..length], offset)?;
+        self.filled_bytes = length;
+        if goes_on {
             // The next piece comes from the device while this one is worked on.
             let end = offset + length as u64;
-            let behind_bytes = self.source.data_bytes().saturating_sub(end);
-            self.source.file.advise_will_read(end, behind_bytes.min(self.window_bytes as u64));
+            let behind_bytes = source.data_bytes().saturating_sub(end);
+            source.file.advise_will_read(end, behind_bytes.min(self.most_bytes as u64));
         }
-        read
+        Ok(())
+    }
+}
+
+impl TableReader {
+    /// The block at `place`, from a piece of this file or an empty one; if it is not there, the piece that begins with it is read, of
+    /// `limit_bytes` at most. Errors as [`TableReader::read_block`] has them, but that other blocks of the piece may be what
+    /// could not be read.
+    pub fn read_block_ahead(&self, place: Place, piece: &mut Piece, limit_bytes: usize) -> Result<Block> {
+        piece.read_block(&self.source, place, limit_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+    use slmdb_order::KeyOrder;
+
+    use super::*;
+    use crate::{EntryKind, TableBuilder, TableOptions};
+
+    /// A table whose values are all this byte, and the places of its blocks.
+    fn table(env: &MemoryEnv, number: u32, byte: u8) -> (TableReader, Vec<Place>) {
+        let path = format!("/{number}.table");
+        let (options, order) = (TableOptions { block_bytes: 512, ..TableOptions::default() }, KeyOrder::Bytewise);
+        let mut builder =
+            TableBuilder::new_in_order(env, path.as_ref(), number, [7; 16], options, order.clone()).unwrap();
+        for key in 0..100_u32 {
+            builder.add(&key.to_be_bytes(), 1, EntryKind::Put, &[byte; 100]).unwrap();
+        }
+        builder.finish().unwrap();
+        let reader = TableReader::open_in_order(env, path.as_ref(), number, [7; 16], order).unwrap();
+        let keys = reader.key_section().unwrap();
+        let mut places: Vec<Place> = keys.entries().map(|entry| entry.unwrap().place).collect();
+        places.dedup();
+        (reader, places)
+    }
+
+    #[test]
+    fn a_piece_that_was_cleared_or_not_read_holds_nothing() {
+        let env = MemoryEnv::new();
+        let ((first, places), (second, _)) = (table(&env, 1, 1), table(&env, 2, 2));
+        let mut piece = Piece::new(1 << 10, 1 << 14);
+        let byte_of = |block: Block| block.entries().next().unwrap().unwrap().value[0];
+        assert_eq!(byte_of(first.read_block_ahead(places[0], &mut piece, usize::MAX).unwrap()), 1);
+        assert!(piece.holds(places[1]) && !piece.holds(*places.last().unwrap()));
+        piece.clear();
+        assert!(!piece.holds(places[0]));
+        assert_eq!(byte_of(second.read_block_ahead(places[0], &mut piece, usize::MAX).unwrap()), 2);
+        env.fail_after(0, "read ", Failure::Io, Repeat::Once);
+        first.read_block_ahead(*places.last().unwrap(), &mut piece, usize::MAX).unwrap_err();
+        assert!(!piece.holds(places[0]) && !piece.holds(*places.last().unwrap()));
+        assert_eq!(byte_of(first.read_block_ahead(places[2], &mut piece, 0).unwrap()), 1);
+        assert!(!piece.holds(places[3]), "no more than the limit allows");
     }
 }

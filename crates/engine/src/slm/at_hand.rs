@@ -1,46 +1,54 @@
 //! What a cursor has at hand of the table files that it goes through.
 //!
-//! Where a store is out of order, neighbouring keys lie in different files, but in each of these the cursor goes forwards: a few
-//! files take turns, and each goes on where it was left. So a cursor keeps a **lane** for each of the last few files: the block that it had
+//! Where a store is out of order, neighbouring keys lie in different files, but in each of these the cursor goes forwards: some
+//! files take turns, and each goes on where it was left. So a cursor keeps a **lane** for each of the last files: the block that it had
 //! last, and what was [read ahead](super::read_ahead) behind it. A key whose block is at hand costs neither a look into the
 //! block cache, which all share, nor a read.
 //!
 //! What is at hand is bounded: so many lanes, and of a lane that the cursor has left only what is small. Lanes that were left
-//! longest make place for others.
+//! longest make place for others. Where more files take turns than there are lanes, what was read ahead would be lost before it
+//! is needed: then a block to which the cursor comes from another file is read alone, and the cache remembers it.
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
-use slmdb_table::Block;
+use slmdb_table::{Block, Piece};
 
-use super::read_ahead::ReadAhead;
+use super::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead};
 use super::snapshots::Location;
 use super::store::Store;
 
 /// How many files a cursor has a lane for.
-const LANES_MAX: usize = 8;
+const LANES_MAX: usize = 24;
 /// A block that takes more is let go when the cursor turns to another file, in bytes.
-const LEFT_BLOCK_BYTES_MAX: usize = 64 << 10;
+const LEFT_BLOCK_BYTES_MAX: usize = 16 << 10;
+/// After a lane has made place for another, the lanes count as too few for so many turns.
+const CROWDED_TURNS: u64 = 2 * LANES_MAX as u64;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct AtHand {
+    /// The files of the lanes; apart, so that one is found quickly.
+    files: Vec<u32>,
+    /// When the cursor turned last to each, in turns.
+    turned_to: Vec<u64>,
     lanes: Vec<Lane>,
     /// Which lane the cursor turned to last.
     present: usize,
     /// How often the cursor has turned to another lane.
     turns: u64,
-    /// Memory of a piece that was let go, for the next.
-    spare: Vec<u8>,
+    crowded_until: u64,
+    /// A piece that was let go, for the next.
+    spare: Option<Piece>,
+    /// What blocks and pieces take, in bytes.
+    held_bytes: u64,
 }
 
-#[derive(Debug)]
+/// What there is of one file.
+#[derive(Debug, Default)]
 struct Lane {
-    file: u32,
     /// The last block: its offset in the file, and itself.
     block: Option<(u32, Block)>,
     ahead: ReadAhead,
-    /// When the cursor turned to it last, in turns.
-    turned_to: u64,
 }
 
 impl Lane {
@@ -52,83 +60,115 @@ impl Lane {
 impl AtHand {
     /// The block at `location`, if it is the last of its file.
     pub(super) fn block(&mut self, location: Location) -> Option<&Block> {
-        let is_its = |lane: &Lane| {
-            lane.file == location.file
-                && lane.block.as_ref().is_some_and(|(offset, _)| *offset == location.place.offset)
-        };
-        let index = if self.lanes.get(self.present).is_some_and(is_its) {
-            self.present
-        } else {
-            self.lanes.iter().position(is_its)?
-        };
+        let index = self.find(location.file)?;
+        let has_it = |(offset, _): &(u32, Block)| *offset == location.place.offset;
+        if !self.lanes[index].block.as_ref().is_some_and(has_it) {
+            return None;
+        }
         self.turn_to(index);
         self.lanes[index].block.as_ref().map(|(_, block)| block)
     }
 
     /// The block at `location`: from what was read ahead, from the cache, or from the disk; then it is the last of its file.
-    pub(super) fn fetch<M: Medium + Clone>(&mut self, store: &Store<M>, location: Location) -> Result<&Block> {
+    pub(super) fn fetch<M: Medium + Clone>(&mut self, store: &Store<M>, location: Location) -> Result<Block> {
         let (file, place) = (location.file, location.place);
-        let is_another = self.lanes.get(self.present).is_none_or(|lane| lane.file != file);
+        let comes_from_another = self.files.get(self.present) != Some(&file);
         let index = self.lane_of(file);
-        let lanes = self.lanes.len();
         self.turn_to(index);
-        let lane = &mut self.lanes[index];
-        lane.block = None;
-        lane.ahead.turn_to(place, &mut self.spare);
-        let block = match lane.ahead.at_hand(place).or_else(|| store.tables.cached_block(file, place)) {
-            Some(block) => block,
-            None => {
-                if is_another {
-                    store.file_sought(file);
-                }
-                lane.ahead.read(store, location, lanes, &mut self.spare)?
-            }
+        let ahead_bytes = match comes_from_another {
+            false => Some(PIECE_BYTES_MAX),
+            true if self.turns >= self.crowded_until => Some(PIECE_BYTES_FIRST),
+            true => None,
         };
-        Ok(&lane.block.insert((place.offset, block)).1)
+        self.change(index, |lane, spare| {
+            lane.block = None;
+            lane.ahead.turn_to(place, spare);
+            let block = match lane.ahead.at_hand(place).or_else(|| store.tables.cached_block(file, place)) {
+                Some(block) => block,
+                None => {
+                    if comes_from_another {
+                        store.file_sought(file);
+                    }
+                    lane.ahead.read(store, location, ahead_bytes, spare)?
+                }
+            };
+            lane.block = Some((place.offset, block.clone()));
+            Ok(block)
+        })
+    }
+
+    fn find(&self, file: u32) -> Option<usize> {
+        if self.files.get(self.present) == Some(&file) {
+            return Some(self.present);
+        }
+        self.files.iter().position(|&its| its == file)
     }
 
     /// The lane of this file, perhaps a new one.
     fn lane_of(&mut self, file: u32) -> usize {
-        if let Some(index) = self.lanes.iter().position(|lane| lane.file == file) {
+        if let Some(index) = self.find(file) {
             return index;
         }
-        let lane = Lane { file, block: None, ahead: ReadAhead::default(), turned_to: 0 };
         if self.lanes.len() < LANES_MAX {
-            self.lanes.reserve_exact(LANES_MAX - self.lanes.len());
-            self.lanes.push(lane);
+            if self.lanes.is_empty() {
+                self.files.reserve(LANES_MAX);
+                self.turned_to.reserve(LANES_MAX);
+                self.lanes.reserve(LANES_MAX / 3);
+            }
+            self.files.push(file);
+            self.turned_to.push(0);
+            self.lanes.push(Lane::default());
             return self.lanes.len() - 1;
         }
-        let longest_left = (0..self.lanes.len()).min_by_key(|&index| self.lanes[index].turned_to).unwrap_or_default();
-        self.lanes[longest_left].ahead.let_go(&mut self.spare);
-        self.lanes[longest_left] = lane;
+        let longest_left = (0..self.turned_to.len()).min_by_key(|&index| self.turned_to[index]).unwrap_or_default();
+        self.change(longest_left, |lane, spare| {
+            lane.ahead.let_go(spare);
+            *lane = Lane::default();
+        });
+        self.files[longest_left] = file;
+        self.crowded_until = self.turns + CROWDED_TURNS;
         longest_left
     }
 
     fn turn_to(&mut self, index: usize) {
         if index != self.present {
-            if let Some(left) = self.lanes.get_mut(self.present) {
-                left.block.take_if(|(_, block)| block.memory_bytes() > LEFT_BLOCK_BYTES_MAX);
-                left.ahead.leave();
+            if self.present < self.lanes.len() {
+                self.change(self.present, |left, spare| {
+                    left.block.take_if(|(_, block)| block.memory_bytes() > LEFT_BLOCK_BYTES_MAX);
+                    left.ahead.leave(spare);
+                });
             }
             self.present = index;
             self.turns += 1;
         }
-        self.lanes[index].turned_to = self.turns;
+        self.turned_to[index] = self.turns;
+    }
+
+    /// Changes a lane or the spare piece, and counts what they take then.
+    fn change<T>(&mut self, index: usize, change: impl FnOnce(&mut Lane, &mut Option<Piece>) -> T) -> T {
+        let bytes = |lane: &Lane, spare: &Option<Piece>| {
+            lane.memory_bytes() + spare.as_ref().map_or(0, |piece| piece.memory_bytes() as u64)
+        };
+        let (lane, spare) = (&mut self.lanes[index], &mut self.spare);
+        let before = bytes(lane, spare);
+        let result = change(lane, spare);
+        self.held_bytes = self.held_bytes + bytes(lane, spare) - before;
+        result
     }
 
     /// The cursor goes to a place that may not follow from where it was: what was read ahead of other files than the last is let
-    /// go, and files that a compaction has removed with it.
+    /// go.
     pub(super) fn set_out(&mut self) {
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            if index != self.present {
-                lane.ahead.let_go(&mut self.spare);
-            }
+        let present = self.present;
+        for index in (0..self.lanes.len()).filter(|&index| index != present) {
+            self.change(index, |lane, spare| lane.ahead.let_go(spare));
         }
     }
 
     /// What all of it takes in memory, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.lanes.iter().map(Lane::memory_bytes).sum::<u64>() + self.spare.capacity() as u64
+        let lane_bytes = size_of::<Lane>() + size_of::<u32>() + size_of::<u64>();
+        self.held_bytes + (self.lanes.capacity() * lane_bytes) as u64
     }
 }
 
@@ -172,6 +212,19 @@ mod tests {
         assert_eq!(keys, 20);
         // The present block, and the piece that it was cut from.
         assert!(most_bytes < 5 * LARGE_BYTES as u64 / 2, "{most_bytes}");
+        drop(cursor);
+        let mut batch = WriteBatch::new();
+        batch.put("small", "1").unwrap();
+        batch.put("small, too", "2").unwrap();
+        engine.write(&batch, false).unwrap();
+        engine.flush().unwrap();
+        let mut cursor = engine.cursor().unwrap();
+        for (key, largest_bytes) in [("small", 0), ("key 1 1", LARGE_BYTES), ("small, too", 0)] {
+            cursor.seek(key.as_bytes()).unwrap();
+            cursor.value().unwrap();
+            let cursors_bytes = engine.stats().memory.cursors_bytes;
+            assert!(cursors_bytes < largest_bytes as u64 + (64 << 10), "at {key}: {cursors_bytes}");
+        }
         drop(cursor);
         assert_eq!(engine.stats().memory.cursors_bytes, 0);
     }

@@ -165,14 +165,13 @@ impl<M: Medium + Clone> Cursor<M> {
     fn value_at(&mut self, location: Location) -> Result<Slice> {
         let mut location = location;
         loop {
-            if let Some(block) = self.at_hand.block(location) {
-                return self.store.tables.value_in(block, &self.key, location);
-            }
-            let fetched = self.at_hand.fetch(&self.store, location);
-            let value = fetched.map(|block| self.store.tables.value_in(block, &self.key, location));
+            let block = match self.at_hand.block(location) {
+                Some(block) => Ok(block.clone()),
+                None => self.at_hand.fetch(&self.store, location),
+            };
             self.account();
-            match value {
-                Ok(value) => return value,
+            match block {
+                Ok(block) => return self.store.tables.value_in(&block, &self.key, location),
                 Err(error) if self.store.is_gone(location.file) => {
                     match self.store.location_at(&self.key, self.moment)? {
                         Some(moved) if moved != location => location = moved,
@@ -198,6 +197,7 @@ impl<M: Medium + Clone> Cursor<M> {
         self.at = None;
         self.passage.begin();
         self.at_hand.set_out();
+        self.account();
         self.end_range_query();
     }
 

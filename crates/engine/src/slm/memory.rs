@@ -30,7 +30,7 @@ const FLOOR_BYTES: u64 = 1 << 20;
 /// seldom.)
 const STEP_PART: u64 = 64;
 
-/// What a cursor takes apart from its block: the keys and places of an index leaf, its own key, its sources,
+/// What a cursor takes apart from what it has at hand of table files: the keys and places of an index leaf, its own key, its sources,
 /// the files that it has met.
 const CURSOR_BYTES: u64 = 3584;
 
@@ -56,7 +56,7 @@ pub(crate) struct Budget {
     kept_by_compaction_bytes: AtomicU64,
     /// What flushes and compactions have at hand.
     pub(crate) background: Gauge,
-    /// Blocks that cursors hold.
+    /// Blocks and pieces of table files that cursors have at hand.
     pub(crate) cursor_blocks: Gauge,
 }
 

@@ -2,18 +2,20 @@
 //!
 //! A cursor that has read some blocks of one file each of which began where the one before ended will most likely go on so, even if
 //! other files have their turns between. From there it reads a piece of the file at a time, short ones first, and cuts the blocks
-//! from that: a range of a hundred keys takes a handful of reads, and a long one waits for the device once for each 128 KiB. (Files that
-//! take turns share these.) Blocks that come so do not go into the block cache: a scan of the whole store would leave nothing else
+//! from that: a range of a hundred keys takes a handful of reads, and a long one waits for the device once for each 128 KiB; where
+//! files take turns pieces stay short. Blocks that come so do not go into the block cache: a scan of the whole store would leave nothing else
 //! in it. What is in the cache already is taken from there, unless it came with a piece. Where a file's blocks do not follow
 //! each other, nothing is read that is not needed.
 //!
 //! A piece that can't be read is given up, and the block read alone: damage behind it is nobody's error but its own.
 //!
-//! The piece's file stays open until the cursor turns to another place of it or is placed anew, even if a compaction has removed it.
+//! A piece does not keep its file open, which a compaction may remove meanwhile; then what is left of it is not used.
+
+use std::sync::{Arc, Weak};
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
-use slmdb_table::{Block, Place, SequentialReader};
+use slmdb_table::{Block, Piece, Place, TableReader};
 
 use super::snapshots::Location;
 use super::store::Store;
@@ -21,8 +23,8 @@ use super::store::Store;
 /// So many blocks in a row are read one by one. (With two, ranges of a hundred keys took a tenth more time in order.)
 const BLOCKS_ALONE: u32 = 1;
 /// What is read at once from then on, in bytes: at first, and at most (it doubles each time).
-const PIECE_BYTES_FIRST: usize = 16 << 10;
-const PIECE_BYTES_MAX: usize = 128 << 10;
+pub(super) const PIECE_BYTES_FIRST: usize = 16 << 10;
+pub(super) const PIECE_BYTES_MAX: usize = 128 << 10;
 /// A block that begins so much behind the end of the one before still follows it: what is between is garbage.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 
@@ -33,64 +35,75 @@ pub(super) struct ReadAhead {
     end: u64,
     /// How many blocks followed each other.
     run: u32,
-    reader: Option<SequentialReader>,
+    piece: Option<Piece>,
+    /// The file of the piece.
+    table: Weak<TableReader>,
 }
 
 impl ReadAhead {
-    /// The cursor turns to this block of the file. `spare` takes the memory of a piece that is not needed any more.
-    pub(super) fn turn_to(&mut self, place: Place, spare: &mut Vec<u8>) {
+    /// The cursor turns to this block of the file. `spare` takes a piece that is not needed any more.
+    pub(super) fn turn_to(&mut self, place: Place, spare: &mut Option<Piece>) {
         let gap_bytes = u64::from(place.offset).checked_sub(self.end);
         if self.run > 0 && gap_bytes.is_some_and(|bytes| bytes <= GAP_BYTES_MAX) {
             self.run = self.run.saturating_add(1);
-        } else {
+        } else if !self.piece.as_ref().is_some_and(|piece| piece.holds(place)) {
             self.let_go(spare);
             self.run = 1;
         }
         self.end = place.end();
     }
 
-    /// The cursor turns to another file: what one large block needed is let go.
-    pub(super) fn leave(&mut self) {
-        self.reader.take_if(|reader| reader.memory_bytes() > PIECE_BYTES_MAX);
+    /// The cursor turns to another file: only a short piece is kept.
+    pub(super) fn leave(&mut self, spare: &mut Option<Piece>) {
+        if self.memory_bytes() > PIECE_BYTES_FIRST as u64 {
+            self.put_by(spare);
+        }
     }
 
-    /// Nothing follows. `spare` takes the memory of the piece.
-    pub(super) fn let_go(&mut self, spare: &mut Vec<u8>) {
+    /// Nothing follows.
+    pub(super) fn let_go(&mut self, spare: &mut Option<Piece>) {
         self.run = 0;
-        let memory = self.reader.take().map(SequentialReader::into_memory);
-        if let Some(memory) =
-            memory.filter(|memory| (spare.capacity() + 1..=PIECE_BYTES_MAX).contains(&memory.capacity()))
-        {
-            *spare = memory;
+        self.put_by(spare);
+    }
+
+    /// What one large block needed is not kept.
+    fn put_by(&mut self, spare: &mut Option<Piece>) {
+        if let Some(mut piece) = self.piece.take().filter(|piece| piece.memory_bytes() <= PIECE_BYTES_MAX) {
+            piece.clear();
+            *spare = Some(piece);
         }
     }
 
     /// The block at `place`, which it has turned to, if it is in the piece that was read last and sound. (Then nobody need look into
     /// the block cache, which took an eighth of the time of a range of a hundred keys.)
     pub(super) fn at_hand(&mut self, place: Place) -> Option<Block> {
-        self.reader.as_mut().filter(|reader| reader.holds(place))?.read_block(place).ok()
+        let piece = self.piece.as_mut().filter(|piece| piece.holds(place))?;
+        self.table.upgrade()?.read_block_ahead(place, piece, 0).ok()
     }
 
-    /// The block at `location`, which it has turned to, from the disk; of `lanes` files that take turns.
+    /// The block at `location`, which it has turned to, from the disk; in a piece of up to `ahead_bytes`, or alone.
     pub(super) fn read<M: Medium + Clone>(
         &mut self,
         store: &Store<M>,
         location: Location,
-        lanes: usize,
-        spare: &mut Vec<u8>,
+        ahead_bytes: Option<usize>,
+        spare: &mut Option<Piece>,
     ) -> Result<Block> {
-        if self.run <= BLOCKS_ALONE {
+        let Some(ahead_bytes) = ahead_bytes.filter(|_| self.run > BLOCKS_ALONE) else {
             return store.tables.read_block(location.file, location.place);
-        }
-        let reader = match &mut self.reader {
-            Some(reader) => reader,
-            none => {
+        };
+        let table = match self.table.upgrade() {
+            Some(table) => table,
+            None => {
                 let table = store.tables.reader(location.file)?;
-                let reader = table.growing(PIECE_BYTES_FIRST, (PIECE_BYTES_MAX / lanes.max(1)).max(PIECE_BYTES_FIRST));
-                none.insert(reader.with_memory(std::mem::take(spare)))
+                self.table = Arc::downgrade(&table);
+                table
             }
         };
-        reader.read_block(location.place).or_else(|_| {
+        let spare_one = spare.take_if(|piece| piece.memory_bytes() <= ahead_bytes);
+        let new = || spare_one.unwrap_or_else(|| Piece::new(PIECE_BYTES_FIRST, PIECE_BYTES_MAX));
+        let piece = self.piece.get_or_insert_with(new);
+        table.read_block_ahead(location.place, piece, ahead_bytes).or_else(|_| {
             // Something else in the piece may be what can't be read.
             self.let_go(spare);
             store.tables.read_block(location.file, location.place)
@@ -99,7 +112,7 @@ impl ReadAhead {
 
     /// What the piece takes in memory, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
-        self.reader.as_ref().map_or(0, |reader| reader.memory_bytes() as u64)
+        self.piece.as_ref().map_or(0, |piece| piece.memory_bytes() as u64)
     }
 }
 
@@ -121,12 +134,20 @@ mod tests {
 
     /// A store of so many files, each of which has each so manieth key, and no cache.
     fn store(env: &MemoryEnv, files: u32) -> Arc<dyn Engine> {
+        store_of(env, 0, files, |number| number % files)
+    }
+
+    /// A store of so many files, and in which each key is.
+    fn store_of(env: &MemoryEnv, budget_bytes: u64, files: u32, file_of: impl Fn(u32) -> u32) -> Arc<dyn Engine> {
         let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
-        let options = Options { env: Arc::new(env.clone()), compaction, memory_budget_bytes: 0, ..Options::default() };
+        let (env, memory_budget_bytes) = (Arc::new(env.clone()), budget_bytes);
+        let (memtable_bytes, block_bytes) = (1 << 20, 512);
+        let options =
+            Options { env, compaction, memory_budget_bytes, memtable_bytes, block_bytes, ..Options::default() };
         let engine = open::open(&options, Path::new("/db")).unwrap();
         for file in 0..files {
             let mut batch = WriteBatch::new();
-            for (key, value) in (0..KEYS).filter(|number| number % files == file).map(entry) {
+            for (key, value) in (0..KEYS).filter(|number| file_of(*number) == file).map(entry) {
                 batch.put(key, value).unwrap();
             }
             engine.write(&batch, false).unwrap();
@@ -155,9 +176,12 @@ mod tests {
     /// How often files are read from for a scan of such a store.
     fn reads_of_a_scan(files: u32, backwards: bool) -> usize {
         let env = MemoryEnv::new();
-        let engine = store(&env, files);
+        reads_of(&env, &store(&env, files), backwards)
+    }
+
+    fn reads_of(env: &MemoryEnv, engine: &Arc<dyn Engine>, backwards: bool) -> usize {
         let before = env.operation_count();
-        scan(&engine, backwards);
+        scan(engine, backwards);
         let operations = env.operations();
         let since = operations.len() - (env.operation_count() - before) as usize;
         operations[since..].iter().filter(|operation| operation.starts_with("read ")).count()
@@ -170,8 +194,30 @@ mod tests {
         assert!(in_order < blocks / 5, "{in_order} for {blocks} blocks");
         let taking_turns = reads_of_a_scan(2, false);
         assert!(taking_turns < blocks / 3, "{taking_turns} for {blocks} blocks");
-        let of_many = reads_of_a_scan(20, false);
-        assert!(of_many >= blocks, "too many files take turns for each to have a lane: {of_many}");
+    }
+
+    #[test]
+    fn many_files_in_order_are_read_in_pieces_as_one_is() {
+        let (env, files) = (MemoryEnv::new(), 30);
+        let engine = store_of(&env, 0, files, |number| number * files / KEYS);
+        let (blocks, reads) = (reads_of(&env, &engine, true), reads_of(&env, &engine, false));
+        assert!(blocks > 10 * files as usize, "{blocks}");
+        assert!(reads <= 3 * files as usize, "{reads} for {blocks} blocks");
+    }
+
+    #[test]
+    fn where_more_files_take_turns_than_there_are_lanes_no_more_is_read_than_each_block() {
+        for files in [7, 30] {
+            let env = MemoryEnv::new();
+            let any_file =
+                |number: u32| (u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 % files;
+            let engine = store_of(&env, 16 << 20, files, any_file);
+            let backwards = MemoryEnv::new();
+            let blocks = reads_of(&backwards, &store_of(&backwards, 16 << 20, files, any_file), true);
+            let reads = reads_of(&env, &engine, false);
+            assert!(blocks > 200, "{blocks}");
+            assert!(reads < blocks + blocks / 8, "{files} files: {reads} for {blocks} blocks");
+        }
     }
 
     #[test]

@@ -37,7 +37,8 @@ impl DeviceMemory {
         DeviceMemory(Arc::new(expected(made())))
     }
 
-    /// Whether a machine has it as a device, or somebody still has that device open.
+    /// Whether a machine has it as a device, or somebody still has that device open for writing. (Who opened it for reading only, or
+    /// asked the machine for the memory, has a descriptor of his own.)
     pub fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

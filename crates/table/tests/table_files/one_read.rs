@@ -4,7 +4,7 @@ use crate::support::watched::WatchedEnv;
 use crate::support::{Entry, NUMBER, UUID, keys_of, places_of, small_entries};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OsEnv};
-use slmdb_table::{Compression, TableBuilder, TableOptions, TableReader};
+use slmdb_table::{Compression, Piece, TableBuilder, TableOptions, TableReader};
 
 /// Values of every size around a block's, compressible or not.
 fn entries() -> Vec<Entry> {
@@ -60,9 +60,9 @@ fn check<E: Env>(env: &WatchedEnv<E>, path: &std::path::Path, compression: Compr
     }
     assert_eq!(env.take_notes().reads, [(0, finished.properties.data_bytes as usize)], "all blocks in one window");
 
-    let mut growing = table.growing(1 << 10, 1 << 14);
+    let mut piece = Piece::new(1 << 10, 1 << 14);
     for place in places_of(&finished.keys).unwrap() {
-        growing.read_block(place).unwrap();
+        table.read_block_ahead(place, &mut piece, usize::MAX).unwrap();
     }
     let lengths: Vec<usize> = env.take_notes().reads.into_iter().map(|(_, length)| length).collect();
     let longest = places_of(&finished.keys).unwrap().iter().map(|place| place.length as usize).max().unwrap();
