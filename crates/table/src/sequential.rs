@@ -95,7 +95,7 @@ impl Piece {
         let wanted = self.next_bytes.min(limit_bytes);
         let length = wanted.min(behind).max(place.length as usize);
         let goes_on = wanted == self.most_bytes;
-        self.next_bytes = wanted.saturating_mul(2).min(self.most_bytes);
+        self.next_bytes = wanted.saturating_mul(2).clamp(self.first_bytes, self.most_bytes);
         // What is there is read over, so it need not be zeroed; what one large block needed is not kept.
         if self.bytes.len() < length || self.bytes.len() > length.max(self.most_bytes) {
             self.bytes = vec![0; length];

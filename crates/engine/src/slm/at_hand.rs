@@ -5,24 +5,28 @@
 //! last, and what was [read ahead](super::read_ahead) behind it. A key whose block is at hand costs neither a look into the
 //! block cache, which all share, nor a read.
 //!
-//! What is at hand is bounded: so many lanes, and of a lane that the cursor has left only what is small. Lanes that were left
-//! longest make place for others. Where more files take turns than there are lanes, what was read ahead would be lost before it
-//! is needed: then a block to which the cursor comes from another file is read alone, and the cache remembers it.
+//! What is at hand is bounded: so many lanes, and where all of them have much, of one that the cursor leaves only what is small. Lanes
+//! that were left longest make place for others. Where more files take turns than there are lanes, what was read ahead would be
+//! lost before it is needed: then the first blocks of a turn are read alone, and the cache remembers them.
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece};
 
-use super::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead};
+use super::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
 use super::snapshots::Location;
 use super::store::Store;
 
 /// How many files a cursor has a lane for.
 const LANES_MAX: usize = 24;
-/// A block that takes more is let go when the cursor turns to another file, in bytes.
-const LEFT_BLOCK_BYTES_MAX: usize = 16 << 10;
-/// After a lane has made place for another, the lanes count as too few for so many turns.
+/// Where more than this is at hand, in bytes, a lane is left only with what is small.
+const HELD_BYTES_MAX: u64 = 1 << 20;
+/// After a lane has made place for another, the lanes count as too few for so many turns; unless it was left so long
+/// ago.
 const CROWDED_TURNS: u64 = 2 * LANES_MAX as u64;
+const LEFT_LONG_AGO_TURNS: u64 = 8 * LANES_MAX as u64;
+/// Where the lanes are too few, so many blocks of each turn are read alone.
+const CROWDED_BLOCKS_ALONE: u32 = 2;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -36,6 +40,9 @@ pub(super) struct AtHand {
     present: usize,
     /// How often the cursor has turned to another lane.
     turns: u64,
+    /// How many blocks it has asked for in this turn, and how often something was read for that.
+    fetches: u32,
+    reads: u32,
     crowded_until: u64,
     /// A piece that was let go, for the next.
     spare: Option<Piece>,
@@ -75,12 +82,17 @@ impl AtHand {
         let comes_from_another = self.files.get(self.present) != Some(&file);
         let index = self.lane_of(file);
         self.turn_to(index);
-        let ahead_bytes = match comes_from_another {
-            false => Some(PIECE_BYTES_MAX),
-            true if self.turns >= self.crowded_until => Some(PIECE_BYTES_FIRST),
-            true => None,
+        self.fetches = self.fetches.saturating_add(1);
+        let is_crowded = self.turns < self.crowded_until;
+        let ahead_bytes = if is_crowded && self.fetches <= CROWDED_BLOCKS_ALONE {
+            None
+        } else if self.reads == 0 {
+            Some(PIECE_BYTES_FIRST)
+        } else {
+            Some(PIECE_BYTES_MAX)
         };
-        self.change(index, |lane, spare| {
+        let mut reads = 0;
+        let block = self.change(index, |lane, spare| {
             lane.block = None;
             lane.ahead.turn_to(place, spare);
             let block = match lane.ahead.at_hand(place).or_else(|| store.tables.cached_block(file, place)) {
@@ -89,12 +101,15 @@ impl AtHand {
                     if comes_from_another {
                         store.file_sought(file);
                     }
+                    reads = 1;
                     lane.ahead.read(store, location, ahead_bytes, spare)?
                 }
             };
             lane.block = Some((place.offset, block.clone()));
             Ok(block)
-        })
+        });
+        self.reads = self.reads.saturating_add(reads);
+        block
     }
 
     fn find(&self, file: u32) -> Option<usize> {
@@ -126,19 +141,21 @@ impl AtHand {
             *lane = Lane::default();
         });
         self.files[longest_left] = file;
-        self.crowded_until = self.turns + CROWDED_TURNS;
+        if self.turns - self.turned_to[longest_left] < LEFT_LONG_AGO_TURNS {
+            self.crowded_until = self.turns + CROWDED_TURNS;
+        }
         longest_left
     }
 
     fn turn_to(&mut self, index: usize) {
         if index != self.present {
-            if self.present < self.lanes.len() {
+            if self.present < self.lanes.len() && self.held_bytes > HELD_BYTES_MAX {
                 self.change(self.present, |left, spare| {
-                    left.block.take_if(|(_, block)| block.memory_bytes() > LEFT_BLOCK_BYTES_MAX);
+                    left.block.take_if(|(_, block)| block.memory_bytes() > SMALL_BYTES);
                     left.ahead.leave(spare);
                 });
             }
-            self.present = index;
+            (self.present, self.fetches, self.reads) = (index, 0, 0);
             self.turns += 1;
         }
         self.turned_to[index] = self.turns;

@@ -25,6 +25,8 @@ const BLOCKS_ALONE: u32 = 1;
 /// What is read at once from then on, in bytes: at first, and at most (it doubles each time).
 pub(super) const PIECE_BYTES_FIRST: usize = 16 << 10;
 pub(super) const PIECE_BYTES_MAX: usize = 128 << 10;
+/// A piece, or a block, that takes no more in memory is small.
+pub(super) const SMALL_BYTES: usize = PIECE_BYTES_FIRST + (1 << 10);
 /// A block that begins so much behind the end of the one before still follows it: what is between is garbage.
 const GAP_BYTES_MAX: u64 = 16 << 10;
 
@@ -53,9 +55,9 @@ impl ReadAhead {
         self.end = place.end();
     }
 
-    /// The cursor turns to another file: only a short piece is kept.
+    /// The cursor turns to another file, and has much of others: only a short piece is kept.
     pub(super) fn leave(&mut self, spare: &mut Option<Piece>) {
-        if self.memory_bytes() > PIECE_BYTES_FIRST as u64 {
+        if self.memory_bytes() > SMALL_BYTES as u64 {
             self.put_by(spare);
         }
     }
@@ -100,9 +102,10 @@ impl ReadAhead {
                 table
             }
         };
-        let spare_one = spare.take_if(|piece| piece.memory_bytes() <= ahead_bytes);
-        let new = || spare_one.unwrap_or_else(|| Piece::new(PIECE_BYTES_FIRST, PIECE_BYTES_MAX));
-        let piece = self.piece.get_or_insert_with(new);
+        let piece = self.piece.get_or_insert_with(|| {
+            let fitting = spare.take_if(|piece| piece.memory_bytes() <= ahead_bytes);
+            fitting.unwrap_or_else(|| Piece::new(PIECE_BYTES_FIRST, PIECE_BYTES_MAX))
+        });
         table.read_block_ahead(location.place, piece, ahead_bytes).or_else(|_| {
             // Something else in the piece may be what can't be read.
             self.let_go(spare);
@@ -134,14 +137,18 @@ mod tests {
 
     /// A store of so many files, each of which has each so manieth key, and no cache.
     fn store(env: &MemoryEnv, files: u32) -> Arc<dyn Engine> {
-        store_of(env, 0, files, |number| number % files)
+        store_of(env, (0, 512), files, |number| number % files)
     }
 
-    /// A store of so many files, and in which each key is.
-    fn store_of(env: &MemoryEnv, budget_bytes: u64, files: u32, file_of: impl Fn(u32) -> u32) -> Arc<dyn Engine> {
+    /// A store of so many files, and in which each key is; with this budget and blocks of this length.
+    fn store_of(
+        env: &MemoryEnv,
+        (memory_budget_bytes, block_bytes): (u64, usize),
+        files: u32,
+        file_of: impl Fn(u32) -> u32,
+    ) -> Arc<dyn Engine> {
         let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
-        let (env, memory_budget_bytes) = (Arc::new(env.clone()), budget_bytes);
-        let (memtable_bytes, block_bytes) = (1 << 20, 512);
+        let (env, memtable_bytes) = (Arc::new(env.clone()), 1 << 20);
         let options =
             Options { env, compaction, memory_budget_bytes, memtable_bytes, block_bytes, ..Options::default() };
         let engine = open::open(&options, Path::new("/db")).unwrap();
@@ -199,7 +206,7 @@ mod tests {
     #[test]
     fn many_files_in_order_are_read_in_pieces_as_one_is() {
         let (env, files) = (MemoryEnv::new(), 30);
-        let engine = store_of(&env, 0, files, |number| number * files / KEYS);
+        let engine = store_of(&env, (0, 512), files, |number| number * files / KEYS);
         let (blocks, reads) = (reads_of(&env, &engine, true), reads_of(&env, &engine, false));
         assert!(blocks > 10 * files as usize, "{blocks}");
         assert!(reads <= 3 * files as usize, "{reads} for {blocks} blocks");
@@ -207,16 +214,21 @@ mod tests {
 
     #[test]
     fn where_more_files_take_turns_than_there_are_lanes_no_more_is_read_than_each_block() {
-        for files in [7, 30] {
-            let env = MemoryEnv::new();
-            let any_file =
-                |number: u32| (u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 % files;
-            let engine = store_of(&env, 16 << 20, files, any_file);
-            let backwards = MemoryEnv::new();
-            let blocks = reads_of(&backwards, &store_of(&backwards, 16 << 20, files, any_file), true);
-            let reads = reads_of(&env, &engine, false);
-            assert!(blocks > 200, "{blocks}");
-            assert!(reads < blocks + blocks / 8, "{files} files: {reads} for {blocks} blocks");
+        for (files, keys_a_turn, block_bytes) in
+            [(7, 1, 512), (30, 1, 512), (30, 6, 512), (60, 6, 512), (2, 1, 32 << 10)]
+        {
+            let any_file = |number: u32| {
+                (u64::from(number / keys_a_turn + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 % files
+            };
+            let made = |env: &MemoryEnv| store_of(env, (16 << 20, block_bytes), files, any_file);
+            let (env, other) = (MemoryEnv::new(), MemoryEnv::new());
+            // Backwards each is read alone.
+            let blocks = reads_of(&other, &made(&other), true);
+            let reads = reads_of(&env, &made(&env), false);
+            assert!(
+                reads <= blocks + blocks / 8,
+                "{files} files, {keys_a_turn} keys a turn: {reads} for {blocks} blocks"
+            );
         }
     }
 

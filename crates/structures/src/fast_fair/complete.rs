@@ -131,8 +131,8 @@ impl<M: Medium> Tree<M> {
         Ok(())
     }
 
-    /// Durable before the intent is cleared, which begins with a fence. Until then nothing can fail but damage: old nodes lie under
-    /// one parent, so there is no other to be changed, for which the pool could be full.
+    /// Durable before the intent is cleared: that begins with a fence, and whoever gives up on the way leaves with one. (Old nodes lie
+    /// under one parent, so there is no other to be changed, for which the pool could be full; but damage may be met.)
     fn link_in_place(
         &self,
         parent: &Locked<'_, M>,

@@ -37,7 +37,8 @@
 //! * Every entry's pointer is different from all others' in its node. The same pointer in two slots next to each other
 //!   means one entry, caught in a shift.
 //! * What can be reached has been made durable before, apart from the one word that made it reachable; and no lock that
-//!   is needed to build on that word is released before it is durable too.
+//!   is needed to build on that word is released before it is durable too. (To build on a parent's links takes the lock of the
+//!   tree's structure, not the parent's.)
 //! * A block is marked used, or is about to be freed, only while an intent names it, or while it is part of the tree.
 
 pub mod batch;

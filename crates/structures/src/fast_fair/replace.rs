@@ -122,14 +122,12 @@ impl<M: Medium> Tree<M> {
         }
         match finished {
             Ok(()) => Ok(()),
-            // Done, though not tidied up: whoever changes the tree's shape next tries again.
-            Err(Error::Full { .. }) => {
-                structure.unfinished = true;
-                Ok(())
-            }
             Err(error) => {
+                // Whoever goes on may be another thread, and takes what was linked already for durable.
+                self.pool.fence();
                 structure.unfinished = true;
-                Err(error)
+                // Done, though not tidied up: whoever changes the tree's shape next tries again.
+                if matches!(error, Error::Full { .. }) { Ok(()) } else { Err(error) }
             }
         }
     }
