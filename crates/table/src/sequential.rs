@@ -150,14 +150,14 @@ mod tests {
     #[test]
     fn a_piece_that_was_cleared_or_not_read_holds_nothing() {
         let env = MemoryEnv::new();
-        let ((first, places), (second, _)) = (table(&env, 1, 1), table(&env, 2, 2));
+        let ((first, places), (second, others)) = (table(&env, 1, 1), table(&env, 2, 2));
         let mut piece = Piece::new(1 << 10, 1 << 14);
         let byte_of = |block: Block| block.entries().next().unwrap().unwrap().value[0];
         assert_eq!(byte_of(first.read_block_ahead(places[0], &mut piece, usize::MAX).unwrap()), 1);
         assert!(piece.holds(places[1]) && !piece.holds(*places.last().unwrap()));
         piece.clear();
         assert!(!piece.holds(places[0]));
-        assert_eq!(byte_of(second.read_block_ahead(places[0], &mut piece, usize::MAX).unwrap()), 2);
+        assert_eq!(byte_of(second.read_block_ahead(others[0], &mut piece, usize::MAX).unwrap()), 2);
         env.fail_after(0, "read ", Failure::Io, Repeat::Once);
         first.read_block_ahead(*places.last().unwrap(), &mut piece, usize::MAX).unwrap_err();
         assert!(!piece.holds(places[0]) && !piece.holds(*places.last().unwrap()));
