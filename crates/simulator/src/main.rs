@@ -43,8 +43,10 @@ struct Arguments {
     crash: Option<String>,
 }
 
-/// So that no processor waits while a workload is recorded.
-const WORKLOADS_AT_ONCE: usize = 2;
+/// With two no processor would wait while a workload is recorded. But a workload closes its store and opens it again, and what waits
+/// for readers may be done by a thread of the other, which then has the old pool for a moment longer; the recorder takes that for a
+/// second pool.
+const WORKLOADS_AT_ONCE: usize = 1;
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
