@@ -1,10 +1,7 @@
 //! The simulator as a command: `scripts/torture` runs it for as long as one likes.
 #![forbid(unsafe_code)]
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -43,15 +40,6 @@ struct Arguments {
     crash: Option<String>,
 }
 
-/// With two no processor would wait while a workload is recorded. But a workload closes its store and opens it again, and what waits
-/// for readers may be done by a thread of the other, which then has the old pool for a moment longer; the recorder takes that for a
-/// second pool.
-const WORKLOADS_AT_ONCE: usize = 1;
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.sites || arguments.self_test.is_some() {
@@ -62,28 +50,23 @@ fn main() -> ExitCode {
     }
     let explorer = Explorer::new(CallPaths::new(), Effort::default());
     let (begun, time) = (Instant::now(), Duration::from_secs(arguments.seconds));
-    let is_wanted = |name: &str| arguments.medium.as_ref().is_none_or(|wanted| wanted == name);
-    let media = MEDIA.into_iter().zip([true, false]).filter(|(name, _)| is_wanted(name));
-    let media: Vec<bool> = media.map(|(_, has_pool)| has_pool).collect();
-    let plans = (arguments.seed..).flat_map(|seed| media.iter().map(move |&has_pool| Plan::of_seed(seed, has_pool)));
-    let (plans, failures, minutes_told) = (Mutex::new(plans), Mutex::new(Vec::new()), AtomicU64::new(0));
-    let crash_plans = || {
-        while begun.elapsed() < time && locked(&failures).is_empty() {
-            let Some(plan) = locked(&plans).next() else { return };
-            let explored = catch_unwind(AssertUnwindSafe(|| explorer.explore(&plan, Some(begun + time))));
-            let found = explored.unwrap_or_else(|_| {
-                eprintln!("a panic, with seed {}, {}", plan.seed, plan.medium());
-                std::process::exit(101)
-            });
-            locked(&failures).extend(found);
-            let minutes = begun.elapsed().as_secs() / 60;
-            if minutes > minutes_told.fetch_max(minutes, Ordering::Relaxed) {
-                eprintln!("{minutes} min: {} images of {} workloads", explorer.counts().images, explorer.counts().runs);
+    let mut failures = Vec::new();
+    let mut minutes_told = 0;
+    for seed in arguments.seed.. {
+        for (name, has_pool) in MEDIA.into_iter().zip([true, false]) {
+            if arguments.medium.as_ref().is_none_or(|wanted| wanted == name) && failures.is_empty() {
+                failures = explorer.explore(&Plan::of_seed(seed, has_pool), Some(begun + time));
             }
         }
-    };
-    std::thread::scope(|scope| (0..WORKLOADS_AT_ONCE).for_each(|_| drop(scope.spawn(crash_plans))));
-    let failures = std::mem::take(&mut *locked(&failures));
+        if begun.elapsed() >= time || !failures.is_empty() {
+            break;
+        }
+        let minutes = begun.elapsed().as_secs() / 60;
+        if minutes > minutes_told {
+            minutes_told = minutes;
+            eprintln!("{minutes} min: {} images of {} workloads", explorer.counts().images, explorer.counts().runs);
+        }
+    }
     let (paths, opening_paths) = explorer.paths_crashed();
     println!("{:?}", explorer.counts());
     println!("{paths} call paths crashed in workloads, {opening_paths} in openings; {:.0?}", begun.elapsed());
