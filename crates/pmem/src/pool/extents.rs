@@ -8,6 +8,8 @@
 //! begin in it, and last stores the length word. A crash before that leaves a file that is longer than the pool, which
 //! harms nothing: the next growth takes the same bytes.
 
+use std::ops::Range;
+use std::slice;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
@@ -18,7 +20,7 @@ use slmdb_sync::scheduled::MutexGuard;
 use super::lifecycle::sharing;
 use super::space::Space;
 use super::{Backing, Extent, ExtentKind, Pool};
-use crate::layout::{Entry, LENGTH_OFFSET, UNIT_BYTES, checked_word};
+use crate::layout::{ENTRY_BYTES, Entry, LENGTH_OFFSET, UNIT_BYTES, checked_word};
 use crate::medium::Medium;
 
 /// A damaged map may hold very many faults; the first few tell the story.
@@ -74,7 +76,7 @@ impl<M: Medium> Pool<M> {
             }
         }
         for (start, units) in space.runs() {
-            if (start..start + units).any(|unit| self.entry(unit).load(Ordering::Acquire) != 0) {
+            if self.first_entry(start..start + units).is_some() {
                 faults.push(self.corruption(start * UNIT_BYTES, "an extent of the map where space is free"));
             }
         }
@@ -117,9 +119,7 @@ impl<M: Medium> Pool<M> {
                     }
                 }
             }
-            let beyond =
-                (end..(region + 1) * geometry.region).find(|&unit| self.entry(unit).load(Ordering::Acquire) != 0);
-            if let Some(unit) = beyond {
+            if let Some(unit) = self.first_entry(end..(region + 1) * geometry.region) {
                 let what = format!("the map knows an extent at unit {unit}, behind the pool's end at {length}");
                 walk.faults.push(self.corruption(geometry.entry_offset(unit), what));
             }
@@ -156,7 +156,7 @@ impl<M: Medium> Pool<M> {
         if end > region_end {
             return Err(fault("runs over the end of its region or of the pool"));
         }
-        if (unit + 1..end).any(|inner| self.entry(inner).load(Ordering::Acquire) != 0) {
+        if self.first_entry(unit + 1..end).is_some() {
             return Err(fault("overlaps the next extent"));
         }
         Ok(Extent {
@@ -330,6 +330,19 @@ impl<M: Medium> Pool<M> {
         debug_assert!(offset + 8 <= self.length_bytes());
         // SAFETY: the map of every region that the pool has is mapped, and entries are aligned.
         unsafe { &*self.address(offset).cast::<AtomicU64>() }
+    }
+
+    /// The first of these units, all of one region, that has a map entry.
+    fn first_entry(&self, units: Range<u64>) -> Option<u64> {
+        let count = units.end.checked_sub(units.start).filter(|&count| count > 0)?;
+        let first = self.geometry.entry_offset(units.start);
+        debug_assert!(self.geometry.entry_offset(units.end - 1) == first + (count - 1) * ENTRY_BYTES);
+        const WORDS: usize = (ENTRY_BYTES / 8) as usize;
+        // SAFETY: as in `entry`; a region's entries lie one behind another in its map.
+        let words =
+            unsafe { slice::from_raw_parts(self.address(first).cast::<AtomicU64>(), (count as usize - 1) * WORDS + 1) };
+        let index = words.iter().step_by(WORDS).position(|word| word.load(Ordering::Acquire) != 0)?;
+        Some(units.start + index as u64)
     }
 
     pub(super) fn address(&self, offset: u64) -> *mut u8 {
