@@ -255,7 +255,7 @@ impl Medium for Simulated {
                 let lines = page.chunks(CACHE_LINE_BYTES as usize).zip(durable.chunks(CACHE_LINE_BYTES as usize));
                 let lines = (start..).step_by(CACHE_LINE_BYTES as usize).zip(lines);
                 for (offset, (line, _)) in lines.filter(|(_, (line, durable))| line != durable) {
-                    self.push(&mut recorder, Event::Copy { offset, bytes: line.into() });
+                    self.push(&mut recorder, Event::Cached { offset, line: line.into() });
                 }
             }
         }

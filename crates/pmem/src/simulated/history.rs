@@ -16,6 +16,8 @@ pub(super) enum Event {
     Store { offset: u64, value: u64 },
     /// Bytes were copied in.
     Copy { offset: u64, bytes: Arc<[u8]> },
+    /// A cache line is in the processor's caches, all of it at once: its stores were made before the record begins.
+    Cached { offset: u64, line: Arc<[u8]> },
     /// A range was zeroed.
     Zero { offset: u64, length_bytes: u64 },
     /// These cache lines were flushed.

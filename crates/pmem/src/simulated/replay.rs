@@ -39,6 +39,8 @@ struct LineStore {
     moment: u64,
     /// It would be durable, had not a flush or a fence been left out.
     is_owed: bool,
+    /// Not even of a copy is a part there without the rest.
+    is_whole: bool,
     /// Range within the line.
     from: usize,
     to: usize,
@@ -61,7 +63,7 @@ pub enum Choice {
 pub struct Pick {
     /// So many of them, from the first on; more than there are means all.
     pub stores: usize,
-    /// Of the next one, if it is a copy, those of its eight words whose bits are set.
+    /// Of the next one, if it is a copy made here, those of its eight words whose bits are set.
     pub words: u8,
 }
 
@@ -187,9 +189,11 @@ impl Replay {
                 self.durable.extend_from_slice(&content);
                 self.seen.extend_from_slice(&content);
             }
-            Event::Store { offset, value } => self.store(offset, &value.to_le_bytes()),
-            Event::Copy { offset, bytes } => self.store(offset, &bytes),
-            Event::Zero { offset, length_bytes } => self.store(offset, &vec![0; length_bytes as usize]),
+            Event::Store { offset, value } => self.store(offset, &value.to_le_bytes(), false),
+            Event::Copy { offset, bytes } => self.store(offset, &bytes, false),
+            // The order of the stores to it isn't known any more, so no part of them is picked.
+            Event::Cached { offset, line } => self.store(offset, &line, true),
+            Event::Zero { offset, length_bytes } => self.store(offset, &vec![0; length_bytes as usize], false),
             Event::Flush { thread, lines } => {
                 let flushed = self.flushed.entry(thread).or_default();
                 flushed.extend(self.pending.range(lines).map(|(&line, _)| (line, self.moment)));
@@ -215,14 +219,14 @@ impl Replay {
         true
     }
 
-    fn store(&mut self, offset: u64, bytes: &[u8]) {
+    fn store(&mut self, offset: u64, bytes: &[u8], is_whole: bool) {
         let start = offset as usize;
         self.seen[start..start + bytes.len()].copy_from_slice(bytes);
         let mut done = 0;
         while done < bytes.len() {
             let from = (start + done) % LINE;
             let to = (from + bytes.len() - done).min(LINE);
-            let mut store = LineStore { moment: self.moment, is_owed: false, from, to, bytes: [0; LINE] };
+            let mut store = LineStore { moment: self.moment, is_owed: false, is_whole, from, to, bytes: [0; LINE] };
             store.bytes[from..to].copy_from_slice(&bytes[done..done + to - from]);
             self.pending.entry(((start + done) / LINE) as u64).or_default().push_back(store);
             done += to - from;
@@ -256,6 +260,9 @@ impl LineStore {
     }
 
     fn apply_words(&self, line: &mut [u8], words: u8) {
+        if self.is_whole {
+            return;
+        }
         for word in (0..8).filter(|word| words & 1 << word != 0) {
             let (from, to) = (self.from.max(8 * word), self.to.min(8 * word + 8));
             if from < to {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::{UUID, is_filled, small};
 use slmdb_env::Recording;
 use slmdb_env::memory::{MemoryEnv, Random};
-use slmdb_pmem::simulated::{Choice, Replay};
+use slmdb_pmem::simulated::{Choice, Pick, Replay};
 use slmdb_pmem::{Blocks, Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
 
 fn pool() -> (Simulated, Pool<Simulated>) {
@@ -405,4 +405,28 @@ fn what_a_killed_process_did_not_flush_is_durable_once_the_pool_is_open_again() 
     assert_eq!(again.load(extent.offset + 256).unwrap(), 44);
     let crashed = Pool::from_image(Dram, end_of(&second).image(Choice::Nothing)).unwrap();
     assert_eq!(crashed.load(extent.offset + 256).unwrap(), 44);
+}
+
+/// A wrong image of the simulator's: of a leaf that a kill had left in the middle of a shift it made words durable in an order in which
+/// they were not stored, and called what followed a fault of the store.
+#[test]
+fn a_line_that_a_killed_process_left_in_the_caches_is_there_whole_or_not_at_all() {
+    let first = Simulated::recording(Arc::new(Recording::new()));
+    let pool = Pool::anonymous(first.clone(), &small()).unwrap();
+    let extent = pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 1).unwrap();
+    let words = [extent.offset + 256, extent.offset + 264];
+    words.iter().for_each(|&offset| pool.store(offset, 44).unwrap());
+    let left = end_of(&first);
+    let second = Simulated::recording(Arc::new(Recording::new())).with_durable(left.image(Choice::Nothing));
+    let again = Pool::from_image(second.clone(), left.image(Choice::Everything)).unwrap();
+    let mut record = second.history().replay();
+    let mut seen = BTreeSet::new();
+    while record.to_next_crash() {
+        for picked in 0..256 {
+            let bytes = record.image_of(|_, stores| Pick { stores: picked as usize % (stores + 1), words: picked as u8 });
+            seen.insert(words.map(|offset| bytes.get(offset as usize).copied().unwrap_or(0)));
+        }
+    }
+    drop(again);
+    assert_eq!(seen, BTreeSet::from([[0, 0], [44, 44]]));
 }
