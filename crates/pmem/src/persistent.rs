@@ -190,3 +190,57 @@ impl<D: Delay> Medium for Persistent<D> {
         self.counters.sums()
     }
 }
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::instruction::noted::{Done, taken};
+    use super::*;
+
+    #[repr(align(64))]
+    struct Lines([u8; 3 * STREAM_BYTES_MIN]);
+
+    #[test]
+    fn every_line_that_a_range_touches_is_written_back_and_no_other() {
+        let (medium, memory) = (Emulated::new(), Lines([0; 3 * STREAM_BYTES_MIN]));
+        let first = memory.0.as_ptr().addr();
+        for (from, length, line, lines) in [
+            (0, 1, 0, 1),
+            (0, 64, 0, 1),
+            (63, 1, 0, 1),
+            (63, 2, 0, 2),
+            (64, 64, 1, 1),
+            (70, 122, 1, 2),
+            (70, 123, 1, 3),
+        ] {
+            taken();
+            medium.flush(memory.0[from..].as_ptr(), length);
+            assert_eq!(taken(), [Done::WriteBack(first + line * LINE, lines)], "{length} bytes at {from}");
+        }
+        medium.flush(memory.0.as_ptr(), 0);
+        assert_eq!(taken(), []);
+        medium.fence();
+        assert_eq!(taken(), [Done::Fence]);
+    }
+
+    #[test]
+    fn a_long_copy_writes_back_its_ends_streams_the_rest_and_fences() {
+        let (medium, from) = (Emulated::new(), vec![7; 2 * STREAM_BYTES_MIN]);
+        let mut memory = Lines([0; 3 * STREAM_BYTES_MIN]);
+        let to = memory.0.as_mut_ptr();
+        let first = to.addr();
+        let copied = |offset: usize, length: usize| {
+            taken();
+            // SAFETY: within `memory`, which nobody else knows.
+            unsafe { medium.copy_durably(to.wrapping_add(offset), &from[..length]) };
+            taken()
+        };
+        let lines = STREAM_BYTES_MIN / LINE;
+        assert_eq!(copied(0, STREAM_BYTES_MIN), [Done::Stream(first, lines), Done::Fence]);
+        let ends = [Done::WriteBack(first, 1), Done::WriteBack(first + LINE + lines * LINE, 1)];
+        assert_eq!(
+            copied(60, 4 + STREAM_BYTES_MIN + 5),
+            [Done::Stream(first + LINE, lines), ends[0], ends[1], Done::Fence]
+        );
+        assert_eq!(copied(60, 5), [Done::WriteBack(first, 2)], "a short one is flushed, and fenced by who asks for it");
+    }
+}

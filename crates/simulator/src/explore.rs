@@ -42,7 +42,7 @@ pub struct Effort {
 /// Where crashes are looked at, and what of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Looks {
-    /// Everywhere.
+    /// Everywhere but where a step is left out: as if it were not in the code.
     Everywhere,
     /// Where something should be durable and is not, since a step was left out; of such crashes the images without it. In a
     /// workload that comes to no such place, everywhere, with many openings after it.
@@ -59,7 +59,7 @@ impl Default for Effort {
         Effort {
             hits: 2,
             one_in: 200,
-            images: 6,
+            images: 8,
             thorough_one_in: 4,
             again_one_in: 1000,
             kills: 30,
@@ -140,6 +140,15 @@ struct Shared {
     failures: Vec<Failure>,
 }
 
+/// What came of checking an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Checked {
+    Sound,
+    Wrong,
+    /// It was checked before.
+    Before,
+}
+
 /// An image to be checked.
 struct Task {
     crashed: Crashed,
@@ -213,7 +222,7 @@ impl Explorer {
         let owed = self.owed_stops(record, Looks::AtOwed, &mut random);
         let is_directed = owed.is_some();
         let mut moments: Vec<(u64, Option<u32>)> = owed.unwrap_or_else(|| {
-            let stops = record.stops.iter().map(|stop| (stop.moment, Some(stop.call_path)));
+            let stops = record.stops.iter().filter(|stop| stop.done).map(|stop| (stop.moment, Some(stop.call_path)));
             stops.chain((0..self.effort.kills).map(|_| (random.below(record.end.max(1)), None))).collect()
         });
         moments.push((record.end, None));
@@ -287,23 +296,27 @@ impl Explorer {
         while let Some(task) = next() {
             let mut random = Random(task.seed);
             let thorough = random.one_in(self.effort.thorough_one_in);
-            if !self.check_image(plan, &task, thorough, 0) {
-                continue;
-            }
-            if task.is_new || random.one_in(again_one_in) {
+            let checked = self.check_image(plan, &task, thorough, 0);
+            let is_chosen = match checked {
+                Checked::Sound => task.is_new || random.one_in(again_one_in),
+                // The same image came another way before. This way's recovery is crashed in any case.
+                Checked::Before => task.is_new,
+                Checked::Wrong => false,
+            };
+            if is_chosen {
                 self.crash_opening(plan, &task, &mut random, 1);
             }
         }
     }
 
-    /// Checks an image, unless it was checked before; whether it was sound.
-    fn check_image(&self, plan: &Plan, task: &Task, thorough: bool, depth: usize) -> bool {
+    /// Checks an image, unless it was checked before.
+    fn check_image(&self, plan: &Plan, task: &Task, thorough: bool, depth: usize) -> Checked {
         {
             let key = task.crashed.image.fingerprint() ^ task.crashed.expected.fingerprint().rotate_left(17);
             let mut shared = self.shared();
             if !shared.checked.insert(key) {
                 shared.counts.duplicates += 1;
-                return false;
+                return Checked::Before;
             }
             shared.counts.images += 1;
             shared.counts.pool_images += u64::from(plan.setup.has_pool);
@@ -312,9 +325,9 @@ impl Explorer {
             shared.counts.third_crashes += u64::from(depth == 2);
         }
         let _watched = Watched::new(format!("seed {}: {}", plan.seed, task.crashed.id));
-        let Err(what) = task.crashed.check(plan, thorough) else { return true };
+        let Err(what) = task.crashed.check(plan, thorough) else { return Checked::Sound };
         self.failed(plan, &task.crashed, what);
-        false
+        Checked::Wrong
     }
 
     fn failed(&self, plan: &Plan, crashed: &Crashed, what: String) {
@@ -336,7 +349,8 @@ impl Explorer {
             return;
         }
         let is_directed = owed.is_some();
-        let everywhere = || record.stops.iter().map(|stop| (stop.moment, Some(stop.call_path))).collect();
+        let done = record.stops.iter().filter(|stop| stop.done);
+        let everywhere = || done.map(|stop| (stop.moment, Some(stop.call_path))).collect();
         let mut stops = owed.unwrap_or_else(everywhere);
         stops.sort_unstable();
         stops.push((record.end, None));
@@ -357,7 +371,7 @@ impl Explorer {
                     return;
                 }
                 let thorough = random.one_in(self.effort.thorough_one_in);
-                let is_sound = self.check_image(plan, &again, thorough, depth);
+                let is_sound = self.check_image(plan, &again, thorough, depth) == Checked::Sound;
                 let is_its = |failure: &&mut Failure| failure.plan.seed == plan.seed && failure.id == again.crashed.id;
                 if let Some(failure) = self.shared().failures.iter_mut().find(is_its) {
                     failure.trace = record.files.trace();

@@ -23,6 +23,7 @@ use slmdb_sync::{epoch, turns};
 
 use crate::Random;
 use crate::call_paths::CallPaths;
+use crate::explore::Looks;
 
 const OPTIONS: PoolOptions =
     PoolOptions { initial_bytes: 0, growth_bytes: UNIT_BYTES, maximum_bytes: 16 << 20, uuid: [7; 16] };
@@ -121,7 +122,7 @@ struct Recorded {
     is_owing: bool,
 }
 
-fn record(paths: &CallPaths, seed: u64) -> Result<Recorded> {
+fn record(paths: &CallPaths, seed: u64, looks: Looks) -> Result<Recorded> {
     let medium = Simulated::recording(Arc::new(Recording::watched_by(paths.clone())));
     let mut states = vec![(0, State::default())];
     let mut state = State { made: Made::Pool, ..State::default() };
@@ -169,8 +170,9 @@ fn record(paths: &CallPaths, seed: u64) -> Result<Recorded> {
     }
     let history = medium.history();
     let stops = history.stops();
-    let is_owing = stops.iter().any(|stop| !stop.done);
-    let mut moments: Vec<u64> = stops.iter().map(|stop| stop.moment).chain(states.iter().map(|(at, _)| *at)).collect();
+    let is_owing = looks != Looks::Everywhere && stops.iter().any(|stop| !stop.done);
+    let stops = stops.iter().filter(|stop| is_owing || stop.done);
+    let mut moments: Vec<u64> = stops.map(|stop| stop.moment).chain(states.iter().map(|(at, _)| *at)).collect();
     moments.sort_unstable();
     moments.dedup();
     Ok(Recorded { replay: history.replay(), states, moments, is_owing })
@@ -263,12 +265,12 @@ fn apply(keys: &mut BTreeMap<Vec<u8>, u64>, changes: &Changes) {
     }
 }
 
-/// Records what this seed says, and crashes it everywhere; or, if steps are left out, where something is owed for that. What was
-/// wrong.
-pub fn explore(paths: &CallPaths, seed: u64, until: Instant) -> Option<String> {
+/// Records what this seed says, and crashes it everywhere; or, unless `looks` says everywhere, if steps are left out, where something
+/// is owed for that. What was wrong.
+pub fn explore(paths: &CallPaths, seed: u64, looks: Looks, until: Instant) -> Option<String> {
     let paths = paths.clone();
     let explored = turns::take(seed, move || {
-        let recorded = match catch_unwind(AssertUnwindSafe(|| record(&paths, seed))) {
+        let recorded = match catch_unwind(AssertUnwindSafe(|| record(&paths, seed, looks))) {
             Ok(Ok(recorded)) => recorded,
             Ok(Err(error)) => return Some(format!("fails: {error:?}")),
             Err(_) => return Some("a panic".into()),
@@ -304,7 +306,7 @@ fn crash_everywhere(recorded: Recorded, seed: u64, until: Instant) -> Option<Str
 
 /// What of a crash here is looked at.
 fn images(replay: &Replay, is_owing: bool, is_returned: bool, random: &mut Random) -> Vec<Vec<u8>> {
-    let owed: Vec<u64> = replay.owed().collect();
+    let owed: Vec<u64> = if is_owing { replay.owed().collect() } else { Vec::new() };
     let mut images = Vec::new();
     if is_returned || !owed.is_empty() {
         images.push(replay.image(Choice::Nothing));
@@ -321,6 +323,12 @@ fn images(replay: &Replay, is_owing: bool, is_returned: bool, random: &mut Rando
         images.extend(
             [Choice::Everything, Choice::Random(random.number())].into_iter().map(|choice| replay.image(choice)),
         );
+        let unfenced = replay.unfenced();
+        images.push(replay.image_of(|line, _| if unfenced.contains(&line) { none } else { all }));
+        let pending: BTreeMap<u64, u64> = replay.pending_since().collect();
+        if let Some(&since) = pending.values().nth(random.below(pending.len().max(1) as u64) as usize) {
+            images.push(replay.image_of(|line, _| if pending[&line] < since { none } else { all }));
+        }
     }
     images
 }

@@ -18,6 +18,7 @@ pub mod machine;
 pub mod oracle;
 pub mod picks;
 pub mod self_test;
+pub mod upkeep;
 pub mod workload;
 
 use slmdb_env::memory::Random;

@@ -199,9 +199,14 @@ impl Recorded {
         Recorded { setup, env, medium, recording, begin, device: durable.pool.as_slice().into() }
     }
 
+    /// How stores are opened here, without the medium that records.
+    pub fn options(&self) -> Options {
+        self.setup.options(&self.env)
+    }
+
     /// Opens the store.
     pub fn open(&self) -> Result<Arc<dyn Engine>> {
-        let options = self.setup.options(&self.env);
+        let options = self.options();
         if self.setup.has_pool {
             slm::open_on(&options, Path::new(STORE), self.medium.clone())
         } else {

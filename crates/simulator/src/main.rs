@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::crashed::replay;
-use slmdb_simulator::explore::{Effort, Explorer, Failure};
+use slmdb_simulator::explore::{Effort, Explorer, Failure, Looks};
 use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::self_test;
 use slmdb_simulator::workload::{MEDIA, Plan};
@@ -31,6 +31,9 @@ struct Arguments {
     /// Switches each site off in turn, for so many seconds at most, and tells which were noticed.
     #[arg(long)]
     self_test: Option<u64>,
+    /// With `--self-test`: crashes are made as if the step were missing in the code, not where it is known to be missed.
+    #[arg(long)]
+    blind: bool,
     /// With `--self-test`: only sites whose function or place contains this. With `--crash`: the first of these is switched off.
     #[arg(long, default_value = "")]
     site: String,
@@ -125,6 +128,7 @@ fn prove(arguments: &Arguments) -> ExitCode {
         println!("{} sites", sites.len());
         return ExitCode::SUCCESS;
     };
+    let looks = if arguments.blind { Looks::Everywhere } else { Looks::AtOwed };
     let (mut noticed, mut tried) = (0, 0);
     for known in sites.iter().filter(|known| format!("{:?}", known.site).contains(&arguments.site)) {
         let site = &known.site;
@@ -132,7 +136,7 @@ fn prove(arguments: &Arguments) -> ExitCode {
             continue;
         }
         let begun = Instant::now();
-        let verdict = self_test::try_site(&paths, known, Duration::from_secs(seconds));
+        let verdict = self_test::try_site(&paths, known, looks, Duration::from_secs(seconds));
         tried += 1;
         noticed += u64::from(verdict.found.is_some());
         let found = verdict.found.map_or("NOT NOTICED".into(), |found| found.to_string());

@@ -1,7 +1,7 @@
 //! What must be there after a crash, and whether it is.
 //!
 //! Of each client: all that was acknowledged (where a power cut may take what was not synced: all up to the last sync), of the
-//! rest a beginning, each write wholly or not at all; and nothing else. The store verifies clean, nothing is leaked, and it goes
+//! rest a beginning, each write wholly or not at all, and of all clients together without a hole; and nothing else. The store verifies clean, nothing is leaked, and it goes
 //! on: more writes, and another opening.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +36,15 @@ struct ClientExpected {
     /// What is certain.
     certain: Model,
     /// What may have happened after it: any beginning of this.
-    possible: Vec<Vec<KeyChange>>,
+    possible: Vec<Possible>,
+}
+
+/// A write that may be there.
+#[derive(Debug, Clone)]
+struct Possible {
+    began: u64,
+    ended: u64,
+    changes: Vec<KeyChange>,
 }
 
 impl Expected {
@@ -52,7 +60,9 @@ impl Expected {
             };
             let mut model = Model::new();
             writes[..certain].iter().for_each(|write| apply(&mut model, &write.changes));
-            let possible = writes[certain..begun].iter().map(|write| write.changes.clone()).collect();
+            let possible =
+                |write: &Write| Possible { began: write.began, ended: write.ended, changes: write.changes.clone() };
+            let possible = writes[certain..begun].iter().map(possible).collect();
             ClientExpected { certain: model, possible }
         });
         Expected { clients: clients.collect() }
@@ -68,30 +78,62 @@ impl Expected {
     }
 
     /// Checks what was found; what is wrong.
-    fn check(&self, found: &Model) -> Result<(), String> {
+    pub fn check(&self, found: &Model) -> Result<(), String> {
         let parts: Vec<Model> = (0..self.clients.len()).map(|client| part_of(found, client)).collect();
         let count: usize = parts.iter().map(Model::len).sum();
         if count != found.len() {
             return Err("keys that nobody wrote".into());
         }
+        let mut counts = Vec::new();
         for (client, (expected, part)) in self.clients.iter().zip(&parts).enumerate() {
-            expected.check(part).map_err(|what| format!("client {client}: {what}"))?;
+            counts.push(expected.counts_found(part).map_err(|what| format!("client {client}: {what}"))?);
         }
-        Ok(())
+        self.check_order(&counts)
+    }
+
+    /// Nothing is missing that had returned before something began that is there, whoever wrote them. `counts`: how many of its
+    /// possible writes each client may have there, to hold what was found.
+    fn check_order(&self, counts: &[Vec<usize>]) -> Result<(), String> {
+        // With fewer, less is asked of the others. So from the fewest on: as many more as are needed.
+        let mut kept: Vec<usize> = counts.iter().map(|counts| counts.first().copied().unwrap_or(0)).collect();
+        loop {
+            let last = |(client, &count): (usize, &usize)| {
+                Some((self.clients[client].possible[..count].last()?.began, client))
+            };
+            let Some((began, witness)) = kept.iter().enumerate().filter_map(last).max() else { return Ok(()) };
+            let mut is_enough = true;
+            for (client, expected) in self.clients.iter().enumerate() {
+                let needed = expected.possible.partition_point(|write| write.ended < began);
+                if needed > kept[client] {
+                    let more = counts[client].iter().find(|&&count| count >= needed);
+                    kept[client] = *more.ok_or_else(|| {
+                        let (kept, all) = (counts[client].last().unwrap_or(&0), expected.possible.len());
+                        format!(
+                            "a hole: client {client} has {kept} of {all} writes that may be there, and client {witness} one \
+                             that began when {needed} of them had returned"
+                        )
+                    })?;
+                    is_enough = false;
+                }
+            }
+            if is_enough {
+                return Ok(());
+            }
+        }
     }
 }
 
 impl ClientExpected {
-    fn check(&self, found: &Model) -> Result<(), String> {
+    /// With how many of the possible writes the model is what was found, in order; none: an error.
+    fn counts_found(&self, found: &Model) -> Result<Vec<usize>, String> {
         let mut model = self.certain.clone();
-        if *found == model {
-            return Ok(());
+        let mut counts: Vec<usize> = (*found == model).then_some(0).into_iter().collect();
+        for (index, write) in self.possible.iter().enumerate() {
+            apply(&mut model, &write.changes);
+            counts.extend((*found == model).then_some(index + 1));
         }
-        for changes in &self.possible {
-            apply(&mut model, changes);
-            if *found == model {
-                return Ok(());
-            }
+        if !counts.is_empty() {
+            return Ok(counts);
         }
         Err(format!(
             "of {} keys that are certain, with {} more writes that may have happened, these are not as after any of them: {}",
@@ -218,7 +260,7 @@ fn verify(engine: &dyn Engine, when: &str) -> Result<(), String> {
 }
 
 /// Everything that a store holds, read both ways and each key by itself.
-fn contents(engine: &dyn Engine) -> Result<Model, String> {
+pub(crate) fn contents(engine: &dyn Engine) -> Result<Model, String> {
     let failed = |error| format!("reading fails: {error:?}");
     let mut cursor = engine.cursor().map_err(failed)?;
     let mut found = Model::new();

@@ -27,6 +27,11 @@ enum OfPool {
     AllBut(u64, Option<u64>),
     /// All but those to lines that were to be durable by a step that was left out.
     AllButOwed,
+    /// All but those to lines that a thread has flushed and not fenced yet.
+    AllButUnfenced,
+    /// All to lines that had nothing to be made durable before this moment, and none to the others: as if the older ones had been
+    /// forgotten.
+    Since(u64),
     Random(u64),
 }
 
@@ -40,6 +45,8 @@ enum OfFiles {
     AllBut(Change, Fate),
     /// All are there but those that were to be durable by a sync that was left out.
     AllButOwed,
+    /// All from this moment on are there, and none of those before.
+    Since(u64),
     Random(u64),
 }
 
@@ -55,6 +62,9 @@ pub struct Pick {
 impl Pick {
     /// A killed process.
     pub const KILL: Pick = Pick { pool: OfPool::All, files: OfFiles::All, ending: Ending::Kill };
+
+    /// All is there, after a power cut.
+    pub(crate) const EVERYTHING: Pick = Pick::cut(OfPool::All, OfFiles::All);
 
     const fn cut(pool: OfPool, files: OfFiles) -> Pick {
         Pick { pool, files, ending: Ending::PowerCut }
@@ -74,16 +84,28 @@ impl Pick {
             if let OfPool::Random(seed) = self.pool {
                 random.0 = seed;
             }
-            let owed: HashSet<u64> =
-                if self.pool == OfPool::AllButOwed { pool.owed().collect() } else { HashSet::new() };
+            let missing: HashSet<u64> = match self.pool {
+                OfPool::AllButOwed => pool.owed().collect(),
+                OfPool::AllButUnfenced => pool.unfenced().into_iter().collect(),
+                OfPool::Since(moment) => {
+                    pool.pending_since().filter(|(_, since)| *since < moment).map(|(line, _)| line).collect()
+                }
+                _ => HashSet::new(),
+            };
             pool.image_of(|line, stores| match self.pool {
                 OfPool::Nothing => none,
                 OfPool::All => all,
                 OfPool::Only(one, other) if line == one || Some(line) == other => all,
                 OfPool::Only(..) => none,
                 OfPool::AllBut(one, other) if line == one || Some(line) == other => none,
-                OfPool::AllButOwed if owed.contains(&line) => none,
-                OfPool::AllBut(..) | OfPool::AllButOwed => all,
+                OfPool::AllBut(..) => all,
+                OfPool::AllButOwed | OfPool::AllButUnfenced | OfPool::Since(_) => {
+                    if missing.contains(&line) {
+                        none
+                    } else {
+                        all
+                    }
+                }
                 OfPool::Random(_) => LinePick {
                     stores: match random.below(4) {
                         0 => 0,
@@ -105,6 +127,9 @@ impl Pick {
             OfFiles::AllButOwed => {
                 let owed: HashSet<Change> = record.files.owed().into_iter().collect();
                 record.files.image(|change| if owed.contains(&change) { Fate::Dropped } else { Fate::Kept })
+            }
+            OfFiles::Since(moment) => {
+                record.files.image(|change| if change.moment < moment { Fate::Dropped } else { Fate::Kept })
             }
             OfFiles::Random(seed) => {
                 let mut random = Random(seed);
@@ -155,18 +180,37 @@ impl Pick {
         picks
     }
 
-    /// What is looked at where the record stands: so many states at most.
+    /// What is looked at where the record stands: so many states at most. Nothing and all come first, then what a step that is
+    /// missing in the code leaves: of the pool all but what waits for a fence, and all but what nobody has made durable for long.
     pub fn all_at(record: &Record, limit: usize, seed: u64) -> Vec<Pick> {
         let lines: Vec<u64> = record.pool.iter().flat_map(|pool| pool.pending()).map(|(line, _)| line).collect();
         let changes = record.files.pending();
         let mut random = Random(seed);
-        let mut picks = vec![Pick::KILL, Pick::cut(OfPool::Nothing, OfFiles::Nothing)];
+        let mut picks = vec![Pick::cut(OfPool::Nothing, OfFiles::Nothing)];
         if !lines.is_empty() || !changes.is_empty() {
             picks.push(Pick::cut(OfPool::All, OfFiles::All));
         }
+        let mut apart = vec![Pick::KILL];
         if !lines.is_empty() && !changes.is_empty() {
-            picks.push(Pick::cut(OfPool::All, OfFiles::Nothing));
-            picks.push(Pick::cut(OfPool::Nothing, OfFiles::All));
+            apart.extend([Pick::cut(OfPool::All, OfFiles::Nothing), Pick::cut(OfPool::Nothing, OfFiles::All)]);
+        }
+        picks.extend(sample(apart, 2, &mut random));
+        if let Some(pool) = &record.pool {
+            let unfenced = pool.unfenced().len();
+            if unfenced > 0 && unfenced < lines.len() {
+                picks.push(Pick::cut(OfPool::AllButUnfenced, any_files(&mut random)));
+            }
+            let mut moments: Vec<u64> = pool.pending_since().map(|(_, since)| since).collect();
+            moments.sort_unstable();
+            moments.dedup();
+            // (Behind the first: from there on there is all.)
+            if let Some(count) = (moments.len() as u64).checked_sub(1).filter(|&count| count > 0) {
+                picks.push(Pick::cut(OfPool::Since(moments[1 + random.below(count) as usize]), any_files(&mut random)));
+            }
+        }
+        if changes.len() > 1 {
+            let since = changes[1 + random.below(changes.len() as u64 - 1) as usize].moment;
+            picks.push(Pick::cut(any_pool(&mut random), OfFiles::Since(since)));
         }
         let mut others = Vec::new();
         for (index, &line) in lines.iter().enumerate() {
@@ -200,7 +244,8 @@ impl Pick {
                 (0..by_chance).map(|_| Pick::cut(OfPool::Random(random.number()), OfFiles::Random(random.number()))),
             );
         }
-        picks.extend(sample(others, limit.saturating_sub(picks.len()), &mut random));
+        picks.truncate(limit);
+        picks.extend(sample(others, limit - picks.len(), &mut random));
         picks
     }
 }

@@ -63,7 +63,7 @@ pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
 pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
     let mut known: BTreeMap<Site, [Vec<(u64, bool)>; 2]> = BTreeMap::new();
     let in_layers = CallPaths::new();
-    let _ = layers::explore(&in_layers, 1, Instant::now());
+    let _ = layers::explore(&in_layers, 1, Looks::Everywhere, Instant::now());
     // (The layers' tests have steps of their own, and the machine has: to leave what was there before.)
     let is_ours = |site: &Site| !site.place.starts_with("simulator/");
     for site in in_layers.sites().into_iter().filter(is_ours) {
@@ -90,13 +90,14 @@ pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
 /// A workload has so large a part of the time at most.
 const TIME_PART: u32 = 4;
 
-/// Switches a site off and crashes stores until something is wrong, or the time is up; then layers, for as long.
-pub fn try_site(paths: &CallPaths, known: &Known, time: Duration) -> Verdict {
+/// Switches a site off and crashes stores until something is wrong, or the time is up; then layers, for as long. `Everywhere`: as if the
+/// step were missing in the code, and nobody knew what is owed; otherwise in each way in turn.
+pub fn try_site(paths: &CallPaths, known: &Known, looks: Looks, time: Duration) -> Verdict {
     paths.switch_off(Some(known.site.clone()));
-    let in_store = || in_stores(paths, known, time).map(|failure| Found::InStore(Box::new(failure)));
+    let in_store = || in_stores(paths, known, looks, time).map(|failure| Found::InStore(Box::new(failure)));
     let in_layers = || {
         let until = Instant::now() + time;
-        (1..10).find_map(|seed| layers::explore(paths, seed, until)).map(Found::InLayers)
+        (1..10).find_map(|seed| layers::explore(paths, seed, looks, until)).map(Found::InLayers)
     };
     let found = in_store().or_else(in_layers);
     let passed = paths.passed();
@@ -104,12 +105,17 @@ pub fn try_site(paths: &CallPaths, known: &Known, time: Duration) -> Verdict {
     Verdict { site: known.site.clone(), found, passed }
 }
 
-fn in_stores(paths: &CallPaths, known: &Known, time: Duration) -> Option<Failure> {
+fn in_stores(paths: &CallPaths, known: &Known, looks: Looks, time: Duration) -> Option<Failure> {
     let until = Instant::now() + time;
-    let ways = [Looks::AtOwed, Looks::AtOwedInOpenings, Looks::AtOwed, Looks::Everywhere];
-    for (round, looks) in (0..).zip(ways.into_iter().cycle()) {
-        let images = if looks == Looks::AtOwed { 8 } else { 24 };
-        let effort = Effort { hits: 20, images, again_one_in: 30, thorough_one_in: 3, looks, ..Effort::default() };
+    let ways: &[Looks] = match looks {
+        Looks::Everywhere => &[Looks::Everywhere],
+        _ => &[Looks::AtOwed, Looks::AtOwedInOpenings, Looks::AtOwed, Looks::Everywhere],
+    };
+    for (round, &way) in (0..).zip(ways.iter().cycle()) {
+        let images = if way == Looks::AtOwed { 8 } else { 24 };
+        let directed =
+            Effort { hits: 20, images, again_one_in: 30, thorough_one_in: 3, looks: way, ..Effort::default() };
+        let effort = if looks == Looks::Everywhere { Effort::default() } else { directed };
         let explorer = Explorer::new(paths.clone(), effort);
         for &(seed, has_pool) in &known.plans {
             if Instant::now() >= until {

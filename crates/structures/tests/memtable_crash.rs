@@ -225,6 +225,49 @@ fn whoever_builds_on_a_link_that_is_not_persisted_persists_it_first() {
     }
 }
 
+/// While a writer's entry is durable and not linked yet, another one links an entry to the same place, behind it. The first leads
+/// its own on to that one then: if it did not persist this new link, a crash would cut the other entry off.
+#[test]
+fn a_link_that_another_writer_has_overtaken_is_persisted_again() {
+    let simulated = Simulated::new();
+    let medium = Hooked::new(simulated.clone());
+    let pool = Arc::new(Pool::anonymous(medium.clone(), &OPTIONS).unwrap());
+    let extent = pool.allocate_extent(ExtentKind::Arena, 64 << 10, 1).unwrap();
+    let arena = Arena::in_pool(pool, extent);
+    let memtable = Arc::new(MemTable::create(arena, SECOND_LIFE, UUID, &with_links(LinkPolicy::Persisted)));
+    let put = |key: &[u8]| {
+        let mut payload = Payload::new();
+        payload.put(key, &[7; 200]).unwrap();
+        let place = memtable.try_reserve(payload.len_bytes(), 1).unwrap();
+        (place, payload)
+    };
+    let (first, payload) = put(b"a");
+    memtable.fill(first, &payload, 1, 0);
+    let (between, between_payload) = put(b"b");
+    let (behind, behind_payload) = put(b"c");
+
+    let (mut behind, other) = (Some(behind), memtable.clone());
+    medium.set(move |event| {
+        if !matches!(event, Event::Exchange { .. }) {
+            return true;
+        }
+        let place = behind.take().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| other.fill(place, &behind_payload, 3, 1));
+        });
+        false
+    });
+    memtable.fill(between, &between_payload, 2, 1);
+
+    let mut crash = simulated.history().replay();
+    crash.to_moment(simulated.moment());
+    for image in crash.images(40, seed()) {
+        let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
+        let recovered = replay_second_life(pool, extent, None);
+        assert_eq!((recovered.last_sequence, recovered.unlinked_from), (Some(3), None), "an entry was cut off");
+    }
+}
+
 /// One fence a write is what not persisting links is for; with persisted links it is two, for a batch too.
 #[test]
 fn a_write_takes_one_fence_or_two_and_flushes_its_own_lines() {

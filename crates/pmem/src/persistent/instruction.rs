@@ -35,6 +35,32 @@ impl Instruction {
     }
 }
 
+/// What this crate's own tests see of it: no program can tell afterwards whether a line was written back.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(super) mod noted {
+    use std::cell::RefCell;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Done {
+        /// From this address on, so many lines.
+        WriteBack(usize, usize),
+        /// To this address, so many lines.
+        Stream(usize, usize),
+        Fence,
+    }
+
+    thread_local!(static DONE: RefCell<Vec<Done>> = const { RefCell::new(Vec::new()) });
+
+    pub fn note(done: Done) {
+        DONE.with(|all| all.borrow_mut().push(done));
+    }
+
+    /// What this thread has done since it was last asked.
+    pub fn taken() -> Vec<Done> {
+        DONE.with(RefCell::take)
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
     use std::arch::asm;
@@ -67,6 +93,8 @@ mod x86_64 {
         /// Begins to write back so many cache lines, the first at an address of the process's own.
         #[inline(always)]
         pub fn write_back(self, first: *const u8, lines: usize) {
+            #[cfg(test)]
+            super::noted::note(super::noted::Done::WriteBack(first.addr(), lines));
             let all = (0..lines).map(|index| first.wrapping_add(index * LINE));
             match self {
                 // SAFETY: the processor has it, says `detect`; it changes neither memory nor flags. It would fault only
@@ -90,6 +118,8 @@ mod x86_64 {
     /// Waits for the write-backs and streamed stores that this thread began.
     #[inline(always)]
     pub fn store_fence() {
+        #[cfg(test)]
+        super::noted::note(super::noted::Done::Fence);
         // SAFETY: every x86-64 processor has it, and it changes nothing.
         unsafe { asm!("sfence", options(nostack, preserves_flags)) };
     }
@@ -102,6 +132,8 @@ mod x86_64 {
     /// reads or writes it until the fence.
     #[inline]
     pub unsafe fn stream(to: *mut u8, from: *const u8, lines: usize) {
+        #[cfg(test)]
+        super::noted::note(super::noted::Done::Stream(to.addr(), lines));
         const PART: usize = size_of::<__m128i>();
         let (to, from) = (to.cast::<__m128i>(), from.cast::<__m128i>());
         for index in 0..lines * (LINE / PART) {

@@ -4,7 +4,7 @@
 //! line, stand the stores that may or may not have become durable. An image is the first copy with a prefix of these
 //! applied to each line.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use slmdb_env::memory::Random;
 
@@ -148,6 +148,19 @@ impl Replay {
     pub fn owed(&self) -> impl Iterator<Item = u64> {
         let owed = self.pending.iter().filter(|(_, stores)| stores.iter().any(|store| store.is_owed));
         owed.map(|(line, _)| line * CACHE_LINE_BYTES)
+    }
+
+    /// Where stores are that were flushed by a thread which has not fenced since: the offset of each such cache line. What should
+    /// not have been stored before that fence is seen best where these are missing, and all else is there.
+    pub fn unfenced(&self) -> BTreeSet<u64> {
+        let flushed = self.flushed.values().flatten().map(|(line, _)| *line);
+        flushed.filter(|line| self.pending.contains_key(line)).map(|line| line * CACHE_LINE_BYTES).collect()
+    }
+
+    /// Where stores are that are not durable for sure, each cache line with the moment of the first of these.
+    pub fn pending_since(&self) -> impl Iterator<Item = (u64, u64)> {
+        let first = |stores: &VecDeque<LineStore>| stores.front().map_or(0, |store| store.moment);
+        self.pending.iter().map(move |(line, stores)| (line * CACHE_LINE_BYTES, first(stores)))
     }
 
     /// An image with this of each line: what is picked for the line at this offset, with so many stores that are not durable for

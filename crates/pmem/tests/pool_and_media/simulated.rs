@@ -423,7 +423,8 @@ fn a_line_that_a_killed_process_left_in_the_caches_is_there_whole_or_not_at_all(
     let mut seen = BTreeSet::new();
     while record.to_next_crash() {
         for picked in 0..256 {
-            let bytes = record.image_of(|_, stores| Pick { stores: picked as usize % (stores + 1), words: picked as u8 });
+            let bytes =
+                record.image_of(|_, stores| Pick { stores: picked as usize % (stores + 1), words: picked as u8 });
             seen.insert(words.map(|offset| bytes.get(offset as usize).copied().unwrap_or(0)));
         }
     }

@@ -80,6 +80,8 @@ impl fmt::Display for OfPool {
             OfPool::Only(one, other) => lines("only", one, other),
             OfPool::AllBut(one, other) => lines("but", one, other),
             OfPool::AllButOwed => formatter.write_str("but-owed"),
+            OfPool::AllButUnfenced => formatter.write_str("but-unfenced"),
+            OfPool::Since(moment) => write!(formatter, "since={moment}"),
             OfPool::Random(seed) => write!(formatter, "chance={seed}"),
         }
     }
@@ -96,6 +98,8 @@ impl FromStr for OfPool {
             ("only", Some(one), other) => Ok(OfPool::Only(number(one)?, other.map(number).transpose()?)),
             ("but", Some(one), other) => Ok(OfPool::AllBut(number(one)?, other.map(number).transpose()?)),
             ("but-owed", None, None) => Ok(OfPool::AllButOwed),
+            ("but-unfenced", None, None) => Ok(OfPool::AllButUnfenced),
+            ("since", Some(moment), None) => Ok(OfPool::Since(number(moment)?)),
             ("chance", Some(seed), None) => Ok(OfPool::Random(number(seed)?)),
             _ => Err(format!("{text:?} says nothing of a pool")),
         }
@@ -111,6 +115,7 @@ impl fmt::Display for OfFiles {
             OfFiles::Only(one, Some(other)) => write!(formatter, "only={one}.{other}"),
             OfFiles::AllBut(one, fate) => write!(formatter, "but={one}.{fate}"),
             OfFiles::AllButOwed => formatter.write_str("but-owed"),
+            OfFiles::Since(moment) => write!(formatter, "since={moment}"),
             OfFiles::Random(seed) => write!(formatter, "chance={seed}"),
         }
     }
@@ -127,6 +132,7 @@ impl FromStr for OfFiles {
             ("only", Some(one), other) => Ok(OfFiles::Only(one.parse()?, other.map(str::parse).transpose()?)),
             ("but", Some(one), Some(fate)) => Ok(OfFiles::AllBut(one.parse()?, fate.parse()?)),
             ("but-owed", None, None) => Ok(OfFiles::AllButOwed),
+            ("since", Some(moment), None) => Ok(OfFiles::Since(number(moment)?)),
             ("chance", Some(seed), None) => Ok(OfFiles::Random(number(seed)?)),
             _ => Err(format!("{text:?} says nothing of files")),
         }
@@ -211,11 +217,14 @@ mod tests {
             OfPool::AllBut(0, None),
             OfPool::AllBut(0, Some(u64::MAX)),
             OfPool::AllButOwed,
+            OfPool::AllButUnfenced,
+            OfPool::Since(12),
             OfPool::Random(7),
         ];
         let fates = [Fate::Kept, Fate::Dropped, Fate::Torn(3), Fate::Zeroed, Fate::Garbage(u64::MAX)];
         let mut files =
             vec![OfFiles::Nothing, OfFiles::All, OfFiles::AllButOwed, OfFiles::Only(one, None), OfFiles::Random(9)];
+        files.push(OfFiles::Since(12));
         files.push(OfFiles::Only(length, Some(other)));
         files.extend(fates.map(|fate| OfFiles::AllBut(one, fate)));
         let mut id = CrashId::default().and(3, Pick::KILL);

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OpenMode, Recording};
 use slmdb_simulator::call_paths::CallPaths;
-use slmdb_simulator::explore::{Counts, Effort, Explorer};
+use slmdb_simulator::explore::{Counts, Effort, Explorer, Looks};
 use slmdb_simulator::files::{ChangeOf, Fate, Files};
 use slmdb_simulator::layers;
 use slmdb_simulator::machine::{Image, Setup};
 use slmdb_simulator::oracle::{Ending, Expected, check};
+use slmdb_simulator::upkeep::{self, Work};
 use slmdb_simulator::workload::{Done, Plan, Write};
 
 use crate::budget;
@@ -44,8 +45,20 @@ fn a_store_without_a_pool_survives_a_crash_on_every_call_path() {
 fn the_layers_under_a_store_keep_what_they_promise_by_themselves() {
     for seed in 0..2 * budget() {
         let paths = CallPaths::new();
-        assert_eq!(layers::explore(&paths, seed, Instant::now() + Duration::from_secs(3600)), None);
+        assert_eq!(layers::explore(&paths, seed, Looks::Everywhere, Instant::now() + Duration::from_secs(3600)), None);
         assert!(paths.len() > 50, "{} call paths are few", paths.len());
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_a_copy_whole_or_none_a_repair_to_be_done_again_and_a_removal_to_be_finished() {
+    for work in [Work::Copy, Work::Repair, Work::Destroy] {
+        let mut images = 0;
+        for seed in 0..4 * budget() {
+            images += upkeep::explore(work, seed, &CallPaths::new()).unwrap();
+        }
+        println!("{work:?}: {images} images");
+        assert!(images > 100 * budget(), "{work:?}: {images} images are few");
     }
 }
 
@@ -135,4 +148,24 @@ fn what_was_acknowledged_and_is_missing_is_noticed() {
     found(5, Ending::PowerCut).unwrap();
     let what = found(5, Ending::Kill).unwrap_err();
     assert!(what.contains("client 0"), "{what}");
+}
+
+/// Each client's part may be a beginning, and all of them together have a hole.
+#[test]
+fn a_write_that_is_missing_though_it_had_returned_before_another_began_is_noticed() {
+    let write = |began, ended, key: &[u8]| {
+        let changes = vec![(key.to_vec(), Some(b"v".to_vec()))];
+        Write { began, ended, synced: false, changes }
+    };
+    let clients = vec![vec![write(0, 1, b"a1"), write(4, 6, b"a2")], vec![write(2, 3, b"b1"), write(5, 7, b"b2")]];
+    let setup = Setup { has_pool: false, ..Setup::of_seed(1, false) };
+    let expected = Expected::at(&Done { clients, syncs: Vec::new() }, 10, Ending::PowerCut, setup);
+    let check = |keys: &[&[u8]]| expected.check(&keys.iter().map(|key| (key.to_vec(), b"v".to_vec())).collect());
+    let sound: [&[&[u8]]; 6] =
+        [&[], &[b"a1"], &[b"a1", b"b1"], &[b"a1", b"a2", b"b1"], &[b"a1", b"b1", b"b2"], &[b"a1", b"a2", b"b1", b"b2"]];
+    sound.into_iter().for_each(|keys| check(keys).unwrap());
+    let holes: [&[&[u8]]; 3] = [&[b"b1"], &[b"a1", b"a2"], &[b"b1", b"b2"]];
+    for keys in holes {
+        assert!(check(keys).unwrap_err().contains("a hole"), "{keys:?}");
+    }
 }

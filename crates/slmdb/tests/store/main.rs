@@ -36,4 +36,5 @@ mod snapshots;
 mod snapshots_random;
 mod store_copy;
 mod stress_full;
+mod vouched;
 mod zstd;
