@@ -268,6 +268,39 @@ fn a_link_that_another_writer_has_overtaken_is_persisted_again() {
     }
 }
 
+/// What recovery copies into a new arena is durable when the copy is made, links included, whatever its thread does next.
+#[test]
+fn a_copy_is_durable_when_it_is_made() {
+    for links in LinkPolicy::ALL {
+        let medium = Simulated::new();
+        let pool = Arc::new(Pool::anonymous(medium.clone(), &OPTIONS).unwrap());
+        let extent = |owner| pool.allocate_extent(ExtentKind::Arena, 64 << 10, owner).unwrap();
+        let (from, to) = (extent(1), extent(2));
+        let options = with_links(links);
+        let original = MemTable::create(Arena::in_pool(pool.clone(), from), FIRST_LIFE, UUID, &options);
+        for number in 1..20 {
+            let mut payload = Payload::new();
+            payload.put(&[b'k', number * 7 % 20], &[number; 60]).unwrap();
+            let place = original.try_reserve(payload.len_bytes(), 1).unwrap();
+            original.fill(place, &payload, u64::from(number), 0);
+        }
+        let recovered =
+            replay(Arena::in_pool(pool.clone(), from), FIRST_LIFE, UUID, &BYTEWISE, ExpectedSequence::Exactly(1), None);
+        let recovered = recovered.unwrap().memtable;
+        let copy = Arena::in_pool(pool.clone(), to);
+        let copy = MemTable::copied_from(copy, SECOND_LIFE, UUID, &options, &[&recovered]).unwrap();
+
+        let mut crash = medium.history().replay();
+        crash.to_moment(medium.moment());
+        drop(copy);
+        for image in crash.images(40, seed()) {
+            let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
+            let found = replay_second_life(pool, to, None);
+            assert_eq!((found.last_sequence, found.unlinked_from), (Some(19), None), "{links:?}");
+        }
+    }
+}
+
 /// One fence a write is what not persisting links is for; with persisted links it is two, for a batch too.
 #[test]
 fn a_write_takes_one_fence_or_two_and_flushes_its_own_lines() {
