@@ -38,9 +38,15 @@ impl GroupSync {
         self.synced.fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// Returns once everything up to `sequence` is on the device. `lead` syncs and says how far it came; after its
-    /// failure every waiter leads (and fails) for itself.
-    pub(crate) fn through(&self, sequence: u64, lead: impl Fn() -> Result<u64>) -> Result<()> {
+    /// Returns once everything up to `sequence` is on the device. The leader asks how far publication has come and calls `sync`
+    /// then: what is published meanwhile may have come too late for it. After its failure every waiter leads (and fails) for
+    /// itself.
+    pub(crate) fn through(
+        &self,
+        sequence: u64,
+        published: impl Fn() -> u64,
+        sync: impl Fn() -> Result<()>,
+    ) -> Result<()> {
         let mut has_leader = self.has_leader();
         loop {
             if self.synced() >= sequence {
@@ -53,13 +59,14 @@ impl GroupSync {
         }
         *has_leader = true;
         drop(has_leader);
-        let led = lead();
-        if let Ok(reached) = led {
+        let reached = published();
+        let led = sync();
+        if led.is_ok() {
             self.advance(reached);
         }
         *self.has_leader() = false;
         self.done.notify_all();
-        led.map(|_| ())
+        led
     }
 }
 
@@ -76,15 +83,26 @@ mod tests {
     fn one_leader_answers_for_all_before_it() {
         let group = GroupSync::new(0);
         let calls = AtomicUsize::new(0);
-        let lead = || {
+        let sync = || {
             calls.fetch_add(1, Ordering::SeqCst);
-            Ok(10)
+            Ok(())
         };
-        group.through(3, lead).unwrap();
-        group.through(10, lead).unwrap();
+        group.through(3, || 10, sync).unwrap();
+        group.through(10, || 10, sync).unwrap();
         assert_eq!((calls.load(Ordering::SeqCst), group.synced()), (1, 10));
-        assert!(group.through(11, || Err(Error::invalid("no"))).is_err());
+        assert!(group.through(11, || 11, || Err(Error::invalid("no"))).is_err());
         assert_eq!(group.synced(), 10);
+    }
+
+    #[test]
+    fn what_is_published_while_the_leader_syncs_does_not_count_as_synced() {
+        let (group, published) = (GroupSync::new(0), AtomicU64::new(1));
+        let sync = || {
+            published.store(2, Ordering::SeqCst);
+            Ok(())
+        };
+        group.through(1, || published.load(Ordering::SeqCst), sync).unwrap();
+        assert_eq!(group.synced(), 1);
     }
 
     #[test]
@@ -96,13 +114,12 @@ mod tests {
                 scope.spawn(|| {
                     for _ in 0..50 {
                         let mine = published.fetch_add(1, Ordering::SeqCst) + 1;
-                        let lead = || {
-                            let reached = published.load(Ordering::SeqCst);
+                        let sync = || {
                             calls.fetch_add(1, Ordering::SeqCst);
                             std::thread::sleep(std::time::Duration::from_micros(200));
-                            Ok(reached)
+                            Ok(())
                         };
-                        group.through(mine, lead).unwrap();
+                        group.through(mine, || published.load(Ordering::SeqCst), sync).unwrap();
                         assert!(group.synced() >= mine);
                     }
                 });

@@ -233,11 +233,11 @@ impl<M: Medium + Clone> Store<M> {
         if M::PERSISTENT {
             return Ok(());
         }
-        self.group_sync.through(sequence, || {
+        let sync = || {
             self.check_writable()?;
-            let reached = self.publication.published();
-            self.sync_arenas().map(|()| reached)
-        })
+            self.sync_arenas()
+        };
+        self.group_sync.through(sequence, || self.publication.published(), sync)
     }
 
     /// Syncs every arena that has something not on the device yet. A failure stops all writing: what an fsync that

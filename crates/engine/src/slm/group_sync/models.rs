@@ -14,12 +14,11 @@ fn loom_who_returns_is_synced_and_nobody_waits_for_ever() {
         let call = |state: &(GroupSync, AtomicU64, AtomicU64)| {
             let (group, published, device) = state;
             let mine = published.fetch_add(1, Ordering::AcqRel) + 1;
-            let lead = || {
-                let reached = published.load(Ordering::Acquire);
-                device.fetch_max(reached, Ordering::Relaxed);
-                Ok(reached)
+            let sync = || {
+                device.fetch_max(published.load(Ordering::Acquire), Ordering::Relaxed);
+                Ok(())
             };
-            group.through(mine, lead).unwrap();
+            group.through(mine, || published.load(Ordering::Acquire), sync).unwrap();
             assert!(group.synced() >= mine && device.load(Ordering::Relaxed) >= mine);
         };
         let other = Arc::clone(&state);
