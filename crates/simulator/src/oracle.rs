@@ -14,7 +14,7 @@ use slmdb_pmem::{Dram, Pool};
 
 use crate::Random;
 use crate::machine::{Image, STORE, Setup};
-use crate::workload::{Done, KeyChange, Model, Write, apply, part_of};
+use crate::workload::{Done, Model, Write, apply, part_of};
 
 /// How a machine went down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,15 +36,7 @@ struct ClientExpected {
     /// What is certain.
     certain: Model,
     /// What may have happened after it: any beginning of this.
-    possible: Vec<Possible>,
-}
-
-/// A write that may be there.
-#[derive(Debug, Clone)]
-struct Possible {
-    began: u64,
-    ended: u64,
-    changes: Vec<KeyChange>,
+    possible: Vec<Write>,
 }
 
 impl Expected {
@@ -60,9 +52,7 @@ impl Expected {
             };
             let mut model = Model::new();
             writes[..certain].iter().for_each(|write| apply(&mut model, &write.changes));
-            let possible =
-                |write: &Write| Possible { began: write.began, ended: write.ended, changes: write.changes.clone() };
-            let possible = writes[certain..begun].iter().map(possible).collect();
+            let possible = writes[certain..begun].to_vec();
             ClientExpected { certain: model, possible }
         });
         Expected { clients: clients.collect() }

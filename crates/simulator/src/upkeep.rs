@@ -1,7 +1,6 @@
 //! What is done to whole stores (a copy, a repair, a removal), with the power cut in the middle of it: any of the changes of files and
 //! names that no sync has covered may be there without the others.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use slmdb_engine::{Error, Options, Result, WriteBatch, destroy, slm};
@@ -36,7 +35,7 @@ pub fn explore(work: Work, seed: u64, paths: &CallPaths) -> Result<u64, String> 
     let setup = Setup::of_seed(seed, work == Work::Copy && seed % 2 == 0);
     let store = Store::new(setup, seed, paths).map_err(|error| format!("no store: {error:?}"))?;
     let image = match work {
-        Work::Repair => damaged(&store.image, seed),
+        Work::Repair => damaged(&store.image, seed)?,
         _ => store.image.clone(),
     };
     let expected = if work == Work::Repair { repaired(&image, setup)? } else { store.model };
@@ -96,23 +95,25 @@ impl Store {
 }
 
 /// The same with a byte of a table file changed.
-fn damaged(image: &Image, seed: u64) -> Image {
+fn damaged(image: &Image, seed: u64) -> Result<Image, String> {
     let mut image = image.clone();
     let is_table = |path: &Path| path.extension().is_some_and(|extension| extension == "sst");
     let tables = image.files.files.iter_mut().filter(|(path, _)| is_table(path)).map(|(_, content)| content);
     let mut tables: Vec<&mut Vec<u8>> = tables.collect();
     let mut random = Random(seed);
     let chosen = random.below(tables.len().max(1) as u64) as usize;
-    if let Some(byte) = tables.get_mut(chosen).and_then(|content| content.get_mut(100)) {
-        *byte ^= 0x55;
-    }
-    image
+    let byte = tables.get_mut(chosen).and_then(|content| content.get_mut(100));
+    *byte.ok_or("the store has no table file to be damaged")? ^= 0x55;
+    Ok(image)
 }
 
 /// What a repair that nothing cuts short makes of it.
 fn repaired(image: &Image, setup: Setup) -> Result<Model, String> {
     let options = setup.options(&image.machine(setup));
-    slm::repair(&options, Path::new(STORE), &mut |_| ()).map_err(|error| format!("is not repaired: {error:?}"))?;
+    let report = slm::repair(&options, Path::new(STORE), &mut |_| ());
+    if report.map_err(|error| format!("is not repaired: {error:?}"))?.set_aside.is_empty() {
+        return Err("the repair found nothing damaged".into());
+    }
     held(&options, STORE)
 }
 
@@ -156,10 +157,7 @@ fn check_repaired(image: &Image, setup: Setup, expected: &Model, is_done: bool) 
 fn check_destroyed(image: &Image, setup: Setup, expected: &Model, is_done: bool) -> Result<(), String> {
     let env = image.machine(setup);
     let options = setup.options(&env);
-    let left = || -> BTreeMap<String, u64> {
-        let entries = env.list_directory(Path::new(STORE)).unwrap_or_default();
-        entries.into_iter().map(|entry| (entry.name, entry.length_bytes)).collect()
-    };
+    let left = || env.list_directory(Path::new(STORE)).unwrap_or_default();
     if is_done && !left().is_empty() {
         return Err(format!("is removed, and there is {:?}", left()));
     }

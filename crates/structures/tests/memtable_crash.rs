@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use hooked::{Event, Hooked};
 use memtable_support::*;
 use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, PoolOptions, Simulated};
-use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, Payload, Replayed, replay};
+use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, Payload, Replayed, Reservation, replay};
 
 const FIRST_LIFE: u64 = 5;
 const SECOND_LIFE: u64 = 6;
@@ -169,30 +169,45 @@ fn no_crash_takes_back_what_several_writers_published() {
     }
 }
 
+/// A MemTable with persisted links on simulated persistent memory with a hook, and the extent of its arena.
+struct Linked {
+    medium: Hooked<Simulated>,
+    extent: Extent,
+    memtable: Arc<MemTable<Hooked<Simulated>>>,
+}
+
+impl Linked {
+    fn new() -> Linked {
+        let medium = Hooked::new(Simulated::new());
+        let pool = Arc::new(Pool::anonymous(medium.clone(), &OPTIONS).unwrap());
+        let extent = pool.allocate_extent(ExtentKind::Arena, 64 << 10, 1).unwrap();
+        let arena = Arena::in_pool(pool, extent);
+        let memtable = Arc::new(MemTable::create(arena, SECOND_LIFE, UUID, &with_links(LinkPolicy::Persisted)));
+        Linked { medium, extent, memtable }
+    }
+
+    /// A place for a put of this key, larger than a cache line, so that no slot is in the line of another record.
+    fn reserve(&self, key: &[u8]) -> (Reservation, Payload) {
+        let mut payload = Payload::new();
+        payload.put(key, &[7; 200]).unwrap();
+        (self.memtable.try_reserve(payload.len_bytes(), 1).unwrap(), payload)
+    }
+}
+
 /// Between the swing of a link and its second fence another writer puts an entry behind it, and is acknowledged first. If it
 /// did not persist that link too, a crash would cut its entry off.
 #[test]
 fn whoever_builds_on_a_link_that_is_not_persisted_persists_it_first() {
-    let simulated = Simulated::new();
-    let medium = Hooked::new(simulated.clone());
-    let pool = Arc::new(Pool::anonymous(medium.clone(), &OPTIONS).unwrap());
-    let extent = pool.allocate_extent(ExtentKind::Arena, 64 << 10, 1).unwrap();
-    let arena = Arena::in_pool(pool, extent);
-    let memtable = Arc::new(MemTable::create(arena, SECOND_LIFE, UUID, &with_links(LinkPolicy::Persisted)));
-    let put = |key: &[u8]| {
-        let mut payload = Payload::new();
-        // Larger than a cache line, so that no slot is in the line of another record.
-        payload.put(key, &[7; 200]).unwrap();
-        let place = memtable.try_reserve(payload.len_bytes(), 1).unwrap();
-        (place, payload)
-    };
-    let (first, payload) = put(b"a");
+    let linked = Linked::new();
+    let Linked { medium, extent, memtable } = &linked;
+    let (first, payload) = linked.reserve(b"a");
     memtable.fill(first, &payload, 1, 0);
     // Reserved in this order, but the later one is filled first: nothing it does waits for the other's number.
-    let (behind, behind_payload) = put(b"c");
-    let (between, between_payload) = put(b"b");
+    let (behind, behind_payload) = linked.reserve(b"c");
+    let (between, between_payload) = linked.reserve(b"b");
 
     let (moments, hooked) = std::sync::mpsc::channel();
+    let simulated = medium.inner.clone();
     let (mut flushes, mut behind) = (0, Some(behind));
     let other = memtable.clone();
     medium.set(move |event| {
@@ -219,7 +234,7 @@ fn whoever_builds_on_a_link_that_is_not_persisted_persists_it_first() {
     }
     for image in images {
         let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
-        let recovered = replay_second_life(pool, extent, None);
+        let recovered = replay_second_life(pool, *extent, None);
         assert!(recovered.last_sequence >= Some(2));
         assert!(recovered.unlinked_from.is_none_or(|from| from > 2), "an acknowledged entry was cut off");
     }
@@ -229,22 +244,12 @@ fn whoever_builds_on_a_link_that_is_not_persisted_persists_it_first() {
 /// its own on to that one then: if it did not persist this new link, a crash would cut the other entry off.
 #[test]
 fn a_link_that_another_writer_has_overtaken_is_persisted_again() {
-    let simulated = Simulated::new();
-    let medium = Hooked::new(simulated.clone());
-    let pool = Arc::new(Pool::anonymous(medium.clone(), &OPTIONS).unwrap());
-    let extent = pool.allocate_extent(ExtentKind::Arena, 64 << 10, 1).unwrap();
-    let arena = Arena::in_pool(pool, extent);
-    let memtable = Arc::new(MemTable::create(arena, SECOND_LIFE, UUID, &with_links(LinkPolicy::Persisted)));
-    let put = |key: &[u8]| {
-        let mut payload = Payload::new();
-        payload.put(key, &[7; 200]).unwrap();
-        let place = memtable.try_reserve(payload.len_bytes(), 1).unwrap();
-        (place, payload)
-    };
-    let (first, payload) = put(b"a");
+    let linked = Linked::new();
+    let Linked { medium, extent, memtable } = &linked;
+    let (first, payload) = linked.reserve(b"a");
     memtable.fill(first, &payload, 1, 0);
-    let (between, between_payload) = put(b"b");
-    let (behind, behind_payload) = put(b"c");
+    let (between, between_payload) = linked.reserve(b"b");
+    let (behind, behind_payload) = linked.reserve(b"c");
 
     let (mut behind, other) = (Some(behind), memtable.clone());
     medium.set(move |event| {
@@ -259,11 +264,11 @@ fn a_link_that_another_writer_has_overtaken_is_persisted_again() {
     });
     memtable.fill(between, &between_payload, 2, 1);
 
-    let mut crash = simulated.history().replay();
-    crash.to_moment(simulated.moment());
+    let mut crash = medium.inner.history().replay();
+    crash.to_moment(medium.inner.moment());
     for image in crash.images(40, seed()) {
         let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
-        let recovered = replay_second_life(pool, extent, None);
+        let recovered = replay_second_life(pool, *extent, None);
         assert_eq!((recovered.last_sequence, recovered.unlinked_from), (Some(3), None), "an entry was cut off");
     }
 }
