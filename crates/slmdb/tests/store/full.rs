@@ -285,7 +285,7 @@ fn filled_up(filling: Filling, kind: Kind, limit_bytes: u64, compacts: bool) {
 fn every_kind(filling: Filling) {
     assert!(FILLINGS.contains(&filling));
     for kind in KINDS {
-        let first_bytes = 1_500_000;
+        let first_bytes = if filling == Filling::DiskOnDram { 700_000 } else { 1_500_000 };
         for round in 0..2 * crate::common::budget() {
             // Without compactions, so that overwrites fill it, too; and with them.
             filled_up(filling, kind, first_bytes + 40_961 * round, round % 2 == 1);
