@@ -43,7 +43,7 @@ const PAPER_STORES: &str = "leveldb,slmdb:emulated,latency=500,model=line,policy
 #[derive(Args, Debug)]
 pub struct Paper {
     /// The part of the paper's 8 GB that each store is filled with
-    #[arg(long, value_name = "PART", default_value_t = 0.02, value_parser = parse_scale)]
+    #[arg(long, value_name = "PART", default_value_t = 0.018, value_parser = parse_scale)]
     pub scale: f64,
     /// Which stores, as for `run`; ratios are to the first
     #[arg(long, value_name = "NAMES", value_parser = parse_stores, default_value = PAPER_STORES)]
@@ -63,6 +63,9 @@ pub struct Paper {
     /// Where pools are made, as for `run`
     #[arg(long, value_name = "DIR")]
     pub pools: Option<PathBuf>,
+    /// As for `run`; more than the largest store takes while it is compacted
+    #[arg(long = "loop-device", alias = "loop_device", value_name = "SIZE", value_parser = parse_size)]
+    pub loop_device: Option<u64>,
     /// As for `run`; the paper has half of what a store is filled with
     #[arg(long = "memory-limit", alias = "memory_limit", value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
@@ -124,6 +127,9 @@ pub struct Run {
     /// Size of a write buffer (MemTable)
     #[arg(long = "write_buffer_size", alias = "write-buffer-size", value_name = "SIZE", value_parser = parse_size, default_value = "64MiB", help_heading = "All stores alike")]
     pub write_buffer_size: u64,
+    /// Measure on a file system of the run's own, of so much, on a loop device within --db: it takes root
+    #[arg(long = "loop-device", alias = "loop_device", value_name = "SIZE", value_parser = parse_size, help_heading = "All stores alike")]
+    pub loop_device: Option<u64>,
     /// Confine each store's process, page cache included, to so much memory, by a cgroup; pools do not count
     #[arg(long = "memory-limit", alias = "memory_limit", value_name = "SIZE", value_parser = parse_size, help_heading = "All stores alike")]
     pub memory_limit: Option<u64>,

@@ -33,8 +33,8 @@ fn main() -> ExitCode {
 
 fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
     run.settings().check().map_err(|error| error.to_string())?;
-    if let Some(why) = turns::limit_missing(run.memory_limit) {
-        println!("SKIPPED: --memory-limit can't be had here: {why}");
+    if let Some(why) = turns::missing(run.memory_limit, run.loop_device) {
+        println!("SKIPPED: {why}");
         return Ok(ExitCode::SUCCESS);
     }
     let turns = turns::take(run, raw, &mut |what| eprintln!("{what}"))?;
@@ -50,8 +50,8 @@ fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
 }
 
 fn again(paper: &Paper, raw: &[OsString]) -> Result<ExitCode, String> {
-    if let Some(why) = turns::limit_missing(paper.memory_limit) {
-        println!("SKIPPED: --memory-limit can't be had here: {why}");
+    if let Some(why) = turns::missing(paper.memory_limit, paper.loop_device) {
+        println!("SKIPPED: {why}");
         return Ok(ExitCode::SUCCESS);
     }
     let report = paper::measure(paper, about(raw), &mut |what| eprintln!("{what}"))?;

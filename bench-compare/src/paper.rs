@@ -141,6 +141,7 @@ impl Load {
         for (flag, directory) in [("--db", &paper.db), ("--pools", &paper.pools)] {
             raw.extend(directory.iter().flat_map(|directory| [flag.into(), directory.clone().into_os_string()]));
         }
+        raw.extend(paper.loop_device.map(|bytes| OsString::from(format!("--loop-device={bytes}"))));
         raw.extend(paper.memory_limit.map(|bytes| OsString::from(format!("--memory-limit={bytes}"))));
         let program = [OsString::from("slmdb-compare")];
         let parsed = Command::try_parse_from(program.iter().chain(&raw)).map_err(|error| error.to_string())?;

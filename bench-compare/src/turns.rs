@@ -12,6 +12,7 @@ use slmdb_bench::place;
 
 use crate::arguments::Run;
 use crate::confinement::Group;
+use crate::loop_device::{self, LoopDevice};
 use crate::spec::StoreSpec;
 
 /// What came of one store in one repeat.
@@ -60,9 +61,12 @@ pub fn take(run: &Run, raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<
     Ok(turns)
 }
 
-/// Why the memory limit that was asked for can't be had, if it can't.
-pub fn limit_missing(limit_bytes: Option<u64>) -> Option<String> {
-    Group::create(&format!("slmdb-compare-{}", process::id()), limit_bytes?).err()
+/// Why the memory limit or the loop device that were asked for can't be had, if they can't.
+pub fn missing(limit_bytes: Option<u64>, loop_device_bytes: Option<u64>) -> Option<String> {
+    let group = |limit_bytes| Group::create(&format!("slmdb-compare-{}", process::id()), limit_bytes).err();
+    let limit = limit_bytes.and_then(group).map(|why| format!("--memory-limit can't be had here: {why}"));
+    let device = || loop_device_bytes.and_then(|_| loop_device::missing());
+    limit.or_else(|| device().map(|why| format!("--loop-device can't be had here: {why}")))
 }
 
 impl Turn {
@@ -90,7 +94,9 @@ impl Turn {
 struct Places {
     directory: PathBuf,
     pools: PathBuf,
-    /// Both were made for this run, and are removed.
+    /// Within the directory: the stores' file system, if they have one of their own.
+    device: Option<LoopDevice>,
+    /// Both directories were made for this run, and are removed.
     is_temporary: bool,
 }
 
@@ -105,15 +111,16 @@ impl Places {
         };
         let directory = run.db.clone().unwrap_or_else(|| env::temp_dir().join(&own));
         place::may_be_cleared(&directory).map_err(|error| error.to_string())?;
-        let places = Places { directory, pools: pools.join(own), is_temporary: run.db.is_none() };
+        let mut places = Places { directory, pools: pools.join(own), device: None, is_temporary: run.db.is_none() };
         for directory in [&places.directory, &places.pools] {
             place::mark(directory).map_err(|error| error.to_string())?;
         }
+        places.device = run.loop_device.map(|bytes| LoopDevice::create(&places.directory, bytes)).transpose()?;
         Ok(places)
     }
 
     fn store(&self) -> PathBuf {
-        self.directory.join("db")
+        self.device.as_ref().map_or(self.directory.as_path(), LoopDevice::directory).join("db")
     }
 
     fn pool(&self) -> PathBuf {
@@ -135,6 +142,7 @@ impl Places {
 impl Drop for Places {
     fn drop(&mut self) {
         let _ = self.clear();
+        self.device = None;
         let _ = place::remove(&self.pools);
         if self.is_temporary {
             let _ = place::remove(&self.directory);

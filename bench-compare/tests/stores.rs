@@ -9,6 +9,7 @@ use serde_json::Value;
 use slmdb_bench::random::Random;
 use slmdb_bench::store::{Entry, Opener, Start, Store, Which};
 use slmdb_compare::footing::Footing;
+use slmdb_compare::loop_device::LoopDevice;
 use slmdb_compare::spec::StoreSpec;
 use tempfile::TempDir;
 
@@ -337,6 +338,49 @@ fn a_memory_limit_holds_or_is_skipped_with_a_reason() {
     for row in summary["benchmarks"][1]["stores"].as_array().unwrap() {
         assert_eq!(row["runs"][0]["found"], 20000);
     }
+}
+
+#[test]
+fn a_loop_device_is_the_run_s_own_or_is_skipped_with_a_reason() {
+    let place = TempDir::new().unwrap();
+    let measure = || {
+        command(
+            &place,
+            &[
+                "--json",
+                "--stores=lmdb",
+                "--benchmarks=filluniquerandom,flush",
+                "--num=4000",
+                "--value_size=1000",
+                "--repeat=2",
+                "--loop-device=64MiB",
+            ],
+        )
+    };
+    let output = measure();
+    let text = said(&output.stdout);
+    assert!(output.status.success(), "{text} {}", said(&output.stderr));
+    if let Some(why) = text.strip_prefix("SKIPPED: ") {
+        println!("SKIPPED: {why}");
+        assert!(why.contains("--loop-device"));
+        return;
+    }
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    for run in summary["benchmarks"][0]["stores"][0]["runs"].as_array().unwrap() {
+        let written = run["device_written_bytes"].as_u64().unwrap();
+        assert!((4_000_000..40_000_000).contains(&written), "{written} bytes were written to a device of its own");
+    }
+    assert_eq!(std::fs::read_dir(place.path().join("stores")).unwrap().count(), 1, "the marker alone is left");
+
+    // One that is mounted there already is somebody's.
+    let device = LoopDevice::create(&place.path().join("stores"), 16 << 20).unwrap();
+    std::fs::write(device.directory().join("theirs"), "theirs").unwrap();
+    let output = measure();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("still mounted"), "{}", said(&output.stderr));
+    assert_eq!(std::fs::read(device.directory().join("theirs")).unwrap(), b"theirs");
+    drop(device);
+    assert_eq!(std::fs::read_dir(place.path().join("stores")).unwrap().count(), 1);
 }
 
 /// Does the paper's evaluation; the page, and the JSON.
