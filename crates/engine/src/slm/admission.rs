@@ -218,17 +218,20 @@ impl<M: Medium + Clone> Store<M> {
         let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
         let on_disk = table_bytes(&self.options, &of_active.plus(&more));
         if from == TakenFrom::KeptBack {
-            // Not for this one alone: who comes next would have it flushed to get as much.
-            let needed_bytes = on_disk + BALLAST_STEP_BYTES;
             let is_small = table_bytes(&self.options, &more) <= self.kept_back.for_deletes_bytes();
             let spared_bytes = if is_small { 0 } else { self.kept_back.for_deletes_bytes() };
             let left_bytes = || self.kept_back.length_bytes().saturating_sub(spared_bytes);
             let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(u64::MAX);
-            let is_enough =
-                left_bytes().saturating_add(free_bytes) >= needed_bytes.saturating_sub(space.length_bytes());
+            let had_bytes = left_bytes().saturating_add(free_bytes).saturating_add(space.length_bytes());
+            // Not for this one alone, if that can be: who comes next would have it flushed to get as much.
+            let with_a_step = on_disk + BALLAST_STEP_BYTES;
+            let needed_bytes = if had_bytes >= with_a_step { with_a_step } else { on_disk };
+            let is_enough = had_bytes >= needed_bytes;
             while is_enough && left_bytes() > 0 {
                 match space.raise(needed_bytes) {
-                    Err(Error::Full { .. }) => self.kept_back.lower_by(left_bytes().min(BALLAST_STEP_BYTES))?,
+                    Err(Error::Full { .. }) => {
+                        self.kept_back.lower_by(left_bytes().min(BALLAST_STEP_BYTES).min(needed_bytes))?
+                    }
                     raised => return raised,
                 };
             }

@@ -29,7 +29,7 @@ fn crash(seeds: std::ops::Range<u64>, has_pool: bool) -> (Counts, (usize, usize)
 
 #[test]
 fn a_store_with_a_pool_survives_a_crash_on_every_call_path() {
-    let (counts, (paths, opening_paths)) = crash(1000..1000 + 3 * budget(), true);
+    let (counts, (paths, opening_paths)) = crash(1000..1000 + 5 * budget(), true);
     assert!(paths > 80 && opening_paths > 100, "{paths} and {opening_paths} paths are few");
     assert!(counts.joint_images > 500 && counts.second_crashes > 500 && counts.third_crashes > 100, "{counts:?}");
 }
