@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -92,19 +93,19 @@ pub fn missing() -> Option<String> {
     said("mkfs.ext4", ["-V"]).and_then(|_| said("losetup", ["--find"])).err()
 }
 
+/// Whether there is another file system than around it.
 fn is_mounted(mount: &Path) -> bool {
-    let Ok(mount) = mount.canonicalize() else { return false };
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    mounts.lines().any(|line| line.split(' ').nth(4).is_some_and(|at| Path::new(at) == mount))
+    let device = |path: &Path| fs::metadata(path).ok().map(|metadata| metadata.dev());
+    let around = mount.parent().and_then(device);
+    device(mount).is_some_and(|device| Some(device) != around)
 }
 
 /// What a command of the system says, or why it failed.
 fn said<A: AsRef<OsStr>>(command: &str, arguments: impl IntoIterator<Item = A>) -> Result<String, String> {
     // Such commands are not on every user's path.
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("env")
-        .arg(format!("PATH={path}"))
-        .arg(command)
+    let output = Command::new(command)
+        .env("PATH", path)
         .args(arguments)
         .stdin(Stdio::null())
         .output()

@@ -342,7 +342,7 @@ fn a_memory_limit_holds_or_is_skipped_with_a_reason() {
 
 #[test]
 fn a_loop_device_is_the_run_s_own_or_is_skipped_with_a_reason() {
-    let place = TempDir::new().unwrap();
+    let place = tempfile::Builder::new().prefix("with a space ").tempdir().unwrap();
     let measure = || {
         command(
             &place,
