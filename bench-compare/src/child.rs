@@ -6,6 +6,7 @@
 use std::io::{Write, stdout};
 use std::path::Path;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::{Value, json};
 use slmdb_bench::{Bench, Opener};
 
@@ -16,6 +17,7 @@ use crate::spec::StoreSpec;
 /// Measures it.
 pub fn measure(run: &Run, store: &StoreSpec, directory: &Path, pool: &Path) -> Result<(), String> {
     let footing = run.footing();
+    open_many_files();
     let mut opener: Box<dyn Opener> = store.opener(directory, pool, &footing)?;
     if let Some(group) = &run.one.one_group {
         opener = Box::new(Confined::new(opener, group)?);
@@ -29,6 +31,13 @@ pub fn measure(run: &Run, store: &StoreSpec, directory: &Path, pool: &Path) -> R
         say(&outcome.json(*benchmark, &store.name))?;
     }
     bench.close().map_err(told)
+}
+
+/// As many files as this process may have open: stores with many tables ask for a part of it.
+fn open_many_files() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is not allowed the stores do with what there is.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
 fn say(object: &Value) -> Result<(), String> {

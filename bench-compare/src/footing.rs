@@ -9,6 +9,9 @@ use std::{fs, thread};
 /// Bits that a Bloom filter has for each key.
 pub const BLOOM_BITS_PER_KEY: u32 = 10;
 
+/// Write buffers of a store: one that fills and one that is being written out.
+pub const WRITE_BUFFERS: usize = 2;
+
 /// Blocks of table files, before compression that there is none of: LevelDB's size, which the paper has, too.
 pub const BLOCK_BYTES: usize = 4096;
 
@@ -37,9 +40,11 @@ pub struct Footing {
 }
 
 impl Footing {
-    /// What is left for a block cache beside two write buffers, one that fills and one that is being written out.
+    /// What is left for a block cache beside the write buffers.
     pub fn block_cache_bytes(&self) -> u64 {
-        self.memory_budget_bytes.saturating_sub(2 * self.write_buffer_bytes).max(self.memory_budget_bytes / 16)
+        self.memory_budget_bytes
+            .saturating_sub(WRITE_BUFFERS as u64 * self.write_buffer_bytes)
+            .max(self.memory_budget_bytes / 16)
     }
 }
 

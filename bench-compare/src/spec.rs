@@ -8,7 +8,7 @@ use slmdb::{CompactionOptions, CompactionPolicy, Compression, LinkPolicy, Option
 use slmdb_bench::{EmptyOpener, Opener, SlmOpener};
 use slmdb_cli::pm;
 
-use crate::footing::{BLOCK_BYTES, Footing, mebibytes};
+use crate::footing::{BLOCK_BYTES, Footing, WRITE_BUFFERS, mebibytes};
 use crate::peers::{Peer, PeerOpener};
 
 /// What the names mean, for `--help`.
@@ -183,6 +183,7 @@ impl Variant {
             .block_bytes(BLOCK_BYTES)
             .memory_budget_bytes(footing.memory_budget_bytes)
             .memtable_bytes(footing.write_buffer_bytes)
+            .immutable_memtables_max(WRITE_BUFFERS - 1)
             .memtable_links(links)
             .compaction(CompactionOptions {
                 policy,

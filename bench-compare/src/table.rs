@@ -5,8 +5,9 @@ use slmdb_cli::units::count;
 use crate::summary::{BESIDE, Row, Summary};
 
 /// The columns beside the rate: title, the number's name, what it is divided by, digits after the point.
-const COLUMNS: [(&str, &str, f64, usize); 9] = [
+const COLUMNS: [(&str, &str, f64, usize); 10] = [
     ("p50 us", "p50_ns", 1e3, 1),
+    ("p99 us", "p99_ns", 1e3, 1),
     ("p99.9 us", "p99_9_ns", 1e3, 1),
     ("longest ms", "max_ns", 1e6, 1),
     ("device/put", "device_written_bytes_per_byte_put", 1.0, 2),
@@ -104,7 +105,22 @@ mod tests {
         let cells: Vec<&str> = lines[5].split_whitespace().collect();
         assert_eq!(
             cells,
-            ["slmdb", "1,234,567", "1,234,567..1,234,567", "1.00", "1.5", "-", "2.5", "-", "-", "3", "-", "-", "-"]
+            [
+                "slmdb",
+                "1,234,567",
+                "1,234,567..1,234,567",
+                "1.00",
+                "1.5",
+                "-",
+                "-",
+                "2.5",
+                "-",
+                "-",
+                "3",
+                "-",
+                "-",
+                "-"
+            ]
         );
         assert_eq!(lines[6].split_whitespace().collect::<Vec<_>>(), ["other", "-"]);
     }

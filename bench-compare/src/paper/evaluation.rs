@@ -25,10 +25,10 @@ fn one_point(load: Load) -> Vec<Point> {
 
 /// Everything that is measured.
 pub(super) fn sweeps() -> Vec<Sweep> {
-    let micro = "fillrandom,flush,readrandom,readmissing,seekrandom,readseq";
+    let micro = "fillrandom,flush,waitforcompaction,readrandom,readmissing,seekrandom,readseq";
     let ranges = [5, 10, 50, 100].map(|keys| Point {
         label: format!("{keys} keys"),
-        loads: vec![Load { range_keys: keys, ..load("fillrandom,flush,seekrandom", 1 << 10) }],
+        loads: vec![Load { range_keys: keys, ..load("fillrandom,flush,waitforcompaction,seekrandom", 1 << 10) }],
     });
     vec![
         Sweep { name: "values", stores: None, points: by_value_size(128, &[micro]) },
@@ -56,7 +56,7 @@ pub(super) fn sweeps() -> Vec<Sweep> {
                  slmdb:emulated,latency=500,model=line,policy=paper,live=0.7,\
                  slmdb:emulated,latency=500,model=line,policy=paper,live=0.8",
             ),
-            points: one_point(load("fillrandom,overwrite,flush,seekrandom", 1 << 10)),
+            points: one_point(load("fillrandom,overwrite,flush,waitforcompaction,seekrandom", 1 << 10)),
         },
         Sweep {
             name: "schemes",
@@ -75,12 +75,15 @@ pub(super) fn sweeps() -> Vec<Sweep> {
                  slmdb:emulated,bandwidth=5000,policy=paper,\
                  slmdb:emulated,bandwidth=2000,policy=paper",
             ),
-            points: one_point(load("fillrandom,flush,readrandom", 1 << 10)),
+            points: one_point(load("fillrandom,flush,waitforcompaction,readrandom", 1 << 10)),
         },
         Sweep {
             name: "larger",
             stores: None,
-            points: one_point(Load { part: 2.5, ..load("fillrandom,flush,readrandom,seekrandom", 1 << 10) }),
+            points: one_point(Load {
+                part: 2.5,
+                ..load("fillrandom,flush,waitforcompaction,readrandom,seekrandom", 1 << 10)
+            }),
         },
     ]
 }
@@ -193,8 +196,8 @@ pub(super) const FIGURES: &[Figure] = &[
                 measure: Measure::LatencyUs { keys: 1 },
             },
             Plot {
-                title: "(b) Bytes written to the device, flush included",
-                benchmarks: &["fillrandom", "flush"],
+                title: "(b) Bytes written to the device, until the compactions after it have ended",
+                benchmarks: &["fillrandom", "flush", "waitforcompaction"],
                 measure: Measure::BytesPerBytePut("device_written_bytes"),
             },
         ],
@@ -267,7 +270,7 @@ pub(super) const FIGURES: &[Figure] = &[
             },
             Plot {
                 title: "Bytes written to files",
-                benchmarks: &["fillrandom", "overwrite", "flush"],
+                benchmarks: &["fillrandom", "overwrite", "flush", "waitforcompaction"],
                 measure: Measure::BytesPerBytePut("file_bytes_written"),
             },
             Plot {

@@ -1,7 +1,7 @@
 //! LevelDB, from Debian's `libleveldb-dev`.
 //!
-//! As the paper has it: everything as by default but the write buffer, the filter and the size of the cache. In particular table
-//! files have 2 MB, and the first thousand of them are mapped.
+//! As the paper has it: everything as by default but the write buffer, the filter, the size of the cache, and how many files are open,
+//! which has to follow the data. In particular table files have 2 MB, and the first thousand of them are mapped.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
@@ -32,6 +32,7 @@ unsafe extern "C" {
     fn leveldb_options_destroy(options: *mut Options);
     fn leveldb_options_set_create_if_missing(options: *mut Options, yes: c_uchar);
     fn leveldb_options_set_write_buffer_size(options: *mut Options, bytes: usize);
+    fn leveldb_options_set_max_open_files(options: *mut Options, files: c_int);
     fn leveldb_options_set_block_size(options: *mut Options, bytes: usize);
     fn leveldb_options_set_compression(options: *mut Options, kind: c_int);
     fn leveldb_options_set_cache(options: *mut Options, cache: *mut Cache);
@@ -110,6 +111,7 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
         let options = leveldb_options_create();
         leveldb_options_set_create_if_missing(options, 1);
         leveldb_options_set_write_buffer_size(options, footing.write_buffer_bytes as usize);
+        leveldb_options_set_max_open_files(options, open_files_max(footing));
         leveldb_options_set_block_size(options, BLOCK_BYTES);
         leveldb_options_set_compression(options, NO_COMPRESSION);
         leveldb_options_set_cache(options, shared.cache);
@@ -120,14 +122,23 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
     }
 }
 
+/// "One open file per 2MB of working set" (leveldb/options.h), with as much again for what is not compacted yet; or the default.
+fn open_files_max(footing: &Footing) -> c_int {
+    const DEFAULT: u64 = 1000;
+    const FILE_BYTES: u64 = 2 << 20;
+    c_int::try_from(DEFAULT.max(2 * footing.data_bytes / FILE_BYTES + 100)).unwrap_or(c_int::MAX)
+}
+
 /// What it is, and how it is set up.
 pub fn setup(footing: &Footing) -> String {
     // SAFETY: these have no conditions.
     let (major, minor) = unsafe { (leveldb_major_version(), leveldb_minor_version()) };
     format!(
-        "LevelDB {major}.{minor}: block cache {}, 2 write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits",
+        "LevelDB {major}.{minor}: block cache {}, 2 write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
+         {} files open at most",
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),
+        open_files_max(footing),
     )
 }
 

@@ -1,6 +1,7 @@
 //! LMDB, as `lmdb-master-sys` bundles it.
 //!
-//! - `process`: `NOSYNC | WRITEMAP`. A commit stores into the shared map, which outlives the process; nothing is synced.
+//! - `process`: `NOSYNC`, and `WRITEMAP` where memory is enough (it is quicker there and slower elsewhere, `lmdb.h` says). A commit stores
+//!   into the shared map or writes to the file, both of which outlive the process; nothing is synced.
 //! - `sync`: as by default, a commit writes its pages and syncs them, then the meta page.
 //!
 //! There is one writer at a time, and a commit for each put. Read transactions are kept and renewed, as LMDB's documentation
@@ -20,10 +21,12 @@ use lmdb_master_sys as sys;
 use slmdb_bench::store::{Entry, Start, Store};
 use slmdb_bench::{Error, Result};
 
-use super::failed;
+use super::{failed, version_of};
 use crate::footing::{Footing, machine_memory_bytes};
 
 const NAME: &str = "lmdb";
+/// What bundles it.
+const PACKAGE: &str = "lmdb-master-sys";
 
 /// Address space for the map. The file is sparse: nothing is taken that is not used.
 const MAP_BYTES: usize = 1 << 40;
@@ -50,10 +53,12 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
     let path = CString::new(directory.as_os_str().as_bytes()).map_err(|error| failed(NAME, error))?;
     let mut flags = sys::MDB_NOTLS;
     if !sync {
-        flags |= sys::MDB_NOSYNC | sys::MDB_WRITEMAP;
+        flags |= sys::MDB_NOSYNC;
     }
     if may_outgrow_memory(footing) {
         flags |= sys::MDB_NORDAHEAD;
+    } else if !sync {
+        flags |= sys::MDB_WRITEMAP;
     }
     let mut environment = ptr::null_mut();
     // SAFETY: it is given a place for a pointer.
@@ -80,8 +85,11 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
 /// What it is, and how it is set up.
 pub fn setup(footing: &Footing) -> String {
     let read_ahead = if may_outgrow_memory(footing) { "off" } else { "on" };
+    let version = version_of(PACKAGE);
     let (major, minor, patch) = (sys::MDB_VERSION_MAJOR, sys::MDB_VERSION_MINOR, sys::MDB_VERSION_PATCH);
-    format!("LMDB {major}.{minor}.{patch}: no memory of its own (the page cache is all), read-ahead {read_ahead}")
+    format!(
+        "LMDB {major}.{minor}.{patch} (its development branch, of {PACKAGE} {version}): no memory of its own (the page cache is all), read-ahead {read_ahead}"
+    )
 }
 
 /// Whether data and overhead (pages two thirds full) may come to more than half of the memory there is.
@@ -242,6 +250,26 @@ impl Store for Lmdb {
             look(unsafe { bytes_of(&value) });
         }
         Ok(found)
+    }
+
+    /// One descent: a cursor finds the entry, and puts in its place.
+    fn update_if_present(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        self.write(|transaction| {
+            let mut cursor = ptr::null_mut();
+            // SAFETY: the transaction is live; the cursor is closed before it ends; the bytes are copied.
+            unsafe {
+                check(sys::mdb_cursor_open(transaction, self.database, &mut cursor))?;
+                let is_there = found(sys::mdb_cursor_get(cursor, &mut val(key), &mut no_val(), sys::MDB_SET));
+                let updated = is_there.and_then(|is_there| {
+                    if is_there {
+                        check(sys::mdb_cursor_put(cursor, &mut val(key), &mut val(value), sys::MDB_CURRENT))?;
+                    }
+                    Ok(is_there)
+                });
+                sys::mdb_cursor_close(cursor);
+                updated
+            }
+        })
     }
 
     fn walk(&self, start: Start<'_>, visit: &mut dyn FnMut(&mut dyn Entry) -> Result<bool>) -> Result<()> {

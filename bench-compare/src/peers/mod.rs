@@ -111,6 +111,16 @@ impl Opener for PeerOpener {
     }
 }
 
+/// The version of a crate that this is built with.
+fn version_of(package: &str) -> &'static str {
+    let lock = include_str!("../../Cargo.lock");
+    let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{package}\""));
+    lines
+        .nth(1)
+        .and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
+        .unwrap_or("of an unknown version")
+}
+
 /// A peer's error.
 fn failed(peer: &str, error: impl ToString) -> Error {
     Error::Peer(peer.to_string(), error.to_string())
@@ -119,4 +129,17 @@ fn failed(peer: &str, error: impl ToString) -> Error {
 /// For `map_err`: the error of the peer of this name.
 fn failed_in<E: ToString>(peer: &'static str) -> impl Fn(E) -> Error {
     move |error| failed(peer, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_lock_file() {
+        for package in ["fjall", "redb", "lmdb-master-sys"] {
+            assert!(version_of(package).starts_with(|first: char| first.is_ascii_digit()), "{}", version_of(package));
+        }
+        assert_eq!(version_of("none of that name"), "of an unknown version");
+    }
 }

@@ -15,13 +15,13 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use redb::backends::FileBackend;
 use redb::{
-    AccessGuard, BackendError, Builder, Database, ReadOnlyTable, ReadableDatabase, StorageBackend, Table,
-    TableDefinition,
+    AccessGuard, BackendError, Builder, Database, ReadOnlyTable, ReadableDatabase, ReadableTable, StorageBackend,
+    Table, TableDefinition,
 };
 use slmdb_bench::Result;
 use slmdb_bench::store::{Entry, Start, Store};
 
-use super::{failed, failed_in};
+use super::{failed, failed_in, version_of};
 use crate::footing::{Footing, mebibytes};
 
 const NAME: &str = "redb";
@@ -56,7 +56,7 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
 
 /// What it is, and how it is set up.
 pub fn setup(footing: &Footing) -> String {
-    format!("redb 4: cache {}", mebibytes(footing.memory_budget_bytes))
+    format!("redb {}: cache {}", version_of(NAME), mebibytes(footing.memory_budget_bytes))
 }
 
 impl Redb {
@@ -112,6 +112,18 @@ impl Store for Redb {
             look(value.value());
         }
         Ok(value.is_some())
+    }
+
+    fn update_if_present(&self, key: &[u8], value: &[u8]) -> Result<bool> {
+        let mut is_there = false;
+        self.write(|table| {
+            is_there = table.get(key).map_err(failed_in(NAME))?.is_some();
+            if is_there {
+                table.insert(key, value).map_err(failed_in(NAME))?;
+            }
+            Ok(())
+        })?;
+        Ok(is_there)
     }
 
     fn walk(&self, start: Start<'_>, visit: &mut dyn FnMut(&mut dyn Entry) -> Result<bool>) -> Result<()> {

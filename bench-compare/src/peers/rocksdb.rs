@@ -1,7 +1,8 @@
 //! RocksDB, from Debian's `librocksdb-dev`.
 //!
-//! As by default but for the paper's settings and what "Basic Tuning" in its wiki leaves to the user: background jobs for the
-//! processors there are, and the size of the cache. Filters and indexes of open files are held beside the cache, as by
+//! As by default but for the paper's settings and what "Basic Tuning" in its wiki advises where it makes a difference: background jobs,
+//! syncs of table files while they are written, levels that are sized from the last one (a default since 8.4), and compactions that
+//! read ahead (a default since 8.7); and the size of the cache. Filters and indexes of open files are held beside the cache, as by
 //! default, which is quicker and takes more memory. Blocks keep LevelDB's 4 KiB: larger ones would be worse for single reads.
 #![allow(unsafe_code)]
 
@@ -17,11 +18,13 @@ use super::c_store::{
     Batch, CStore, Cache, Db, ErrorOut, FilterPolicy, Functions, Iterator, Options, Own, ReadOptions, Resources,
     WriteOptions, bytes_at, chars, functions, opaque,
 };
-use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, mebibytes, processors};
+use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, WRITE_BUFFERS, mebibytes, processors};
 
-/// RocksDB's default.
-const WRITE_BUFFERS: c_int = 2;
 const NO_COMPRESSION: c_int = 0;
+/// RocksDB's default since 8.7.
+const COMPACTION_READ_AHEAD_BYTES: usize = 2 << 20;
+const BYTES_PER_SYNC: u64 = 1 << 20;
+const BACKGROUND_JOBS: usize = 6;
 
 opaque!(
     /// How table files are made.
@@ -49,6 +52,9 @@ unsafe extern "C" {
     fn rocksdb_options_set_write_buffer_size(options: *mut Options, bytes: usize);
     fn rocksdb_options_set_max_write_buffer_number(options: *mut Options, count: c_int);
     fn rocksdb_options_increase_parallelism(options: *mut Options, threads: c_int);
+    fn rocksdb_options_compaction_readahead_size(options: *mut Options, bytes: usize);
+    fn rocksdb_options_set_bytes_per_sync(options: *mut Options, bytes: u64);
+    fn rocksdb_options_set_level_compaction_dynamic_level_bytes(options: *mut Options, yes: c_uchar);
     fn rocksdb_options_set_compression(options: *mut Options, kind: c_int);
     fn rocksdb_options_set_block_based_table_factory(options: *mut Options, table: *mut TableOptions);
     fn rocksdb_block_based_options_create() -> *mut TableOptions;
@@ -117,8 +123,11 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
         let options = rocksdb_options_create();
         rocksdb_options_set_create_if_missing(options, 1);
         rocksdb_options_set_write_buffer_size(options, footing.write_buffer_bytes as usize);
-        rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFERS);
+        rocksdb_options_set_max_write_buffer_number(options, WRITE_BUFFERS as c_int);
         rocksdb_options_increase_parallelism(options, background_jobs());
+        rocksdb_options_compaction_readahead_size(options, COMPACTION_READ_AHEAD_BYTES);
+        rocksdb_options_set_bytes_per_sync(options, BYTES_PER_SYNC);
+        rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
         rocksdb_options_set_compression(options, NO_COMPRESSION);
         rocksdb_options_set_block_based_table_factory(options, table);
         let store = CStore::open(&FUNCTIONS, directory, options, sync, Box::new(Nothing));
@@ -129,9 +138,9 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
     }
 }
 
-/// As many as there are processors, and two at least: a flush is not to wait for a compaction.
+/// As many as there are processors, and as the wiki advises at least.
 fn background_jobs() -> c_int {
-    processors().max(2) as c_int
+    processors().max(BACKGROUND_JOBS) as c_int
 }
 
 /// What it is, and how it is set up.

@@ -28,6 +28,7 @@ pub(crate) enum Work {
     Ycsb(Workload),
     Flush,
     Compact,
+    Wait,
     Describe(crate::store::Description),
 }
 
@@ -121,6 +122,7 @@ pub const BENCHMARKS: &[Benchmark] = &[
     benchmark("ycsbf", "half reads, half read-modify-writes (zipfian)", USUAL, Work::Ycsb(Workload::F)),
     benchmark("flush", "bring what is in memory into table files", USUAL, Work::Flush),
     benchmark("compact", "compact the whole store", USUAL, Work::Compact),
+    benchmark("waitforcompaction", "wait until the store has done nothing for a second", USUAL, Work::Wait),
     benchmark("stats", "print the store's statistics", USUAL, Work::Describe(crate::store::Description::Stats)),
     benchmark("sstables", "print its table files", USUAL, Work::Describe(crate::store::Description::TableFiles)),
 ];

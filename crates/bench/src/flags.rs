@@ -55,6 +55,9 @@ pub struct WorkFlags {
     /// Records that YCSB's longest range has
     #[arg(long = "scan_length", alias = "scan-length", value_name = "N", default_value_t = Settings::default().scan_records_max, help_heading = "Of what")]
     scan_length: u64,
+    /// Look at values that were read, a byte of each 4 KiB; db_bench does not
+    #[arg(long = "look_at_values", alias = "look-at-values", value_name = "0|1", default_value = "1", num_args = 0..=1, default_missing_value = "1", value_parser = parse_switch, action = clap::ArgAction::Set, help_heading = "Of what")]
+    look_at_values: bool,
     /// YCSB's zipfian constant, between 0 and 1
     #[arg(long, value_name = "THETA", default_value_t = Settings::default().zipf, help_heading = "Of what")]
     zipf: f64,
@@ -71,6 +74,7 @@ impl WorkFlags {
             duration: (self.duration > 0).then(|| Duration::from_secs(self.duration)),
             key_bytes: self.key_size,
             value_bytes: self.value_size,
+            look_at_values: self.look_at_values,
             record_bytes: self.record_size,
             compression_ratio: self.compression_ratio,
             threads: self.threads,

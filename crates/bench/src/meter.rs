@@ -174,11 +174,3 @@ impl Counts {
         self.elapsed = self.elapsed.max(other.elapsed);
     }
 }
-
-/// What a user would do with a value at least: look at every page of it. So a store that hands out a place in a mapped file has
-/// to have it in memory, too.
-pub(crate) fn look_at(value: &[u8]) {
-    const PAGE_BYTES: usize = 4096;
-    let pages = value.iter().step_by(PAGE_BYTES).fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
-    std::hint::black_box(pages.wrapping_add(value.last().copied().unwrap_or(0)));
-}

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::latency::Latency;
 use crate::meter::{Counts, Kind};
 use crate::store::Numbers;
-use crate::system::{DeviceTraffic, Resident};
+use crate::system::{DeviceTraffic, FileCalls, Resident};
 
 /// db_bench's megabyte.
 const MEGABYTE: f64 = 1_048_576.0;
@@ -27,6 +27,8 @@ pub struct Phase {
     pub threads: u64,
     /// What the store counts: during the phase, and what it is now.
     pub numbers: Numbers,
+    /// What the process asked of files during the phase.
+    pub calls: Option<FileCalls>,
     /// The block device's traffic during the phase and the sync after it.
     pub device: Option<DeviceTraffic>,
     /// What the store's directory takes on disk.
@@ -83,8 +85,16 @@ impl Phase {
 
     /// Bytes written to the device for each byte put.
     pub fn device_bytes_per_byte_put(&self) -> Option<f64> {
-        let device = self.device?;
-        (self.bytes_put() > 0).then(|| device.written_bytes as f64 / self.bytes_put() as f64)
+        self.per_byte_put(self.device?.written_bytes)
+    }
+
+    /// Bytes that calls wrote to files for each byte put.
+    pub fn asked_bytes_per_byte_put(&self) -> Option<f64> {
+        self.per_byte_put(self.calls?.written_bytes)
+    }
+
+    fn per_byte_put(&self, bytes: u64) -> Option<f64> {
+        (self.bytes_put() > 0).then(|| bytes as f64 / self.bytes_put() as f64)
     }
 
     /// db_bench's result line.
@@ -135,9 +145,10 @@ impl Phase {
             "written, MB",
             vec![
                 ("put", megabytes((self.bytes_put() > 0).then_some(self.bytes_put()))),
-                ("files", megabytes(numbers.file_bytes_written)),
+                ("asked", megabytes(self.calls.map(|calls| calls.written_bytes))),
                 ("device", megabytes(self.device.map(|device| device.written_bytes))),
                 ("device per byte put", self.device_bytes_per_byte_put().map(|ratio| format!("{ratio:.2}"))),
+                ("asked to read", megabytes(self.calls.map(|calls| calls.read_bytes))),
                 ("device read", megabytes(self.device.map(|device| device.read_bytes))),
             ],
         );
@@ -194,6 +205,8 @@ impl Phase {
             ("asked", found.map(|(_, asked)| asked)),
             ("found", found.map(|(found, _)| found)),
             ("operations_beside", (beside > 0).then_some(beside)),
+            ("file_read_bytes_asked", self.calls.map(|calls| calls.read_bytes)),
+            ("file_written_bytes_asked", self.calls.map(|calls| calls.written_bytes)),
             ("device_read_bytes", self.device.map(|device| device.read_bytes)),
             ("device_written_bytes", self.device.map(|device| device.written_bytes)),
             ("file_bytes_written", numbers.file_bytes_written),
@@ -211,6 +224,7 @@ impl Phase {
             }
         }
         for (name, number) in [
+            ("file_written_bytes_asked_per_byte_put", self.asked_bytes_per_byte_put()),
             ("device_written_bytes_per_byte_put", self.device_bytes_per_byte_put()),
             ("fast_tier_index_bytes_per_key", numbers.fast_tier_index_bytes_per_key),
         ] {

@@ -16,7 +16,7 @@ use crate::meter::{Counts, Meter, Shared};
 use crate::phase::Phase;
 use crate::settings::Settings;
 use crate::store::{Opener, Store, Which};
-use crate::system::{DeviceTraffic, Resident, processor_time, space_bytes};
+use crate::system::{DeviceTraffic, FileCalls, Resident, processor_time, space_bytes};
 use crate::values::Values;
 use crate::work::Task;
 use crate::ycsb::Records;
@@ -163,10 +163,12 @@ impl Bench {
 
         let device_before = device();
         let numbers_before = store.numbers();
+        let calls_before = FileCalls::so_far();
         let processor_before = processor_time();
         let (counts, beside) = work(&task, watch)?;
         let processor = processor_time() - processor_before;
         let numbers = store.numbers().since(&numbers_before);
+        let calls = FileCalls::so_far();
         let resident = Resident::now();
         let device_after = device();
         Ok(Phase {
@@ -176,6 +178,7 @@ impl Bench {
             counts,
             beside,
             numbers,
+            calls: calls.zip(calls_before).map(|(after, before)| after.since(&before)),
             device: device_after.zip(device_before).map(|(after, before)| after.since(&before)),
             space_bytes: self.opener.directory().and_then(space_bytes),
             resident,

@@ -22,6 +22,8 @@ pub struct Settings {
     pub key_bytes: usize,
     /// Bytes of db_bench's values.
     pub value_bytes: usize,
+    /// Whether values that were read are looked at, a byte of each page; db_bench does not.
+    pub look_at_values: bool,
     /// Bytes of YCSB's records (YCSB's are ten fields of 100).
     pub record_bytes: usize,
     /// What compressors shall shrink values to.
@@ -56,6 +58,7 @@ impl Default for Settings {
             duration: None,
             key_bytes: 16,
             value_bytes: 100,
+            look_at_values: true,
             record_bytes: 1000,
             compression_ratio: 0.5,
             threads: 1,

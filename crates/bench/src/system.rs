@@ -5,7 +5,8 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::time::{ClockId, clock_gettime};
@@ -17,6 +18,30 @@ const SECTOR_BYTES: u64 = 512;
 pub fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// Waits until this process has been idle for `quiet`: its threads have used hardly any processor time, and have written to no file.
+/// Gives up, and says false, when that takes longer than `at_most`.
+pub fn wait_until_idle(quiet: Duration, at_most: Duration) -> bool {
+    const STEP: Duration = Duration::from_millis(50);
+    const BUSY_PART: u32 = 50;
+    let started = Instant::now();
+    let mut idle_since = started;
+    let mut before = (processor_time(), FileCalls::so_far());
+    while idle_since.elapsed() < quiet {
+        if started.elapsed() >= at_most {
+            return false;
+        }
+        let slept = Instant::now();
+        thread::sleep(STEP);
+        let now = (processor_time(), FileCalls::so_far());
+        let has_written = before.1.zip(now.1).is_some_and(|(before, now)| before.written_bytes != now.written_bytes);
+        if has_written || now.0 - before.0 > slept.elapsed() / BUSY_PART {
+            idle_since = Instant::now();
+        }
+        before = now;
+    }
+    true
 }
 
 /// What of this process is in memory.
@@ -40,6 +65,40 @@ impl Resident {
 fn status_bytes(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What this process has asked of files by calls that read and write, so far. Mapped files (arenas, pools, LMDB's map) are not in
+/// it; files that are not the store's are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileCalls {
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+}
+
+impl FileCalls {
+    /// Of all threads, those that have ended included.
+    pub fn so_far() -> Option<FileCalls> {
+        parse_calls(&fs::read_to_string("/proc/self/io").ok()?)
+    }
+
+    /// What has come since `before`.
+    pub fn since(&self, before: &FileCalls) -> FileCalls {
+        FileCalls {
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+        }
+    }
+}
+
+/// /proc/self/io: `rchar` and `wchar` are what calls read and wrote, from and to wherever.
+fn parse_calls(io: &str) -> Option<FileCalls> {
+    let number = |name: &str| {
+        let line = io.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        line.trim().parse::<u64>().ok()
+    };
+    Some(FileCalls { read_bytes: number("rchar")?, written_bytes: number("wchar")? })
 }
 
 /// The traffic of a whole block device, everybody's, since the machine was started.
@@ -96,6 +155,8 @@ pub fn space_bytes(directory: &Path) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
     #[test]
@@ -106,6 +167,16 @@ mod tests {
         assert_eq!(parse_traffic("1 2 3"), None);
         assert_eq!(parse_traffic("a b c d e f g"), None);
         assert_eq!(DeviceTraffic::after_sync(Path::new("/proc")), None, "there is no device under it");
+    }
+
+    #[test]
+    fn calls_are_counted_and_mapped_files_are_not() {
+        let io = "rchar: 6976\nwchar: 12\nsyscr: 10\nread_bytes: 4096\nwrite_bytes: 8192\n";
+        assert_eq!(parse_calls(io), Some(FileCalls { read_bytes: 6976, written_bytes: 12 }));
+        assert_eq!(parse_calls("rchar: 1\n"), None);
+        let Some(before) = FileCalls::so_far() else { return println!("SKIPPED: the kernel counts no calls") };
+        fs::write(tempfile::NamedTempFile::new().unwrap().path(), vec![1; 100_000]).unwrap();
+        assert!(FileCalls::so_far().unwrap().since(&before).written_bytes >= 100_000);
     }
 
     #[test]
@@ -127,6 +198,22 @@ mod tests {
             number = std::hint::black_box(number.wrapping_mul(3));
         }
         assert!(number % 2 == 1);
+    }
+
+    #[test]
+    fn a_process_is_idle_when_no_thread_works() {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            assert!(!wait_until_idle(Duration::from_millis(100), Duration::from_millis(300)));
+            stop.store(true, Ordering::Relaxed);
+        });
+        // Other tests may be at work beside this one.
+        assert!(wait_until_idle(Duration::from_millis(100), Duration::from_secs(60)));
     }
 
     #[test]

@@ -3,15 +3,21 @@
 use std::time::Duration;
 
 use crate::benchmark::{Asked, Benchmark, Order, Work};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::keys::KeyBuffer;
-use crate::meter::{Kind, Meter, look_at};
+use crate::meter::{Kind, Meter};
 use crate::random::{Permutation, Random};
 use crate::settings::Settings;
 use crate::store::{Start, Store};
+use crate::system;
 use crate::values::Values;
 use crate::ycsb;
 use crate::ycsb::Records;
+
+/// A store that has done nothing for so long has nothing left to do.
+const QUIET: Duration = Duration::from_secs(1);
+/// Nobody waits longer for that.
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// What a phase is given.
 pub(crate) struct Task<'t> {
@@ -28,7 +34,7 @@ impl Task<'_> {
     /// Threads whose operations count.
     pub fn threads(&self) -> u64 {
         match self.benchmark.work {
-            Work::Flush | Work::Compact => 1,
+            Work::Flush | Work::Compact | Work::Wait => 1,
             _ => self.settings.threads,
         }
     }
@@ -46,7 +52,7 @@ impl Task<'_> {
             Work::Put(_) | Work::Delete(_) => settings.writes.unwrap_or(settings.num),
             Work::YcsbLoad => settings.num.div_ceil(settings.threads),
             Work::Ycsb(_) => settings.operations.unwrap_or(settings.num).div_ceil(settings.threads),
-            Work::Flush | Work::Compact | Work::Describe(_) => 1,
+            Work::Flush | Work::Compact | Work::Wait | Work::Describe(_) => 1,
             _ => settings.reads.unwrap_or(settings.num),
         };
         (wanted / self.benchmark.scale.divided_by).max(1)
@@ -65,7 +71,7 @@ impl Task<'_> {
     /// For how long the work goes on.
     pub fn duration(&self) -> Option<Duration> {
         match self.benchmark.work {
-            Work::Flush | Work::Compact => None,
+            Work::Flush | Work::Compact | Work::Wait => None,
             _ => self.settings.duration,
         }
     }
@@ -91,6 +97,16 @@ impl Task<'_> {
         self.benchmark.scale.value_bytes.unwrap_or(self.settings.value_bytes)
     }
 
+    /// What a user would do with a value at least: look at every page of it. So a store that hands out a place in a mapped file has
+    /// to have it in memory, too.
+    pub fn look_at(&self, value: &[u8]) {
+        const PAGE_BYTES: usize = 4096;
+        if self.settings.look_at_values {
+            let pages = value.iter().step_by(PAGE_BYTES).fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
+            std::hint::black_box(pages.wrapping_add(value.last().copied().unwrap_or(0)));
+        }
+    }
+
     /// The part of thread `index`. Indices beyond [`Task::threads`] are those that work beside.
     pub fn run(&self, index: u64, meter: &mut Meter<'_>) -> Result<()> {
         let random = Random::stream(self.settings.seed, self.phase, index);
@@ -109,6 +125,7 @@ impl Task<'_> {
             Work::Ycsb(workload) => ycsb::run(workload, self, thread.random, meter),
             Work::Flush => thread.maintain(self.store.flush()),
             Work::Compact => thread.maintain(self.store.compact()),
+            Work::Wait => thread.maintain(wait_until_quiet()),
             Work::Describe(_) => Ok(()),
         }
     }
@@ -192,7 +209,7 @@ impl Thread<'_, '_, '_> {
             }
             let number = self.random.below(num);
             let key = if asked == Asked::Missing { self.keys.missing(number) } else { self.keys.key(number) };
-            let bytes = get(task.store, key, self.meter)?;
+            let bytes = get(task, key, self.meter)?;
             self.meter.finished(Kind::Read, 1, bytes);
         }
         Ok(())
@@ -205,7 +222,7 @@ impl Thread<'_, '_, '_> {
         task.store.walk(start, &mut |entry| {
             let bytes = entry.key().len();
             let value = entry.value()?;
-            look_at(value);
+            task.look_at(value);
             meter.finished(Kind::Read, 1, (bytes + value.len()) as u64);
             left -= 1;
             Ok(left > 0 && meter.goes_on())
@@ -229,7 +246,7 @@ impl Thread<'_, '_, '_> {
                 }
                 bytes += entry.key().len();
                 let value = entry.value()?;
-                look_at(value);
+                task.look_at(value);
                 bytes += value.len();
                 seen += 1;
                 Ok(seen < task.settings.seek_nexts)
@@ -266,7 +283,7 @@ impl Thread<'_, '_, '_> {
             let reads = self.random.below(100) < task.settings.read_percent;
             let key = self.keys.key(self.random.below(task.settings.num));
             if reads {
-                let bytes = get(task.store, key, self.meter)?;
+                let bytes = get(task, key, self.meter)?;
                 self.meter.finished(Kind::Read, 1, bytes);
             } else {
                 task.store.put(key, values.value(task.value_bytes()))?;
@@ -283,11 +300,20 @@ impl Thread<'_, '_, '_> {
     }
 }
 
+/// Waits until the process does nothing any more.
+fn wait_until_quiet() -> Result<()> {
+    if system::wait_until_idle(QUIET, QUIET_WAIT_MAX) {
+        return Ok(());
+    }
+    let minutes = QUIET_WAIT_MAX.as_secs() / 60;
+    Err(Error::Refused(format!("the store was still at work after {minutes} minutes; leave waitforcompaction out")))
+}
+
 /// Gets a key and looks at its value. Gives the bytes of both, or 0.
-pub(crate) fn get(store: &dyn Store, key: &[u8], meter: &mut Meter<'_>) -> Result<u64> {
+pub(crate) fn get(task: &Task<'_>, key: &[u8], meter: &mut Meter<'_>) -> Result<u64> {
     let mut bytes = 0;
-    let found = store.get(key, &mut |value| {
-        look_at(value);
+    let found = task.store.get(key, &mut |value| {
+        task.look_at(value);
         bytes = (key.len() + value.len()) as u64;
     })?;
     meter.asked(found);

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::distributions::{Latest, Scrambled};
 use crate::error::Result;
 use crate::keys::KeyBuffer;
-use crate::meter::{Kind, Meter, look_at};
+use crate::meter::{Kind, Meter};
 use crate::random::Random;
 use crate::store::Start;
 use crate::work::{Task, get};
@@ -186,9 +186,12 @@ pub(crate) fn run(workload: Workload, task: &Task<'_>, mut random: Random, meter
                 meter.finished_put(kind, 1, if found { put_bytes } else { 0 });
             }
             Kind::ReadModifyWrite => {
-                let bytes = get(store, key, meter)?;
-                let found = store.update_if_present(key, values.value(record_bytes))?;
-                let put_bytes = if found { put_bytes } else { 0 };
+                // Who has read a record knows that it is there.
+                let bytes = get(task, key, meter)?;
+                let put_bytes = if bytes > 0 { put_bytes } else { 0 };
+                if put_bytes > 0 {
+                    store.put(key, values.value(record_bytes))?;
+                }
                 meter.finished(kind, 1, bytes + put_bytes);
                 meter.counts.bytes_put += put_bytes;
             }
@@ -199,7 +202,7 @@ pub(crate) fn run(workload: Workload, task: &Task<'_>, mut random: Random, meter
                     found |= entry.key() == key;
                     bytes += entry.key().len();
                     let value = entry.value()?;
-                    look_at(value);
+                    task.look_at(value);
                     bytes += value.len();
                     left -= 1;
                     Ok(left > 0)
@@ -208,7 +211,7 @@ pub(crate) fn run(workload: Workload, task: &Task<'_>, mut random: Random, meter
                 meter.finished(kind, 1, bytes as u64);
             }
             _ => {
-                let bytes = get(store, key, meter)?;
+                let bytes = get(task, key, meter)?;
                 meter.finished(kind, 1, bytes);
             }
         }

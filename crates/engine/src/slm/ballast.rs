@@ -171,6 +171,7 @@ mod tests {
 
     use crate::batch::Totals;
     use crate::slm::admission::Wanted;
+    use crate::slm::locked;
     use crate::slm::open;
     use crate::slm::room::FOR_DELETES_BYTES;
     use crate::slm::store::Store;
@@ -210,8 +211,14 @@ mod tests {
         Random(1).fill(&mut value);
         let (env, store) = store_with(b"key", &value, true);
         assert!(store.kept_back.length_bytes() >= value.len() as u64);
-        env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.directory).unwrap());
+        fill_disk(&env, &store);
         (env, store)
+    }
+
+    /// Leaves nothing free.
+    fn fill_disk(env: &MemoryEnv, store: &Store<Persistent>) {
+        env.set_capacity(CAPACITY_BYTES);
+        env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.directory).unwrap());
     }
 
     /// The record of each flush to come takes of the ballast, and lengthens the MANIFEST that it is for.
@@ -261,5 +268,23 @@ mod tests {
             assert!(left_bytes >= FOR_DELETES_BYTES, "{left_bytes} of {kept_bytes} after {keys} keys");
         }
         assert!(store.kept_back.length_bytes() < kept_bytes, "they got something");
+    }
+
+    /// As long as there is enough for it, though not for a step more. (It was refused.)
+    #[test]
+    fn a_delete_gets_the_last_of_what_is_kept_back() {
+        const LITTLE_BYTES: u64 = 3000;
+        let (env, store) = on_a_full_disk();
+        let used_bytes = store.kept_back.length_bytes() - LITTLE_BYTES;
+        store.kept_back.lower_by(used_bytes).unwrap();
+        fill_disk(&env, &store);
+        assert_eq!(store.kept_back.length_bytes(), LITTLE_BYTES);
+
+        let mut totals = Totals::default();
+        totals.add(10, None);
+        store.set_aside(Wanted::new(&totals, true)).unwrap();
+        let set_aside_bytes = locked(&store.traffic).active.as_ref().unwrap().space_bytes();
+        assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
+        assert!(store.kept_back.length_bytes() < LITTLE_BYTES);
     }
 }

@@ -2,9 +2,6 @@
 //! readers in the middle of shifts, are in `src/fast_fair/tests/interleave.rs`, since they stop a reader between its loads:
 //! `range_scan_sees_a_key_twice_or_out_of_order_during_a_shift`, `inner_search_takes_the_wrong_child_during_a_shift` and
 //! `slot_0_passes_through_null`.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,8 +9,8 @@ use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fast_fair_support::hooked::{Event, Hooked};
-use fast_fair_support::{Random, Store};
+use super::support::{Random, Store};
+use crate::hooked::{Event, Hooked};
 use slmdb_env::ErrorKind;
 use slmdb_pmem::{Dram, ExtentKind, Medium, Pool, Simulated};
 use slmdb_structures::fast_fair::{Applied, Decision, Direction};

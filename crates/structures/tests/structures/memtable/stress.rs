@@ -1,14 +1,11 @@
 //! Several writers and readers at once. What an entry holds follows from its sequence number, so a reader knows what it
 //! must find, for whatever number is published when it looks.
-#![allow(clippy::unwrap_used)]
-
-mod memtable_support;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use memtable_support::*;
+use super::support::*;
 use slmdb_pmem::Dram;
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, MemTableOptions, Payload, replay};

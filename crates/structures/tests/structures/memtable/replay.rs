@@ -1,14 +1,11 @@
 //! What the replay makes of arenas that were cut, damaged, recycled or forged: a prefix of what was written, or
 //! `Error::Corruption`. The arenas here are written by the MemTable, and where that could not write such a thing, by a
 //! second encoder, made after `docs/arena.md`.
-#![allow(clippy::unwrap_used)]
-
-mod memtable_support;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memtable_support::*;
+use super::support::*;
 use proptest::prelude::*;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Dram;

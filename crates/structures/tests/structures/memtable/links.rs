@@ -1,12 +1,9 @@
 //! Persisted links that were damaged, forged or cut off: what a replay makes of them is a prefix of what was written, in
 //! order, or `Error::Corruption`.
-#![allow(clippy::unwrap_used)]
-
-mod memtable_support;
 
 use std::sync::Arc;
 
-use memtable_support::*;
+use super::support::*;
 use proptest::prelude::*;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Dram;

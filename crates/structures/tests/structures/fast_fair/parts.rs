@@ -1,11 +1,8 @@
 //! Key segments in several parts: in whatever units are free, and whole or refused.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
 
 use std::sync::Arc;
 
-use fast_fair_support::{Random, budget, hostile_keys, pool_options};
+use super::support::{Random, budget, hostile_keys, pool_options};
 use slmdb_env::ErrorKind;
 use slmdb_pmem::simulated::Choice;
 use slmdb_pmem::{Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};

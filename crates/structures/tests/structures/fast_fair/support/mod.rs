@@ -1,7 +1,6 @@
 //! What the tests of the tree share: stores with a tree, key records, hostile keys, and comparison with a `BTreeMap`.
 #![allow(dead_code)]
 
-pub mod hooked;
 pub mod orders;
 pub mod workload;
 

@@ -1,8 +1,5 @@
 //! Many threads at once: readers that check what must be there, scans that must ascend, writers that split, merge and
 //! swap under them.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -10,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use fast_fair_support::{Random, Store, budget, orders};
+use super::support::{Random, Store, budget, orders};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::Dram;
 use slmdb_structures::fast_fair::{Decision, Direction, LeafRead};

@@ -1,5 +1,4 @@
 //! What the MemTable's tests share: budgets, seeds, a small generator of random numbers, and arenas in plain memory.
-#![allow(dead_code)] // Each test binary uses its part.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,9 +1,6 @@
 //! Damaged key segments: whatever is wrong with one, it is refused. (Damaged trees are `slmdb-hostile`'s.)
-#![allow(clippy::unwrap_used)]
 
-mod fast_fair_support;
-
-use fast_fair_support::{Random, Store, hostile_keys};
+use super::support::{Random, Store, hostile_keys};
 use slmdb_env::ErrorKind;
 use slmdb_pmem::{Dram, ExtentKind};
 use slmdb_structures::EntryKind;

@@ -1,13 +1,10 @@
-//! What the tree may come to need of the pool is never more than it says. In a binary of its own: nodes that were replaced
-//! are used again when no thread of the process can be reading them, so other tests would stand in the way of this one.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
+//! What the tree may come to need of the pool is never more than it says.
 
 use std::collections::BTreeSet;
 
-use fast_fair_support::orders::{as_comparator, backwards, by_length};
-use fast_fair_support::{Random, Store, budget};
+use crate::alone;
+use crate::support::orders::{as_comparator, backwards, by_length};
+use crate::support::{Random, Store, budget};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Extent, ExtentKind, UNIT_BYTES};
 use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
@@ -188,6 +185,7 @@ fn short_keys_between_long_fences(node_bytes: u32, keys: u64) -> (u64, u64) {
 
 #[test]
 fn a_flush_never_needs_more_than_the_tree_says() {
+    let _alone = alone();
     let bytewise = &KeyOrder::Bytewise;
     let (backwards, by_length, as_comparator) = (&backwards(), &by_length(), &as_comparator());
     // Keys of 12 bytes: whole keys as fences, and just in the node; of 13: just not; of 32 and 33: short, and long.

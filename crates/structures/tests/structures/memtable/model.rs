@@ -1,13 +1,10 @@
 //! The MemTable against a `BTreeMap`, with keys that are hard on heads and prefixes.
-#![allow(clippy::unwrap_used)]
-
-mod memtable_support;
 
 use std::cmp::Reverse;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use memtable_support::*;
+use super::support::*;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use slmdb_pmem::Dram;

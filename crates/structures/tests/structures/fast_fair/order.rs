@@ -1,7 +1,4 @@
 //! The tree under orders other than by bytes; and under such that are none, which it survives.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,8 +6,8 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use fast_fair_support::workload::Workload;
-use fast_fair_support::{Random, Store, budget, hostile_keys, orders};
+use super::support::workload::Workload;
+use super::support::{Random, Store, budget, hostile_keys, orders};
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Pool, Simulated, simulated::Choice};

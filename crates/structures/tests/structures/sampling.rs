@@ -1,13 +1,10 @@
 //! Samples stand for about as many keys as there are, in trees and MemTables of every shape.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
 
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::path::Path;
 use std::sync::Arc;
 
-use fast_fair_support::{Random, Store};
+use crate::fast_fair::support::{Random, Store};
 use slmdb_pmem::{Arena, Dram};
 use slmdb_sync::epoch;
 

@@ -1,12 +1,9 @@
 //! MemTables in another order than by bytes: everything as in a sorted list, before and after a replay.
-#![allow(clippy::unwrap_used)]
-
-mod memtable_support;
 
 use std::cmp::{Ordering, Reverse};
 use std::sync::Arc;
 
-use memtable_support::*;
+use super::support::*;
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_pmem::Dram;
 use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, MemTableOptions, Payload, replay};

@@ -1,17 +1,11 @@
 //! Power cuts on simulated persistent memory: whatever subset of cache lines a crash leaves, a replay finds every record
 //! that was published before, in order, and nothing that was not written.
-#![allow(clippy::unwrap_used)]
-
-#[path = "fast_fair_support/hooked.rs"]
-#[allow(dead_code)]
-mod hooked;
-mod memtable_support;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use hooked::{Event, Hooked};
-use memtable_support::*;
+use super::support::*;
+use crate::hooked::{Event, Hooked};
 use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, PoolOptions, Simulated};
 use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, Payload, Replayed, Reservation, replay};
 

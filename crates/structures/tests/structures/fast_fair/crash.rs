@@ -1,15 +1,12 @@
 //! Crashes of the tree: a workload is recorded on the simulated medium, and every crash that its fences part is looked at.
 //! After each, everything acknowledged is there, what was in flight is there or not, nothing is lost or leaked, and the
 //! tree goes on working; also when the recovery crashes again.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use fast_fair_support::{Random, Store, budget, hostile_keys, orders, pool_options};
+use super::support::{Random, Store, budget, hostile_keys, orders, pool_options};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Dram, Medium, Pool, Simulated};
 use slmdb_structures::EntryKind;

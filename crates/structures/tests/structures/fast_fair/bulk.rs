@@ -1,11 +1,8 @@
 //! Bulk load: what it makes is a tree like any other, in every order, with every size of node, in any number of parts.
-#![allow(clippy::unwrap_used)]
-
-mod fast_fair_support;
 
 use std::collections::BTreeMap;
 
-use fast_fair_support::{Random, Store, hostile_keys, orders};
+use super::support::{Random, Store, hostile_keys, orders};
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Medium, Simulated, simulated::Choice};

@@ -1,0 +1,8 @@
+//! What the structures promise, through their public interface: one program, so that there is one to compile and link. What
+//! has to have a process of its own stands beside it.
+#![allow(clippy::unwrap_used)]
+
+mod fast_fair;
+mod hooked;
+mod memtable;
+mod sampling;
