@@ -12,7 +12,7 @@ use crate::paper::sweep_names;
 use crate::spec::{self, StoreSpec};
 
 /// What is measured if nothing is said.
-const BENCHMARKS: &str = "filluniquerandom,flush,readrandom,readmissing,seekrandom,readseq,overwrite";
+const BENCHMARKS: &str = "filluniquerandom,flush,waitforcompaction,readrandom,readmissing,seekrandom,readseq,overwrite,flush,waitforcompaction";
 
 /// Which stores.
 const STORES: &str = "slmdb,rocksdb,leveldb,lmdb,redb,fjall";
@@ -43,7 +43,7 @@ const PAPER_STORES: &str = "leveldb,slmdb:emulated,latency=500,model=line,policy
 #[derive(Args, Debug)]
 pub struct Paper {
     /// The part of the paper's 8 GB that each store is filled with
-    #[arg(long, value_name = "PART", default_value_t = 0.018, value_parser = parse_scale)]
+    #[arg(long, value_name = "PART", default_value_t = 0.016, value_parser = parse_scale)]
     pub scale: f64,
     /// Which stores, as for `run`; ratios are to the first
     #[arg(long, value_name = "NAMES", value_parser = parse_stores, default_value = PAPER_STORES)]

@@ -1,7 +1,8 @@
 //! The paper's evaluation again: what it measured ([`evaluation`]), measured here ([`measure`]), as a page ([`page`]) and JSON.
 //!
 //! Section 6.1: a random write workload makes a store of 8 GB (`--scale` takes a part of that), 20-byte keys, N writes; each of the other
-//! workloads does 0.2 × N operations, on what has been flushed, when the compactions after that have ended (section 6.3). What is other than
+//! workloads does 0.2 × N operations, on what has been flushed, when the compactions after that have ended (section 6.3); but YCSB's, which go on from their
+//! load. What is other than
 //! there: write buffers are scaled with the data (so that there are as many flushes as there), and memory is limited only by the flag for
 //! it (there: 4 GB for 8 GB of data).
 

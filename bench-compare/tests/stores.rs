@@ -205,7 +205,7 @@ fn said(bytes: &[u8]) -> String {
 fn the_command_measures_every_store_in_turns() {
     let place = TempDir::new().unwrap();
     let benchmarks = "fillseq,filluniquerandom,flush,readrandom,readmissing,seekrandom,readseq,readreverse,overwrite,\
-                      deleterandom,compact,fillsync,ycsbload,ycsba,ycsbe,stats";
+                      deleterandom,compact,waitforcompaction,fillsync,ycsbload,ycsba,ycsbf,ycsbe,stats";
     let stores = format!("{STORES},empty");
     let output = command(
         &place,

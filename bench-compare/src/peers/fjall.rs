@@ -49,10 +49,11 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool, values_apart: bool)
 /// What it is, and how it is set up.
 pub fn setup(footing: &Footing, values_apart: bool) -> String {
     format!(
-        "fjall {}: block cache {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits{}",
+        "fjall {}: block cache {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, {} workers{}",
         version_of(NAME),
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),
+        processors().max(WORKERS),
         if values_apart { ", values of 1 KiB and more apart" } else { "" },
     )
 }

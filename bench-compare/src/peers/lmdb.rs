@@ -84,7 +84,8 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
 
 /// What it is, and how it is set up.
 pub fn setup(footing: &Footing) -> String {
-    let read_ahead = if may_outgrow_memory(footing) { "off" } else { "on" };
+    let read_ahead =
+        if may_outgrow_memory(footing) { "off, no WRITEMAP" } else { "on, WRITEMAP unless each commit is synced" };
     let version = version_of(PACKAGE);
     let (major, minor, patch) = (sys::MDB_VERSION_MAJOR, sys::MDB_VERSION_MINOR, sys::MDB_VERSION_PATCH);
     format!(

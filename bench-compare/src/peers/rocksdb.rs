@@ -147,7 +147,7 @@ fn background_jobs() -> c_int {
 pub fn setup(footing: &Footing) -> String {
     format!(
         "RocksDB {}: block cache {}, {WRITE_BUFFERS} write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
-         {} background jobs",
+         {} background jobs, levels sized from the last, syncs each megabyte, compactions read 2 MiB ahead",
         version().unwrap_or("of unknown version"),
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),

@@ -20,28 +20,44 @@ pub fn processor_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// Waits until this process has been idle for `quiet`: its threads have used hardly any processor time, and have written to no file.
-/// Gives up, and says false, when that takes longer than `at_most`.
+/// Waits until this process has been idle for `quiet`: its threads have used hardly any processor time, have read from no device and
+/// written to no file, and none was waiting for a disk when it was looked at. Gives up, and says false, when that takes longer than `at_most`.
 pub fn wait_until_idle(quiet: Duration, at_most: Duration) -> bool {
     const STEP: Duration = Duration::from_millis(50);
     const BUSY_PART: u32 = 50;
     let started = Instant::now();
     let mut idle_since = started;
-    let mut before = (processor_time(), FileCalls::so_far());
+    let mut before = (processor_time(), transfers());
     while idle_since.elapsed() < quiet {
         if started.elapsed() >= at_most {
             return false;
         }
         let slept = Instant::now();
         thread::sleep(STEP);
-        let now = (processor_time(), FileCalls::so_far());
-        let has_written = before.1.zip(now.1).is_some_and(|(before, now)| before.written_bytes != now.written_bytes);
-        if has_written || now.0 - before.0 > slept.elapsed() / BUSY_PART {
+        let now = (processor_time(), transfers());
+        let uses_processor = now.0 - before.0 > slept.elapsed() / BUSY_PART;
+        if uses_processor || now.1 != before.1 || waits_for_disk() {
             idle_since = Instant::now();
         }
         before = now;
     }
     true
+}
+
+/// What this process has written to files, and moved from and to devices, so far. (Not what it has read: this is a read, too.)
+fn transfers() -> Vec<String> {
+    let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+    let told =
+        io.lines().filter(|line| ["wchar", "read_bytes", "write_bytes"].iter().any(|name| line.starts_with(name)));
+    told.map(str::to_string).collect()
+}
+
+/// Whether a thread of this process sleeps and can't be woken: it is in a sync, say.
+fn waits_for_disk() -> bool {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else { return false };
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("stat")).ok());
+    // The state is behind the name, which may have anything in it.
+    stats.filter_map(|stat| Some(stat.rsplit_once(')')?.1.trim_start().starts_with('D'))).any(|waits| waits)
 }
 
 /// What of this process is in memory.
@@ -67,8 +83,8 @@ fn status_bytes(status: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// What this process has asked of files by calls that read and write, so far. Mapped files (arenas, pools, LMDB's map) are not in
-/// it; files that are not the store's are.
+/// What this process has asked of files by calls that read and write, so far. Mapped files (arenas, pools, LMDB's map where it
+/// is written through) are not in it; files that are not the store's are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileCalls {
     /// Bytes that were read.
@@ -170,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_counted_and_mapped_files_are_not() {
+    fn what_calls_write_is_counted() {
         let io = "rchar: 6976\nwchar: 12\nsyscr: 10\nread_bytes: 4096\nwrite_bytes: 8192\n";
         assert_eq!(parse_calls(io), Some(FileCalls { read_bytes: 6976, written_bytes: 12 }));
         assert_eq!(parse_calls("rchar: 1\n"), None);
@@ -209,8 +225,9 @@ mod tests {
                     std::hint::spin_loop();
                 }
             });
-            assert!(!wait_until_idle(Duration::from_millis(100), Duration::from_millis(300)));
+            let idle = wait_until_idle(Duration::from_millis(100), Duration::from_millis(300));
             stop.store(true, Ordering::Relaxed);
+            assert!(!idle, "a thread was at work");
         });
         // Other tests may be at work beside this one.
         assert!(wait_until_idle(Duration::from_millis(100), Duration::from_secs(60)));

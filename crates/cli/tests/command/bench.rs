@@ -152,6 +152,7 @@ fn what_is_found_is_counted_and_the_same_each_time() {
     };
     let filled = |seed: &str| counts(&["--benchmarks", "fillrandom,readrandom", "--seed", seed]);
     assert_eq!(counts(&["--benchmarks=fillseq,readrandom", "--batch_size=7"]), (3000, 3000));
+    assert_eq!(counts(&["--benchmarks=fillseq,readrandom", "--look_at_values=0"]), (3000, 3000));
     assert_eq!(counts(&["--benchmarks=filluniquerandom,seekrandom", "--threads", "3"]), (9000, 9000));
     let (found, asked) = filled("5");
     // Of numbers drawn as often as there are, 1 - 1/e come at all: 63.2 %.

@@ -30,7 +30,7 @@ fn what_a_full_pool_has_stopped_is_finished_later() {
         let mut model = BTreeMap::new();
         let mut free_spare = Some(spare);
         for round in 0..2 {
-            // With this nothing is recycled, so what is free does not depend on other tests.
+            // With this nothing is recycled during a round.
             let _guard = epoch::pin();
             for (key, &record) in keys.iter().zip(&records) {
                 match store.tree.insert_or_replace(key, record) {
