@@ -101,7 +101,9 @@ pub fn legend(names: &[String]) -> String {
 /// A table: a line of titles, and lines.
 pub fn table(lines: &[Vec<String>]) -> String {
     let row = |cells: &Vec<String>, tag: &str| {
-        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escaped(cell))).collect();
+        // Names of stores are long, and may be broken at their commas.
+        let text = |cell: &String| escaped(cell).replace(',', ",<wbr>");
+        let cells: String = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", text(cell))).collect();
         format!("<tr>{cells}</tr>\n")
     };
     let rows: String =
@@ -127,7 +129,7 @@ svg .grid { stroke: #ddd } svg .one { stroke: #222; stroke-dasharray: 4 3 }
 .legend span { margin-right: 1.2em; white-space: nowrap }
 .legend i { display: inline-block; width: .8em; height: .8em; margin-right: .4em }
 table { border-collapse: collapse } th, td { padding: .15em .7em; text-align: right; border-bottom: 1px solid #ddd }
-th:first-child, td:first-child { text-align: left } code { background: #f3f3f3; overflow-wrap: anywhere }
+th:first-child, td:first-child, th:nth-child(2), td:nth-child(2) { text-align: left } code { background: #f3f3f3; overflow-wrap: anywhere }
 ";
 
 /// Text as HTML has it.

@@ -2,13 +2,14 @@
 //!
 //! To be read in this order: [`footing`] (what all stores are given), [`spec`] (which stores, by what names), [`peers`] (the
 //! others, behind `slmdb_bench::Store`), [`arguments`], [`turns`] (who runs when), [`child`] (one store in one process),
-//! [`confinement`] (its memory limit), [`loop_device`] (its disk), [`summary`] and [`table`] (what comes of it); [`paper`] and
+//! [`confinement`] (its memory limit), [`loop_device`] (its disk), [`summary`], [`table`] and [`about`] (what comes of it); [`paper`] and
 //! [`chart`] (the paper's evaluation, as a page).
 //!
 //! `unsafe` is in the modules that speak to C libraries, and nowhere else: `peers/c_store.rs`, `leveldb.rs`, `rocksdb.rs`,
 //! `lmdb.rs`.
 #![deny(unsafe_code)]
 
+pub mod about;
 pub mod arguments;
 pub mod chart;
 pub mod child;

@@ -6,9 +6,8 @@ use std::fs;
 use std::process::ExitCode;
 
 use clap::Parser;
-use serde_json::{Map, Value, json};
+use slmdb_compare::about::{about, in_words};
 use slmdb_compare::arguments::{Command, Paper, Run, Verb};
-use slmdb_compare::footing::{machine_memory_bytes, processors};
 use slmdb_compare::summary::Summary;
 use slmdb_compare::{child, paper, table, turns};
 
@@ -43,7 +42,8 @@ fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
     if run.json {
         println!("{}", summary.json(about(raw)));
     } else {
-        println!("{}", header(raw));
+        let (command, machine) = in_words(&about(raw));
+        println!("{command}\n{machine}\n");
         print!("{}", table::text(&summary));
     }
     Ok(if summary.has_failures() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
@@ -62,40 +62,4 @@ fn again(paper: &Paper, raw: &[OsString]) -> Result<ExitCode, String> {
         println!("{}", path.display());
     }
     Ok(if report.has_failures { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
-}
-
-/// How it was measured: the command, and the machine.
-fn about(raw: &[OsString]) -> Map<String, Value> {
-    let command: Vec<String> = raw.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    let mut about = Map::new();
-    about.insert("command".to_string(), command.into());
-    let machine = json!({
-        "processor": processor_name(),
-        "processors": processors(),
-        "memory_bytes": machine_memory_bytes(),
-        "kernel": fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|name| name.trim().to_string()),
-    });
-    about.insert("machine".to_string(), machine);
-    about
-}
-
-fn processor_name() -> Option<String> {
-    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = text.lines().find(|line| line.starts_with("model name"))?;
-    Some(line.split_once(':')?.1.trim().to_string())
-}
-
-fn header(raw: &[OsString]) -> String {
-    let about = about(raw);
-    let machine = &about["machine"];
-    let memory_bytes = machine["memory_bytes"].as_u64().unwrap_or(0);
-    let words: Vec<&str> = about["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    format!(
-        "slmdb-compare {}\n{} processors ({}), {} memory, Linux {}\n",
-        words.join(" "),
-        machine["processors"],
-        machine["processor"].as_str().unwrap_or("unknown"),
-        slmdb_cli::units::bytes(memory_bytes),
-        machine["kernel"].as_str().unwrap_or("unknown"),
-    )
 }

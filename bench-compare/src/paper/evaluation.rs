@@ -196,7 +196,7 @@ pub(super) const FIGURES: &[Figure] = &[
                 measure: Measure::LatencyUs { keys: 1 },
             },
             Plot {
-                title: "(b) Bytes written to the device, until the compactions after it have ended",
+                title: "(b) Bytes written to the device, compactions included",
                 benchmarks: &["fillrandom", "flush", "waitforcompaction"],
                 measure: Measure::BytesPerBytePut("device_written_bytes"),
             },

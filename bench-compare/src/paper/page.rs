@@ -4,17 +4,18 @@ use serde_json::{Map, Value};
 
 use super::evaluation::{FIGURES, Figure, First, Measure, Plot, TABLE_2, YCSB};
 use super::{DATA_BYTES, Measured, MeasuredPoint};
+use crate::about::in_words;
 use crate::chart::{Chart, escaped, legend, page, table};
 
 const MEGABYTE: f64 = 1_048_576.0;
 
 pub(super) fn page_of(scale: f64, about: &Map<String, Value>, measured: &[Measured]) -> String {
-    let words: Vec<&str> = about["command"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let (command, machine) = in_words(about);
     let mut body = format!(
-        "<p><code>slmdb-compare {}</code><br>{}</p>\n<p>Bars are multiples of the first store's, which stands above each group, unless the \
+        "<p><code>{}</code><br>{}</p>\n<p>Bars are multiples of the first store's, which stands above each group, unless the \
          title says a unit. Scale {scale}: {:.0} MB of values in each store, where the paper has 8 GB; write buffers are scaled alike.</p>\n",
-        escaped(&words.join(" ")),
-        escaped(&about["machine"].to_string()),
+        escaped(&command),
+        escaped(&machine),
         DATA_BYTES * scale / MEGABYTE,
     );
     let sweep = |name: &str| measured.iter().find(|sweep| sweep.name == name);
@@ -121,10 +122,11 @@ fn latencies(sweep: &Measured) -> Vec<Vec<String>> {
         for (store, name) in sweep.stores.iter().enumerate() {
             let numbers = sweep.points.iter().map(|point| plot.number(point, store));
             let cells = numbers.map(|number| number.map_or_else(|| "-".to_string(), |us| format!("{us:.2}")));
-            lines.push([title.to_string(), name.clone()].into_iter().chain(cells).collect());
+            let workload = if store == 0 { title } else { "" };
+            lines.push([workload.to_string(), name.clone()].into_iter().chain(cells).collect());
         }
         let there = in_paper.iter().map(|us| format!("{us:.2}"));
-        let line = [title.to_string(), "SLM-DB in the paper".to_string(), "-".to_string()];
+        let line = [String::new(), "SLM-DB in the paper".to_string(), "-".to_string()];
         lines.push(line.into_iter().chain(there).collect());
     }
     lines
