@@ -33,7 +33,7 @@ struct Fjall {
 /// Opens one; makes it if it is missing.
 pub fn open(directory: &Path, footing: &Footing, sync: bool, values_apart: bool) -> Result<Box<dyn Store>> {
     let builder = Database::builder(directory).cache_size(footing.block_cache_bytes());
-    let database = builder.worker_threads(processors().max(WORKERS)).open();
+    let database = builder.worker_threads(workers()).open();
     let database = database.map_err(failed_in(NAME))?;
     let filter = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(BLOOM_BITS_PER_KEY as f32));
     let keyspace = database.keyspace("entries", || {
@@ -46,6 +46,10 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool, values_apart: bool)
     Ok(Box::new(Fjall { keyspace: keyspace.map_err(failed_in(NAME))?, database, sync }))
 }
 
+fn workers() -> usize {
+    processors().max(WORKERS)
+}
+
 /// What it is, and how it is set up.
 pub fn setup(footing: &Footing, values_apart: bool) -> String {
     format!(
@@ -53,7 +57,7 @@ pub fn setup(footing: &Footing, values_apart: bool) -> String {
         version_of(NAME),
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),
-        processors().max(WORKERS),
+        workers(),
         if values_apart { ", values of 1 KiB and more apart" } else { "" },
     )
 }

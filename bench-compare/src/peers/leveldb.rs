@@ -14,7 +14,7 @@ use super::c_store::{
     Batch, CStore, Cache, Db, ErrorOut, FilterPolicy, Functions, Iterator, Options, Own, ReadOptions, Resources,
     WriteOptions, bytes_at, chars, functions,
 };
-use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, mebibytes};
+use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, WRITE_BUFFERS, mebibytes};
 
 const NO_COMPRESSION: c_int = 0;
 
@@ -134,7 +134,7 @@ pub fn setup(footing: &Footing) -> String {
     // SAFETY: these have no conditions.
     let (major, minor) = unsafe { (leveldb_major_version(), leveldb_minor_version()) };
     format!(
-        "LevelDB {major}.{minor}: block cache {}, 2 write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
+        "LevelDB {major}.{minor}: block cache {}, {WRITE_BUFFERS} write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
          {} files open at most",
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),

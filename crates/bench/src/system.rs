@@ -45,11 +45,9 @@ pub fn wait_until_idle(quiet: Duration, at_most: Duration) -> bool {
 }
 
 /// What this process has written to files, and moved from and to devices, so far. (Not what it has read: this is a read, too.)
-fn transfers() -> Vec<String> {
+fn transfers() -> [Option<String>; 3] {
     let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let told =
-        io.lines().filter(|line| ["wchar", "read_bytes", "write_bytes"].iter().any(|name| line.starts_with(name)));
-    told.map(str::to_string).collect()
+    ["wchar", "read_bytes", "write_bytes"].map(|name| told(&io, name).map(str::to_string))
 }
 
 /// Whether a thread of this process sleeps and can't be woken: it is in a sync, say.
@@ -79,8 +77,12 @@ impl Resident {
 
 /// A line of /proc/self/status, `NAME:  N kB`.
 fn status_bytes(status: &str, name: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    told(status, name)?.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
+/// What one of the files in /proc/self says of `name`: a line `NAME: WHAT`.
+fn told<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    Some(text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?.trim())
 }
 
 /// What this process has asked of files by calls that read and write, so far. Mapped files (arenas, pools, LMDB's map where it
@@ -110,10 +112,7 @@ impl FileCalls {
 
 /// /proc/self/io: `rchar` and `wchar` are what calls read and wrote, from and to wherever.
 fn parse_calls(io: &str) -> Option<FileCalls> {
-    let number = |name: &str| {
-        let line = io.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        line.trim().parse::<u64>().ok()
-    };
+    let number = |name: &str| told(io, name)?.parse::<u64>().ok();
     Some(FileCalls { read_bytes: number("rchar")?, written_bytes: number("wchar")? })
 }
 
