@@ -168,7 +168,11 @@ impl Run {
     /// What every store is given.
     pub fn footing(&self) -> Footing {
         let settings = self.settings();
-        let entry_bytes = settings.key_bytes + settings.value_bytes.max(settings.record_bytes);
+        // db_bench's values and YCSB's records have sizes of their own: what counts is what is done.
+        let does = |ycsb: bool| self.benchmarks.iter().any(|benchmark| benchmark.name.starts_with("ycsb") == ycsb);
+        let value_bytes = if does(false) { settings.value_bytes } else { 0 };
+        let record_bytes = if does(true) { settings.record_bytes } else { 0 };
+        let entry_bytes = settings.key_bytes + value_bytes.max(record_bytes);
         Footing {
             memory_budget_bytes: self.memory_budget,
             write_buffer_bytes: self.write_buffer_size,
@@ -176,5 +180,26 @@ impl Run {
             keys: settings.num,
             memory_limit_bytes: self.memory_limit,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data_bytes(arguments: &str) -> u64 {
+        let words = ["slmdb-compare", "run", "--num=10", "--key_size=20"].into_iter().chain(arguments.split(' '));
+        match Command::try_parse_from(words).unwrap().verb {
+            Verb::Run(run) => run.footing().data_bytes,
+            Verb::Paper(_) => unreachable!(),
+        }
+    }
+
+    /// (A map of LMDB was given no `WRITEMAP`, as if small values were YCSB's records.)
+    #[test]
+    fn the_data_are_as_large_as_what_is_put() {
+        assert_eq!(data_bytes("--value_size=100 --benchmarks=fillrandom,readrandom"), 10 * 120);
+        assert_eq!(data_bytes("--value_size=5000 --record_size=300 --benchmarks=ycsbload,ycsba"), 10 * 320);
+        assert_eq!(data_bytes("--value_size=5000 --record_size=300 --benchmarks=fillseq,ycsba"), 10 * 5020);
     }
 }

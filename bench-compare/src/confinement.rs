@@ -27,11 +27,22 @@ impl Group {
         let read = |path: &str| fs::read_to_string(path).map_err(|error| format!("{path}: {error}"));
         let (mounts, own) = (read("/proc/self/mountinfo")?, read("/proc/self/cgroup")?);
         let place = Place::find(&mounts, &own).ok_or("no control group of memory is mounted")?;
-        let parent = place.prepare()?;
-        let directory = parent.join(name);
+        Group::create_at(&place, name, limit_bytes)
+    }
+
+    fn create_at(place: &Place, name: &str, limit_bytes: u64) -> Result<Group, String> {
+        let directory = place.prepare()?.join(name);
         fs::create_dir(&directory).map_err(|error| format!("{}: {error}", directory.display()))?;
         let group = Group { directory };
         group.write(place.limit_file(), limit_bytes)?;
+        // What is swapped out is not in memory, but was not meant to be free of the limit. A kernel that does not count it has no such file.
+        let (file, number) = match place {
+            Place::One { .. } => ("memory.memsw.limit_in_bytes", limit_bytes),
+            Place::Two { .. } => ("memory.swap.max", 0),
+        };
+        if group.directory.join(file).exists() {
+            group.write(file, number)?;
+        }
         Ok(group)
     }
 
@@ -194,5 +205,28 @@ mod tests {
         assert_eq!(Place::find(V2, "0::/user.slice/session.scope\n"), two("/sys/fs/cgroup/user.slice/session.scope"));
         assert_eq!(Place::find("", "0::/\n"), None);
         assert_eq!(Place::find(V2, "4:memory:/a\n"), None);
+    }
+
+    /// Of version 2 this sees which files are written, and what; that the kernel heeds them was tried by hand.
+    #[test]
+    fn a_group_of_version_2_is_made_beside_our_own_or_at_the_top() {
+        let mount = tempfile::tempdir().unwrap();
+        let (top, slice) = (mount.path().to_path_buf(), mount.path().join("user.slice"));
+        let place = Place::Two { mount: top.clone(), own: slice.join("session.scope") };
+        let error = Group::create_at(&place, "a", 1 << 20).unwrap_err();
+        assert!(error.contains("cgroup.subtree_control") || error.contains("No such file"), "{error}");
+
+        let controllers = |group: &Path| fs::read_to_string(group.join("cgroup.subtree_control")).unwrap();
+        fs::write(top.join("cgroup.subtree_control"), "cpu memory\n").unwrap();
+        let group = Group::create_at(&place, "a", 1 << 20).unwrap();
+        assert_eq!(group.directory(), top.join("a"), "where our own group's parent gives no memory limits");
+        assert_eq!(fs::read_to_string(top.join("a/memory.max")).unwrap(), "1048576");
+        assert_eq!(controllers(&top), "cpu memory\n", "what is on already is left alone");
+
+        fs::create_dir(&slice).unwrap();
+        fs::write(slice.join("cgroup.subtree_control"), "cpu\n").unwrap();
+        let group = Group::create_at(&place, "b", 1 << 20).unwrap();
+        assert_eq!(group.directory(), slice.join("b"));
+        assert_eq!(controllers(&slice), "+memory");
     }
 }

@@ -70,12 +70,14 @@ impl Default for Variant {
 
 impl StoreSpec {
     /// Several, with commas between. A variant's options have commas between, too: what has a `=` and no `:` belongs to the store
-    /// before it.
+    /// before it, and so does `emulated`, which no store is called.
     pub fn parse_list(text: &str) -> Result<Vec<StoreSpec>, String> {
         let mut names: Vec<String> = Vec::new();
         for part in text.split(',').map(str::trim) {
             match names.last_mut() {
-                Some(name) if part.contains('=') && !part.contains(':') => *name += &format!(",{part}"),
+                Some(name) if (part == "emulated" || part.contains('=')) && !part.contains(':') => {
+                    *name += &format!(",{part}");
+                }
                 _ => names.push(part.to_string()),
             }
         }
@@ -253,6 +255,9 @@ mod tests {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         let emulated = "slmdb:emulated,latency=500,model=line,policy=paper";
         assert_eq!(names, ["slmdb", emulated, "rocksdb", "fjall:values=apart", "slmdb:policy=paper"]);
+        let other_order = StoreSpec::parse_list("slmdb:policy=paper,emulated,latency=500,lmdb").unwrap();
+        assert_eq!(other_order[0].name, "slmdb:policy=paper,emulated,latency=500");
+        assert_eq!(other_order.len(), 2);
         let variant = Variant {
             imitation: Some(",latency=500,model=line".to_string()),
             policy_paper: true,

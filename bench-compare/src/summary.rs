@@ -7,16 +7,23 @@ use crate::turns::Turn;
 
 /// What is told beside the rate: the name in a benchmark's object, and whether the worst of all repeats is told instead of the
 /// median.
-pub const BESIDE: [(&str, bool); 10] = [
+pub const BESIDE: [(&str, bool); 17] = [
     ("p50_ns", false),
     ("p99_ns", false),
     ("p99_9_ns", false),
+    ("p99_99_ns", false),
     ("max_ns", true),
+    ("file_written_bytes_asked_per_byte_put", false),
     ("device_written_bytes_per_byte_put", false),
     ("device_read_bytes", false),
     ("space_bytes", false),
     ("resident_bytes", false),
     ("resident_anonymous_bytes", false),
+    ("fast_tier_bytes_asked", false),
+    ("fast_tier_bytes_flushed", false),
+    ("fast_tier_media_bytes", false),
+    ("fast_tier_bytes", false),
+    ("fast_tier_index_bytes_per_key", false),
     ("cpu_seconds", false),
 ];
 
@@ -40,6 +47,8 @@ pub struct PhaseSummary {
     pub benchmark: String,
     /// One a store, in their order; none if it was never measured.
     pub rows: Vec<Option<Row>>,
+    /// What each store has said of itself the last time it was asked to (`stats`), which is no number.
+    pub texts: Vec<Option<String>>,
 }
 
 /// One store in one benchmark.
@@ -95,6 +104,11 @@ impl Row {
         Some(Row { rate, ratio: None, beside, runs })
     }
 
+    /// One of [`BESIDE`], by its name.
+    pub fn beside(&self, name: &str) -> Option<f64> {
+        BESIDE.iter().zip(self.beside).find_map(|((own, _), number)| number.filter(|_| *own == name))
+    }
+
     /// The median over the repeats of another number, by its name.
     pub fn median(&self, name: &str) -> Option<f64> {
         Spread::of(self.runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.median)
@@ -132,7 +146,11 @@ impl Summary {
             for row in rows.iter_mut().flatten() {
                 row.ratio = first.filter(|first| *first > 0.0).map(|first| row.rate.median / first);
             }
-            PhaseSummary { benchmark: benchmark.unwrap_or_default(), rows }
+            let text = |store| {
+                of_store(store).filter_map(|turn| Some(result(turn)?["text"].as_str()?.to_string())).next_back()
+            };
+            let texts = (0..stores.len()).map(text).collect();
+            PhaseSummary { benchmark: benchmark.unwrap_or_default(), rows, texts }
         });
         let phases = phases.collect();
         Summary { stores, setups, failures, phases }
@@ -155,7 +173,14 @@ impl Summary {
         let phases = self.phases.iter().map(|phase| {
             let rows = self.stores.iter().zip(&phase.rows);
             let rows: Vec<Value> = rows.filter_map(|(store, row)| Some(row.as_ref()?.json(store))).collect();
-            json!({ "benchmark": phase.benchmark, "stores": rows })
+            let mut object = json!({ "benchmark": phase.benchmark, "stores": rows });
+            let texts = self.stores.iter().zip(&phase.texts);
+            let texts: Map<String, Value> =
+                texts.filter_map(|(store, text)| Some((store.clone(), text.clone()?.into()))).collect();
+            if !texts.is_empty() {
+                object["texts"] = texts.into();
+            }
+            object
         });
         let mut object = Value::Object(about);
         object["stores"] = stores.collect();
@@ -200,11 +225,10 @@ mod tests {
         assert_eq!((a.rate.median, a.ratio), (150.0, Some(1.0)));
         assert_eq!((b.rate.median, b.rate.minimum, b.rate.maximum), (40.0, 30.0, 50.0));
         assert!((b.ratio.unwrap() - 40.0 / 150.0).abs() < 1e-9);
-        let beside = |row: &Row, name: &str| row.beside[BESIDE.iter().position(|(own, _)| *own == name).unwrap()];
-        assert_eq!(beside(b, "p99_9_ns"), Some(400.0));
-        assert_eq!(beside(b, "max_ns"), Some(50.0));
-        assert_eq!(beside(b, "space_bytes"), Some(7.0));
-        assert_eq!(beside(b, "resident_bytes"), None);
+        assert_eq!(b.beside("p99_9_ns"), Some(400.0));
+        assert_eq!(b.beside("max_ns"), Some(50.0));
+        assert_eq!(b.beside("space_bytes"), Some(7.0));
+        assert_eq!(b.beside("resident_bytes"), None);
         let json = summary.json(Map::new());
         assert_eq!(json["benchmarks"][0]["stores"][1]["runs"].as_array().unwrap().len(), 2);
         assert_eq!(json["stores"][1]["setup"], "setup 1");

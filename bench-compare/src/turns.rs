@@ -72,8 +72,14 @@ pub fn missing(limit_bytes: Option<u64>, loop_device_bytes: Option<u64>) -> Opti
 impl Turn {
     fn of(store: usize, spec: &StoreSpec, output: &process::Output) -> Result<Turn, String> {
         let text = String::from_utf8_lossy(&output.stdout);
-        let lines = text.lines().map(serde_json::from_str::<Value>).collect::<Result<Vec<_>, _>>();
-        let mut lines = lines.map_err(|error| format!("{}: what its process said is no JSON: {error}", spec.name))?;
+        // A process that was killed may have been in the middle of a line.
+        let lines = text.lines().map(serde_json::from_str::<Value>);
+        let mut lines: Vec<Value> = if output.status.success() {
+            let told = |error| format!("{}: what its process said is no JSON: {error}", spec.name);
+            lines.collect::<Result<_, _>>().map_err(told)?
+        } else {
+            lines.map_while(Result::ok).collect()
+        };
         let setup = match lines.first().and_then(|line| line["setup"].as_str()) {
             Some(setup) => setup.to_string(),
             None => String::new(),
@@ -147,5 +153,28 @@ impl Drop for Places {
         if self.is_temporary {
             let _ = place::remove(&self.directory);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    fn output(status: i32, stdout: &str) -> process::Output {
+        let status = process::ExitStatus::from_raw(status);
+        process::Output { status, stdout: stdout.into(), stderr: Vec::new() }
+    }
+
+    #[test]
+    fn a_process_killed_in_the_middle_of_a_line_has_failed_and_what_it_measured_is_kept() {
+        let spec = StoreSpec::parse("empty").unwrap();
+        let said = "{\"store\":\"empty\",\"setup\":\"none\"}\n{\"benchmark\":\"a\"}\n{\"benchm";
+        let turn = Turn::of(0, &spec, &output(9, said)).unwrap();
+        assert_eq!((turn.setup.as_str(), turn.results.len()), ("none", 1));
+        assert!(turn.failure.unwrap().contains("signal"));
+        let error = Turn::of(0, &spec, &output(0, said)).unwrap_err();
+        assert!(error.contains("no JSON"), "{error}");
     }
 }

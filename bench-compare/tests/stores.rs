@@ -154,7 +154,8 @@ fn readers_see_what_was_written_before_while_another_thread_writes() {
         let place = TempDir::new().unwrap();
         let store = opener(&spec, place.path()).open(Which::Fresh, false).unwrap();
         let done = std::sync::atomic::AtomicU64::new(0);
-        use std::sync::atomic::Ordering::{Acquire, Release};
+        let failed = std::sync::atomic::AtomicBool::new(false);
+        use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
         std::thread::scope(|scope| {
             let reader = || {
                 let mut random = Random::new(1);
@@ -167,14 +168,18 @@ fn readers_see_what_was_written_before_while_another_thread_writes() {
                         let next = walked(&*store, Start::At(&key), 1);
                         assert_eq!(next.first().map(|entry| &entry.0), Some(&key));
                     }
-                    if before == WRITTEN {
+                    if before == WRITTEN || failed.load(Relaxed) {
                         break;
                     }
                 }
             };
             let readers = [scope.spawn(reader), scope.spawn(reader)];
             for number in 0..WRITTEN {
-                store.put(format!("{number:06}").as_bytes(), &number.to_le_bytes()).unwrap();
+                // Who reads would wait for ever for what is never written.
+                let put = || store.put(format!("{number:06}").as_bytes(), &number.to_le_bytes()).unwrap();
+                let put = std::panic::catch_unwind(std::panic::AssertUnwindSafe(put));
+                failed.store(put.is_err(), Relaxed);
+                put.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
                 done.store(number + 1, Release);
             }
             readers.into_iter().for_each(|reader| reader.join().unwrap());

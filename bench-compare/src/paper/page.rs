@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::evaluation::{FIGURES, Figure, First, Measure, Plot, TABLE_2, YCSB};
+use super::evaluation::{FIGURES, Figure, First, Measure, Plot, TABLE_2, YCSB, YCSB_IN_ONE_STORE};
 use super::{DATA_BYTES, Measured, MeasuredPoint};
 use crate::about::in_words;
 use crate::chart::{Chart, escaped, legend, page, table};
@@ -132,16 +132,33 @@ fn latencies(sweep: &Measured) -> Vec<Vec<String>> {
     lines
 }
 
-/// Figure 7(a): a picture for each size of records, a group for each workload.
+/// Figure 7: for each size of records a picture of rates, of latencies and of bytes written, each with a group for a workload.
 fn workloads(sweep: &Measured) -> String {
-    let groups = YCSB.map(str::to_string);
-    let pictures = sweep.points.iter().map(|point| {
-        let rate = |benchmark: &str, store| point.row(benchmark, store).map(|row| row.rate.median);
-        let numbers: Vec<Vec<Option<f64>>> = (0..sweep.stores.len())
-            .map(|store| YCSB.iter().map(|benchmark| rate(benchmark, store)).collect())
-            .collect();
-        let title = format!("(a) Records of {} (op/s above, multiples of it below)", point.label);
-        bars(&title, &groups, &numbers, Measure::Rate)
-    });
-    pictures.collect()
+    let pictures = |letter: &str,
+                    groups: &[&'static str],
+                    measure: Measure,
+                    number: &dyn Fn(&MeasuredPoint, usize, usize) -> Option<f64>| {
+        let names: Vec<String> = groups.iter().map(|name| name.to_string()).collect();
+        let of_point = |point: &MeasuredPoint| {
+            let of_store = |store| (0..groups.len()).map(|group| number(point, store, group)).collect();
+            let numbers: Vec<Vec<Option<f64>>> = (0..sweep.stores.len()).map(of_store).collect();
+            let title =
+                format!("({letter}) Records of {} ({} above, multiples of it below)", point.label, measure.unit());
+            bars(&title, &names, &numbers, measure)
+        };
+        sweep.points.iter().map(of_point).collect::<String>()
+    };
+    let row_of = |benchmarks: &'static [&'static str], measure| {
+        move |point: &MeasuredPoint, store, group: usize| {
+            Plot { title: "", benchmarks: &benchmarks[group..=group], measure }.number(point, store)
+        }
+    };
+    let latency = Measure::LatencyUs { keys: 1 };
+    let written = Measure::BytesPerBytePut("device_written_bytes");
+    let written_until = |point: &MeasuredPoint, store, group: usize| {
+        Plot { title: "", benchmarks: &YCSB_IN_ONE_STORE[..=group], measure: written }.number(point, store)
+    };
+    pictures("a", &YCSB, Measure::Rate, &row_of(&YCSB, Measure::Rate))
+        + &pictures("b", &YCSB, latency, &row_of(&YCSB, latency))
+        + &pictures("c", &YCSB_IN_ONE_STORE, written, &written_until)
 }

@@ -107,7 +107,10 @@ impl Store for Redb {
     }
 
     fn get(&self, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let value = self.reading()?.get(key).map_err(failed_in(NAME))?;
+        // Dropped in this order: a transaction that ended before its last page was let go has made a commit panic in a debug build
+        // (`readers_see_what_was_written_before_while_another_thread_writes`).
+        let reading = self.reading()?;
+        let value = reading.get(key).map_err(failed_in(NAME))?;
         if let Some(value) = &value {
             look(value.value());
         }

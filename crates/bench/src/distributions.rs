@@ -9,6 +9,29 @@
 
 use crate::random::Random;
 
+/// How records are chosen, by YCSB's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distribution {
+    /// [`Scrambled`].
+    Zipfian,
+    /// [`Latest`].
+    Latest,
+    /// Each as often as any other.
+    Uniform,
+}
+
+impl Distribution {
+    /// The one of this name; or what there is.
+    pub fn by_name(name: &str) -> Result<Distribution, String> {
+        match name {
+            "zipfian" => Ok(Distribution::Zipfian),
+            "latest" => Ok(Distribution::Latest),
+            "uniform" => Ok(Distribution::Uniform),
+            _ => Err("there are zipfian, latest and uniform".to_string()),
+        }
+    }
+}
+
 /// YCSB's θ.
 pub const ZIPF: f64 = 0.99;
 

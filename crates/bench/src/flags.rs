@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::benchmark::{BENCHMARKS, Benchmark};
+use crate::distributions::Distribution;
 use crate::settings::Settings;
 
 /// How much is done, and of what.
@@ -43,7 +44,7 @@ pub struct WorkFlags {
     /// What values can be compressed to
     #[arg(long = "compression_ratio", alias = "compression-ratio", value_name = "RATIO", default_value_t = Settings::default().compression_ratio, help_heading = "Of what")]
     compression_ratio: f64,
-    /// Puts or deletes that are written at once
+    /// Puts that are written at once
     #[arg(long = "batch_size", alias = "batch-size", value_name = "N", default_value_t = 1, help_heading = "Of what")]
     batch_size: u64,
     /// Entries that are read after each seek
@@ -58,6 +59,9 @@ pub struct WorkFlags {
     /// Look at values that were read, a byte of each 4 KiB; db_bench does not
     #[arg(long = "look_at_values", alias = "look-at-values", value_name = "0|1", default_value = "1", num_args = 0..=1, default_missing_value = "1", value_parser = parse_switch, action = clap::ArgAction::Set, help_heading = "Of what")]
     look_at_values: bool,
+    /// How YCSB chooses records: zipfian (scrambled), latest or uniform [default: as each workload has it]
+    #[arg(long = "request_distribution", aliases = ["request-distribution", "requestdistribution"], value_name = "NAME", value_parser = Distribution::by_name, help_heading = "Of what")]
+    request_distribution: Option<Distribution>,
     /// YCSB's zipfian constant, between 0 and 1
     #[arg(long, value_name = "THETA", default_value_t = Settings::default().zipf, help_heading = "Of what")]
     zipf: f64,
@@ -82,6 +86,7 @@ impl WorkFlags {
             seek_nexts: self.seek_nexts,
             read_percent: self.readwritepercent,
             scan_records_max: self.scan_length,
+            request_distribution: self.request_distribution,
             zipf: self.zipf,
             seed: self.seed,
             ..Settings::default()

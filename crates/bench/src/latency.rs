@@ -35,6 +35,11 @@ impl Latency {
         self.shortest_ns = self.shortest_ns.min(duration_ns);
     }
 
+    /// Something that is none of those whose percentiles these are took so long.
+    pub fn add_to_longest(&mut self, duration_ns: u64) {
+        self.longest_ns = self.longest_ns.max(duration_ns);
+    }
+
     /// All of another.
     pub fn add_all(&mut self, other: &Latency) {
         // Both have the same bounds.

@@ -50,9 +50,9 @@ impl Phase {
         self.counts.operations
     }
 
-    /// How long it took: that of the slowest thread.
+    /// How long it took, from when the first thread began to when the last had ended.
     pub fn elapsed(&self) -> Duration {
-        self.counts.elapsed
+        self.counts.elapsed()
     }
 
     /// Operations of all threads in a second.

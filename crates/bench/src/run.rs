@@ -1,7 +1,8 @@
 //! [`Bench`]: benchmarks one after the other on one store, each a phase with everything measured beside it.
 //!
-//! Before and after a phase, outside the time that counts, the file system is synced and the block device's own counters are
-//! read: what a phase has written is then what came to the device, not what still waits in memory.
+//! After a phase, outside the time that counts, the file system is synced and the block device's own counters are read: what a
+//! phase has written is then what came to the device, not what still waits in memory. What a store works in the background
+//! between two phases is counted to the second, so the sums over phases are all it has done since it was opened.
 
 use std::sync::Barrier;
 use std::sync::atomic::Ordering;
@@ -15,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::meter::{Counts, Meter, Shared};
 use crate::phase::Phase;
 use crate::settings::Settings;
-use crate::store::{Opener, Store, Which};
+use crate::store::{Numbers, Opener, Store, Which};
 use crate::system::{DeviceTraffic, FileCalls, Resident, processor_time, space_bytes};
 use crate::values::Values;
 use crate::work::Task;
@@ -78,6 +79,22 @@ struct Open {
     sync: bool,
     /// Nothing has been done to it.
     untouched: bool,
+    /// What was counted at the end of its last phase.
+    last: Option<Sample>,
+}
+
+/// What counts on from when the process or the machine was started.
+struct Sample {
+    numbers: Numbers,
+    calls: Option<FileCalls>,
+    processor: Duration,
+    device: Option<DeviceTraffic>,
+}
+
+impl Sample {
+    fn now(store: &dyn Store, device: Option<DeviceTraffic>) -> Sample {
+        Sample { numbers: store.numbers(), calls: FileCalls::so_far(), processor: processor_time(), device }
+    }
 }
 
 impl Bench {
@@ -128,7 +145,7 @@ impl Bench {
     fn open(&mut self, which: Which, sync: bool) -> Result<()> {
         self.close_store()?;
         let store = self.opener.open(which, sync)?;
-        self.open = Some(Open { store, sync, untouched: which == Which::Fresh });
+        self.open = Some(Open { store, sync, untouched: which == Which::Fresh, last: None });
         Ok(())
     }
 
@@ -155,36 +172,40 @@ impl Bench {
         Ok(())
     }
 
-    fn measure(&self, benchmark: Benchmark, watch: &mut dyn FnMut(Progress)) -> Result<Phase> {
-        let store = self.store()?;
+    fn measure(&mut self, benchmark: Benchmark, watch: &mut dyn FnMut(Progress)) -> Result<Phase> {
+        let before = match self.open.as_mut().and_then(|open| open.last.take()) {
+            Some(last) => last,
+            None => Sample::now(self.store()?, self.device()),
+        };
         let (settings, values, records) = (&self.settings, &self.values, &self.records);
-        let task = Task { benchmark, settings, store, values, records, phase: self.phases };
-        let device = || self.opener.directory().and_then(DeviceTraffic::after_sync);
-
-        let device_before = device();
-        let numbers_before = store.numbers();
-        let calls_before = FileCalls::so_far();
-        let processor_before = processor_time();
+        let task = Task { benchmark, settings, store: self.store()?, values, records, phase: self.phases };
+        let threads = task.threads();
         let (counts, beside) = work(&task, watch)?;
-        let processor = processor_time() - processor_before;
-        let numbers = store.numbers().since(&numbers_before);
-        let calls = FileCalls::so_far();
+        let mut after = Sample::now(self.store()?, None);
         let resident = Resident::now();
-        let device_after = device();
-        Ok(Phase {
+        after.device = self.device();
+        let phase = Phase {
             benchmark: benchmark.name,
             store: self.name().to_string(),
-            threads: task.threads(),
+            threads,
             counts,
             beside,
-            numbers,
-            calls: calls.zip(calls_before).map(|(after, before)| after.since(&before)),
-            device: device_after.zip(device_before).map(|(after, before)| after.since(&before)),
+            numbers: after.numbers.since(&before.numbers),
+            calls: after.calls.zip(before.calls).map(|(after, before)| after.since(&before)),
+            device: after.device.zip(before.device).map(|(after, before)| after.since(&before)),
             space_bytes: self.opener.directory().and_then(space_bytes),
             resident,
-            processor,
-            num: settings.num,
-        })
+            processor: after.processor - before.processor,
+            num: self.settings.num,
+        };
+        if let Some(open) = &mut self.open {
+            open.last = Some(after);
+        }
+        Ok(phase)
+    }
+
+    fn device(&self) -> Option<DeviceTraffic> {
+        self.opener.directory().and_then(DeviceTraffic::after_sync)
     }
 }
 
@@ -246,8 +267,118 @@ fn work(task: &Task<'_>, watch: &mut dyn FnMut(Progress)) -> Result<(Counts, Cou
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::atomic::AtomicU64;
+    use std::sync::{Arc, Mutex};
+
     use super::*;
+    use crate::distributions::Distribution;
     use crate::empty::EmptyOpener;
+    use crate::store::{Entry, Start};
+
+    /// Says that it has written what it is told to say, and finds everything.
+    #[derive(Clone, Default)]
+    struct Told {
+        written_bytes: Arc<AtomicU64>,
+        asked: Arc<Mutex<BTreeMap<Vec<u8>, u64>>>,
+    }
+
+    impl Opener for Told {
+        fn name(&self) -> &str {
+            "told"
+        }
+
+        fn open(&self, _which: Which, _sync: bool) -> Result<Box<dyn Store>> {
+            Ok(Box::new(self.clone()))
+        }
+
+        fn directory(&self) -> Option<&Path> {
+            None
+        }
+    }
+
+    impl Store for Told {
+        fn put(&self, _key: &[u8], _value: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn put_all(&self, _entries: &[(&[u8], &[u8])]) -> Result<()> {
+            Ok(())
+        }
+
+        fn delete(&self, _key: &[u8]) -> Result<()> {
+            Ok(())
+        }
+
+        fn get(&self, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool> {
+            *self.asked.lock().unwrap().entry(key.to_vec()).or_default() += 1;
+            look(b"value");
+            Ok(true)
+        }
+
+        fn walk(&self, _start: Start<'_>, _visit: &mut dyn FnMut(&mut dyn Entry) -> Result<bool>) -> Result<()> {
+            Ok(())
+        }
+
+        fn sync(&self) -> Result<()> {
+            Ok(())
+        }
+
+        fn numbers(&self) -> Numbers {
+            let written_bytes = self.written_bytes.load(Ordering::Relaxed);
+            Numbers { file_bytes_written: Some(written_bytes), ..Numbers::default() }
+        }
+    }
+
+    fn measured(bench: &mut Bench, benchmark: &str) -> Phase {
+        match bench.run(Benchmark::by_name(benchmark).unwrap(), &mut |_| {}).unwrap() {
+            Outcome::Measured(phase) => *phase,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// (What a store compacted while it was synced between two benchmarks was in neither.)
+    #[test]
+    fn what_a_store_does_between_two_phases_is_counted_to_the_second() {
+        let store = Told::default();
+        let settings = Settings { num: 10, ..Settings::default() };
+        let mut bench = Bench::new(Box::new(store.clone()), settings).unwrap();
+        store.written_bytes.fetch_add(7, Ordering::Relaxed);
+        assert_eq!(measured(&mut bench, "fillrandom").numbers.file_bytes_written, Some(0), "opening is in none");
+        store.written_bytes.fetch_add(100, Ordering::Relaxed);
+        assert_eq!(measured(&mut bench, "readrandom").numbers.file_bytes_written, Some(100));
+        assert_eq!(measured(&mut bench, "readrandom").numbers.file_bytes_written, Some(0));
+    }
+
+    #[test]
+    fn records_are_chosen_as_the_workload_has_it_or_as_is_said() {
+        const RECORDS: u64 = 1000;
+        const READS: u64 = 100_000;
+        // How often the record was read that was read most, and the newest; how many were read at all.
+        let chosen = |distribution| {
+            let store = Told::default();
+            let settings = Settings {
+                num: RECORDS,
+                operations: Some(READS),
+                request_distribution: distribution,
+                ..Settings::default()
+            };
+            let mut bench = Bench::new(Box::new(store.clone()), settings).unwrap();
+            measured(&mut bench, "ycsbload");
+            measured(&mut bench, "ycsbc");
+            let asked = store.asked.lock().unwrap();
+            let newest = crate::keys::KeyBuffer::new(0).user(RECORDS - 1).to_vec();
+            (asked.values().max().copied().unwrap(), asked.get(&newest).copied().unwrap_or(0), asked.len() as u64)
+        };
+        let (most, ..) = chosen(None);
+        assert!((3_000..20_000).contains(&most), "zipfian: {most}");
+        assert_eq!(chosen(Some(Distribution::Zipfian)).0, most);
+        let (most, newest, _) = chosen(Some(Distribution::Latest));
+        assert!(most == newest && newest > 10_000, "latest: {most} {newest}");
+        let (most, _, records) = chosen(Some(Distribution::Uniform));
+        assert!(most < 200 && records == RECORDS, "uniform: {most} {records}");
+    }
 
     /// (What a progress bar wrote looked like work, and a wait on a terminal had no end.)
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::distributions::ZIPF;
+use crate::distributions::{Distribution, ZIPF};
 use crate::error::{Error, Result};
 
 /// How much of what is done. The defaults are db_bench's, YCSB's for its workloads.
@@ -30,7 +30,7 @@ pub struct Settings {
     pub compression_ratio: f64,
     /// Threads.
     pub threads: u64,
-    /// Puts or deletes that are written at once.
+    /// Puts that are written at once.
     pub batch_size: u64,
     /// Entries that are read after each seek.
     pub seek_nexts: u64,
@@ -38,6 +38,8 @@ pub struct Settings {
     pub read_percent: u64,
     /// Records that YCSB's longest range has.
     pub scan_records_max: u64,
+    /// How YCSB chooses records; `None`: as each workload has it.
+    pub request_distribution: Option<Distribution>,
     /// YCSB's θ.
     pub zipf: f64,
     /// Whether every write waits for the disk.
@@ -66,6 +68,7 @@ impl Default for Settings {
             seek_nexts: 0,
             read_percent: 90,
             scan_records_max: 100,
+            request_distribution: None,
             zipf: ZIPF,
             sync: false,
             use_existing: false,

@@ -223,7 +223,7 @@ impl Thread<'_, '_, '_> {
             let bytes = entry.key().len();
             let value = entry.value()?;
             task.look_at(value);
-            meter.finished(Kind::Read, 1, (bytes + value.len()) as u64);
+            meter.finished_entry((bytes + value.len()) as u64);
             left -= 1;
             Ok(left > 0 && meter.goes_on())
         })

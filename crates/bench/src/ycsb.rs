@@ -9,7 +9,7 @@
 //! | E | 95 % ranges, 5 % inserts | zipfian, scrambled; lengths uniform from 1 |
 //! | F | 50 % reads, 50 % read-modify-writes | zipfian, scrambled |
 //!
-//! A record is one value. An update is "insert if exists" (section 4 of the SLM-DB paper): a record that is not there is not
+//! [`Settings::request_distribution`](crate::Settings::request_distribution) has them chosen otherwise. A record is one value. An update is "insert if exists" (section 4 of the SLM-DB paper): a record that is not there is not
 //! made. Records that another thread is still inserting are not asked for.
 
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::distributions::{Latest, Scrambled};
+use crate::distributions::{Distribution, Latest, Scrambled};
 use crate::error::Result;
 use crate::keys::KeyBuffer;
 use crate::meter::{Kind, Meter};
@@ -127,6 +127,7 @@ pub(crate) fn load(task: &Task<'_>, mut random: Random, meter: &mut Meter<'_>) -
 enum Choice {
     Scrambled(Scrambled),
     Latest(Latest),
+    Uniform,
 }
 
 impl Choice {
@@ -137,9 +138,11 @@ impl Choice {
             (percent, Kind::Insert) => task.operations_of_all().saturating_mul(2 * percent) / 100,
             _ => 0,
         };
-        match workload {
-            Workload::D => Choice::Latest(Latest::new(there, theta)),
-            _ => Choice::Scrambled(Scrambled::new(there.saturating_add(inserted), theta)),
+        let usual = if workload == Workload::D { Distribution::Latest } else { Distribution::Zipfian };
+        match task.settings.request_distribution.unwrap_or(usual) {
+            Distribution::Zipfian => Choice::Scrambled(Scrambled::new(there.saturating_add(inserted), theta)),
+            Distribution::Latest => Choice::Latest(Latest::new(there, theta)),
+            Distribution::Uniform => Choice::Uniform,
         }
     }
 
@@ -148,6 +151,7 @@ impl Choice {
         let there = records.there().max(1);
         match self {
             Choice::Latest(latest) => latest.item(random, there),
+            Choice::Uniform => random.below(there),
             Choice::Scrambled(scrambled) => loop {
                 let record = scrambled.item(random);
                 if record < there {
