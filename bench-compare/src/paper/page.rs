@@ -134,7 +134,7 @@ fn latencies(sweep: &Measured) -> Vec<Vec<String>> {
 
 /// Figure 7: for each size of records a picture of rates, of latencies and of bytes written, each with a group for a workload.
 fn workloads(sweep: &Measured) -> String {
-    let pictures = |letter: &str,
+    let pictures = |what: &str,
                     groups: &[&'static str],
                     measure: Measure,
                     number: &dyn Fn(&MeasuredPoint, usize, usize) -> Option<f64>| {
@@ -142,8 +142,7 @@ fn workloads(sweep: &Measured) -> String {
         let of_point = |point: &MeasuredPoint| {
             let of_store = |store| (0..groups.len()).map(|group| number(point, store, group)).collect();
             let numbers: Vec<Vec<Option<f64>>> = (0..sweep.stores.len()).map(of_store).collect();
-            let title =
-                format!("({letter}) Records of {} ({} above, multiples of it below)", point.label, measure.unit());
+            let title = format!("{what}, records of {} ({} above, multiples of it below)", point.label, measure.unit());
             bars(&title, &names, &numbers, measure)
         };
         sweep.points.iter().map(of_point).collect::<String>()
@@ -158,7 +157,7 @@ fn workloads(sweep: &Measured) -> String {
     let written_until = |point: &MeasuredPoint, store, group: usize| {
         Plot { title: "", benchmarks: &YCSB_IN_ONE_STORE[..=group], measure: written }.number(point, store)
     };
-    pictures("a", &YCSB, Measure::Rate, &row_of(&YCSB, Measure::Rate))
-        + &pictures("b", &YCSB, latency, &row_of(&YCSB, latency))
-        + &pictures("c", &YCSB_IN_ONE_STORE, written, &written_until)
+    pictures("(a) Throughput", &YCSB, Measure::Rate, &row_of(&YCSB, Measure::Rate))
+        + &pictures("(b) Mean latency", &YCSB, latency, &row_of(&YCSB, latency))
+        + &pictures("(c) Written to the device by the end of each", &YCSB_IN_ONE_STORE, written, &written_until)
 }
