@@ -17,13 +17,15 @@
 //! Clock and randomness are deterministic: time moves on by a microsecond with every question and by
 //! [`MemoryEnv::advance_clock`]; random bytes follow from the seed. Relative paths start at `/`, and there are no links.
 //! Only files can be renamed. Files have no descriptors, so what is usually mapped is read into memory, and what is stored there
-//! is told the file at once ([`File::store_mapped`]); a device-dax ([`MemoryEnv::add_dax_device`]) can be mapped and nothing else.
+//! is told the file at once ([`File::store_mapped`]); those in some directories do ([`MemoryEnv::map_files_in`]), and a device-dax
+//! ([`MemoryEnv::add_dax_device`]) can be mapped and nothing else.
 
 mod device;
 mod disk;
 mod faults;
 mod file;
 mod history;
+mod mapped;
 mod random;
 
 pub use device::DeviceMemory;
@@ -170,6 +172,15 @@ impl MemoryEnv {
         self.machine().disk.set_content(&normal(path.as_ref()), bytes);
     }
 
+    /// Makes a directory, durably; the files that are made in it from here on have descriptors and can be mapped. What is stored to a
+    /// mapping is there after a kill, and after a power cut once the file was synced. Not an operation.
+    pub fn map_files_in(&self, directory: impl AsRef<Path>) {
+        let directory = normal(directory.as_ref());
+        let mut machine = self.machine();
+        machine.disk.make_parents(&directory.join("file"));
+        machine.disk.mapped_directories.insert(directory);
+    }
+
     /// Gives the machine a device-dax at `path`, whose directories are made and durable. What is returned is its memory,
     /// zero at first, to be looked at and changed behind everybody's back. A kill and a power cut leave all that was stored
     /// there, written back or not. Not an operation.
@@ -309,7 +320,8 @@ impl Env for MemoryEnv {
             Some(length_before) => machine.note_length(&node, length_before),
         }
         let (path_buf, writable) = (path.to_path_buf(), mode != OpenMode::Read);
-        let file: Arc<dyn File> = Arc::new(MemoryFile { env: self.clone(), path: path_buf, node, writable });
+        let mapped = node.lock().mapped();
+        let file: Arc<dyn File> = Arc::new(MemoryFile { env: self.clone(), path: path_buf, node, writable, mapped });
         outcome.end(path, file)
     }
 

@@ -38,6 +38,9 @@ impl StoreState {
         if let Some(generation) = self.arenas.keys().find(|&&generation| generation >= self.next_generation) {
             return Err(format!("arena {generation} is beyond next_generation {}", self.next_generation));
         }
+        if self.unfinished_repair.is_some() && self.medium.pool_uuid.is_some() {
+            return Err("a pool, and an unfinished repair of it".to_string());
+        }
         if self.next_file_number == 0 {
             return Err("next_file_number is 0".to_string());
         }

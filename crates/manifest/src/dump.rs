@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::state::{CheckpointRecord, FileRecord, MediumKind, StoreState};
+use crate::state::{CheckpointRecord, FileRecord, MediumKind, StoreState, UnfinishedRepair};
 
 /// More of a key than this is not shown.
 const KEY_SHOWN_BYTES: usize = 40;
@@ -72,6 +72,10 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
     }
     if state.deletes_dropped_through > 0 {
         writeln!(to, "deletes dropped through {}", state.deletes_dropped_through)?;
+    }
+    if let Some(UnfinishedRepair { old_pool, new_pool }) = &state.unfinished_repair {
+        let old_pool = old_pool.as_ref().map_or_else(|| "none".into(), |uuid| Hex(uuid).to_string());
+        writeln!(to, "unfinished repair, old pool {old_pool}, new pool {}", Hex(new_pool))?;
     }
     writeln!(to, "lifetime")?;
     for (name, value) in state.lifetime.named() {

@@ -35,4 +35,6 @@ pub use dump::dump;
 pub use edit::Edit;
 pub use format::MAGIC;
 pub use log::{FILE_NAME, Manifest, Reading, TEMPORARY_FILE_NAME};
-pub use state::{ArenaRecord, CheckpointRecord, Counters, FileRecord, MediumKind, MediumRecord, StoreState};
+pub use state::{
+    ArenaRecord, CheckpointRecord, Counters, FileRecord, MediumKind, MediumRecord, StoreState, UnfinishedRepair,
+};

@@ -21,6 +21,7 @@
 //! | 12 | s e | checkpoints | n × (number u32, through u64, entries u64, length u64), oldest first; absent in a state: none |
 //! | 13 | s e | deletes dropped through | u64; absent in a state: 0 |
 //! | 14 | s | files uuid | 16 bytes: what table files and index checkpoints carry; absent: the uuid |
+//! | 15 | s | unfinished repair | present u8 (bit 1: old pool), uuid of the old pool 16 bytes (zeros if absent), uuid of the new pool 16 bytes; absent: none |
 //! | 16 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
 //! | 17 | e | files removed | n × u32 |
 //! | 18 | e | live changes | n × (file u32, change i64) |
@@ -36,6 +37,7 @@ use crate::edit::Edit;
 use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
 use crate::state::{
     ArenaRecord, CheckpointRecord, Counters, FileRecord, LIFETIME_COUNTERS, MediumKind, MediumRecord, StoreState,
+    UnfinishedRepair,
 };
 
 pub(crate) const UUID: u16 = 1;
@@ -52,6 +54,7 @@ pub(crate) const CANDIDATES: u16 = 11;
 pub(crate) const CHECKPOINTS: u16 = 12;
 pub(crate) const DELETES_DROPPED_THROUGH: u16 = 13;
 pub(crate) const FILES_UUID: u16 = 14;
+pub(crate) const UNFINISHED_REPAIR: u16 = 15;
 pub(crate) const FILE_ADDED: u16 = 16;
 pub(crate) const FILES_REMOVED: u16 = 17;
 pub(crate) const LIVE_CHANGES: u16 = 18;
@@ -82,6 +85,10 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
     }
     let dropped_through = state.deletes_dropped_through;
     put_u64(&mut to, DELETES_DROPPED_THROUGH, (dropped_through != 0).then_some(dropped_through));
+    if let Some(UnfinishedRepair { old_pool, new_pool }) = &state.unfinished_repair {
+        let present = old_pool.map_or(0, |_| UUID_PRESENT);
+        to.put(UNFINISHED_REPAIR, &[&[present], &old_pool.unwrap_or_default(), new_pool]);
+    }
     for (&number, file) in &state.files {
         put_file(&mut to, number, file);
     }
@@ -230,6 +237,7 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
         candidates: present(fields.candidates, "candidates")?,
         checkpoints: fields.checkpoints.unwrap_or_default(),
         deletes_dropped_through: fields.deletes_dropped_through.unwrap_or_default(),
+        unfinished_repair: fields.unfinished_repair,
     })
 }
 
@@ -238,6 +246,9 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
     let fields = Fields::decode(bytes)?;
     if fields.uuid.is_some() || fields.files_uuid.is_some() || fields.engine.is_some() || fields.comparator.is_some() {
         return malformed("an edit with another identity");
+    }
+    if fields.unfinished_repair.is_some() {
+        return malformed("an edit with an unfinished repair");
     }
     Ok(Edit {
         job: present(fields.job, "job")?,
@@ -279,6 +290,7 @@ struct Fields {
     candidates: Option<Vec<u32>>,
     checkpoints: Option<Vec<CheckpointRecord>>,
     deletes_dropped_through: Option<u64>,
+    unfinished_repair: Option<UnfinishedRepair>,
     files_added: Vec<(u32, FileRecord)>,
     files_removed: Option<Vec<u32>>,
     live_changes: Option<Vec<(u32, i64)>>,
@@ -314,6 +326,7 @@ impl Fields {
             CANDIDATES => once(&mut self.candidates, value.list(Reader::u32)),
             CHECKPOINTS => once(&mut self.checkpoints, value.list(checkpoint)),
             DELETES_DROPPED_THROUGH => once(&mut self.deletes_dropped_through, value.u64()),
+            UNFINISHED_REPAIR => once(&mut self.unfinished_repair, unfinished_repair(value)),
             FILE_ADDED => {
                 self.files_added.push((value.u32()?, file(value)?));
                 Ok(())
@@ -357,6 +370,16 @@ fn medium(value: &mut Reader<'_>) -> Decoded<MediumRecord> {
         pool_uuid: has_uuid.then_some(uuid),
         boot_id,
     })
+}
+
+fn unfinished_repair(value: &mut Reader<'_>) -> Decoded<UnfinishedRepair> {
+    let (present, old_pool, new_pool) = (value.u8()?, value.array()?, value.array()?);
+    let old_pool = match present {
+        0 if old_pool == [0; 16] => None,
+        UUID_PRESENT => Some(old_pool),
+        _ => return malformed(format!("presence bits {present:#x} of an old pool")),
+    };
+    Ok(UnfinishedRepair { old_pool, new_pool })
 }
 
 fn lifetime(value: &mut Reader<'_>) -> Decoded<Counters> {

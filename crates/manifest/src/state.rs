@@ -44,6 +44,17 @@ pub struct StoreState {
     /// Tombstones up to this sequence number may have been dropped by compactions. Without a checkpoint that goes as far,
     /// the index can't be rebuilt: deleted keys would come back.
     pub deletes_dropped_through: u64,
+    /// A repair has begun to make the pool anew, and has not come to its end: there is no index. Only a repair may go on here.
+    pub unfinished_repair: Option<UnfinishedRepair>,
+}
+
+/// The pools of a repair that has not come to its end. Neither is the store's: it has none until the repair is through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnfinishedRepair {
+    /// The identity of the pool that the store had, if it had one. What could be read of it is in table files.
+    pub old_pool: Option<[u8; 16]>,
+    /// The identity of the pool that is being made.
+    pub new_pool: [u8; 16],
 }
 
 /// An index checkpoint: a file that says where the newest version of every key was.
@@ -231,6 +242,7 @@ impl StoreState {
             candidates: Vec::new(),
             checkpoints: Vec::new(),
             deletes_dropped_through: 0,
+            unfinished_repair: None,
         }
     }
 

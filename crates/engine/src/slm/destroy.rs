@@ -11,9 +11,11 @@
 use std::path::{Path, PathBuf};
 
 use slmdb_env::{Env, Error, ErrorKind, LockMode, OpenMode, Result};
-use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MAGIC, Manifest, MediumRecord, TEMPORARY_FILE_NAME};
-use slmdb_pmem::pool::{has_uuid, remove_pool};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MAGIC, Manifest, MediumRecord, StoreState, TEMPORARY_FILE_NAME};
+use slmdb_pmem::pool::{creation_finished, has_uuid, remove_pool_on};
+use slmdb_pmem::{Medium, Persistent};
 
+use super::fast_tier;
 use super::names::{self, FileKind};
 use crate::Options;
 
@@ -53,6 +55,11 @@ pub enum PoolFate {
 
 /// See [`crate::destroy`].
 pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
+    destroy_on(options, directory, &Persistent::new())
+}
+
+/// Destroys a store; a device where its pool is goes through a medium that the caller brings, for simulators.
+pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) -> Result<Destroyed> {
     let env = &*options.env;
     let directory = &env.absolute(directory)?;
     if !is_store(env, directory)? {
@@ -69,7 +76,7 @@ pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
     if let (PoolFate::Removed(path), Some(uuid)) = (&pool, uuid) {
         // A device is made free for another store, and stays where it is.
         match env.dax_device(path)? {
-            Some(_) => remove_pool(env, path, uuid)?,
+            Some(_) => remove_pool_on(env, path, uuid, medium)?,
             None => env.remove_file(path)?,
         }
         path.parent().map_or(Ok(()), |parent| env.sync_directory(parent))?;
@@ -137,8 +144,8 @@ fn is_store(env: &dyn Env, directory: &Path) -> Result<bool> {
 /// What is to become of the pool that a MANIFEST, or the options, name; and its uuid, if it is known.
 fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 16]>)> {
     let env = &*options.env;
-    let medium = match Manifest::read_file(env, manifest) {
-        Ok(reading) => reading.state.medium,
+    let state = match Manifest::read_file(env, manifest) {
+        Ok(reading) => reading.state,
         Err(error) if env.exists(manifest)? && error.kind() != ErrorKind::Corruption => return Err(error),
         Err(error) => {
             let path = options.medium.as_ref().and_then(|medium| medium.pool_path()).map(Path::to_path_buf);
@@ -146,20 +153,36 @@ fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 
             return Ok((PoolFate::Left { path, why }, None));
         }
     };
-    let MediumRecord { kind, pool_path, pool_uuid, .. } = medium;
+    let is_virgin = fast_tier::is_virgin(&state);
+    let StoreState { medium: MediumRecord { kind, pool_path, pool_uuid, .. }, unfinished_repair, .. } = state;
+    // A repair that was cut short may have left the old pool, or the new one, whole or not.
+    let in_repair = unfinished_repair.map(|repair| [Some(repair.new_pool), repair.old_pool]);
+    let uuids: Vec<_> = [pool_uuid].into_iter().chain(in_repair.into_iter().flatten()).flatten().collect();
     let asked = options.medium.as_ref();
     if let Some(asked) = asked.filter(|asked| asked.kind() != kind) {
         return Err(Error::invalid(format!("the store's fast tier is {kind:?}, not {:?}", asked.kind())));
     }
     let asked = asked.and_then(|medium| medium.pool_path()).map(|path| env.absolute(path)).transpose()?;
-    let (Some(path), Some(uuid)) = (asked.or(pool_path), pool_uuid) else {
+    let Some(path) = asked.or(pool_path).filter(|_| !uuids.is_empty()) else {
         return Ok((PoolFate::None, None));
     };
     if !env.exists(&path)? {
         return Ok((PoolFate::Missing(path), None));
     }
-    if has_uuid(env, &path, uuid)? {
-        return Ok((PoolFate::Removed(path), Some(uuid)));
+    for &uuid in &uuids {
+        if has_uuid(env, &path, uuid)? {
+            return Ok((PoolFate::Removed(path), Some(uuid)));
+        }
+    }
+    if !creation_finished(env, &path)? {
+        // A device that was made free already, or on which a creation was cut short, is free.
+        if env.dax_device(&path)?.is_some() {
+            return Ok((PoolFate::Missing(path), None));
+        }
+        // A file whose creation was cut short does not say yet whose it is.
+        if is_virgin || unfinished_repair.is_some() {
+            return Ok((PoolFate::Removed(path), uuids.first().copied()));
+        }
     }
     Ok((PoolFate::Left { path: Some(path), why: "it is not the pool of this store".into() }, None))
 }

@@ -117,6 +117,16 @@ fn pool_of(state: &StoreState) -> Result<(&Path, [u8; 16])> {
     }
 }
 
+/// Refuses a store that has no index, and no pool: a repair of it was cut short.
+pub(super) fn check_not_in_repair(state: &StoreState) -> Result<()> {
+    if state.unfinished_repair.is_none() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "a repair of this store was cut short, and it has no index since: let `slmdb repair` make it again",
+    ))
+}
+
 /// The pool of a store that has one: opened, or made if the store is virgin.
 pub(super) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
     let env = &*options.env;
@@ -165,7 +175,7 @@ fn wants_another_pool(what: String) -> Error {
 }
 
 /// Nothing was ever written to the store: its creation may not have come as far as the pool.
-fn is_virgin(state: &StoreState) -> bool {
+pub(super) fn is_virgin(state: &StoreState) -> bool {
     state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
 }
 

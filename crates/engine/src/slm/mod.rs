@@ -88,7 +88,7 @@ use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use crate::{Engine, Options, RepairProgress, RepairReport};
 
-pub use destroy::{Destroyed, PoolFate, destroy};
+pub use destroy::{Destroyed, PoolFate, destroy, destroy_on};
 pub use waits::WaitFor;
 
 /// The name under which the MANIFEST records this engine.
@@ -112,6 +112,15 @@ pub fn open_on<M: slmdb_pmem::Medium + Clone>(
 /// Repairs an SLM-DB store.
 pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
     repair::repair(options, directory, progress)
+}
+
+/// Repairs an SLM-DB store that has a pool, on a medium that the caller brings, as with [`open_on`].
+pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: &M,
+) -> Result<RepairReport> {
+    repair::repair_on(options, directory, medium)
 }
 
 /// A mutex's content. A thread that panicked while it held the lock has said so already; what others do about it is

@@ -84,6 +84,7 @@ fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Bo
     let reading = Manifest::read(&**env, directory)?;
     let mut state = reading.state.clone();
     check_names(options, &state, directory)?;
+    fast_tier::check_not_in_repair(&state)?;
     fast_tier::bind(options, &mut state)?;
     check_tables(options, directory, &state)?;
     if !is_new && !options.read_only && state.closed_at_sequence.is_none() {

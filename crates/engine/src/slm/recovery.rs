@@ -1,7 +1,8 @@
 //! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5; `docs/recovery.md`).
 //!
 //! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
-//!    *building* are dropped; their MemTables are still there. (Persistent media.)
+//!    *building* are dropped; their MemTables are still there. Then the index must have as many keys as the MANIFEST tells of.
+//!    (Persistent media.)
 //! 2. On `Dram` the index is rebuilt from an index checkpoint and the key sections of the table files (`rebuild`).
 //! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence numbers
 //!    (`replay`).
@@ -65,7 +66,10 @@ pub(super) fn recover<M: Medium + Clone>(
     let jobs = Jobs::default();
 
     let finished_jobs = if M::PERSISTENT {
-        timed(&*env, info_span!("finish_jobs", ms = Empty), || finish_jobs(&mut state, &pool, &tree, &jobs, &tables))?
+        let finish = || finish_jobs(&mut state, &pool, &tree, &jobs, &tables);
+        let finished = timed(&*env, info_span!("finish_jobs", ms = Empty), finish)?;
+        timed(&*env, info_span!("count_keys", ms = Empty), || check_count(&state, &pool, &tree))?;
+        finished
     } else {
         // It was made from the files just now.
         Vec::new()
@@ -161,6 +165,19 @@ fn finish_jobs<M: Medium + Clone>(
         slots.push(slot);
     }
     Ok(slots)
+}
+
+/// Whatever a pool says of itself: an index that has not as many keys as the MANIFEST tells of live entries is not this store's.
+fn check_count<M: Medium + Clone>(state: &StoreState, pool: &Pool<M>, tree: &Tree<M>) -> Result<()> {
+    let live: u64 = state.files.values().map(|file| file.live).sum();
+    let keys = tree.count()?;
+    if keys == live {
+        return Ok(());
+    }
+    let what = format!(
+        "the index has {keys} keys, but {live} entries of table files are live by the MANIFEST; `slmdb repair` makes the index anew"
+    );
+    Err(Error::corruption(pool.path(), 0, what))
 }
 
 /// Applies what a job that was carried to its end changes.

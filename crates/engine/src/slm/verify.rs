@@ -226,8 +226,8 @@ impl<M: Medium + Clone> Store<M> {
         let oldest = listed().first().map_or(0, |oldest| oldest.number);
         for entry in self.env.list_directory(&self.directory)? {
             match names::kind(&entry.name) {
-                // One may be about to be removed, and one about to be recorded.
-                FileKind::Checkpoint(number) if number.saturating_add(1) < oldest => {
+                // One may be about to be removed, and one about to be recorded. What a repair has left goes with the next opening that may.
+                FileKind::Checkpoint(number) if !self.options.read_only && number.saturating_add(1) < oldest => {
                     let path = self.directory.join(&entry.name);
                     report.findings.push(Error::corruption(
                         path,

@@ -112,7 +112,7 @@ impl Device {
     }
 }
 
-fn expected<T>(result: Result<T, IoError>) -> T {
+pub(super) fn expected<T>(result: Result<T, IoError>) -> T {
     result.unwrap_or_else(|error| panic!("the system has no memory that can be mapped like a file: {error}"))
 }
 

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::FileEvent;
+use super::mapped::Mapped;
 use crate::{DirectoryEntry, LockMode, OpenMode};
 
 /// Contents are vectors without holes, so a wild offset must not be taken at its word.
@@ -28,8 +29,15 @@ impl Node {
         self.lock().number
     }
 
-    fn holding(number: u64, bytes: Vec<u8>) -> Node {
-        Node(Arc::new(Mutex::new(Inner { number, durable: bytes.clone(), bytes, ..Inner::default() })))
+    fn content(&self) -> Vec<u8> {
+        let mut inner = self.lock();
+        inner.look();
+        inner.bytes.clone()
+    }
+
+    fn holding(number: u64, bytes: Vec<u8>, is_mapped: bool) -> Node {
+        let mapped = is_mapped.then(|| Mapped::holding(&bytes));
+        Node(Arc::new(Mutex::new(Inner { number, durable: bytes.clone(), bytes, mapped, ..Inner::default() })))
     }
 }
 
@@ -39,6 +47,8 @@ pub(super) struct Inner {
     /// Tells the files of a disk apart, whatever they are called.
     number: u64,
     bytes: Vec<u8>,
+    /// Where the bytes are if the file can be mapped; then they are looked up there before they are used.
+    mapped: Option<Mapped>,
     /// What a power cut leaves.
     durable: Vec<u8>,
     /// A range that covers all that was changed since the last sync; empty if nothing was. Apart from this the two
@@ -54,7 +64,20 @@ impl Inner {
         self.bytes.len() as u64
     }
 
-    pub(super) fn read(&self, into: &mut [u8], offset_bytes: u64) -> usize {
+    pub(super) fn mapped(&self) -> Option<Mapped> {
+        self.mapped.clone()
+    }
+
+    /// Takes notice of what was stored to a mapping.
+    fn look(&mut self) {
+        if let Some(mapped) = &self.mapped {
+            self.bytes = mapped.content();
+            self.mark_dirty(0, self.bytes.len());
+        }
+    }
+
+    pub(super) fn read(&mut self, into: &mut [u8], offset_bytes: u64) -> usize {
+        self.look();
         let start = usize::try_from(offset_bytes).unwrap_or(usize::MAX).min(self.bytes.len());
         let some = into.len().min(self.bytes.len() - start);
         into[..some].copy_from_slice(&self.bytes[start..start + some]);
@@ -65,6 +88,9 @@ impl Inner {
     pub(super) fn write(&mut self, bytes: &[u8], offset_bytes: u64) {
         let start = offset_bytes as usize;
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        if let Some(mapped) = &self.mapped {
+            mapped.write(bytes, offset_bytes);
+        }
         self.mark_dirty(start, start + bytes.len());
     }
 
@@ -77,6 +103,7 @@ impl Inner {
     pub(super) fn cut(&mut self, length_bytes: u64) {
         if length_bytes < self.length_bytes() {
             self.bytes.truncate(length_bytes as usize);
+            self.set_mapped_length();
             self.length_dirty = true;
         }
     }
@@ -85,8 +112,15 @@ impl Inner {
         let start = self.bytes.len();
         if length > start {
             self.bytes.resize(length, 0);
+            self.set_mapped_length();
             self.mark_dirty(start, length);
             self.length_dirty = true;
+        }
+    }
+
+    fn set_mapped_length(&self) {
+        if let Some(mapped) = &self.mapped {
+            mapped.set_length(self.bytes.len() as u64);
         }
     }
 
@@ -96,6 +130,7 @@ impl Inner {
     }
 
     pub(super) fn sync(&mut self) {
+        self.look();
         if self.length_dirty {
             self.durable.resize(self.bytes.len(), 0);
         }
@@ -148,6 +183,8 @@ pub(super) struct Disk {
     directories: BTreeMap<PathBuf, bool>,
     /// Directories that were removed, but not durably.
     removed_directories: BTreeSet<PathBuf>,
+    /// Files that are made in these can be mapped.
+    pub(super) mapped_directories: BTreeSet<PathBuf>,
     pub(super) capacity_bytes: u64,
     /// The number of the file that was made last.
     last_number: u64,
@@ -162,6 +199,7 @@ impl Disk {
             durable_files: BTreeMap::new(),
             directories: BTreeMap::from([(PathBuf::from("/"), true)]),
             removed_directories: BTreeSet::new(),
+            mapped_directories: BTreeSet::new(),
             capacity_bytes: u64::MAX,
             last_number: 0,
         }
@@ -173,7 +211,8 @@ impl Disk {
             return node.clone();
         }
         self.last_number += 1;
-        let node = Node::holding(self.last_number, Vec::new());
+        let is_mapped = path.parent().is_some_and(|directory| self.mapped_directories.contains(directory));
+        let node = Node::holding(self.last_number, Vec::new(), is_mapped);
         self.files.insert(path.to_path_buf(), node.clone());
         node
     }
@@ -301,7 +340,7 @@ impl Disk {
             events.push(FileEvent::CreateDirectory { path: path.clone() });
         }
         for (path, node) in &self.files {
-            let (file, bytes) = (node.number(), node.lock().bytes.as_slice().into());
+            let (file, bytes) = (node.number(), node.content().into());
             events.push(FileEvent::Name { file, path: path.clone() });
             events.push(FileEvent::Write { file, offset_bytes: 0, bytes });
             events.push(FileEvent::Sync { file, done: true });
@@ -339,7 +378,7 @@ impl Disk {
     }
 
     pub(super) fn content(&self, path: &Path) -> Option<Vec<u8>> {
-        self.files.get(path).map(|node| node.lock().bytes.clone())
+        self.files.get(path).map(Node::content)
     }
 
     /// Makes the directories above a path, durably.
@@ -367,13 +406,18 @@ impl Disk {
         let reachable = |path: &Path| path.ancestors().skip(1).all(durable);
         let files = self.durable_files.iter().filter(|(name, _)| reachable(name));
         let files = files.zip(1..);
-        let files =
-            files.map(|((name, node), number)| (name.clone(), Node::holding(number, node.lock().durable.clone())));
-        let files = files.collect();
+        let held = |node: &Node, number| {
+            let inner = node.lock();
+            Node::holding(number, inner.durable.clone(), inner.mapped.is_some())
+        };
+        let files = files.map(|((name, node), number)| (name.clone(), held(node, number))).collect();
         let directories = self.directories.keys().chain(&self.removed_directories);
         let directories = directories.filter(|name| durable(name) && reachable(name));
         let directories = directories.map(|name| (name.clone(), true)).collect();
-        Disk::of(files, directories, self.capacity_bytes)
+        Disk {
+            mapped_directories: self.mapped_directories.clone(),
+            ..Disk::of(files, directories, self.capacity_bytes)
+        }
     }
 
     /// What the end of all processes leaves: the same, with nobody holding locks. What was not durable still is not.
@@ -382,9 +426,11 @@ impl Disk {
         let mut copy = |node: &Node| match copies.iter().find(|(original, _)| Arc::ptr_eq(&original.0, &node.0)) {
             Some((_, copy)) => copy.clone(),
             None => {
-                let inner = node.lock();
+                let mut inner = node.lock();
+                inner.look();
                 let copy = Node(Arc::new(Mutex::new(Inner {
                     number: inner.number,
+                    mapped: inner.mapped.as_ref().map(|_| Mapped::holding(&inner.bytes)),
                     bytes: inner.bytes.clone(),
                     durable: inner.durable.clone(),
                     dirty: inner.dirty,
@@ -400,6 +446,7 @@ impl Disk {
             durable_files: self.durable_files.iter().map(|(name, node)| (name.clone(), copy(node))).collect(),
             directories: self.directories.clone(),
             removed_directories: self.removed_directories.clone(),
+            mapped_directories: self.mapped_directories.clone(),
             capacity_bytes: self.capacity_bytes,
             last_number: self.last_number,
         }
@@ -407,7 +454,8 @@ impl Disk {
 
     fn of(files: BTreeMap<PathBuf, Node>, directories: BTreeMap<PathBuf, bool>, capacity_bytes: u64) -> Disk {
         let (removed_directories, last_number) = (BTreeSet::new(), files.len() as u64);
-        Disk { durable_files: files.clone(), files, directories, removed_directories, capacity_bytes, last_number }
+        let (durable_files, mapped_directories) = (files.clone(), BTreeSet::new());
+        Disk { files, durable_files, directories, removed_directories, mapped_directories, capacity_bytes, last_number }
     }
 
     fn check_parent(&self, path: &Path) -> DiskResult<()> {

@@ -1,11 +1,12 @@
 //! Open files, and locks that are held.
 
 use std::io::ErrorKind as IoErrorKind;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use super::disk::Node;
 use super::faults::Effect;
+use super::mapped::Mapped;
 use super::{FileEvent, Machine, MemoryEnv};
 use crate::{Error, File, Lock, LockMode, Result, Step};
 
@@ -16,6 +17,8 @@ pub(super) struct MemoryFile {
     pub path: PathBuf,
     pub node: Node,
     pub writable: bool,
+    /// What can be mapped, if the file can be.
+    pub mapped: Option<Mapped>,
 }
 
 impl MemoryFile {
@@ -107,7 +110,7 @@ impl File for MemoryFile {
     fn advise_random(&self) {}
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        None
+        self.mapped.as_ref().map(|mapped| mapped.0.as_fd())
     }
 
     fn store_mapped(&self, bytes: &[u8], offset_bytes: u64) {

@@ -1,7 +1,7 @@
 //! Each refusal by itself, and what a fitting edit does.
 
 use super::*;
-use crate::state::{ArenaRecord, CheckpointRecord, Counters, MediumKind, MediumRecord};
+use crate::state::{ArenaRecord, CheckpointRecord, Counters, MediumKind, MediumRecord, UnfinishedRepair};
 
 fn file(entries: u64, live: u64) -> FileRecord {
     FileRecord { entries, live, deletes: 1, lowest_sequence: 5, highest_sequence: 9, ..FileRecord::default() }
@@ -133,6 +133,10 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         ("closed at", Edit { closed_at_sequence: Some(99), ..Edit::default() }),
         ("closed at", Edit { closed_at_sequence: Some(109), flushed_through: Some(110), ..Edit::default() }),
         ("means none", add(0, file(1, 1))),
+        ("unfinished repair", |state| {
+            state.unfinished_repair = Some(UnfinishedRepair { old_pool: None, new_pool: [1; 16] });
+            state.medium.pool_uuid = Some([2; 16]);
+        }),
         ("beyond next_file_number", add(4, file(1, 1))),
         ("there already", add(3, file(1, 1))),
         ("there already", Edit { files_added: vec![(4, file(1, 1)), (4, file(1, 1))], ..next(9) }),
@@ -175,7 +179,7 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
 #[test]
 fn states_that_contradict_themselves_are_refused() {
     type Change = fn(&mut StoreState);
-    let cases: [(&str, Change); 11] = [
+    let cases: [(&str, Change); 12] = [
         ("deletes dropped", |state| state.deletes_dropped_through = 101),
         ("index checkpoint", |state| state.checkpoints = vec![CheckpointRecord::default()]),
         ("beyond next_file_number", |state| state.next_file_number = 3),

@@ -46,6 +46,9 @@ fn any_medium() -> impl Strategy<Value = MediumRecord> {
 fn any_state() -> impl Strategy<Value = StoreState> {
     let texts = (any::<([u8; 16], Option<[u8; 16]>)>(), any::<String>(), any::<String>(), any_medium());
     let maps = (btree_map(any::<u32>(), any_file(), 0..8), btree_map(any::<u64>(), any_arena(), 0..8));
+    let unfinished = option::of((any::<Option<[u8; 16]>>(), any::<[u8; 16]>()));
+    let unfinished =
+        unfinished.prop_map(|pools| pools.map(|(old_pool, new_pool)| UnfinishedRepair { old_pool, new_pool }));
     let numbers = (
         any::<u32>(),
         any::<[u64; 4]>(),
@@ -54,7 +57,7 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         any::<Vec<u32>>(),
         vec(any_checkpoint(), 0..3),
     );
-    (texts, maps, numbers).prop_map(|(texts, (files, arenas), numbers)| StoreState {
+    (texts, maps, numbers, unfinished).prop_map(|(texts, (files, arenas), numbers, unfinished_repair)| StoreState {
         uuid: texts.0.0,
         files_uuid: texts.0.1.unwrap_or(texts.0.0),
         engine: texts.1,
@@ -71,6 +74,7 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         candidates: numbers.4,
         checkpoints: numbers.5,
         deletes_dropped_through: numbers.1[3],
+        unfinished_repair,
     })
 }
 

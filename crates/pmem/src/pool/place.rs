@@ -8,6 +8,7 @@ use super::device;
 use super::header::{HEADER_FRONT_BYTES, Header};
 use crate::layout::{MAGIC, UNIT_BYTES, UUID_OFFSET};
 use crate::mapping::{Mapping, Sharing};
+use crate::medium::Medium;
 use crate::persistent::Persistent;
 
 /// Whether the file at `path` is a pool whose creation was finished. `false` for a missing, empty or unfinished one.
@@ -91,10 +92,15 @@ pub fn has_uuid(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<bool> {
 ///
 /// That the name is gone becomes durable only when the caller syncs the directory.
 pub fn remove_pool(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<()> {
+    remove_pool_on(env, path, uuid, &Persistent::new())
+}
+
+/// As [`remove_pool`], with the medium through which a device is cleared.
+pub fn remove_pool_on<M: Medium>(env: &dyn Env, path: &Path, uuid: [u8; 16], medium: &M) -> Result<()> {
     if let Some(device) = env.dax_device(path)? {
         let file = env.open_file(path, OpenMode::ReadWrite)?;
         device::check_replaceable(&*file, &device, Some(uuid))?;
-        return device::clear(&*file, &device, &Persistent::new());
+        return device::clear(&*file, &device, medium);
     }
     if !env.exists(path)? {
         return Ok(());

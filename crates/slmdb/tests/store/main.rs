@@ -36,5 +36,6 @@ mod snapshots;
 mod snapshots_random;
 mod store_copy;
 mod stress_full;
+mod upkeep_kill;
 mod vouched;
 mod zstd;
