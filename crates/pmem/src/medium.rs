@@ -48,6 +48,11 @@ pub trait Medium: Send + Sync + 'static {
         false
     }
 
+    /// Whether a pool's file has to be mapped so that the file system can't lose what was stored there.
+    fn needs_direct_mapping(&self) -> bool {
+        self.survives_power_cut()
+    }
+
     /// Stores a word (Release).
     fn store(&self, word: &AtomicU64, value: u64) {
         word.store(value, Ordering::Release);
@@ -96,6 +101,10 @@ pub trait Medium: Send + Sync + 'static {
 
     /// What was flushed so far.
     fn counters(&self) -> FlushCounters;
+
+    /// Tells the medium that the pool which is attached next is a new one, in memory that was no pool's before. Only a medium that
+    /// records cares.
+    fn begin_new(&self) {}
 
     /// Tells the medium that a pool lives at `base..base + length_bytes`; once more, with a larger length, whenever the
     /// pool has grown. Only a medium that records cares.

@@ -79,7 +79,10 @@ struct Recorder {
     memory: Option<(usize, usize)>,
     /// How much of a pool was known when one was attached last.
     attached_bytes: usize,
+    /// Of the pool that was attached last.
     history: History,
+    /// Of those before it, in other memory.
+    earlier: Vec<History>,
     counters: FlushCounters,
     /// What each thread has flushed since its last fence.
     unfenced: HashMap<u32, Unfenced>,
@@ -92,7 +95,7 @@ impl Simulated {
     }
 
     /// A medium whose events are numbered in this recording, together with those of others. Its record goes on when the pool is
-    /// closed and the same one is opened again; so it must not be used for another.
+    /// closed and the same one is opened again, and with each new pool in a file it begins anew ([`Simulated::histories`]).
     pub fn recording(recording: Arc<Recording>) -> Simulated {
         Simulated { recording, is_one_of_several: true, ..Simulated::default() }
     }
@@ -107,6 +110,13 @@ impl Simulated {
     /// later.
     pub fn moment(&self) -> u64 {
         self.recording.moment()
+    }
+
+    /// What was recorded so far of each pool, in the order in which they were made: a new one in a new file is another.
+    pub fn histories(&self) -> Vec<History> {
+        let recorder = self.recorder();
+        let all = recorder.earlier.iter().chain([&recorder.history]);
+        all.map(|history| history.until(self.recording.moment())).collect()
     }
 
     /// What was recorded so far.
@@ -149,6 +159,11 @@ impl Medium for Simulated {
     /// One that records together with others decides itself what a power cut leaves.
     fn survives_power_cut(&self) -> bool {
         self.is_one_of_several
+    }
+
+    /// Nor does it matter to one that records how a file is mapped.
+    fn needs_direct_mapping(&self) -> bool {
+        false
     }
 
     fn store(&self, word: &AtomicU64, value: u64) {
@@ -225,6 +240,15 @@ impl Medium for Simulated {
         self.recorder().counters
     }
 
+    fn begin_new(&self) {
+        let mut recorder = self.recorder();
+        if self.is_one_of_several && recorder.attached_bytes > 0 {
+            let history = std::mem::take(&mut recorder.history);
+            recorder.earlier.push(history);
+            recorder.attached_bytes = 0;
+        }
+    }
+
     unsafe fn attach(&self, base: *const u8, length_bytes: usize) {
         let mut recorder = self.recorder();
         let known = match recorder.memory {
@@ -243,7 +267,8 @@ impl Medium for Simulated {
         let new = unsafe { std::slice::from_raw_parts(base.add(known), length_bytes - known) };
         if !new.is_empty() {
             let mut content: Arc<[u8]> = new.into();
-            if let (Some(durable), Some(content)) = (self.durable.get(known..), Arc::get_mut(&mut content)) {
+            let durable = if recorder.earlier.is_empty() { self.durable.get(known..) } else { None };
+            if let (Some(durable), Some(content)) = (durable, Arc::get_mut(&mut content)) {
                 let durable = &durable[..durable.len().min(content.len())];
                 content[..durable.len()].copy_from_slice(durable);
             }

@@ -63,6 +63,21 @@ pub struct FilesImage {
     pub synced: BTreeMap<u64, Vec<u8>>,
 }
 
+impl FilesImage {
+    /// Puts what was stored to a mapping of this file into its content, as far as that goes; and what of it is durable.
+    pub(crate) fn lay_over(&mut self, number: u64, stored: &[u8], durable: &[u8]) {
+        let put = |content: &mut Vec<u8>, bytes: &[u8]| {
+            let length = content.len().min(bytes.len());
+            content[..length].copy_from_slice(&bytes[..length]);
+        };
+        let names = self.numbers.iter().filter(|(_, file)| **file == number).map(|(name, _)| name);
+        for name in names {
+            self.files.get_mut(name).into_iter().for_each(|content| put(content, stored));
+        }
+        self.synced.get_mut(&number).into_iter().for_each(|content| put(content, durable));
+    }
+}
+
 /// Goes through the record of what happened to files.
 #[derive(Debug, Clone)]
 pub struct Files {
@@ -125,6 +140,11 @@ impl Files {
             self.index += 1;
             self.step(record.moment, &record.event);
         }
+    }
+
+    /// The number of the file that has this name here.
+    pub fn number_of(&self, path: &Path) -> Option<u64> {
+        self.names.files.get(path).copied()
     }
 
     /// What has happened up to here, in words.

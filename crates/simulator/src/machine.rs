@@ -4,18 +4,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, LinkPolicy, Medium, Options, Result, slm};
+use slmdb_engine::{
+    CompactionOptions, CompactionPolicy, Destroyed, Engine, LinkPolicy, Medium, Options, RepairReport, Result, slm,
+};
 use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
 use slmdb_pmem::simulated::{Replay, Stop};
 use slmdb_pmem::{Simulated, UNIT_BYTES};
 
+use crate::Random;
 use crate::call_paths::CallPaths;
 use crate::files::{Files, FilesImage};
 
 /// Where the store is on every machine.
 pub const STORE: &str = "/db";
 const DEVICE: &str = "/dev/dax";
+/// Where pools in files are, and their directory.
+pub const POOL: &str = "/pools/pool";
+const POOLS: &str = "/pools";
 const DEVICE_BYTES: u64 = 2 << 20;
 
 const PAGE_BYTES: usize = 4096;
@@ -26,6 +32,8 @@ static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 pub struct Setup {
     /// Persistent memory; else memory, with MemTables in mapped files.
     pub has_pool: bool,
+    /// The pool is a file, which grows; else a device.
+    pub in_file: bool,
     /// Links of MemTables persisted, as in the paper.
     pub persists_links: bool,
     /// The paper's way to choose files for compaction.
@@ -39,9 +47,10 @@ pub struct Setup {
 impl Setup {
     /// A setup by chance.
     pub fn of_seed(seed: u64, has_pool: bool) -> Setup {
-        let mut random = crate::Random(seed ^ 0x5e70);
+        let mut random = Random(seed ^ 0x5e70);
         Setup {
             has_pool,
+            in_file: has_pool && Random(seed ^ 0xf11e).one_in(3),
             persists_links: has_pool && random.one_in(2),
             is_paper: random.one_in(3),
             compacts_twice: random.one_in(3),
@@ -54,7 +63,11 @@ impl Setup {
         let policy = if self.is_paper { CompactionPolicy::Paper } else { CompactionPolicy::Gain };
         Options {
             env: Arc::new(env.clone()),
-            medium: self.has_pool.then(|| Medium::Dax { path: DEVICE.into() }),
+            medium: self.has_pool.then(|| match self.in_file {
+                // The medium is brought by who records, so what it is called makes no difference.
+                true => Medium::Emulated { path: POOL.into() },
+                false => Medium::Dax { path: DEVICE.into() },
+            }),
             memtable_links: if self.persists_links { LinkPolicy::Persisted } else { LinkPolicy::Rebuilt },
             memtable_bytes: 4 << 10,
             compaction: CompactionOptions {
@@ -94,9 +107,10 @@ pub struct Image {
 impl Image {
     /// A machine on which there was never a store.
     pub fn new(setup: Setup) -> Image {
-        let mut pool = vec![0; if setup.is_dirty { DEVICE_BYTES as usize } else { 0 }];
+        let is_dirty = setup.is_dirty && !setup.in_file;
+        let mut pool = vec![0; if is_dirty { DEVICE_BYTES as usize } else { 0 }];
         // The first unit has to be zero.
-        crate::Random(7).fill(pool.get_mut(UNIT_BYTES as usize..).unwrap_or_default());
+        Random(7).fill(pool.get_mut(UNIT_BYTES as usize..).unwrap_or_default());
         Image { pool, ..Image::default() }
     }
 
@@ -117,6 +131,13 @@ impl Image {
         u64::from(hash.0) << 32 | u64::from(hash.1)
     }
 
+    /// What of the pool's file a power cut can't take any more.
+    fn durable_pool_file(&self) -> Vec<u8> {
+        let number = self.files.numbers.get(Path::new(POOL));
+        let synced = self.durable.as_ref().and_then(|_| self.files.synced.get(number?));
+        synced.or_else(|| self.files.files.get(Path::new(POOL))).cloned().unwrap_or_default()
+    }
+
     /// The pages of the pool that are not all zero, each with its offset.
     fn pages(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let pages = self.pool.chunks(PAGE_BYTES).zip((0..).step_by(PAGE_BYTES));
@@ -125,7 +146,11 @@ impl Image {
 
     /// A machine that starts with it.
     pub fn machine(&self, setup: Setup) -> MemoryEnv {
-        let env = MemoryEnv::new();
+        // What a machine draws at random no other has drawn.
+        let env = MemoryEnv::with_seed(self.fingerprint());
+        if setup.in_file {
+            env.map_files_in(POOLS);
+        }
         for directory in &self.files.directories {
             // On a machine in memory these do not fail.
             let _ = env.create_directory(directory);
@@ -134,7 +159,7 @@ impl Image {
         for (path, content) in &self.files.files {
             env.set_content(path, content);
         }
-        if setup.has_pool {
+        if setup.has_pool && !setup.in_file {
             add_device(&env, &self.pool);
         }
         env
@@ -194,7 +219,8 @@ impl Recorded {
         let env = Image { files: durable.files.clone(), pool: image.pool.clone(), durable: None }.machine(setup);
         env.record(recording.clone());
         become_image(&env, &durable.files, &image.files).expect("nothing fails on this machine");
-        let medium = Simulated::recording(recording.clone()).with_durable(durable.pool.clone());
+        let durable_pool = if setup.in_file { image.durable_pool_file() } else { durable.pool.clone() };
+        let medium = Simulated::recording(recording.clone()).with_durable(durable_pool);
         let begin = recording.moment();
         Recorded { setup, env, medium, recording, begin, device: durable.pool.as_slice().into() }
     }
@@ -214,6 +240,21 @@ impl Recorded {
         }
     }
 
+    /// Repairs the store.
+    pub fn repair(&self) -> Result<RepairReport> {
+        let options = self.options();
+        if self.setup.has_pool {
+            slm::repair_on(&options, Path::new(STORE), &self.medium)
+        } else {
+            slm::repair(&options, Path::new(STORE), &mut |_| ())
+        }
+    }
+
+    /// Removes the store.
+    pub fn destroy(&self) -> Result<Destroyed> {
+        slm::destroy_on(&self.options(), Path::new(STORE), &self.medium)
+    }
+
     /// The moment that it is.
     pub fn moment(&self) -> u64 {
         self.recording.moment()
@@ -231,12 +272,20 @@ impl Recorded {
             };
             stops.push(Stop { moment: record.moment, step, done, call_path: record.call_path });
         }
-        let pool = self.setup.has_pool.then(|| self.medium.history());
-        stops.extend(pool.iter().flat_map(|history| history.stops()));
+        let histories = if self.setup.has_pool { self.medium.histories() } else { Vec::new() };
+        stops.extend(histories.iter().flat_map(|history| history.stops()));
         stops.sort_unstable_by_key(|stop| stop.moment);
         let end = self.recording.moment();
-        let pool = pool.map(|history| history.replay());
-        Record { files: Files::new(files), pool, device: self.device.clone(), stops, end }
+        let files = Files::new(files);
+        let mut ahead = files.clone();
+        let pools = histories.into_iter().map(|history| {
+            // One that never was attached has nothing to show.
+            let begin = history.begin().unwrap_or(end);
+            ahead.to_moment(begin);
+            let file = if self.setup.in_file { ahead.number_of(Path::new(POOL)) } else { None };
+            RecordedPool { begin, file, replay: history.replay() }
+        });
+        Record { pools: pools.collect(), files, device: self.device.clone(), stops, end, moment: 0 }
     }
 }
 
@@ -289,27 +338,45 @@ fn change_content(env: &MemoryEnv, path: &Path, content: &[u8]) -> Result<()> {
 pub struct Record {
     /// What happened to the files.
     pub files: Files,
-    /// What happened to the pool, if there is one.
-    pub pool: Option<Replay>,
+    /// What happened to pools: one, if there is any, and where pools are files and made anew, more.
+    pub pools: Vec<RecordedPool>,
     /// What the device held at first: what no pool has come to yet still does.
     pub device: Arc<[u8]>,
     /// Where a crash is worth looking at, in order.
     pub stops: Vec<Stop>,
     /// The moment behind the last event.
     pub end: u64,
+    /// Where it stands.
+    pub moment: u64,
+}
+
+/// What happened to a pool.
+#[derive(Debug, Clone)]
+pub struct RecordedPool {
+    /// When it was opened or made.
+    pub begin: u64,
+    /// The number of its file, if it is in one.
+    pub file: Option<u64>,
+    /// What happened there.
+    pub replay: Replay,
 }
 
 impl Record {
+    /// The pool that is in use where the record stands, if there is any.
+    pub fn pool(&self) -> Option<&Replay> {
+        let begun = self.pools.iter().rfind(|pool| pool.begin < self.moment);
+        begun.or(self.pools.first()).map(|pool| &pool.replay)
+    }
+
     /// Whether something should be durable here and is not, since a step was left out.
     pub fn owes(&self) -> bool {
-        !self.files.owed().is_empty() || self.pool.as_ref().is_some_and(|pool| pool.owed().next().is_some())
+        !self.files.owed().is_empty() || self.pool().is_some_and(|pool| pool.owed().next().is_some())
     }
 
     /// Goes on to a moment.
     pub fn to_moment(&mut self, moment: u64) {
         self.files.to_moment(moment);
-        if let Some(pool) = &mut self.pool {
-            pool.to_moment(moment);
-        }
+        self.pools.iter_mut().for_each(|pool| pool.replay.to_moment(moment));
+        self.moment = moment;
     }
 }

@@ -13,7 +13,7 @@ use slmdb_manifest::Manifest;
 use slmdb_pmem::{Dram, Pool};
 
 use crate::Random;
-use crate::machine::{Image, STORE, Setup};
+use crate::machine::{Image, POOL, STORE, Setup};
 use crate::workload::{Done, Model, Write, apply, part_of};
 
 /// How a machine went down.
@@ -234,10 +234,11 @@ fn check_checkpoints(env: &MemoryEnv) -> Result<(), String> {
 
 /// Checks that a store was closed clean, and its pool sealed; what is wrong.
 pub fn check_closed(image: &Image) -> Result<(), String> {
-    if image.pool.is_empty() {
+    let pool = image.files.files.get(Path::new(POOL)).unwrap_or(&image.pool);
+    if pool.is_empty() {
         return Ok(());
     }
-    match Pool::from_image(Dram, image.pool.clone()) {
+    match Pool::from_image(Dram, pool.clone()) {
         Ok(pool) if pool.was_clean() => Ok(()),
         Ok(_) => Err("the pool was sealed, and is not".into()),
         Err(error) => Err(format!("the pool was sealed, and does not open: {error:?}")),

@@ -9,7 +9,7 @@ pub use text::CrashId;
 
 use std::collections::HashSet;
 
-use slmdb_pmem::simulated::Pick as LinePick;
+use slmdb_pmem::simulated::{Choice, Pick as LinePick, Replay};
 
 use crate::Random;
 use crate::files::{Change, ChangeOf, Fate};
@@ -77,7 +77,7 @@ impl Pick {
 
     /// The image.
     pub fn image(&self, record: &Record) -> Image {
-        let pool = record.pool.as_ref().map(|pool| {
+        let of_pool = |pool: &Replay| {
             let all = LinePick { stores: usize::MAX, words: 0 };
             let none = LinePick { stores: 0, words: 0 };
             let mut random = Random(0);
@@ -115,8 +115,8 @@ impl Pick {
                     words: (random.number() & random.number()) as u8,
                 },
             })
-        });
-        let files = match self.files {
+        };
+        let mut files = match self.files {
             OfFiles::All => record.files.everything(),
             OfFiles::Nothing => record.files.image(|_| Fate::Dropped),
             OfFiles::Only(one, other) => record.files.image(|change| match change == one || Some(change) == other {
@@ -144,7 +144,13 @@ impl Pick {
         };
         let is_killed = self.ending == Ending::Kill;
         let durable = is_killed.then(|| Box::new(Pick::cut(OfPool::Nothing, OfFiles::Nothing).image(record)));
-        let mut pool = pool.unwrap_or_default();
+        for pool in record.pools.iter().filter(|pool| pool.begin < record.moment) {
+            if let Some(file) = pool.file {
+                files.lay_over(file, &of_pool(&pool.replay), &pool.replay.image(Choice::Nothing));
+            }
+        }
+        let device = record.pools.first().filter(|pool| pool.file.is_none());
+        let mut pool = device.map(|pool| of_pool(&pool.replay)).unwrap_or_default();
         pool.extend_from_slice(record.device.get(pool.len()..).unwrap_or_default());
         Image { files, pool, durable }
     }
@@ -153,7 +159,7 @@ impl Pick {
     /// for what that step should have made durable; of which all is missing, or one change alone. So many states at most; none
     /// if nothing is owed.
     pub fn without_owed(record: &Record, limit: usize, seed: u64) -> Vec<Pick> {
-        let lines: Vec<u64> = record.pool.iter().flat_map(|pool| pool.owed()).collect();
+        let lines: Vec<u64> = record.pool().into_iter().flat_map(|pool| pool.owed()).collect();
         let changes = record.files.owed();
         let (mut picks, mut others, mut random) = (Vec::new(), Vec::new(), Random(seed));
         if !lines.is_empty() {
@@ -183,7 +189,7 @@ impl Pick {
     /// What is looked at where the record stands: so many states at most. Nothing and all come first, then what a step that is
     /// missing in the code leaves: of the pool all but what waits for a fence, and all but what nobody has made durable for long.
     pub fn all_at(record: &Record, limit: usize, seed: u64) -> Vec<Pick> {
-        let lines: Vec<u64> = record.pool.iter().flat_map(|pool| pool.pending()).map(|(line, _)| line).collect();
+        let lines: Vec<u64> = record.pool().into_iter().flat_map(|pool| pool.pending()).map(|(line, _)| line).collect();
         let changes = record.files.pending();
         let mut random = Random(seed);
         let mut picks = vec![Pick::cut(OfPool::Nothing, OfFiles::Nothing)];
@@ -195,7 +201,7 @@ impl Pick {
             apart.extend([Pick::cut(OfPool::All, OfFiles::Nothing), Pick::cut(OfPool::Nothing, OfFiles::All)]);
         }
         picks.extend(sample(apart, 2, &mut random));
-        if let Some(pool) = &record.pool {
+        if let Some(pool) = record.pool() {
             let unfenced = pool.unfenced().len();
             if unfenced > 0 && unfenced < lines.len() {
                 picks.push(Pick::cut(OfPool::AllButUnfenced, any_files(&mut random)));

@@ -133,10 +133,6 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         ("closed at", Edit { closed_at_sequence: Some(99), ..Edit::default() }),
         ("closed at", Edit { closed_at_sequence: Some(109), flushed_through: Some(110), ..Edit::default() }),
         ("means none", add(0, file(1, 1))),
-        ("unfinished repair", |state| {
-            state.unfinished_repair = Some(UnfinishedRepair { old_pool: None, new_pool: [1; 16] });
-            state.medium.pool_uuid = Some([2; 16]);
-        }),
         ("beyond next_file_number", add(4, file(1, 1))),
         ("there already", add(3, file(1, 1))),
         ("there already", Edit { files_added: vec![(4, file(1, 1)), (4, file(1, 1))], ..next(9) }),
@@ -181,6 +177,10 @@ fn states_that_contradict_themselves_are_refused() {
     type Change = fn(&mut StoreState);
     let cases: [(&str, Change); 12] = [
         ("deletes dropped", |state| state.deletes_dropped_through = 101),
+        ("unfinished repair", |state| {
+            state.unfinished_repair = Some(UnfinishedRepair { old_pool: None, new_pool: [1; 16] });
+            state.medium.pool_uuid = Some([2; 16]);
+        }),
         ("index checkpoint", |state| state.checkpoints = vec![CheckpointRecord::default()]),
         ("beyond next_file_number", |state| state.next_file_number = 3),
         ("beyond next_generation", |state| state.next_generation = 2),

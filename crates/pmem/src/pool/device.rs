@@ -15,12 +15,13 @@
 use std::path::Path;
 
 use slmdb_env::{DaxDevice, Error, File, Result};
+use slmdb_sync::mapped::AtomicU64;
 
 use super::header::HEADER_FRONT_BYTES;
 use super::place::{is_replaceable, no_direct_file};
-use crate::layout::{Entry, Geometry, POOL_UNITS_MAX, UNIT_BYTES};
+use crate::layout::{Entry, Geometry, MAGIC_OFFSET, POOL_UNITS_MAX, UNIT_BYTES};
 use crate::mapping::{Mapping, Sharing};
-use crate::medium::{CACHE_LINE_BYTES, Medium};
+use crate::medium::Medium;
 
 /// How long a pool on this device can become if `maximum_bytes` are allowed: a multiple of the unit and of the alignment.
 pub(super) fn limit_bytes(device: &DaxDevice, maximum_bytes: u64) -> u64 {
@@ -104,19 +105,25 @@ pub(super) fn new_length_bytes(device: &DaxDevice, maximum_bytes: u64, path: &Pa
 }
 
 /// Makes the first unit zero, durably. A crash on the way leaves what was there, for whoever knows its uuid, or an unfinished
-/// creation: the area behind the header goes first, and then the line with the magic before the others.
+/// creation: the area behind the header goes first, and then the magic before the rest of the header, which says whose it is.
 pub(super) fn clear<M: Medium>(file: &dyn File, device: &DaxDevice, medium: &M) -> Result<()> {
     let window = map(file, device, window_bytes(device, file.path())?, Sharing::Shared)?;
     // SAFETY: mapped as long as it is attached, and nobody else knows of it.
     unsafe { medium.attach(window.base(), UNIT_BYTES as usize) };
-    let front = HEADER_FRONT_BYTES as u64;
-    for (from, to) in [(front, UNIT_BYTES), (0, CACHE_LINE_BYTES), (CACHE_LINE_BYTES, front)] {
-        let start = window.base().wrapping_add(from as usize);
+    let zero = |from: usize, to: usize| {
+        let start = window.base().wrapping_add(from);
         // SAFETY: within the window, which has a unit and which nobody else knows of; the store is locked.
-        unsafe { medium.zero(start, (to - from) as usize) };
-        medium.flush(start, (to - from) as usize);
+        unsafe { medium.zero(start, to - from) };
+        medium.flush(start, to - from);
         medium.fence();
-    }
+    };
+    zero(HEADER_FRONT_BYTES, UNIT_BYTES as usize);
+    // By itself: of a line that is zeroed any words may be gone before the others.
+    // SAFETY: an aligned word of the window.
+    medium.store(unsafe { &*window.base().wrapping_add(MAGIC_OFFSET as usize).cast::<AtomicU64>() }, 0);
+    medium.flush(window.base().wrapping_add(MAGIC_OFFSET as usize), 8);
+    medium.fence();
+    zero(0, HEADER_FRONT_BYTES);
     medium.detach();
     Ok(())
 }

@@ -66,7 +66,7 @@ impl<M: Medium> Pool<M> {
         let file = env.open_file(path, OpenMode::CreateOrTruncate)?;
         let backing = match file.descriptor() {
             Some(_) => Backing::File(file),
-            None if medium.survives_power_cut() => return Err(no_direct_file(path)),
+            None if medium.needs_direct_mapping() => return Err(no_direct_file(path)),
             None => Backing::Copy(file),
         };
         Pool::format(medium, backing, path.to_path_buf(), options, env.boot_id())
@@ -102,7 +102,7 @@ impl<M: Medium> Pool<M> {
                 Backing::Device(file.clone(), device)
             }
             (None, false) if file.descriptor().is_some() => Backing::File(file.clone()),
-            (None, false) if medium.survives_power_cut() => return Err(no_direct_file(path)),
+            (None, false) if medium.needs_direct_mapping() => return Err(no_direct_file(path)),
             (None, false) => Backing::Copy(file.clone()),
         };
         let length = header.length_units * UNIT_BYTES;
@@ -167,6 +167,9 @@ impl<M: Medium> Pool<M> {
         let mut pool = Pool::assemble(medium, mapping, backing, path, options, &header)?;
         pool.extend(0, length_units)?;
         pool.length_bytes = AtomicU64::new(length_units * UNIT_BYTES);
+        if !matches!(pool.backing, Backing::Device(..)) {
+            pool.medium.begin_new();
+        }
         // SAFETY: mapped just now, and still known to nobody else.
         unsafe { pool.medium.attach(pool.mapping.base(), pool.length_bytes() as usize) };
         for region in 0..geometry.regions(length_units) {
@@ -227,8 +230,11 @@ impl<M: Medium> Pool<M> {
     /// The second half of opening: reads and checks what is mapped, then marks the pool open.
     fn start(mut self, header: &Header, boot_id: [u8; 16]) -> Result<Pool<M>> {
         self.length_bytes = AtomicU64::new(header.length_units * UNIT_BYTES);
-        // SAFETY: mapped, and known to nobody else yet.
-        unsafe { self.medium.attach(self.mapping.base(), self.length_bytes() as usize) };
+        // (What is stored to a private mapping is no store to the medium.)
+        if !matches!(self.backing, Backing::ReadOnly) {
+            // SAFETY: mapped, and known to nobody else yet.
+            unsafe { self.medium.attach(self.mapping.base(), self.length_bytes() as usize) };
+        }
         if let Err(error) = self.check(header) {
             // What is refused is not written back either.
             self.backing = Backing::ReadOnly;
@@ -337,7 +343,7 @@ fn is_mixture(header: &Header, boot_id: [u8; 16], survives_power_cut: bool) -> b
 
 /// How a pool on this medium is mapped.
 pub(super) fn sharing<M: Medium>(medium: &M) -> Sharing {
-    if medium.survives_power_cut() { Sharing::Direct } else { Sharing::Shared }
+    if medium.needs_direct_mapping() { Sharing::Direct } else { Sharing::Shared }
 }
 
 /// A limit in bytes, rounded down to whole units, and to what can be mapped at all.

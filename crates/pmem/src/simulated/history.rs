@@ -59,6 +59,11 @@ impl History {
         self.end
     }
 
+    /// The moment at which the pool was attached first; `None`: it never was.
+    pub fn begin(&self) -> Option<u64> {
+        self.events.first().map(|(moment, _)| *moment)
+    }
+
     /// How many fences there are.
     pub fn fences(&self) -> u64 {
         self.events.iter().filter(|(_, event)| matches!(event, Event::Fence { .. })).count() as u64

@@ -11,7 +11,7 @@ use slmdb_simulator::files::{ChangeOf, Fate, Files};
 use slmdb_simulator::layers;
 use slmdb_simulator::machine::{Image, Setup};
 use slmdb_simulator::oracle::{Ending, Expected, check};
-use slmdb_simulator::upkeep::{self, Work};
+use slmdb_simulator::upkeep;
 use slmdb_simulator::workload::{Done, Plan, Write};
 
 use crate::budget;
@@ -43,7 +43,7 @@ fn a_store_without_a_pool_survives_a_crash_on_every_call_path() {
 
 #[test]
 fn the_layers_under_a_store_keep_what_they_promise_by_themselves() {
-    for seed in 0..2 * budget() {
+    for seed in 0..budget() {
         let paths = CallPaths::new();
         assert_eq!(layers::explore(&paths, seed, Looks::Everywhere, Instant::now() + Duration::from_secs(3600)), None);
         assert!(paths.len() > 50, "{} call paths are few", paths.len());
@@ -51,15 +51,20 @@ fn the_layers_under_a_store_keep_what_they_promise_by_themselves() {
 }
 
 #[test]
-fn a_power_cut_leaves_a_copy_whole_or_none_a_repair_to_be_done_again_and_a_removal_to_be_finished() {
-    for work in [Work::Copy, Work::Repair, Work::Destroy] {
-        let mut images = 0;
-        for seed in 0..4 * budget() {
-            images += upkeep::explore(work, seed, &CallPaths::new()).unwrap();
+fn a_crash_leaves_a_copy_whole_or_none_a_repair_to_be_done_again_and_a_removal_to_be_finished() {
+    let mut all = upkeep::Counts::default();
+    for seed in 0..budget() {
+        for setup in upkeep::setups(seed) {
+            for work in upkeep::works(setup) {
+                let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None).unwrap();
+                println!("{work:?}, pool {}, in a file {}: {counts:?}", setup.has_pool, setup.in_file);
+                assert!(counts.images > 50 && counts.kills > 10, "{work:?}, {setup:?}: {counts:?}");
+                all.images += counts.images;
+                all.second_crashes += counts.second_crashes;
+            }
         }
-        println!("{work:?}: {images} images");
-        assert!(images > 100 * budget(), "{work:?}: {images} images are few");
     }
+    assert!(all.second_crashes > 100 * budget(), "{all:?}");
 }
 
 /// A machine that records, with a durable directory, and the recording.
