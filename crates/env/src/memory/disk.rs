@@ -149,6 +149,8 @@ pub(super) struct Disk {
     /// Directories that were removed, but not durably.
     removed_directories: BTreeSet<PathBuf>,
     pub(super) capacity_bytes: u64,
+    /// Whether a file may have several names.
+    pub(super) shares_names: bool,
     /// The number of the file that was made last.
     last_number: u64,
 }
@@ -163,6 +165,7 @@ impl Disk {
             directories: BTreeMap::from([(PathBuf::from("/"), true)]),
             removed_directories: BTreeSet::new(),
             capacity_bytes: u64::MAX,
+            shares_names: true,
             last_number: 0,
         }
     }
@@ -369,11 +372,14 @@ impl Disk {
         let files = files.zip(1..);
         let files =
             files.map(|((name, node), number)| (name.clone(), Node::holding(number, node.lock().durable.clone())));
-        let files = files.collect();
+        let files: BTreeMap<PathBuf, Node> = files.collect();
         let directories = self.directories.keys().chain(&self.removed_directories);
         let directories = directories.filter(|name| durable(name) && reachable(name));
         let directories = directories.map(|name| (name.clone(), true)).collect();
-        Disk::of(files, directories, self.capacity_bytes)
+        let (removed_directories, last_number) = (BTreeSet::new(), files.len() as u64);
+        let Disk { capacity_bytes, shares_names, .. } = *self;
+        let durable_files = files.clone();
+        Disk { files, durable_files, directories, removed_directories, capacity_bytes, shares_names, last_number }
     }
 
     /// What the end of all processes leaves: the same, with nobody holding locks. What was not durable still is not.
@@ -401,13 +407,9 @@ impl Disk {
             directories: self.directories.clone(),
             removed_directories: self.removed_directories.clone(),
             capacity_bytes: self.capacity_bytes,
+            shares_names: self.shares_names,
             last_number: self.last_number,
         }
-    }
-
-    fn of(files: BTreeMap<PathBuf, Node>, directories: BTreeMap<PathBuf, bool>, capacity_bytes: u64) -> Disk {
-        let (removed_directories, last_number) = (BTreeSet::new(), files.len() as u64);
-        Disk { durable_files: files.clone(), files, directories, removed_directories, capacity_bytes, last_number }
     }
 
     fn check_parent(&self, path: &Path) -> DiskResult<()> {
