@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Model, assert_same, assert_verified, contents, wait_until};
+use crate::common::{Model, SetAtEnd, assert_same, assert_verified, contents, wait_until};
 use slmdb::{Db, ErrorKind, Medium, Options};
 use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
@@ -99,16 +99,16 @@ fn what_is_too_large_for_one_is_no_setback_for_others() {
     let env = MemoryEnv::new();
     let db = options(&env).open(STORE).unwrap();
     env.set_capacity(3 << 20);
-    let over = AtomicBool::new(false);
-    let refused = std::thread::scope(|scope| {
-        let large = scope.spawn(|| {
-            let mut refused = 0;
+    let (over, refused) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let _over = SetAtEnd(&over);
+        scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 assert_eq!(db.put("large", vec![1; 8 << 20]).unwrap_err().kind(), ErrorKind::Full);
-                refused += 1;
+                refused.fetch_add(1, Ordering::Relaxed);
             }
-            refused
         });
+        wait_until("a refusal", || refused.load(Ordering::Relaxed) > 0);
         let start = Instant::now();
         let mut outcome = Ok(());
         let mut number = 0_u64;
@@ -122,11 +122,8 @@ fn what_is_too_large_for_one_is_no_setback_for_others() {
                 break;
             }
         }
-        over.store(true, Ordering::Relaxed);
         outcome.unwrap_or_else(|error| panic!("after {number} writes, each small: {error}"));
-        large.join().unwrap()
     });
-    assert!(refused > 0);
 }
 
 #[test]
