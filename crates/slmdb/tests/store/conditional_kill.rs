@@ -116,7 +116,7 @@ impl Parent {
         if !hits_opening {
             wait_until("a race", || std::fs::read(&notes).unwrap().iter().any(|&byte| byte != 0));
         }
-        std::thread::sleep(Duration::from_micros(random.below(if hits_opening { 25_000 } else { 120_000 })));
+        std::thread::sleep(Duration::from_micros(random.below(if hits_opening { 25_000 } else { 60_000 })));
         child.kill().unwrap();
         let status = child.wait().unwrap();
         assert!(status.code().is_none(), "{context}: the child ended by itself: {status}");
