@@ -219,22 +219,20 @@ fn what_scans_pay_for_is_put_in_order_by_the_default_policy() {
                 assert!(db.get(key(number)).unwrap().is_some());
             }
             // Scanned until all is in order (the last file may cost nobody enough), and nothing more is compacted for it.
-            let (mut compactions, mut quiet_rounds, mut busy_rounds, began) = (rest(&db), 0, 0, Instant::now());
+            let (mut compactions, mut quiet_rounds) = (rest(&db), 0);
             while quiet_rounds < 3 || (scans && db.stats().choices.by_seeks.files < 19) {
                 if scans {
                     scan(&db, 1000);
                 }
                 let before = std::mem::replace(&mut compactions, rest(&db));
-                let is_quiet = before == compactions;
-                (quiet_rounds, busy_rounds) =
-                    if is_quiet { (quiet_rounds + 1, busy_rounds) } else { (0, busy_rounds + 1) };
-                assert!(busy_rounds < 50, "{:?}", db.stats().choices);
-                assert!(began.elapsed() < Duration::from_secs(120), "{:?}", db.stats().choices);
+                quiet_rounds = if before == compactions { quiet_rounds + 1 } else { 0 };
+                let stats = db.stats();
+                assert!(quiet_rounds < 200, "nothing is compacted: {:?}", stats.choices);
+                assert!(stats.choices.all.rewritten_bytes <= 10 * stats.table_bytes, "no end of it: {stats:?}");
             }
             assert_verified(&db, "verify");
-            let (choices, table_bytes) = (db.stats().choices, db.stats().table_bytes);
+            let choices = db.stats().choices;
             assert_eq!(choices.all.files, choices.by_seeks.files, "{choices:?}");
-            assert!(choices.all.rewritten_bytes <= 10 * table_bytes, "of {table_bytes}: {choices:?}");
             choices.by_seeks
         };
         assert_eq!(after_scans(false).files, 0);
@@ -255,10 +253,9 @@ fn small_files_that_a_merge_makes_no_fewer_are_merged_once() {
             db.flush().unwrap();
         }
     }
-    wait_for_compactions(&db, 1);
+    wait_for_choices(&db, "all files merged", |choices| choices.all.files >= 40);
     rest(&db);
     let (choices, table_bytes) = (db.stats().choices, db.stats().table_bytes);
-    assert!(choices.all.files >= 40, "{choices:?}");
     assert!(choices.all.rewritten_bytes <= 2 * table_bytes, "of {table_bytes}: {choices:?}");
 }
 
