@@ -168,3 +168,40 @@ impl WriteBatch {
         &self.payload
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A delete has a key record like a put: it takes the key from the index.
+    #[test]
+    fn totals_count_deletes_like_puts_without_values() {
+        let lengths = [0, 3, 40, 300, 9_000];
+        let (mut deletes, mut puts) = (WriteBatch::new(), WriteBatch::new());
+        for length in lengths {
+            deletes.delete(vec![b'k'; length]).unwrap();
+            puts.put(vec![b'k'; length], [0; 10]).unwrap();
+        }
+        let mut expected = Totals {
+            entries: 5,
+            puts: 0,
+            key_bytes: 9_343,
+            long_keys: KeyLengths::default(),
+            value_bytes: 0,
+            key_record_bytes: lengths.map(key_record_bytes_max).iter().sum(),
+        };
+        lengths.iter().for_each(|&length| expected.long_keys.add(length));
+        assert!(expected.key_record_bytes > 9_343 && expected.long_keys.longest_bytes == 9_000);
+        assert_eq!(*deletes.totals(), expected);
+        assert_eq!(*puts.totals(), Totals { puts: 5, value_bytes: 50, ..expected });
+        assert!(deletes.totals().covers_in_index(puts.totals()));
+
+        let both = deletes.totals().plus(puts.totals());
+        assert_eq!(both.key_record_bytes, 2 * expected.key_record_bytes);
+        assert_eq!(both.key_record_bytes, expected.times(2).key_record_bytes);
+        assert_eq!(both.minus(puts.totals()), expected);
+        assert_eq!(both.at_most(deletes.totals()), expected);
+        deletes.clear();
+        assert_eq!(*deletes.totals(), Totals::default());
+    }
+}

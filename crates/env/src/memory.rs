@@ -1,6 +1,6 @@
 //! [`MemoryEnv`]: a machine in memory, for tests. Nothing in it depends on time, chance or the real file system.
 //!
-//! Four things make it more than a map of byte vectors, each a seam for tests of faults and crashes:
+//! Five things make it more than a map of byte vectors, each a seam for tests of faults and crashes:
 //!
 //! - **Every operation that can fail has a number**, counted from 0, and a line in a log ([`MemoryEnv::operations`]).
 //!   [`MemoryEnv::fail_at`] makes the k-th go wrong in a chosen way: running one piece of work for k = 0, 1, 2, … until
@@ -11,6 +11,8 @@
 //!   [`MemoryEnv::kill`] gives what the death of the process leaves: everything but the locks.
 //! - **A failed sync loses data for good**, as on Linux: what was dirty then is thought clean afterwards, so that a
 //!   second sync reports success and yet has written nothing. Code that tries again is found out by the next power cut.
+//! - **It calls others, if asked** ([`MemoryEnv::call_before`]), before it gives a file a name or makes its content durable: they look, or do
+//!   what else should have happened by then.
 //! - **It records, if asked** ([`MemoryEnv::record`]), everything that happens to its files, in one order with what others record
 //!   ([`Recording`]); from that a simulator makes every state that a crash could leave.
 //!
@@ -25,6 +27,7 @@ mod disk;
 mod faults;
 mod file;
 mod history;
+mod interception;
 mod mapped;
 mod random;
 
@@ -47,6 +50,7 @@ use disk::{Disk, Node};
 use faults::{Effect, Script};
 use file::{MemoryFile, MemoryLock};
 use history::Recorder;
+use interception::Interceptions;
 
 /// What the clock shows at first: a moment of the year 2023.
 const CLOCK_START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -69,6 +73,7 @@ struct Machine {
     random: Random,
     boot: u64,
     recorder: Option<Recorder>,
+    interceptions: Interceptions,
 }
 
 impl Default for MemoryEnv {
@@ -93,6 +98,7 @@ impl MemoryEnv {
             random: Random(seed),
             boot: 1,
             recorder: None,
+            interceptions: Interceptions::default(),
         })
     }
 
@@ -154,6 +160,11 @@ impl MemoryEnv {
     /// [`Error::Full`] and does nothing.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.machine().disk.capacity_bytes = capacity_bytes;
+    }
+
+    /// Whether a file may get a second name; at first it may.
+    pub fn set_shares_names(&self, shares_names: bool) {
+        self.machine().disk.shares_names = shares_names;
     }
 
     /// Moves both clocks on.
@@ -258,6 +269,7 @@ impl Machine {
             random: Random(self.random.0 ^ 0x5851_f42d_4c95_7f2d),
             boot,
             recorder: None,
+            interceptions: Interceptions::default(),
         }
     }
 
@@ -337,8 +349,12 @@ impl Env for MemoryEnv {
     }
 
     fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
+        self.intercept("link", from);
         let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::TakesSpace, "link", from, &format!(" to {}", to.display()))?;
+        if !machine.disk.shares_names {
+            return outcome.end(from, false);
+        }
         let path = normal(to);
         machine.disk.link(&normal(from), &path).map_err(|kind| Error::io("link", from, kind.into()))?;
         if let Some(file) = machine.disk.find(&path).map(Node::number) {

@@ -122,6 +122,18 @@ pub(super) fn without_threads<M: slmdb_pmem::Medium + Clone>(
     recover(options, directory, state, fast, lock)
 }
 
+#[cfg(test)]
+type PoolOfStore = Arc<slmdb_pmem::Pool<Persistent>>;
+
+/// A store that has a pool, and that pool.
+#[cfg(test)]
+pub(super) fn with_pool(options: &Options, directory: &Path) -> Result<(Arc<dyn Engine>, PoolOfStore)> {
+    let (state, lock) = prepare(options, directory)?;
+    let fast = fast_tier::in_pool(Persistent::new(), options, &state)?;
+    let pool = fast.pool.clone();
+    Ok((start(recover(options, directory, state, fast, lock)?), pool))
+}
+
 /// Locks the directory; makes it if it is wanted and missing.
 fn take_lock(options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
     let env = &options.env;
@@ -362,11 +374,7 @@ mod tests {
             pool_initial_bytes: 1 << 20,
             ..Options::default()
         };
-        let directory = Path::new("/db");
-        let (state, lock) = prepare(&options, directory).unwrap();
-        let fast = fast_tier::in_pool(Persistent::new(), &options, &state).unwrap();
-        let held = fast.pool.clone();
-        let engine = start(recover(&options, directory, state, fast, lock).unwrap());
+        let (engine, held) = with_pool(&options, Path::new("/db")).unwrap();
         let mut batch = WriteBatch::new();
         batch.put("key", "value").unwrap();
         engine.write(&batch, false).unwrap();

@@ -151,3 +151,6 @@ impl<M: Medium + Clone> Store<M> {
         !self.file_numbers.is_under_way(number) && !locked(&self.catalog).state().files.contains_key(&number)
     }
 }
+
+#[cfg(test)]
+mod tests;

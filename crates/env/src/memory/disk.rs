@@ -186,6 +186,8 @@ pub(super) struct Disk {
     /// Files that are made in these can be mapped.
     pub(super) mapped_directories: BTreeSet<PathBuf>,
     pub(super) capacity_bytes: u64,
+    /// Whether a file may have several names.
+    pub(super) shares_names: bool,
     /// The number of the file that was made last.
     last_number: u64,
 }
@@ -201,6 +203,7 @@ impl Disk {
             removed_directories: BTreeSet::new(),
             mapped_directories: BTreeSet::new(),
             capacity_bytes: u64::MAX,
+            shares_names: true,
             last_number: 0,
         }
     }
@@ -410,13 +413,19 @@ impl Disk {
             let inner = node.lock();
             Node::holding(number, inner.durable.clone(), inner.mapped.is_some())
         };
-        let files = files.map(|((name, node), number)| (name.clone(), held(node, number))).collect();
+        let files = files.map(|((name, node), number)| (name.clone(), held(node, number)));
+        let files: BTreeMap<PathBuf, Node> = files.collect();
         let directories = self.directories.keys().chain(&self.removed_directories);
         let directories = directories.filter(|name| durable(name) && reachable(name));
         let directories = directories.map(|name| (name.clone(), true)).collect();
         Disk {
+            durable_files: files.clone(),
+            removed_directories: BTreeSet::new(),
+            last_number: files.len() as u64,
+            files,
+            directories,
             mapped_directories: self.mapped_directories.clone(),
-            ..Disk::of(files, directories, self.capacity_bytes)
+            ..*self
         }
     }
 
@@ -448,14 +457,9 @@ impl Disk {
             removed_directories: self.removed_directories.clone(),
             mapped_directories: self.mapped_directories.clone(),
             capacity_bytes: self.capacity_bytes,
+            shares_names: self.shares_names,
             last_number: self.last_number,
         }
-    }
-
-    fn of(files: BTreeMap<PathBuf, Node>, directories: BTreeMap<PathBuf, bool>, capacity_bytes: u64) -> Disk {
-        let (removed_directories, last_number) = (BTreeSet::new(), files.len() as u64);
-        let (durable_files, mapped_directories) = (files.clone(), BTreeSet::new());
-        Disk { files, durable_files, directories, removed_directories, mapped_directories, capacity_bytes, last_number }
     }
 
     fn check_parent(&self, path: &Path) -> DiskResult<()> {

@@ -67,6 +67,7 @@ impl File for MemoryFile {
 
     /// When made to fail, what was not durable before never becomes so unless it is written again.
     fn sync_data(&self) -> Result<()> {
+        self.env.intercept("sync", &self.path);
         let mut machine = self.env.machine_in_turn();
         let outcome = machine.script.begin(Effect::Syncs, "sync", &self.path, "");
         let outcome = outcome.inspect_err(|_| self.node.lock().forget_dirty())?;

@@ -377,3 +377,41 @@ fn the_memory_of_a_device_goes_to_another_machine_once_nobody_has_it() {
     other.dax_device_memory(path).unwrap().read_exact_at(&mut found, 3 << 20).unwrap();
     assert_eq!(&found, b"Stored");
 }
+
+#[test]
+fn who_asks_for_it_is_called_before_each_such_link_and_sync() {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    let env = machine();
+    let file = create(&env, FILE);
+    let calls = Arc::new(AtomicU64::new(0));
+    for what in ["link /db/", "sync /db/"] {
+        let (env_seen, calls) = (env.clone(), calls.clone());
+        env.call_before(what, move || {
+            // The machine can be used meanwhile, and nothing has been done.
+            assert!(env_seen.content("/db/second").is_none() && env_seen.crash().content(FILE).is_none());
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+    }
+    file.write_at(b"written", 0).unwrap();
+    assert!(env.link_file(Path::new(FILE), Path::new("/db/second")).unwrap());
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    env.remove_file(Path::new("/db/second")).unwrap();
+    file.sync_data().unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    env.clear_calls();
+    file.sync_data().unwrap();
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+}
+
+#[test]
+fn where_names_are_not_shared_a_file_gets_no_second_one() {
+    let env = machine();
+    create(&env, FILE);
+    env.set_shares_names(false);
+    for env in [env.clone(), env.kill()] {
+        assert!(!env.link_file(Path::new(FILE), Path::new("/db/second")).unwrap());
+        assert!(!env.exists(Path::new("/db/second")).unwrap());
+    }
+    env.set_shares_names(true);
+    assert!(env.link_file(Path::new(FILE), Path::new("/db/second")).unwrap());
+}

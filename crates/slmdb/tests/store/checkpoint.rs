@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, no_compaction, wait_until};
-use slmdb::{Db, ErrorKind, Options, WriteBatch};
+use slmdb::{Db, Error, ErrorKind, Loss, Options, WriteBatch};
+use slmdb_env::OsEnv;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_manifest::Manifest;
 
 /// A checkpoint after every few flushes.
 fn options(home: &Home) -> Options {
@@ -174,13 +176,12 @@ fn writers_are_not_stopped_by_a_checkpoint_and_all_of_it_agrees_afterwards() {
 
 #[test]
 fn a_live_count_that_is_not_true_is_told() {
-    use slmdb_manifest::Manifest;
     let home = Home::new(On::Dram);
     let db = options(&home).open(home.store()).unwrap();
     write(&db, &mut Model::new(), &mut Random(9), 800);
     db.flush().unwrap();
     db.close().unwrap();
-    let env = slmdb_env::OsEnv::new();
+    let env = OsEnv::new();
     let mut state = Manifest::read(&env, &home.store()).unwrap().state;
     let file = state.files.values_mut().find(|file| file.live > 0).unwrap();
     file.live -= 1;
@@ -212,4 +213,93 @@ fn a_close_that_gives_up_a_flush_leaves_no_checkpoint_of_it() {
     let db = options.open("/db").unwrap();
     assert!((0..100).all(|number| db.contains_key(key(number)).unwrap() == (number >= 50)));
     assert_verified(&db, "opened again");
+}
+
+/// A closed store whose newest deletes are in two index checkpoints, and no table file has them any more: compactions have dropped them.
+/// Of what they deleted table files have older versions, unless `older_are_gone`. Returns what it holds, and the number of the last
+/// such delete.
+fn with_dropped_deletes(home: &Home, older_are_gone: bool) -> (Model, u64) {
+    let db = options(home).checkpoint_entries(1).compaction(no_compaction()).open(home.store()).unwrap();
+    let mut model = Model::new();
+    let mut put = |key: String| {
+        db.put(&key, "value").unwrap();
+        model.insert(key.into_bytes(), b"value".to_vec());
+    };
+    ["a", "b deleted", "c deleted"].into_iter().for_each(|key| put(key.into()));
+    db.flush().unwrap();
+    ["b deleted", "c deleted"].into_iter().for_each(|key| db.delete(key).unwrap());
+    let last_delete = db.stats().last_sequence_number;
+    put("z".into());
+    db.flush().unwrap();
+    for round in 0..2 {
+        (0..20).for_each(|number| put(format!("d {number}, round {round}")));
+        db.flush().unwrap();
+        let last = db.stats().last_sequence_number;
+        wait_until("an index checkpoint of all there is", || {
+            // (It may be written anew at this moment.)
+            let state = Manifest::read(&OsEnv::new(), &home.store()).map(|reading| reading.state);
+            state.is_ok_and(|state| state.checkpoints.last().is_some_and(|newest| newest.through == last))
+        });
+    }
+    // What overlaps the range is compacted, with the deletes; not what they deleted.
+    if older_are_gone { db.compact_range::<&str>(..) } else { db.compact_range("y"..) }.unwrap();
+    assert_eq!(db.table_files().iter().map(|file| file.deletes).sum::<u64>(), 0);
+    db.close().unwrap();
+    let state = Manifest::read(&OsEnv::new(), &home.store()).unwrap().state;
+    assert_eq!((state.deletes_dropped_through, state.checkpoints.len()), (last_delete, 2));
+    assert!(state.checkpoints[0].through > last_delete);
+    model.retain(|key, _| !key.ends_with(b"deleted"));
+    (model, last_delete)
+}
+
+/// Whether or not anything would come back: nobody can know.
+#[test]
+fn without_a_checkpoint_of_deletes_that_were_dropped_a_store_is_refused_and_a_repair_tells() {
+    for (on, older_are_gone) in crate::common::MEDIA.into_iter().flat_map(|on| [(on, false), (on, true)]) {
+        let home = Home::new(on);
+        let context = format!("{on:?}, the older versions are gone: {older_are_gone}");
+        let (model, last_delete) = with_dropped_deletes(&home, older_are_gone);
+        let checkpoints = files(&home.store(), "checkpoint");
+        assert_eq!(checkpoints.len(), 2, "{context}");
+
+        let with_one = home.copy();
+        std::fs::remove_file(with_one.store().join(checkpoints[1].file_name().unwrap())).unwrap();
+        assert_same(&contents(&options(&with_one).open(with_one.store()).unwrap()).unwrap(), &model, &context);
+
+        for are_removed in [false, true] {
+            let home = home.copy();
+            for path in files(&home.store(), "checkpoint") {
+                if are_removed {
+                    std::fs::remove_file(path).unwrap();
+                } else {
+                    let mut bytes = std::fs::read(&path).unwrap();
+                    bytes[0] ^= 1;
+                    std::fs::write(&path, bytes).unwrap();
+                }
+            }
+            // With a pool the index is there.
+            if on == On::Dram {
+                for read_only in [true, false] {
+                    let error = options(&home).read_only(read_only).open(home.store()).unwrap_err();
+                    let Error::Corruption { file, .. } = &error else { panic!("{context}: {error}") };
+                    assert_eq!(file.file_name(), checkpoints[1].file_name(), "{context}: {error}");
+                }
+            } else {
+                assert_same(&contents(&home.open()).unwrap(), &model, &context);
+            }
+            let report = options(&home).repair(home.store(), &mut |_| ()).unwrap();
+            assert_eq!(report.losses, [Loss::Deletes { through_sequence: last_delete }], "{context}");
+            let db = options(&home).open(home.store()).unwrap();
+            let mut found = contents(&db).unwrap();
+            let come_back = found.len() - model.len();
+            assert_eq!(come_back, if older_are_gone { 0 } else { 2 }, "{context}");
+            found.retain(|key, _| !key.ends_with(b"deleted"));
+            assert_same(&found, &model, &context);
+            assert_verified(&db, &context);
+            db.close().unwrap();
+            // It has said so; what there is now is what there is.
+            let report = options(&home).repair(home.store(), &mut |_| ()).unwrap();
+            assert!(report.losses.is_empty(), "{context}: {report:#?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::common::{Home, Model, On, Random, assert_same, assert_verified, budget, contents};
+use crate::common::{Home, Model, On, Random, assert_same, assert_verified, budget, contents, wait_until};
 use slmdb::{Db, Options};
 
 const THREADS: u64 = 4;
@@ -111,7 +111,12 @@ impl Parent {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        std::thread::sleep(Duration::from_micros(3_000 + random.below(120_000)));
+        // Some kills hit the opening; most hit the race, however long this machine takes to get there.
+        let hits_opening = random.one_in(4);
+        if !hits_opening {
+            wait_until("a race", || std::fs::read(&notes).unwrap().iter().any(|&byte| byte != 0));
+        }
+        std::thread::sleep(Duration::from_micros(random.below(if hits_opening { 25_000 } else { 60_000 })));
         child.kill().unwrap();
         let status = child.wait().unwrap();
         assert!(status.code().is_none(), "{context}: the child ended by itself: {status}");

@@ -1,6 +1,8 @@
 //! The promises of the interface, one by one.
 
-use crate::common::{Home, MEDIA, Model, On, assert_verified, contents};
+use std::path::PathBuf;
+
+use crate::common::{Home, MEDIA, Model, On, assert_verified, contents, no_compaction};
 use slmdb::{Db, Error, ErrorKind, LinkPolicy, Medium, Options, WriteBatch};
 
 #[test]
@@ -101,6 +103,14 @@ fn a_second_opener_is_told_who_holds_the_store() {
     }
 }
 
+/// All files of a store, byte for byte.
+fn bytes(home: &Home) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files: Vec<_> = std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.extend(home.pool());
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
 #[test]
 fn a_read_only_open_changes_no_byte_and_takes_no_write() {
     for on in MEDIA {
@@ -110,13 +120,6 @@ fn a_read_only_open_changes_no_byte_and_takes_no_write() {
             db.put(format!("{number:04}"), [7; 50]).unwrap();
         }
         db.close().unwrap();
-        let bytes = |home: &Home| {
-            let mut files: Vec<_> =
-                std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path()).collect();
-            files.extend(home.pool());
-            files.sort();
-            files.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect::<Vec<_>>()
-        };
         let before = bytes(&home);
         let db = home.options().read_only(true).open(home.store()).unwrap();
         assert_eq!(db.iter().unwrap().count(), 2000);
@@ -127,6 +130,41 @@ fn a_read_only_open_changes_no_byte_and_takes_no_write() {
         db.close().unwrap();
         assert!(bytes(&home) == before, "{on:?}: a read-only open changed something");
     }
+}
+
+/// What an opening for writing would bring in order stays: a MANIFEST that may not be durable, logs, files that belong to nobody.
+#[test]
+fn a_read_only_open_of_a_killed_store_changes_no_byte() {
+    let mut changed = Vec::new();
+    for on in MEDIA {
+        let home = Home::new(on);
+        let db = home.options().compaction(no_compaction()).open(home.store()).unwrap();
+        for number in 0..1000 {
+            db.put(format!("{number:04}"), [7; 50]).unwrap();
+            // So that the MANIFEST has records behind its first.
+            if number % 300 == 299 {
+                db.flush().unwrap();
+            }
+        }
+        let killed = home.copy();
+        for name in ["0000000099.sst", "MANIFEST.tmp"] {
+            std::fs::write(killed.store().join(name), b"nobody's").unwrap();
+        }
+        let before = bytes(&killed);
+        for _ in 0..2 {
+            let db = killed.options().read_only(true).open(killed.store()).unwrap();
+            assert_eq!(db.iter().unwrap().count(), 1000, "{on:?}");
+            assert_verified(&db, "read-only");
+            db.close().unwrap();
+        }
+        if bytes(&killed) != before {
+            changed.push(on);
+        }
+        // There was something to bring in order.
+        killed.open().close().unwrap();
+        assert!(bytes(&killed) != before, "{on:?}");
+    }
+    assert_eq!(changed, [], "a read-only open changed something");
 }
 
 /// MemTables with persisted links and without are opened with either setting, and a store goes on with its own.

@@ -29,6 +29,7 @@ mod linearizable;
 mod model;
 mod one_moment;
 mod random_everything;
+mod recovery;
 mod repair;
 mod review;
 mod review_full;

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, write_batch};
+use crate::common::{
+    Home, MEDIA, Model, On, Random, SetAtEnd, assert_same, assert_verified, budget, contents, write_batch,
+};
 use slmdb::{Cursor, Db, Snapshot};
 
 fn key(random: &mut Random) -> Vec<u8> {
@@ -197,7 +199,7 @@ fn each_snapshot_is_one_moment_under_parallel_writers_and_flushes() {
             (0..KEYS).for_each(|key| db.put(name(half, key), text(0, key)).unwrap());
         }
         let done = AtomicBool::new(false);
-        let taken = AtomicU64::new(0);
+        let (taken, a_taker_ended) = (AtomicU64::new(0), AtomicBool::new(false));
         let generations = |snapshot: &Snapshot, by_get: bool| -> Vec<u64> {
             let of = |value: &[u8]| -> u64 {
                 std::str::from_utf8(value).unwrap().split(' ').next().unwrap().parse().unwrap()
@@ -219,10 +221,15 @@ fn each_snapshot_is_one_moment_under_parallel_writers_and_flushes() {
                 assert!(half[0] - half[KEYS as usize - 1] <= 1, "two moments: {half:?}");
             }
         };
+        // However little of the processor the takers get meanwhile.
+        let is_over = || taken.load(Ordering::Relaxed) > 10 || a_taker_ended.load(Ordering::Relaxed);
+        let goes_on = |generation: &u64| *generation < 700 * budget() || !is_over();
         std::thread::scope(|scope| {
             for taker in 0..2 {
                 let (db, done, taken, check, generations) = (&db, &done, &taken, &check, &generations);
+                let a_taker_ended = &a_taker_ended;
                 scope.spawn(move || {
+                    let _ended = SetAtEnd(a_taker_ended);
                     let mut random = Random(taker);
                     let mut held: Vec<(Snapshot, Vec<u64>)> = Vec::new();
                     while !done.load(Ordering::Relaxed) {
@@ -241,9 +248,9 @@ fn each_snapshot_is_one_moment_under_parallel_writers_and_flushes() {
             }
             let writers: Vec<_> = (0..2)
                 .map(|half| {
-                    let db = &db;
+                    let (db, goes_on) = (&db, &goes_on);
                     scope.spawn(move || {
-                        for generation in 1..700 * budget() {
+                        for generation in (1..).take_while(goes_on) {
                             (0..KEYS).for_each(|key| db.put(name(half, key), text(generation, key)).unwrap());
                         }
                     })

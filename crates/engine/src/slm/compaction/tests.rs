@@ -54,6 +54,26 @@ fn a_recovery_that_begins_anew_moves_no_key_back_to_an_earlier_output() {
     }
 }
 
+/// A flush has given the key the very next sequence number since. Its file was begun before the output, so it has the lower number.
+#[test]
+fn a_key_that_a_flush_has_put_at_the_very_next_number_is_not_moved() {
+    let pool = pool_of(Dram);
+    let tree = Tree::create(pool.clone(), blocks_of(&pool), 512, KeyOrder::Bytewise).unwrap();
+    let segment = |file, sequence| {
+        let keys = [&b"moved"[..], b"put again"];
+        let sequences = [7, sequence];
+        let entries = keys.into_iter().zip(sequences).skip(usize::from(file == 2));
+        write_segment(&pool, file, entries.map(|(key, sequence)| entry(key, sequence, EntryKind::Put))).unwrap()
+    };
+    let [input, flushed, output] = [(1, 8), (2, 9), (3, 8)].map(|(file, sequence)| segment(file, sequence));
+    put_all(&tree, &pool, &input);
+    put_all(&tree, &pool, &flushed);
+    assert_eq!(move_to(&tree, &pool, &output).unwrap(), BTreeMap::from([(1, 1)]));
+    let guard = epoch::pin();
+    let place = |key| tree.get(key, &guard).unwrap().map(|record| (record.sequence(), record.file()));
+    assert_eq!([place(b"moved"), place(b"put again")], [Some((7, 3)), Some((9, 2))]);
+}
+
 const KEYS: u16 = 60;
 
 /// The files of [`crash_everywhere`]: the even keys are in file 1 and the odd ones in 2, a compaction of both has copied the first
