@@ -207,27 +207,21 @@ impl Manifest {
         Ok(())
     }
 
-    /// Whether the log has grown to a multiple of what its state takes.
-    pub fn is_long(&self) -> bool {
-        self.end >= self.long_bytes
+    /// Whether the log has grown to a multiple of what its state takes; or to more than a full disk should be asked for, if it is full.
+    pub fn is_long(&self, disk_is_full: bool) -> bool {
+        let long_when_full_bytes = LONG_BYTES_MIN_WHEN_FULL.max(LONG_TIMES_WHEN_FULL * self.begun_bytes);
+        self.end >= self.long_bytes || (disk_is_full && self.end >= long_when_full_bytes)
     }
 
-    /// Whether it has grown to more than a full disk should be asked for.
-    pub fn is_long_when_full(&self) -> bool {
-        self.end >= LONG_BYTES_MIN_WHEN_FULL.max(LONG_TIMES_WHEN_FULL * self.begun_bytes)
-    }
-
-    /// [Renews](Manifest::renew) a log that has grown to a multiple of what its state takes; says whether it has. On a disk too
-    /// full for that it is tried again when the log is a quarter longer.
-    pub fn renew_if_long(&mut self, env: &dyn Env) -> Result<bool> {
-        if self.is_long() { self.renew_if_there_is_space(env) } else { Ok(false) }
-    }
-
-    /// [Renews](Manifest::renew) a log, unless the disk is too full for that; says whether it has.
-    pub fn renew_if_there_is_space(&mut self, env: &dyn Env) -> Result<bool> {
+    /// [Renews](Manifest::renew) a log that [is long](Manifest::is_long); says whether it has. On a disk too full for that it is tried
+    /// again when the log is a quarter longer; or at the next record that finds the disk full.
+    pub fn renew_if_long(&mut self, env: &dyn Env, disk_is_full: bool) -> Result<bool> {
+        if !self.is_long(disk_is_full) {
+            return Ok(false);
+        }
         match self.renew(env) {
             Err(error) if error.kind() == ErrorKind::Full && self.check_writable().is_ok() => {
-                self.long_bytes = self.end + self.end / 4;
+                self.long_bytes = self.long_bytes.max(self.end + self.end / 4);
                 Ok(false)
             }
             renewed => renewed.map(|()| true),

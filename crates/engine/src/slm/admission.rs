@@ -8,8 +8,7 @@
 //! Setting aside takes system calls, so the [ahead thread](super::ahead) does it, in steps, before writers come to need
 //! it; a writer only adds and compares. When nothing more can be set aside, what was set aside too much comes first:
 //! flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case into what it
-//! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for a compaction:
-//! it needs that to give back what they have freed.)
+//! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for them.)
 
 mod need;
 
@@ -70,8 +69,8 @@ impl Wanted {
 enum TakenFrom {
     /// What is free.
     FreeSpace,
-    /// Also from what is [kept back](super::room) for a compaction: when there is nothing that it could be needed for, since what
-    /// deletes took of it before would be missing when their garbage is to be compacted away.
+    /// Also from what is [kept back](super::room): on the disk what is for deletes; in the pool also what is for a compaction, when
+    /// there is nothing that it could be needed for.
     KeptBack,
 }
 

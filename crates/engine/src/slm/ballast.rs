@@ -8,8 +8,9 @@
 //! only with the ballast full; if it can't be, one that gives space back is begun all the same while there is enough for
 //! its own record and others ([`Store::has_ballast_for`]). Whether there still is, is looked at again before keys are moved to each of
 //! its files ([`Store::has_ballast_for_moving`]): what is not moved yet can be given up. Deletes, the way out, do with a part of the
-//! ballast, too. What is kept back for a compaction's output comes second, and makes the ballast full if nothing else can; but for the
-//! little that table files of deletes need ([`KeptBack::for_deletes_bytes`](super::room::KeptBack::for_deletes_bytes)), which comes before all of the ballast but its least.
+//! ballast, too. What is kept back for compactions makes the ballast full if nothing else can; but for what the output of one file takes and
+//! the little that table files of deletes need ([`KeptBack::least_bytes`](super::room::KeptBack::least_bytes)), which come before all of the ballast but its least.
+//! A full ballast without them would be of no use: garbage could not be compacted away any more.
 
 use std::sync::atomic::Ordering;
 
@@ -159,18 +160,17 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
-    /// Gives back to the file system what of the ballast a new MANIFEST may take, for that alone: so many bytes.
+    /// Gives back to the file system what of the ballast a new MANIFEST may take, for that alone. Returns how much ballast there was.
     pub(super) fn lend_ballast(&self) -> Result<u64> {
         let Some(ballast) = self.ballast.get() else { return Ok(0) };
-        let lent_bytes = ballast.length_bytes().saturating_sub(STEPS_FOR_ROOM * BALLAST_STEP_BYTES);
-        ballast.lower_by(lent_bytes)?;
-        Ok(lent_bytes)
+        let before_bytes = ballast.length_bytes();
+        ballast.lower_by(before_bytes.saturating_sub(STEPS_FOR_ROOM * BALLAST_STEP_BYTES))?;
+        Ok(before_bytes)
     }
 
-    /// Takes it back, as far as that can be.
-    pub(super) fn take_ballast_back(&self, lent_bytes: u64) -> Result<()> {
-        let raise = |ballast: &SetAside| ballast.raise(ballast.length_bytes() + lent_bytes);
-        match self.ballast.get().map_or(Ok(()), raise) {
+    /// There is to be as much as before, if that can be.
+    pub(super) fn take_ballast_back(&self, before_bytes: u64) -> Result<()> {
+        match self.ballast.get().map_or(Ok(()), |ballast| ballast.raise(before_bytes)) {
             Err(Error::Full { .. }) => Ok(()),
             raised => raised,
         }

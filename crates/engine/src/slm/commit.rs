@@ -54,16 +54,16 @@ impl<M: Medium + Clone> Store<M> {
     /// Puts a shorter MANIFEST in the place of one that has grown long; says whether it has. On a full disk it is long sooner, and the new
     /// one is written in the ballast, which is for that, and which what the long one took fills again.
     fn renew_if_long(&self, manifest: &mut Manifest, was_full: bool) -> Result<bool> {
-        if !manifest.is_long() && !(was_full && manifest.is_long_when_full()) {
+        if !manifest.is_long(was_full) {
             return Ok(false);
         }
-        let lent_bytes = match self.lend_ballast() {
+        let before_bytes = match self.lend_ballast() {
             // Whoever commits has done so: he must not be told that nothing has happened.
             Err(Error::Full { .. }) => return Ok(false),
             lent => lent?,
         };
-        let renewed = manifest.renew_if_there_is_space(&*self.env);
-        self.take_ballast_back(lent_bytes)?;
+        let renewed = manifest.renew_if_long(&*self.env, was_full);
+        self.take_ballast_back(before_bytes)?;
         renewed
     }
 

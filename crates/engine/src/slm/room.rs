@@ -390,13 +390,6 @@ impl<M: Medium + Clone> Store<M> {
         Ok(())
     }
 
-    /// What found no space is to be tried again.
-    pub(super) fn space_came_back(&self) {
-        self.compactions.wake();
-        locked(&self.traffic).space_returned += 1;
-        self.tell_who_waits_for_space();
-    }
-
     /// A compaction has ended, or there will be none.
     pub(super) fn tell_who_waits_for_space(&self) {
         let _traffic = locked(&self.traffic);
