@@ -27,6 +27,9 @@ pub const TEMPORARY_FILE_NAME: &str = "MANIFEST.tmp";
 /// A log is long when it has so many bytes, and so many times as many as when it was begun.
 const LONG_BYTES_MIN: u64 = 64 << 10;
 const LONG_TIMES: u64 = 8;
+/// On a full disk it is long sooner.
+const LONG_BYTES_MIN_WHEN_FULL: u64 = 16 << 10;
+const LONG_TIMES_WHEN_FULL: u64 = 2;
 
 /// The MANIFEST of a store that is open for writing.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub struct Manifest {
     state: StoreState,
     /// Where the next record goes.
     end: u64,
+    /// How long it was when it was begun.
+    begun_bytes: u64,
     /// From this length on it is long.
     long_bytes: u64,
     next_record_number: u64,
@@ -202,15 +207,21 @@ impl Manifest {
         Ok(())
     }
 
-    /// [Renews](Manifest::renew) a log that has grown to a multiple of what its state takes; says whether it has. On a disk too
-    /// full for that it is tried again when the log is a quarter longer.
-    pub fn renew_if_long(&mut self, env: &dyn Env) -> Result<bool> {
-        if self.end < self.long_bytes {
+    /// Whether the log has grown to a multiple of what its state takes; or to more than a full disk should be asked for, if it is full.
+    pub fn is_long(&self, disk_is_full: bool) -> bool {
+        let long_when_full_bytes = LONG_BYTES_MIN_WHEN_FULL.max(LONG_TIMES_WHEN_FULL * self.begun_bytes);
+        self.end >= self.long_bytes || (disk_is_full && self.end >= long_when_full_bytes)
+    }
+
+    /// [Renews](Manifest::renew) a log that [is long](Manifest::is_long); says whether it has. On a disk too full for that it is tried
+    /// again when the log is a quarter longer; or at the next record that finds the disk full.
+    pub fn renew_if_long(&mut self, env: &dyn Env, disk_is_full: bool) -> Result<bool> {
+        if !self.is_long(disk_is_full) {
             return Ok(false);
         }
         match self.renew(env) {
             Err(error) if error.kind() == ErrorKind::Full && self.check_writable().is_ok() => {
-                self.long_bytes = self.end + self.end / 4;
+                self.long_bytes = self.long_bytes.max(self.end + self.end / 4);
                 Ok(false)
             }
             renewed => renewed.map(|()| true),
@@ -247,8 +258,9 @@ impl Manifest {
         }
         file.sync_data()?;
         let end = bytes.len() as u64;
-        let long_bytes = LONG_BYTES_MIN.max(LONG_TIMES * end);
-        Ok(Manifest { file, seed, state: state.clone(), end, long_bytes, next_record_number: 1, stopped: None })
+        let (begun_bytes, long_bytes) = (end, LONG_BYTES_MIN.max(LONG_TIMES * end));
+        let state = state.clone();
+        Ok(Manifest { file, seed, state, end, begun_bytes, long_bytes, next_record_number: 1, stopped: None })
     }
 
     /// Gives a prepared file the name that counts.

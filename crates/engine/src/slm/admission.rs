@@ -8,8 +8,7 @@
 //! Setting aside takes system calls, so the [ahead thread](super::ahead) does it, in steps, before writers come to need
 //! it; a writer only adds and compares. When nothing more can be set aside, what was set aside too much comes first:
 //! flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case into what it
-//! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for a compaction:
-//! it needs that to give back what they have freed.)
+//! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for them.)
 
 mod need;
 
@@ -70,8 +69,8 @@ impl Wanted {
 enum TakenFrom {
     /// What is free.
     FreeSpace,
-    /// Also from what is [kept back](super::room) for a compaction: when there is nothing that it could be needed for, since what
-    /// deletes took of it before would be missing when their garbage is to be compacted away.
+    /// Also from what is [kept back](super::room): on the disk what is for deletes; in the pool also what is for a compaction, when
+    /// there is nothing that it could be needed for.
     KeptBack,
 }
 
@@ -115,7 +114,9 @@ impl<M: Medium + Clone> Parts<M> {
     pub(super) fn set_aside_for_recovered(&mut self) -> Result<()> {
         let (env, directory, options) = (&*self.options.env, &self.directory, &self.options);
         for Immutable { memtable, totals, space, .. } in &mut self.recovered {
-            *space = SetAside::if_there_is(env, directory, memtable.generation(), table_bytes(options, totals))?;
+            let space_bytes = table_bytes(options, totals);
+            self.kept_back.expect(options, space_bytes);
+            *space = SetAside::if_there_is(env, directory, memtable.generation(), space_bytes)?;
         }
         Ok(())
     }
@@ -209,34 +210,62 @@ impl<M: Medium + Clone> Store<M> {
         let step = step_in_pool(&self.options, &all);
         let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
         let kept_back_bytes = if from == TakenFrom::KeptBack { 0 } else { self.kept_back.segment_bytes() };
-        if from == TakenFrom::KeptBack { self.has_ballast_for_deletes() } else { self.fill_ballast() }?;
+        let on_disk = table_bytes(&self.options, &of_active.plus(&more));
+        let mut step_bytes = self.options.memtable_bytes / STEP_PART;
+        if from == TakenFrom::KeptBack {
+            self.has_ballast_for_deletes()?;
+        } else {
+            step_bytes = self.fill_ballast_expecting(on_disk, step_bytes)?;
+        }
         match self.grant_in_pool(ahead, kept_back_bytes) {
             Err(Error::Full { .. }) => self.grant_in_pool(needed, kept_back_bytes),
             granted => granted,
         }?;
         let Some(generation) = generation else { return Ok(()) };
         let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
-        let on_disk = table_bytes(&self.options, &of_active.plus(&more));
         if from == TakenFrom::KeptBack {
-            let is_small = table_bytes(&self.options, &more) <= self.kept_back.for_deletes_bytes();
-            let spared_bytes = if is_small { 0 } else { self.kept_back.for_deletes_bytes() };
-            let left_bytes = || self.kept_back.length_bytes().saturating_sub(spared_bytes);
-            let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(u64::MAX);
-            let had_bytes = left_bytes().saturating_add(free_bytes).saturating_add(space.length_bytes());
-            // Not for this one alone, if that can be: who comes next would have it flushed to get as much.
-            let with_a_step = on_disk + BALLAST_STEP_BYTES;
-            let needed_bytes = if had_bytes >= with_a_step { with_a_step } else { on_disk };
-            let is_enough = had_bytes >= needed_bytes;
-            while is_enough && left_bytes() > 0 {
-                match space.raise(needed_bytes) {
-                    Err(Error::Full { .. }) => {
-                        self.kept_back.lower_by(left_bytes().min(BALLAST_STEP_BYTES).min(needed_bytes))?
-                    }
-                    raised => return raised,
-                };
-            }
+            return self.raise_from_kept_back(&space, on_disk, table_bytes(&self.options, &more));
         }
-        raise(on_disk, self.options.memtable_bytes / STEP_PART, |bytes| space.raise(bytes))
+        raise(on_disk, step_bytes, |bytes| space.raise(bytes))
+    }
+
+    /// Fills what is kept back for a table file of so many bytes, and a step more if that can be: says how large a step.
+    pub(super) fn fill_ballast_expecting(&self, on_disk: u64, step_bytes: u64) -> Result<u64> {
+        let fill = |step_bytes| {
+            let before_bytes = self.kept_back.expect(&self.options, on_disk.saturating_add(step_bytes));
+            let filled = self.fill_ballast().inspect_err(|_| self.kept_back.expect_again(before_bytes));
+            filled.map(|()| step_bytes)
+        };
+        match fill(step_bytes) {
+            Err(Error::Full { .. }) => fill(0),
+            filled => filled,
+        }
+    }
+
+    /// Raises what a table file of deletes has to `on_disk`, also by what is kept back, but for what is for others. `more_bytes`: what
+    /// these deletes alone take.
+    fn raise_from_kept_back(&self, space: &SetAside, on_disk: u64, more_bytes: u64) -> Result<()> {
+        let kept_back = &self.kept_back;
+        let is_small = more_bytes <= kept_back.for_deletes_bytes();
+        let spared_bytes = if is_small { kept_back.for_one_file_bytes() } else { kept_back.least_bytes() };
+        let left_bytes = || kept_back.length_bytes().saturating_sub(spared_bytes);
+        let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(u64::MAX);
+        let beside_bytes = kept_back.length_bytes().saturating_add(free_bytes).saturating_sub(spared_bytes);
+        let had_bytes = beside_bytes.saturating_add(space.length_bytes());
+        if had_bytes < on_disk {
+            return Err(space.full("what is left is for compactions"));
+        }
+        // Not for this one alone, if that can be: who comes next would have it flushed to get as much.
+        let with_a_step = on_disk + BALLAST_STEP_BYTES;
+        let needed_bytes = if had_bytes >= with_a_step { with_a_step } else { on_disk };
+        loop {
+            match space.raise(needed_bytes) {
+                Err(Error::Full { .. }) if left_bytes() > 0 => {
+                    kept_back.lower_by(left_bytes().min(BALLAST_STEP_BYTES).min(needed_bytes))?
+                }
+                raised => return raised,
+            };
+        }
     }
 
     /// Disk space for the table file of the active MemTable, which has none yet.

@@ -107,6 +107,7 @@ impl<M: Medium + Clone> Store<M> {
     /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
     /// (80 % more to the device in a random fill), and a replay can do without it.
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
+        self.kept_back.check_not_in_use(&self.directory)?;
         let generation = locked(&self.catalog).state().next_generation;
         let arena = self.arenas.make(generation, capacity_bytes)?;
         let memtable = MemTable::create(arena, generation, self.uuid, &self.options.memtable::<M>());
@@ -135,6 +136,11 @@ impl<M: Medium + Clone> Store<M> {
     /// Sets disk space aside for what usually goes into a MemTable, if there is as much: without, admission asks for it
     /// once a write needs it.
     pub(super) fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<SetAside>>> {
-        SetAside::if_there_is(&*self.env, &self.directory, generation, arena_bytes + arena_bytes / 8)
+        let space_bytes = arena_bytes + arena_bytes / 8;
+        match self.fill_ballast_expecting(space_bytes, 0) {
+            Ok(_) => SetAside::if_there_is(&*self.env, &self.directory, generation, space_bytes),
+            Err(Error::Full { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -8,8 +8,9 @@
 //! only with the ballast full; if it can't be, one that gives space back is begun all the same while there is enough for
 //! its own record and others ([`Store::has_ballast_for`]). Whether there still is, is looked at again before keys are moved to each of
 //! its files ([`Store::has_ballast_for_moving`]): what is not moved yet can be given up. Deletes, the way out, do with a part of the
-//! ballast, too. What is kept back for a compaction's output comes second, and makes the ballast full if nothing else can; but for the
-//! little that table files of deletes need ([`KeptBack::for_deletes_bytes`](super::room::KeptBack::for_deletes_bytes)), which comes before all of the ballast but its least.
+//! ballast, too. What is kept back for compactions makes the ballast full if nothing else can; but for what the output of one file takes and
+//! the little that table files of deletes need ([`KeptBack::least_bytes`](super::room::KeptBack::least_bytes)), which come before all of the ballast but its least.
+//! A full ballast without them would be of no use: garbage could not be compacted away any more.
 
 use std::sync::atomic::Ordering;
 
@@ -35,20 +36,16 @@ const RECORD_BYTES_PER_INPUT: u64 = 32;
 impl<M: Medium + Clone> Store<M> {
     /// Makes the ballast as large as it should be, then what is kept back for a compaction.
     pub(super) fn fill_ballast(&self) -> Result<()> {
-        self.raise_ballast()?;
-        self.kept_back.fill(&*self.env, &self.directory)
+        let raised = self.raise_ballast();
+        // Also if the ballast is not full: what a compaction needs comes before all of it.
+        let filled = self.kept_back.fill(&*self.env, &self.directory, raised.is_ok());
+        raised.and(filled)
     }
 
     /// Makes the ballast as large as it should be: enough for the next opening to write the MANIFEST anew, with the records of the
     /// flushes to come, and for these records themselves. [`Error::Full`]: only a part of it is there.
     fn raise_ballast(&self) -> Result<()> {
-        let ballast = match self.ballast.get() {
-            Some(ballast) => ballast,
-            None => {
-                let made = SetAside::new(&*self.env, &self.directory, BALLAST)?;
-                self.ballast.get_or_init(|| made)
-            }
-        };
+        let ballast = self.ballast()?;
         let usual = (self.options.memtable_bytes / 8).clamp(BALLAST_BYTES_MIN, BALLAST_BYTES_MAX);
         let manifest_bytes = self.manifest_bytes.load(Ordering::Relaxed);
         let record_bytes = self.longest_keys_bytes();
@@ -58,12 +55,13 @@ impl<M: Medium + Clone> Store<M> {
             Ok(()) | Err(Error::Full { .. }) => {}
             Err(error) => return Err(error),
         }
-        let full = match self.raise_at_the_cost_of_compactions(ballast, usual.max(manifest_bytes + with_records)) {
+        let (kept_back, wanted) = (&self.kept_back, usual.max(manifest_bytes + with_records));
+        let full = match self.raise_sparing(ballast, wanted, kept_back.least_bytes()) {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
         };
-        for less in [with_keys, BALLAST_BYTES_MIN] {
-            match self.raise_at_the_cost_of_compactions(ballast, less) {
+        for (less, spared_bytes) in [(with_keys, kept_back.for_deletes_bytes()), (BALLAST_BYTES_MIN, 0)] {
+            match self.raise_sparing(ballast, less, spared_bytes) {
                 Err(Error::Full { .. }) => {}
                 Ok(()) => break,
                 Err(error) => return Err(error),
@@ -72,25 +70,35 @@ impl<M: Medium + Clone> Store<M> {
         Err(full)
     }
 
+    /// The ballast, which is made if there was none: once, for whoever made it again would cut off what is in it.
+    fn ballast(&self) -> Result<&SetAside> {
+        let _making = locked(&self.making_ballast);
+        if let Some(ballast) = self.ballast.get() {
+            return Ok(ballast);
+        }
+        let made = SetAside::new(&*self.env, &self.directory, BALLAST)?;
+        Ok(self.ballast.get_or_init(|| made))
+    }
+
     /// The least of the ballast, and then what deletes need.
     fn fill_for_deletes(&self, ballast: &SetAside) -> Result<()> {
         ballast.raise(BALLAST_BYTES_MIN)?;
         self.kept_back.fill_for_deletes(&*self.env, &self.directory)
     }
 
-    fn raise_at_the_cost_of_compactions(&self, ballast: &SetAside, wanted: u64) -> Result<()> {
+    /// Raises it, also by what is kept back for compactions but for so much of that.
+    fn raise_sparing(&self, ballast: &SetAside, wanted: u64, spared_bytes: u64) -> Result<()> {
         let more_bytes = wanted.saturating_sub(ballast.length_bytes());
         if more_bytes == 0 {
             return Ok(());
         }
         let free_bytes = self.env.available_bytes(&self.directory).ok();
         let kept_bytes = self.kept_back.length_bytes();
-        let for_deletes_bytes = if wanted > BALLAST_BYTES_MIN { self.kept_back.for_deletes_bytes() } else { 0 };
-        // (They have it not while a compaction has, and that may leave others the time to take what it gives back.)
-        let owed_bytes = for_deletes_bytes.saturating_sub(kept_bytes);
+        // (It is not there while a compaction has it, and that may leave others the time to take what it gives back.)
+        let owed_bytes = spared_bytes.saturating_sub(kept_bytes);
         let raised = match free_bytes {
             Some(free_bytes) if owed_bytes > 0 && free_bytes < more_bytes + owed_bytes => {
-                Err(ballast.full("what is left is for deletes"))
+                Err(ballast.full("what is left is for deletes and compactions"))
             }
             _ => ballast.raise(wanted),
         };
@@ -99,7 +107,7 @@ impl<M: Medium + Clone> Store<M> {
             done => return done,
         };
         let missing_bytes = more_bytes.saturating_sub(free_bytes.unwrap_or(0)) + BALLAST_STEP_BYTES;
-        if kept_bytes < missing_bytes + for_deletes_bytes {
+        if kept_bytes < missing_bytes + spared_bytes {
             return Err(full);
         }
         self.kept_back.lower_by(missing_bytes)?;
@@ -152,6 +160,22 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
+    /// Gives back to the file system what of the ballast a new MANIFEST may take, for that alone. Returns how much ballast there was.
+    pub(super) fn lend_ballast(&self) -> Result<u64> {
+        let Some(ballast) = self.ballast.get() else { return Ok(0) };
+        let before_bytes = ballast.length_bytes();
+        ballast.lower_by(before_bytes.saturating_sub(STEPS_FOR_ROOM * BALLAST_STEP_BYTES))?;
+        Ok(before_bytes)
+    }
+
+    /// There is to be as much as before, if that can be.
+    pub(super) fn take_ballast_back(&self, before_bytes: u64) -> Result<()> {
+        match self.ballast.get().map_or(Ok(()), |ballast| ballast.raise(before_bytes)) {
+            Err(Error::Full { .. }) => Ok(()),
+            raised => raised,
+        }
+    }
+
     /// Gives some of the ballast back to a full disk. Says whether there was any.
     pub(super) fn lower_ballast(&self) -> Result<bool> {
         let lowered = self.ballast.get().map_or(Ok(false), |ballast| ballast.lower_by(BALLAST_STEP_BYTES))?;
@@ -171,10 +195,10 @@ mod tests {
 
     use crate::batch::Totals;
     use crate::slm::admission::Wanted;
-    use crate::slm::locked;
-    use crate::slm::open;
     use crate::slm::room::FOR_DELETES_BYTES;
+    use crate::slm::set_aside::BALLAST;
     use crate::slm::store::Store;
+    use crate::slm::{locked, names, open};
     use crate::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 
     const CAPACITY_BYTES: u64 = 256 << 20;
@@ -232,6 +256,26 @@ mod tests {
         assert!(ballast_bytes >= records_bytes, "{ballast_bytes} bytes of ballast for {records_bytes} of records");
     }
 
+    /// (It was made twice, and the second cut off what the first had: the ballast was there by its account alone.)
+    #[test]
+    fn two_that_need_it_first_at_once_make_one() {
+        let (env, mut store) = store_with(b"key", b"value", true);
+        for round in 0..500 {
+            store.ballast.take().unwrap().discard(&env).unwrap();
+            let begin = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        begin.wait();
+                        store.fill_ballast().unwrap();
+                    });
+                }
+            });
+            let content = env.content(names::space(&store.directory, BALLAST)).unwrap();
+            assert_eq!(content.len() as u64, store.ballast.get().unwrap().length_bytes(), "round {round}");
+        }
+    }
+
     /// Deletes are the way out. (When the MANIFEST had become long, the ballast for it took all that compactions had given back, and a
     /// delete was refused.)
     #[test]
@@ -270,21 +314,28 @@ mod tests {
         assert!(store.kept_back.length_bytes() < kept_bytes, "they got something");
     }
 
-    /// As long as there is enough for it, though not for a step more. (It was refused.)
+    /// As long as there is enough for it, though not for a step more. (It was refused.) But not what a compaction needs. (It got that, and
+    /// then its garbage could not be compacted away any more.)
     #[test]
-    fn a_delete_gets_the_last_of_what_is_kept_back() {
+    fn a_delete_gets_the_last_of_what_is_kept_back_for_deletes() {
         const LITTLE_BYTES: u64 = 3000;
         let (env, store) = on_a_full_disk();
-        let used_bytes = store.kept_back.length_bytes() - LITTLE_BYTES;
+        let for_one_file_bytes = store.kept_back.for_one_file_bytes();
+        let used_bytes = store.kept_back.length_bytes() - for_one_file_bytes - LITTLE_BYTES;
         store.kept_back.lower_by(used_bytes).unwrap();
         fill_disk(&env, &store);
-        assert_eq!(store.kept_back.length_bytes(), LITTLE_BYTES);
+        assert_eq!(store.kept_back.length_bytes(), for_one_file_bytes + LITTLE_BYTES);
 
         let mut totals = Totals::default();
         totals.add(10, None);
         store.set_aside(Wanted::new(&totals, true)).unwrap();
         let set_aside_bytes = locked(&store.traffic).active.as_ref().unwrap().space_bytes();
         assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
-        assert!(store.kept_back.length_bytes() < LITTLE_BYTES);
+        assert_eq!(store.kept_back.length_bytes() + set_aside_bytes, for_one_file_bytes + LITTLE_BYTES);
+
+        store.set_aside(Wanted::new(&totals.times(500), true)).unwrap();
+        assert!(store.kept_back.length_bytes() >= for_one_file_bytes);
+        let refused = locked(&store.traffic).setbacks.check_space(0, &Wanted::new(&totals.times(500), true));
+        assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
 }

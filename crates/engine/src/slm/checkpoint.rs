@@ -109,10 +109,16 @@ impl<M: Medium + Clone> Store<M> {
                 }
             }
             let is_stopped = || self.has_failed() || locked(&self.traffic).closing;
-            if let Err(error) = self.take_checkpoint_if_possible(&is_stopped) {
+            if let Err(error) = self.take_due_checkpoint(&is_stopped) {
                 return self.fail(error);
             }
         }
+    }
+
+    /// Takes one if it is due, once nobody else takes one; afterwards none is before more is flushed.
+    pub(super) fn take_due_checkpoint(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        let taking = locked(&self.checkpoints.taking);
+        if self.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
     }
 
     /// At a clean close, when all background threads have ended: on `Dram` the next opening begins with it.
@@ -120,12 +126,12 @@ impl<M: Medium + Clone> Store<M> {
         if M::PERSISTENT || !self.checkpoints.is_due_at_close(self.options.checkpoint_entries) {
             return Ok(());
         }
-        self.take_checkpoint_if_possible(&|| self.has_failed())
+        self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.has_failed())
     }
 
     /// Takes one, unless there is no space or the tree can't be read; neither is a reason to stop.
-    fn take_checkpoint_if_possible(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
-        match self.take_checkpoint(is_stopped) {
+    fn take_checkpoint_if_possible(&self, taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        match self.take_checkpoint(taking, is_stopped) {
             Ok(_) => Ok(()),
             Err(error @ (Error::Full { .. } | Error::Corruption { .. })) => {
                 tracing::warn!(%error, "no index checkpoint could be taken");
@@ -138,8 +144,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Takes an index checkpoint, durably; `false` if `is_stopped` said so meanwhile, or if the index has what the MANIFEST
     /// will not. After an error there is none; what may be left of it goes with the next opening.
-    pub(crate) fn take_checkpoint(&self, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
-        let _taking = locked(&self.checkpoints.taking);
+    fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
         let began_ns = self.env.monotonic_ns();
         let entries_since = self.checkpoints.entries_since.load(Ordering::Relaxed);
         let new = {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{Edit, StoreState};
+use slmdb_manifest::{Edit, Manifest, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Instant;
 
@@ -30,13 +30,14 @@ impl<M: Medium + Clone> Store<M> {
         edit.lifetime = Some(self.lifetime());
         self.candidates.before_commit(manifest.state(), &mut edit, self.checkpoints.deletes_droppable_through());
         let mut appended = manifest.append(&edit);
+        let was_full = matches!(appended, Err(Error::Full { .. }));
         while matches!(appended, Err(Error::Full { .. })) && self.lower_ballast()? {
             appended = manifest.append(&edit);
         }
         self.candidates.after_commit(&edit, appended.is_ok());
         self.counted.file_bytes_written.fetch_add(manifest.length_bytes().saturating_sub(before), Ordering::Relaxed);
         if appended.is_ok() {
-            appended = manifest.renew_if_long(&*self.env).map(|is_new| {
+            appended = self.renew_if_long(manifest, was_full).map(|is_new| {
                 let written_bytes = if is_new { manifest.length_bytes() } else { 0 };
                 self.counted.file_bytes_written.fetch_add(written_bytes, Ordering::Relaxed);
             });
@@ -48,6 +49,22 @@ impl<M: Medium + Clone> Store<M> {
             self.fail(error.clone());
         }
         appended
+    }
+
+    /// Puts a shorter MANIFEST in the place of one that has grown long; says whether it has. On a full disk it is long sooner, and the new
+    /// one is written in the ballast, which is for that, and which what the long one took fills again.
+    fn renew_if_long(&self, manifest: &mut Manifest, was_full: bool) -> Result<bool> {
+        if !manifest.is_long(was_full) {
+            return Ok(false);
+        }
+        let before_bytes = match self.lend_ballast() {
+            // Whoever commits has done so: he must not be told that nothing has happened.
+            Err(Error::Full { .. }) => return Ok(false),
+            lent => lent?,
+        };
+        let renewed = manifest.renew_if_long(&*self.env, was_full);
+        self.take_ballast_back(before_bytes)?;
+        renewed
     }
 
     /// A step of a background job that may find the disk or the pool full, and has then done nothing that could not be done

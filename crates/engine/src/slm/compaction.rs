@@ -173,9 +173,9 @@ impl<M: Medium + Clone> Store<M> {
             let pause = inner.pause_left();
             let mut next = None;
             if let Some(asked) = inner.asked.front().cloned() {
-                // It waits until none of its files is being compacted; nothing else begins meanwhile.
-                let plan = self.plan_of_range(&asked, catalog.state());
-                if plan.inputs.iter().all(|number| !inner.busy.contains(number)) {
+                // It waits until none of its files is being compacted, and those that were have gone; nothing else begins meanwhile.
+                if !self.is_compacting_in(&asked, &inner, catalog.state()) {
+                    let plan = self.plan_of_range(&asked, catalog.state());
                     inner.asked.pop_front();
                     if plan.inputs.is_empty() {
                         *locked(&asked.ended) = Some(Ok(()));

@@ -212,7 +212,7 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     parts.kept_back.settle(&parts.options, &SegmentSize::of_files(&parts.pool), &state);
     parts.reserve_for_recovered()?;
     parts.set_aside_for_recovered()?;
-    match parts.kept_back.fill(&*parts.options.env, &parts.directory) {
+    match parts.kept_back.fill(&*parts.options.env, &parts.directory, true) {
         Ok(()) | Err(Error::Full { .. }) => {}
         Err(error) => return Err(error),
     }

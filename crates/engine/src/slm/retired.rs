@@ -117,6 +117,13 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
+    /// There is space, or garbage: what found none is to be tried again.
+    pub(super) fn space_came_back(&self) {
+        self.compactions.wake();
+        locked(&self.traffic).space_returned += 1;
+        self.tell_who_waits_for_space();
+    }
+
     /// Frees the key segments once nobody can be reading there.
     fn retire_segments(&self, numbers: &[u32]) {
         let is_theirs = |owner: u32| numbers.contains(&owner);

@@ -11,7 +11,8 @@
 //! compaction that is made for it, and tries again ([`Store::may_make_room`]). Every such compaction leaves less garbage or
 //! fewer files, and one that finds no space itself is not tried again before something has changed; so this ends.
 //!
-//! Deletes may use what is kept back, like all that is kept for the way out.
+//! Beside it a little is kept back for deletes, which are the way out. They never use what is for the output: their garbage may have to
+//! wait until a snapshot is gone, or until somebody asks for a compaction, and could not be compacted away any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 /// As much is kept back as this part of all table files, even if each of them is smaller; but not more than a compaction's
 /// files have. (So small files can be merged, until there are few.)
 const PART_KEPT_BACK: u64 = 4;
-/// So much of what is kept back on the disk is for table files of deletes; else only a MANIFEST record takes it that finds no other.
+/// So much is kept back on the disk for table files of deletes; else only a MANIFEST record takes it that finds no other.
 pub(super) const FOR_DELETES_BYTES: u64 = 3 * BALLAST_STEP_BYTES;
 /// Who waits for readers of key segments looks so often whether they have gone.
 pub(super) const READERS_PAUSE: Duration = Duration::from_millis(1);
@@ -67,9 +68,12 @@ pub(crate) struct RoomWanted {
 /// Space kept back for an output.
 #[derive(Default)]
 pub(crate) struct KeptBack {
-    /// How much is to be kept back on the disk, and in the pool.
+    /// How much is to be kept back for an output on the disk, and in the pool.
     file_bytes: AtomicU64,
     segment_bytes: AtomicU64,
+    /// What the largest table file has, of those that count; and what one may have at most that is to come of a MemTable.
+    largest_bytes: AtomicU64,
+    coming_bytes: AtomicU64,
     /// That on the disk; `None` before it was first there, and while a compaction has it.
     file: Mutex<Option<SetAside>>,
     /// A compaction has it, and gives it back, or what its inputs took.
@@ -85,13 +89,14 @@ impl KeptBack {
     /// Settles how much is to be kept back, by all table files that there are and the sizes of their key segments.
     pub(super) fn settle(&self, options: &Options, sizes: &BTreeMap<u32, SegmentSize>, state: &StoreState) {
         let all_bytes: u64 = state.files.values().map(|file| file.length_bytes).sum();
-        let (mut file_bytes, mut segment_bytes) =
-            (options.compaction.table_file_bytes.min(all_bytes / PART_KEPT_BACK), 0);
+        let part_bytes = options.compaction.table_file_bytes.min(all_bytes / PART_KEPT_BACK);
+        let (mut largest_bytes, mut segment_bytes) = (0, 0);
         for (number, file) in state.files.iter().filter(|(_, file)| file.length_bytes <= counted_bytes_max(options)) {
-            file_bytes = file.length_bytes.max(file_bytes);
+            largest_bytes = file.length_bytes.max(largest_bytes);
             segment_bytes = sizes.get(number).map_or(0, |size| size.extent_bytes).max(segment_bytes);
         }
-        self.file_bytes.store(file_bytes, Ordering::Relaxed);
+        self.file_bytes.store(part_bytes.max(largest_bytes), Ordering::Relaxed);
+        self.largest_bytes.store(largest_bytes, Ordering::Relaxed);
         self.segment_bytes.store(segment_bytes, Ordering::Relaxed);
     }
 
@@ -100,8 +105,41 @@ impl KeptBack {
         if file_bytes <= counted_bytes_max(options) {
             let extents = segment.parts().iter().filter_map(|part| pool.extent_at(part.offset));
             self.file_bytes.fetch_max(file_bytes, Ordering::Relaxed);
+            self.largest_bytes.fetch_max(file_bytes, Ordering::Relaxed);
             self.segment_bytes.fetch_max(extents.map(|extent| extent.length_bytes).sum(), Ordering::Relaxed);
         }
+    }
+
+    /// A table file of so many bytes may come of a MemTable. Returns what was expected before.
+    pub(super) fn expect(&self, options: &Options, file_bytes: u64) -> u64 {
+        let counted_bytes = if file_bytes <= counted_bytes_max(options) { file_bytes } else { 0 };
+        self.coming_bytes.fetch_max(counted_bytes, Ordering::Relaxed)
+    }
+
+    /// It will not come: this is expected, as before.
+    pub(super) fn expect_again(&self, file_bytes: u64) {
+        self.coming_bytes.store(file_bytes, Ordering::Relaxed);
+    }
+
+    /// How much of it the output of a single file takes at most, on the disk. Nobody else takes that, but a MANIFEST record that finds
+    /// no other: with as much, all garbage can be compacted away, a file at a time.
+    pub(super) fn for_one_file_bytes(&self) -> u64 {
+        self.largest_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed))
+    }
+
+    /// How much of it is for deletes beside that: neither the ballast nor those with long keys take it.
+    pub(super) fn for_deletes_bytes(&self) -> u64 {
+        self.for_one_file_bytes().min(FOR_DELETES_BYTES)
+    }
+
+    /// Both.
+    pub(super) fn least_bytes(&self) -> u64 {
+        self.for_one_file_bytes() + self.for_deletes_bytes()
+    }
+
+    /// How much there should be, on the disk.
+    fn wanted_bytes(&self) -> u64 {
+        self.least_bytes().max(self.file_bytes.load(Ordering::Relaxed))
     }
 
     /// What of it is there on the disk.
@@ -109,24 +147,26 @@ impl KeptBack {
         locked(&self.file).as_ref().map_or(0, SetAside::length_bytes)
     }
 
-    /// Sees to it that it is there, on the disk. [`Error::Full`]: only a part is.
-    pub(super) fn fill(&self, env: &dyn Env, directory: &std::path::Path) -> Result<()> {
-        let wanted = self.file_bytes.load(Ordering::Relaxed);
+    /// Sees to it that it is there, on the disk; with `all`, and not just the least. [`Error::Full`]: only a part is, or a compaction has it.
+    pub(super) fn fill(&self, env: &dyn Env, directory: &std::path::Path, all: bool) -> Result<()> {
+        let wanted = if all { self.wanted_bytes() } else { self.least_bytes() };
         let mut file = locked(&self.file);
-        if self.is_in_use.load(Ordering::Acquire) || (wanted == 0 && file.is_none()) {
+        self.check_not_in_use(directory)?;
+        if wanted == 0 && file.is_none() {
             return Ok(());
         }
         let space = space_in(&mut file, env, directory)?;
         let length_bytes = space.length_bytes();
-        if length_bytes / 2 > wanted {
+        if all && length_bytes / 2 > wanted {
             return space.lower_by(length_bytes - wanted).map(|_| ());
         }
         let full = match space.raise(wanted) {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
         };
-        for part in [2, 4, 8, 16] {
-            match space.raise(wanted / part) {
+        let all_bytes = length_bytes.saturating_add(env.available_bytes(directory).unwrap_or(0));
+        for less in [all_bytes, wanted / 2, wanted / 4, wanted / 8, wanted / 16] {
+            match space.raise(less) {
                 Err(Error::Full { .. }) => {}
                 Ok(()) => break,
                 Err(error) => return Err(error),
@@ -135,12 +175,16 @@ impl KeptBack {
         Err(full)
     }
 
-    /// How much of it is for deletes: neither the ballast nor those with long keys take that.
-    pub(super) fn for_deletes_bytes(&self) -> u64 {
-        self.file_bytes.load(Ordering::Relaxed).min(FOR_DELETES_BYTES)
+    /// [`Error::Full`]: a compaction has it, and who takes space now may take what is to be kept back after it.
+    pub(super) fn check_not_in_use(&self, directory: &std::path::Path) -> Result<()> {
+        if self.is_in_use.load(Ordering::Acquire) {
+            let what = "keep back what a compaction has".into();
+            return Err(Error::Full { path: directory.into(), what });
+        }
+        Ok(())
     }
 
-    /// Sees to it that this is there. [`Error::Full`]: it is not.
+    /// Sees to it that what is for deletes is there. [`Error::Full`]: it is not.
     pub(super) fn fill_for_deletes(&self, env: &dyn Env, directory: &std::path::Path) -> Result<()> {
         let mut file = locked(&self.file);
         let wanted = self.for_deletes_bytes();
@@ -236,7 +280,7 @@ impl<M: Medium + Clone> Store<M> {
             !is_taken && !inner.no_space_for.contains(&number)
         };
         let candidates = self.candidates_for_room(state, is_free);
-        let limits = self.limits_for_room();
+        let limits = self.limits_for_room(inner.one_by_one);
         let threshold = match wanted {
             None => self.options.compaction.live_key_threshold,
             Some(wanted) if wanted.at_any_cost => f64::INFINITY,
@@ -251,21 +295,32 @@ impl<M: Medium + Clone> Store<M> {
         Some(Plan { inputs, chosen_by: "space" })
     }
 
-    /// The next of these files that a compaction for room takes garbage from, however little it is.
-    pub(super) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
+    /// The next of these files that a compaction for room takes garbage from, however little it is; `one_by_one` if several don't fit.
+    pub(super) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool, one_by_one: bool) -> Option<Plan> {
         let candidates = self.candidates_for_room(locked(&self.catalog).state(), is_free);
-        let inputs = room::on_disk(&candidates, f64::INFINITY, &self.limits_for_room())?;
+        let inputs = room::on_disk(&candidates, f64::INFINITY, &self.limits_for_room(one_by_one))?;
         Some(Plan { inputs, chosen_by: COMPACT_RANGE })
     }
 
-    fn limits_for_room(&self) -> Limits {
-        let wanted_bytes = self.kept_back.file_bytes.load(Ordering::Relaxed);
+    /// The next of these files that take less of the pool together.
+    pub(super) fn plan_in_pool(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
+        let candidates = self.candidates_for_room(locked(&self.catalog).state(), is_free);
+        let inputs = room::in_pool(&candidates, &self.limits_for_room(false))?;
+        Some(Plan { inputs, chosen_by: COMPACT_RANGE })
+    }
+
+    fn limits_for_room(&self, one_by_one: bool) -> Limits {
+        let wanted_bytes = self.kept_back.wanted_bytes();
         let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(0);
         let there_bytes = self.kept_back.length_bytes().saturating_add(free_bytes);
         Limits {
-            file_bytes: there_bytes.min(wanted_bytes.max(self.options.compaction.table_file_bytes)),
+            // What makes the largest file larger has to leave as much for the next one, and for deletes.
+            file_bytes: there_bytes
+                .saturating_sub(self.kept_back.for_deletes_bytes())
+                .max(there_bytes.min(self.kept_back.for_one_file_bytes()))
+                .min(wanted_bytes.max(self.options.compaction.table_file_bytes)),
             segment_bytes: self.kept_back.segment_bytes(),
-            files: self.options.compaction.files_merged_max,
+            files: if one_by_one { 1 } else { self.options.compaction.files_merged_max },
         }
     }
 
@@ -331,9 +386,7 @@ impl<M: Medium + Clone> Store<M> {
                 Err(error) => return Err(error),
             }
         }
-        self.compactions.wake();
-        locked(&self.traffic).space_returned += 1;
-        self.tell_who_waits_for_space();
+        self.space_came_back();
         Ok(())
     }
 

@@ -59,6 +59,8 @@ impl<M: Medium + Clone> Store<M> {
         let kept_bytes = self.snapshots.kept_bytes();
         if !self.snapshots.release(moment, holder).is_empty() {
             self.sweep_retired();
+            // What it saw may be garbage now, and files may have gone.
+            self.space_came_back();
         }
         // Of a store that has failed nothing is deleted, and of a closed one everything is the next opening's.
         let is_open = self.check_writable().is_ok();

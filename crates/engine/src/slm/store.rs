@@ -98,6 +98,8 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) pacing: Pacing,
     /// Disk space for the MANIFEST when there is no other.
     pub(crate) ballast: OnceLock<SetAside>,
+    /// Held by whoever makes it.
+    pub(crate) making_ballast: Mutex<()>,
     /// Space for the output of a compaction when there is no other.
     pub(crate) kept_back: KeptBack,
     /// The long keys in the index, flushed ones. Held by whoever changes what is set aside in the pool.
@@ -216,6 +218,7 @@ impl<M: Medium + Clone> Store<M> {
             events: parts.events,
             pacing: Pacing::default(),
             ballast: OnceLock::new(),
+            making_ballast: Mutex::new(()),
             kept_back: parts.kept_back,
             indexed_keys: Mutex::new(KeyLengths::in_segments(&parts.pool)),
             manifest_bytes: AtomicU64::new(0),

@@ -185,7 +185,7 @@ pub(crate) fn used_bytes(env: &MemoryEnv) -> u64 {
     env.list_directory(Path::new(STORE)).unwrap().iter().map(|entry| entry.length_bytes).sum()
 }
 
-fn tables(env: &MemoryEnv) -> Vec<String> {
+pub(crate) fn tables(env: &MemoryEnv) -> Vec<String> {
     let entries = env.list_directory(Path::new(STORE)).unwrap();
     entries.into_iter().map(|entry| entry.name).filter(|name| name.ends_with(".sst")).collect()
 }

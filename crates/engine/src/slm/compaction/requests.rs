@@ -57,6 +57,8 @@ pub(crate) struct Inner {
     pub(in crate::slm) no_room: [bool; 2],
     /// Files that were to be compacted for room and found none, since something has changed.
     pub(in crate::slm) no_space_for: BTreeSet<u32>,
+    /// Several at once found none, since then: how much they need together is an estimate. One alone takes no more than it has.
+    pub(in crate::slm) one_by_one: bool,
     /// Until then no compaction begins but for room.
     scarce_until: Option<Instant>,
     /// For how long, the last time.
@@ -113,6 +115,9 @@ impl Inner {
             (Ok(()), Reason::Room) => self.room_wanted = None,
             (Ok(()), _) => self.pause = Duration::ZERO,
             (Err(Stopped::Unreadable(number, _)), _) => drop(self.unfit.insert(*number)),
+            (Err(Stopped::NoSpace(_)), Reason::Room) if plan.inputs.len() > 1 && !self.one_by_one => {
+                self.one_by_one = true;
+            }
             (Err(Stopped::NoSpace(_)), Reason::Room) => self.no_space_for.extend(&plan.inputs),
             (Err(Stopped::NoSpace(_)), Reason::Picked) => self.is_scarce(),
             (Err(_), _) => {}
@@ -137,6 +142,7 @@ impl Compactions {
         inner.changes += 1;
         inner.no_room = [false; 2];
         inner.no_space_for.clear();
+        inner.one_by_one = false;
         self.changed.notify_all();
     }
 
@@ -162,6 +168,8 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
         self.check_writable()?;
         self.flush()?;
+        // Deletes that it covers are garbage.
+        self.take_due_checkpoint(&|| self.compactions.is_stopping()).inspect_err(|error| self.fail(error.clone()))?;
         let setbacks = locked(&self.traffic).setbacks.count();
         let asked = Arc::new(Asked { from, to, ended: Mutex::default() });
         let mut inner = locked(&self.compactions.inner);
@@ -201,16 +209,8 @@ impl<M: Medium + Clone> Store<M> {
         } else {
             Error::Full { path: self.directory.clone(), what: "merge all files of the range".into() }
         };
-        let mut tried = BTreeSet::new();
-        // (Its inputs are this thread's, so they may be tried although they are busy.)
-        while let Some(plan) = self.plan_of_garbage(|number| all.inputs.contains(&number) && !tried.contains(&number)) {
-            match self.compact(&plan, In::KeptBack, finished) {
-                Ok(_) => {}
-                Err(Stopped::NoSpace(_)) => tried.extend(plan.inputs),
-                Err(stopped) => return Err(stopped),
-            }
-        }
-        if self.have_garbage(&all.inputs) {
+        self.take_garbage_out(&all.inputs, finished)?;
+        if !self.with_garbage(&all.inputs).is_empty() {
             return Err(Stopped::NoSpace(full));
         }
         let left = {
@@ -225,7 +225,11 @@ impl<M: Medium + Clone> Store<M> {
             left
         };
         let has_space = self.seems_to_have_space_for(&left);
-        let merged = if has_space { self.compact(&left, In::FreeSpace, finished).map(drop) } else { Ok(()) };
+        let merged = if has_space {
+            self.compact(&left, In::FreeSpace, finished).map(drop)
+        } else {
+            self.merge_in_pool(&left.inputs, finished)
+        };
         locked(&self.compactions.inner).busy.retain(|number| !left.inputs.contains(number));
         match merged {
             Ok(()) | Err(Stopped::NoSpace(_)) => Ok(()),
@@ -233,22 +237,72 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
-    /// Whether one of these files has something that nobody needs.
-    fn have_garbage(&self, numbers: &[u32]) -> bool {
+    /// Takes the garbage out of these files, one output at a time, as far as there is the space. (They are this thread's, so they may
+    /// be tried although they are busy.)
+    fn take_garbage_out(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+        let (mut tried, mut one_by_one, mut has_gained) = (BTreeSet::new(), false, false);
+        loop {
+            let is_free = |number| files.contains(&number) && !tried.contains(&number);
+            let Some(plan) = self.plan_of_garbage(is_free, one_by_one) else {
+                if tried.is_empty() || !has_gained {
+                    break;
+                }
+                // What did not fit then may do now.
+                (tried, one_by_one, has_gained) = (BTreeSet::new(), false, false);
+                continue;
+            };
+            match self.compact(&plan, In::KeptBack, finished) {
+                Ok(_) => has_gained = true,
+                Err(Stopped::NoSpace(_)) if plan.inputs.len() > 1 && !one_by_one => one_by_one = true,
+                Err(Stopped::NoSpace(_)) => tried.extend(plan.inputs),
+                Err(stopped) => return Err(stopped),
+            }
+        }
+        // What has more than is kept back for one (a large batch) may fit what has come back.
+        for number in self.with_garbage(files) {
+            let plan = Plan { inputs: vec![number], chosen_by: COMPACT_RANGE };
+            if self.seems_to_have_space_for(&plan) {
+                match self.compact(&plan, In::FreeSpace, finished) {
+                    Ok(_) | Err(Stopped::NoSpace(_)) => {}
+                    Err(stopped) => return Err(stopped),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges those of these files, one output at a time, that take less of the pool together.
+    fn merge_in_pool(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+        while let Some(plan) = self.plan_in_pool(|number| files.contains(&number)) {
+            self.compact(&plan, In::KeptBack, finished)?;
+        }
+        Ok(())
+    }
+
+    /// Those of these files that have something nobody needs.
+    fn with_garbage(&self, numbers: &[u32]) -> Vec<u32> {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let catalog = locked(&self.catalog);
-        let mut files = numbers.iter().filter_map(|number| catalog.state().files.get(number));
-        files.any(|file| picker::garbage(file, droppable_through) > 0)
+        let files = numbers.iter().filter_map(|number| Some((*number, catalog.state().files.get(number)?)));
+        files.filter(|(_, file)| picker::garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
+    }
+
+    /// Whether files of a range are being compacted, or are being removed after that.
+    pub(super) fn is_compacting_in(&self, asked: &Asked, inner: &Inner, state: &StoreState) -> bool {
+        let is_in_range = |number| state.files.get(number).is_none_or(|file| self.is_in_range(asked, file));
+        inner.busy.iter().any(is_in_range)
+    }
+
+    fn is_in_range(&self, asked: &Asked, file: &FileRecord) -> bool {
+        let order = &self.options.comparator;
+        order.is_up_to(&file.smallest_key, asked.to.as_ref()) && order.is_from(&file.largest_key, asked.from.as_ref())
     }
 
     /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.
     pub(super) fn plan_of_range(&self, asked: &Asked, state: &StoreState) -> Plan {
         let order = &self.options.comparator;
-        let overlaps_range = |file: &FileRecord| {
-            order.is_up_to(&file.smallest_key, asked.to.as_ref())
-                && order.is_from(&file.largest_key, asked.from.as_ref())
-        };
-        let files: Vec<(&u32, &FileRecord)> = state.files.iter().filter(|(_, file)| overlaps_range(file)).collect();
+        let in_range = state.files.iter().filter(|(_, file)| self.is_in_range(asked, file));
+        let files: Vec<(&u32, &FileRecord)> = in_range.collect();
         let in_order = positions_in_order(files.iter().map(|(_, file)| &file.smallest_key[..]), order);
         let files: Vec<(&u32, &FileRecord)> = in_order.into_iter().map(|position| files[position]).collect();
         let droppable_through = self.checkpoints.deletes_droppable_through();
