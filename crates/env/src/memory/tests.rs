@@ -377,3 +377,25 @@ fn the_memory_of_a_device_goes_to_another_machine_once_nobody_has_it() {
     other.dax_device_memory(path).unwrap().read_exact_at(&mut found, 3 << 20).unwrap();
     assert_eq!(&found, b"Stored");
 }
+
+#[test]
+fn what_opens_something_may_lack_a_descriptor_and_nothing_is_done() {
+    let env = machine();
+    let file = create(&env, "/db/f");
+    env.sync_directory(Path::new("/db")).unwrap();
+    env.fail_at(0, Failure::NoDescriptor, Repeat::ForGood);
+    let failed = [
+        env.open_file(Path::new("/db/f"), OpenMode::Read).map(drop),
+        env.open_file(Path::new("/db/new"), OpenMode::CreateNew).map(drop),
+        env.list_directory(Path::new("/db")).map(drop),
+        env.sync_directory(Path::new("/db")),
+        env.lock(Path::new("/db/LOCK"), LockMode::Exclusive).map(drop),
+    ];
+    assert!(failed.iter().all(|done| done.as_ref().is_err_and(Error::is_passing_lack)), "{failed:?}");
+    // What is open already is as it was.
+    file.write_at(b"content", 0).unwrap();
+    file.sync_data().unwrap();
+    env.rename(Path::new("/db/f"), Path::new("/db/g")).unwrap();
+    assert!(!env.exists(Path::new("/db/new")).unwrap() && !env.exists(Path::new("/db/LOCK")).unwrap());
+    assert_eq!(env.crash().content("/db/f").as_deref(), Some(&b"content"[..]), "the directory was not synced");
+}
