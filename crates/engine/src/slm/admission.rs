@@ -12,6 +12,7 @@
 //! it needs that to give back what they have freed.)
 
 mod need;
+mod smallest;
 
 use std::sync::Arc;
 
@@ -24,6 +25,7 @@ use slmdb_sync::scheduled::MutexGuard;
 pub(crate) use self::need::Grant;
 pub(super) use self::need::table_bytes;
 use self::need::{kept_back, reserve, step_in_pool};
+pub(super) use self::smallest::check_pool;
 use super::ballast::BALLAST_STEP_BYTES;
 use super::locked;
 use super::room::{Lacking, READERS_PAUSE};
