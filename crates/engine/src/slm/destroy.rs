@@ -15,6 +15,7 @@ use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MAGIC, Manifest, MediumRecord, 
 use slmdb_pmem::pool::{has_uuid, remove_pool};
 
 use super::names::{self, FileKind};
+use super::open::check_directory;
 use crate::Options;
 
 /// What was removed, and what was not.
@@ -54,6 +55,7 @@ pub enum PoolFate {
 /// See [`crate::destroy`].
 pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
     let env = &*options.env;
+    check_directory(env, directory)?;
     let directory = &env.absolute(directory)?;
     if !is_store(env, directory)? {
         return Err(Error::invalid(format!("there is no store in {}", directory.display())));

@@ -44,6 +44,7 @@ pub(super) fn repair(
     progress: &mut dyn FnMut(RepairProgress),
 ) -> Result<RepairReport> {
     options.check()?;
+    open::check_directory(&*options.env, directory)?;
     let directory = options.env.absolute(directory)?;
     if !options.env.exists(&directory.join(MANIFEST_NAME))? {
         let what = format!("there is no MANIFEST in {}, and no repair without one", directory.display());

@@ -114,7 +114,7 @@ impl Inner {
             (Ok(()), _) => self.pause = Duration::ZERO,
             (Err(Stopped::Unreadable(number, _)), _) => drop(self.unfit.insert(*number)),
             (Err(Stopped::NoSpace(_)), Reason::Room) => self.no_space_for.extend(&plan.inputs),
-            (Err(Stopped::NoSpace(_)), Reason::Picked) => self.is_scarce(),
+            (Err(Stopped::NoSpace(_)), Reason::Picked) | (Err(Stopped::Lacking(_)), _) => self.is_scarce(),
             (Err(_), _) => {}
         }
         self.changes += 1;
