@@ -4,6 +4,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustix::io::Errno;
+
+/// Operations of which nothing has happened when they lack memory, or a thread.
+const LACKING_AT: [&str; 11] = [
+    START_THREAD,
+    "allocate",
+    "create",
+    "list directory",
+    "look up",
+    "look up length",
+    "map",
+    "map memory",
+    "open",
+    "open directory",
+    "reserve addresses",
+];
+
+/// The operation of starting a thread, in an [`Error::Io`].
+pub const START_THREAD: &str = "start a thread";
+
 /// What can go wrong. Cheap to clone, so that one failure of a background job can be told to every waiting writer.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -120,9 +140,29 @@ impl Error {
         }
     }
 
+    /// Whether the system lacked descriptors, memory or threads for something that had not begun: it may well be had in a moment, and
+    /// may then be tried again. (What was written or synced and failed is never that, whatever the cause: see [`LACKING_AT`].)
+    pub fn is_passing_lack(&self) -> bool {
+        let Error::Io { operation, source, .. } = self else { return false };
+        match source.raw_os_error().map(Errno::from_raw_os_error) {
+            // Only opening takes descriptors.
+            Some(Errno::MFILE | Errno::NFILE) => true,
+            Some(Errno::NOMEM | Errno::AGAIN) => LACKING_AT.contains(operation),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing has happened of what failed, and it may be tried again: for want of space, or of what may be had in a moment.
+    pub fn may_be_tried_again(&self) -> bool {
+        matches!(self, Error::Full { .. }) || self.is_passing_lack()
+    }
+
     /// What to do about it, in a few words.
     pub fn advice(&self) -> &'static str {
         match self.kind() {
+            ErrorKind::Io if self.is_passing_lack() => {
+                "try again when the process has fewer files open, or higher limits"
+            }
             ErrorKind::Locked => "close the other opener, or wait for it",
             ErrorKind::ReadOnly => "reopen the store for writing once the cause is mended",
             ErrorKind::Full => "free some space and try again; nothing was written",

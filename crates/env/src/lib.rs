@@ -10,7 +10,7 @@ pub mod memory;
 pub mod os;
 mod recording;
 
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, ErrorKind, Result, START_THREAD};
 pub use os::OsEnv;
 pub use recording::{Recording, Seen, Step, Watcher};
 
@@ -92,8 +92,13 @@ pub trait Env: Debug + Send + Sync + 'static {
     /// The device-dax at `path`; `None` where a file or a directory is, or nothing. [`Error::Unsupported`] for devices of
     /// other kinds, pipes and the like. Nothing is opened.
     fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>>;
+    /// Whether a directory is at `path`; `None` if there is nothing, or if something above it is no directory.
+    fn is_directory(&self, path: &Path) -> Result<Option<bool>>;
     /// An absolute path for `path`, which need not exist.
     fn absolute(&self, path: &Path) -> Result<PathBuf>;
+    /// Likewise, without `.` and `..`, and without links as far as there is something at them: two of these are the same, or one is
+    /// inside the other, if what is there is.
+    fn resolved(&self, path: &Path) -> Result<PathBuf>;
     /// Takes a lock without waiting; [`Error::Locked`] names the holder where it can be found out.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>>;
     /// Bytes that this process could still write into the file system that holds `path`.

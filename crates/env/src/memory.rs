@@ -434,6 +434,18 @@ impl Env for MemoryEnv {
         Ok(normal(path))
     }
 
+    fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
+        let mut machine = self.machine();
+        let _ = machine.script.begin(Effect::LooksUp, "look up", path, "")?;
+        let path = normal(path);
+        let exists = machine.devices.contains_key(&path) || machine.disk.exists(&path);
+        Ok(exists.then(|| machine.disk.is_directory(&path)))
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        self.absolute(path)
+    }
+
     /// The holder is always this process.
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
         let mut machine = self.machine_in_turn();

@@ -24,7 +24,7 @@ use std::io::{self, ErrorKind as IoErrorKind, Read};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -148,6 +148,35 @@ impl Env for OsEnv {
     /// Made absolute with the current directory; links and `..` are left as they are.
     fn absolute(&self, path: &Path) -> Result<PathBuf> {
         std::path::absolute(path).map_err(|source| Error::io("make absolute", path, source))
+    }
+
+    fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
+        match retried(|| fs::metadata(named(path))) {
+            Ok(found) => Ok(Some(found.is_dir())),
+            Err(error) if [IoErrorKind::NotFound, IoErrorKind::NotADirectory].contains(&error.kind()) => Ok(None),
+            Err(error) => Err(Error::io("look up", path, error)),
+        }
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        let mut resolved = PathBuf::from("/");
+        for component in self.absolute(path)?.components() {
+            match component {
+                // What comes before has no links, or is not there.
+                Component::ParentDir => drop(resolved.pop()),
+                Component::Normal(name) => {
+                    let next = resolved.join(name);
+                    resolved = match retried(|| fs::canonicalize(&next)) {
+                        Err(error) if [IoErrorKind::NotFound, IoErrorKind::NotADirectory].contains(&error.kind()) => {
+                            next
+                        }
+                        canonical => canonical.map_err(|source| Error::io("look up", &next, source))?,
+                    };
+                }
+                Component::Prefix(_) | Component::RootDir | Component::CurDir => {}
+            }
+        }
+        Ok(resolved)
     }
 
     /// `flock` on the file at `path`; see `os/lock.rs` for how the holder is found. With [`LockMode::Shared`] a

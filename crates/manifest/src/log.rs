@@ -11,7 +11,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::{Env, Error, ErrorKind, File, OpenMode, Result};
+use slmdb_env::{Env, Error, File, OpenMode, Result};
 
 use crate::edit::Edit;
 use crate::encoding::{Decoded, Undecodable};
@@ -44,6 +44,8 @@ pub struct Manifest {
     /// From this length on it is long.
     long_bytes: u64,
     next_record_number: u64,
+    /// Its name is not durable yet: see [`Manifest::settle`].
+    is_unsettled: bool,
     /// Why nothing is written any more.
     stopped: Option<String>,
 }
@@ -76,7 +78,9 @@ impl Manifest {
     /// failure the old one or the new one is there, whole; which of them in a power cut is open, so a [`Manifest`] that
     /// was open on the old one must not be used any more (that is what [`Manifest::renew`] is for).
     pub fn rewrite(env: &dyn Env, directory: &Path, state: &StoreState) -> Result<Manifest> {
-        Manifest::prepare(env, directory, state)?.publish(env, directory)
+        let mut manifest = Manifest::prepare(env, directory, state)?.named(env, directory)?;
+        manifest.settle(env)?;
+        Ok(manifest)
     }
 
     /// Whether the directory has a MANIFEST.
@@ -171,16 +175,22 @@ impl Manifest {
     ///
     /// An edit that does not fit the state is [`Error::Invalid`], and a disk that is full before anything is written is
     /// [`Error::Full`]: nothing has happened then. After any other failure the edit may be in the file or not, `state`
-    /// is the one before it, and every further call is [`Error::ReadOnly`].
+    /// is the one before it, and every further call is [`Error::ReadOnly`]; but for what
+    /// [may be tried again](Error::may_be_tried_again).
+    ///
+    /// REQUIRES: it is [settled](Manifest::settle), else that is [`Error::Invalid`].
     pub fn append(&mut self, edit: &Edit) -> Result<()> {
         self.check_writable()?;
+        if self.is_unsettled {
+            return Err(Error::invalid("the name of the MANIFEST is not durable: nothing may be appended to it yet"));
+        }
         let new_live = self.state.check_edit(edit);
         let new_live = new_live.map_err(|what| Error::invalid(format!("not an edit for the MANIFEST: {what}")))?;
         let number = self.next_record_number;
         let record = format::encode_record(self.seed, number, RecordKind::Edit, payload::encode_edit(edit));
         let record = record.ok_or_else(|| Error::invalid("the edit is too large for a MANIFEST"))?;
         match self.file.allocate(self.end, record.len() as u64) {
-            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            Err(error) if error.may_be_tried_again() => return Err(error),
             allocated => self.or_stop(allocated)?,
         }
         let written = self.file.write_at(&record, self.end).and_then(|()| self.file.sync_data());
@@ -192,18 +202,35 @@ impl Manifest {
     }
 
     /// Puts a new file that holds just the present state in the place of a log that has grown long. After a failure this
-    /// log is stopped like after a failed append, because its file may have lost its name; a disk that is too full for
-    /// the new file is the exception: nothing has happened then ([`Error::Full`]).
+    /// log is stopped like after a failed append, because its file may have lost its name. The exceptions are a disk that is too
+    /// full for the new file ([`Error::Full`]) and a system that lacks what opening it takes: nothing has happened then, or the
+    /// new file has the name, and only has to be [settled](Manifest::settle).
     pub fn renew(&mut self, env: &dyn Env) -> Result<()> {
         self.check_writable()?;
         let path = self.file.path().to_path_buf();
         let directory = path.parent().unwrap_or(Path::new(""));
         let prepared = match Manifest::prepare(env, directory, &self.state) {
-            Err(error) if error.kind() == ErrorKind::Full => return Err(error),
+            Err(error) if error.may_be_tried_again() => return Err(error),
             prepared => self.or_stop(prepared)?,
         };
-        let renewed = prepared.publish(env, directory);
+        let renewed = prepared.named(env, directory);
         *self = self.or_stop(renewed)?;
+        self.settle(env)
+    }
+
+    /// Makes the name of a new file durable, if it is not yet: a [renewal](Manifest::renew) may have come no further. Nothing is
+    /// appended before: a power cut could bring back the file that had the name, without it. A [passing lack](Error::is_passing_lack): the
+    /// directory was not synced, and it may be tried again.
+    pub fn settle(&mut self, env: &dyn Env) -> Result<()> {
+        if !self.is_unsettled {
+            return Ok(());
+        }
+        let directory = self.file.path().parent().unwrap_or(Path::new("")).to_path_buf();
+        match env.sync_directory(&directory) {
+            Err(error) if error.is_passing_lack() => return Err(error),
+            synced => self.or_stop(synced)?,
+        }
+        self.is_unsettled = false;
         Ok(())
     }
 
@@ -213,14 +240,17 @@ impl Manifest {
         self.end >= self.long_bytes || (disk_is_full && self.end >= long_when_full_bytes)
     }
 
-    /// [Renews](Manifest::renew) a log that [is long](Manifest::is_long); says whether it has. On a disk too full for that it is tried
-    /// again when the log is a quarter longer; or at the next record that finds the disk full.
+    /// [Renews](Manifest::renew) a log that [is long](Manifest::is_long); says whether it has. What there is
+    /// no space for now, or what lacks something else, is tried again when the log is a quarter longer; or at the next record that finds
+    /// the disk full.
     pub fn renew_if_long(&mut self, env: &dyn Env, disk_is_full: bool) -> Result<bool> {
         if !self.is_long(disk_is_full) {
             return Ok(false);
         }
         match self.renew(env) {
-            Err(error) if error.kind() == ErrorKind::Full && self.check_writable().is_ok() => {
+            // Then there is the new file, and it is short.
+            Err(error) if error.may_be_tried_again() && self.is_unsettled => Ok(true),
+            Err(error) if error.may_be_tried_again() && self.check_writable().is_ok() => {
                 self.long_bytes = self.long_bytes.max(self.end + self.end / 4);
                 Ok(false)
             }
@@ -259,18 +289,29 @@ impl Manifest {
         file.sync_data()?;
         let end = bytes.len() as u64;
         let (begun_bytes, long_bytes) = (end, LONG_BYTES_MIN.max(LONG_TIMES * end));
-        let state = state.clone();
-        Ok(Manifest { file, seed, state, end, begun_bytes, long_bytes, next_record_number: 1, stopped: None })
+        Ok(Manifest {
+            file,
+            seed,
+            state: state.clone(),
+            end,
+            begun_bytes,
+            long_bytes,
+            next_record_number: 1,
+            is_unsettled: false,
+            stopped: None,
+        })
     }
 
-    /// Gives a prepared file the name that counts.
-    fn publish(self, env: &dyn Env, directory: &Path) -> Result<Manifest> {
+    /// Gives a prepared file the name that counts, which is to be [settled](Manifest::settle).
+    fn named(self, env: &dyn Env, directory: &Path) -> Result<Manifest> {
         let path = directory.join(FILE_NAME);
         env.rename(self.file.path(), &path)?;
-        env.sync_directory(directory)?;
-        // Opened again so that errors name the file as it is called now.
-        let file = env.open_file(&path, OpenMode::ReadWrite)?;
-        Ok(Manifest { file, ..self })
+        // Opened again so that errors name the file as it is called now. If nothing can be opened just now, they name it wrongly.
+        let file = match env.open_file(&path, OpenMode::ReadWrite) {
+            Err(error) if error.is_passing_lack() => self.file,
+            file => file?,
+        };
+        Ok(Manifest { file, is_unsettled: true, ..self })
     }
 
     /// Whether edits are still taken; if not, the [`Error::ReadOnly`] that says why.

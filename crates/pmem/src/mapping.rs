@@ -10,7 +10,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
 use slmdb_env::{Error, Result};
 
 /// Kept unreachable behind every mapping: an access that runs over its end faults instead of meeting a neighbour.
@@ -74,6 +74,24 @@ impl Mapping {
         Ok(Mapping { reserved, reserved_bytes, base, length_bytes })
     }
 
+    /// As [`Mapping::reserve`], or fewer addresses where a limit of the process leaves no such many, but at least `least_bytes`: then
+    /// about as many are left for others as it takes. Whole units of `unit_bytes`, if `most_bytes` and `least_bytes` are.
+    pub fn reserve_up_to(most_bytes: u64, least_bytes: u64, unit_bytes: u64, path: &Path) -> Result<Mapping> {
+        let half = |bytes: u64| (bytes / 2 / unit_bytes * unit_bytes).max(least_bytes);
+        let mut bytes = most_bytes.max(least_bytes);
+        let all = Mapping::reserve(bytes, path);
+        if !matches!(&all, Err(error) if error.is_passing_lack()) {
+            return all;
+        }
+        while bytes > least_bytes {
+            bytes = half(bytes);
+            if Mapping::reserve(bytes, path).is_ok() {
+                break;
+            }
+        }
+        Mapping::reserve(half(bytes), path)
+    }
+
     /// Memory of its own, zero, for anything that is not a pool or an arena.
     pub fn zeroed(length_bytes: u64, path: &Path) -> Result<Mapping> {
         let mapping = Mapping::reserve(length_bytes, path)?;
@@ -92,18 +110,16 @@ impl Mapping {
         self.length_bytes
     }
 
-    /// Makes `[from, to)` usable: zero, and of this process alone. Nothing of it may be in use.
+    /// Makes `[from, to)` usable: zero, and of this process alone. Nothing of it may be in use. After a failure all is as before: a
+    /// mapping in the place of another could leave neither, and the next one there would meet what somebody else has put into the gap.
     pub fn memory(&self, from_bytes: u64, to_bytes: u64, path: &Path) -> Result<()> {
         let (address, length) = self.range(from_bytes, to_bytes);
         if length == 0 {
             return Ok(());
         }
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        // SAFETY: the range lies within the reservation (`range` checks), which nobody else maps into, and the caller
-        // does not use it yet.
-        unsafe { mmap_anonymous(address, length, ProtFlags::READ | ProtFlags::WRITE, flags) }
-            .map_err(|errno| Error::io("map memory", path, errno.into()))?;
-        Ok(())
+        // SAFETY: the range lies within the reservation (`range` checks), which is private memory that nobody has touched.
+        unsafe { mprotect(address, length, MprotectFlags::READ | MprotectFlags::WRITE) }
+            .map_err(|errno| Error::io("map memory", path, errno.into()))
     }
 
     /// Asks for large pages under `[from, to)`. Random look-ups in a large index miss the TLB less then: in 250 MiB of
@@ -138,7 +154,8 @@ impl Mapping {
             Sharing::Direct => MapFlags::SHARED_VALIDATE | MapFlags::SYNC,
             Sharing::Private => MapFlags::PRIVATE | MapFlags::NORESERVE,
         };
-        // SAFETY: as in `memory`.
+        // SAFETY: the range lies within the reservation (`range` checks), which nobody else maps into, and the caller does not
+        // use it yet.
         let mapped = unsafe { mmap(address, length, access, flags | MapFlags::FIXED, file, from_bytes) };
         match mapped {
             Ok(_) => Ok(()),

@@ -222,14 +222,17 @@ impl Options {
         self
     }
 
-    /// The most the pool may grow to, in bytes; as much address space is reserved. Default: 1 TiB. On a device-dax the pool
-    /// takes so much of the device, rounded up to its alignment.
+    /// The most the pool may grow to, in bytes; as much address space is reserved, or about half of what a process with a limit
+    /// on it has. Default: 1 TiB. On a device-dax the pool takes so much of the device, rounded up to its alignment.
+    /// [`Error::Invalid`](crate::Error::Invalid) at the opening if no put could ever be taken with
+    /// [`memtable_bytes`](Options::memtable_bytes) as they are.
     pub fn pool_maximum_bytes(mut self, bytes: u64) -> Options {
         self.engine.pool_maximum_bytes = bytes;
         self
     }
 
-    /// How many table files are held open at once. Default: 500; lower it where the limit of descriptors is low.
+    /// How many table files are held open at once. Default: 500. Where a process can open no more files, those that nobody reads
+    /// are closed.
     pub fn open_tables_max(mut self, count: usize) -> Options {
         self.engine.open_tables_max = count;
         self

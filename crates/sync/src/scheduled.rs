@@ -50,6 +50,24 @@ pub(crate) use time::begin_anew;
 #[cfg(shuttle)]
 pub use time::{Instant, RandomState};
 
+/// A thread within a scope, or why the system has none. (A scope's own `spawn` panics then.)
+#[cfg(not(shuttle))]
+pub fn try_spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> std::io::Result<thread::ScopedJoinHandle<'scope, T>> {
+    thread::Builder::new().spawn_scoped(scope, work)
+}
+
+/// A task within a scope.
+#[cfg(shuttle)]
+pub fn try_spawn<'scope, T: Send + 'scope>(
+    scope: &'scope thread::Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> std::io::Result<thread::ScopedJoinHandle<'scope, T>> {
+    Ok(scope.spawn(work))
+}
+
 /// How many threads can run at once, as it was when it was first asked. (Finding it out reads files of the system.)
 pub fn processors() -> usize {
     static PROCESSORS: std::sync::LazyLock<usize> =

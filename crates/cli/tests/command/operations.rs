@@ -1,6 +1,6 @@
 //! `size`, `stats --files` and `destroy`.
 
-use crate::Place;
+use crate::{Place, Ran, command, slmdb};
 
 fn filled() -> Place {
     let place = Place::new();
@@ -116,4 +116,66 @@ fn checkpoint_makes_a_store_that_goes_its_own_way() {
     of(copy, &["verify"]);
     assert_eq!(place.run("get", &["key0001"]).out(), format!("{}\n", "x".repeat(50)));
     place.run("verify", &[]).expect(0);
+}
+
+/// They said that a lock, a look-up or a list had failed.
+#[test]
+fn what_is_no_directory_is_said_to_be_none() {
+    let place = Place::new();
+    let file = place.file("file", "content");
+    for db in [file.clone(), format!("{file}/below")] {
+        let verbs: [(&str, &[&str]); 8] = [
+            ("put", &["k", "v"]),
+            ("get", &["k"]),
+            ("scan", &[]),
+            ("stats", &[]),
+            ("verify", &[]),
+            ("repair", &[]),
+            ("compact", &[]),
+            ("destroy", &["--yes"]),
+        ];
+        for (verb, arguments) in verbs {
+            let mut all = vec![verb, "--db", &db];
+            all.extend_from_slice(arguments);
+            let ran = slmdb(&all, b"");
+            ran.failed(3, "invalid");
+            assert!(ran.stderr.contains(&format!("{file} is no directory")), "{verb}: {ran:?}");
+        }
+    }
+    place.run("put", &["k", "v"]).expect(0);
+    let ran = place.run("checkpoint", &[&file]);
+    ran.failed(3, "invalid");
+    assert!(ran.stderr.contains(&format!("{file} is no directory")), "{ran:?}");
+    let inside = format!("{}/../db/copy", place.db);
+    let ran = place.run("checkpoint", &[&inside]);
+    ran.failed(3, "invalid");
+    assert!(ran.stderr.contains("inside the store itself"), "{ran:?}");
+    assert_eq!(std::fs::read(&file).expect("the file"), b"content");
+}
+
+#[test]
+fn an_empty_path_is_no_store() {
+    for verb in ["get", "put", "verify", "repair", "destroy"] {
+        let ran = slmdb(&[verb, "--db", "", "k"], b"");
+        assert!([Some(2), Some(3)].contains(&ran.code), "{ran:?}");
+        assert!(ran.stderr.lines().count() == 1 && ran.stderr.starts_with("slmdb: "), "{ran:?}");
+    }
+}
+
+/// It was opened, and read-only from birth.
+#[test]
+fn without_threads_nothing_is_opened_and_nothing_is_made() {
+    let place = Place::new();
+    let without_threads = |arguments: &[&str]| {
+        // No address space has room for such a stack.
+        let mut command = command(arguments);
+        let output = command.env("RUST_MIN_STACK", "140737488355328").output().expect("the binary starts");
+        let stderr = String::from_utf8(output.stderr).expect("standard error in UTF-8");
+        Ran { code: output.status.code(), stdout: output.stdout, stderr }
+    };
+    without_threads(&["put", "--db", &place.db, "k", "v"]).failed(3, "io");
+    assert!(!std::path::Path::new(&place.db).exists(), "something was made");
+    place.run("put", &["k", "v"]).expect(0);
+    without_threads(&["put", "--db", &place.db, "k", "w"]).failed(3, "io");
+    place.run("get", &["k"]).printed("v\n");
 }

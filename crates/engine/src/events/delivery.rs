@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use slmdb_env::{Error, Result};
+use slmdb_env::{Error, Result, START_THREAD};
 use slmdb_sync::scheduled::{
     Condvar, Mutex, MutexGuard,
     thread::{self, JoinHandle},
@@ -59,7 +59,7 @@ impl Events {
             let queue = queue.clone();
             move || queue.deliver()
         });
-        let thread = thread.map_err(|error| Error::io("spawn", "(thread)", error))?;
+        let thread = thread.map_err(|error| Error::io(START_THREAD, "slmdb-events", error))?;
         events.told = Some(Told { queue, thread: Mutex::new(Some(thread)) });
         Ok(events)
     }

@@ -11,6 +11,7 @@
 //! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for them.)
 
 mod need;
+mod smallest;
 
 use std::sync::Arc;
 
@@ -23,6 +24,7 @@ use slmdb_sync::scheduled::MutexGuard;
 pub(crate) use self::need::Grant;
 pub(super) use self::need::table_bytes;
 use self::need::{kept_back, reserve, step_in_pool};
+pub(super) use self::smallest::check_pool;
 use super::ballast::BALLAST_STEP_BYTES;
 use super::locked;
 use super::room::{Lacking, READERS_PAUSE};

@@ -21,8 +21,8 @@ impl<M: Medium + Clone> Store<M> {
     /// The ahead thread.
     pub(crate) fn run_ahead_thread(&self) {
         match self.fill_ballast() {
-            Ok(()) | Err(Error::Full { .. }) => {}
-            Err(error) => return self.fail(error),
+            Err(error) if !error.may_be_tried_again() => return self.fail(error),
+            _ => {}
         }
         let mut traffic = locked(&self.traffic);
         loop {
@@ -32,16 +32,18 @@ impl<M: Medium + Clone> Store<M> {
             let (spare_wanted_bytes, space_wanted) = (traffic.spare_wanted_bytes, traffic.space_wanted);
             let done = if spare_wanted_bytes > 0 {
                 drop(traffic);
-                self.provide_spare(spare_wanted_bytes)
+                self.patiently(|| self.provide_spare(spare_wanted_bytes))
             } else if let Some(wanted) = space_wanted {
                 drop(traffic);
-                self.set_aside(wanted)
+                self.patiently(|| self.set_aside(wanted))
             } else {
                 traffic = Self::wait(&self.work, traffic);
                 continue;
             };
-            if let Err(error) = done {
-                return self.fail(error);
+            match done {
+                Ok(()) => {}
+                Err(lack) if lack.is_passing_lack() => self.tell_of_lack(lack),
+                Err(error) => return self.fail(error),
             }
             traffic = locked(&self.traffic);
         }
@@ -51,7 +53,8 @@ impl<M: Medium + Clone> Store<M> {
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
         let (has_spare, too_small, space_returned) = {
             let mut traffic = locked(&self.traffic);
-            let too_small = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() < capacity_bytes);
+            let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
+            let too_small = traffic.spare.take_if(is_too_small);
             (traffic.spare.is_some(), too_small, self.space_returned(&traffic))
         };
         let usual_bytes = self.options.memtable_bytes;
@@ -75,7 +78,10 @@ impl<M: Medium + Clone> Store<M> {
                     }
                 }
                 Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    locked(&self.traffic).spare = too_small;
+                    return Err(error);
+                }
             }
         };
         let mut traffic = locked(&self.traffic);
@@ -101,8 +107,8 @@ impl<M: Medium + Clone> Store<M> {
         Ok(())
     }
 
-    /// A new MemTable, its generation durable in the MANIFEST, which gives up `instead_of`. [`Error::Full`]: nothing has
-    /// happened.
+    /// A new MemTable, its generation durable in the MANIFEST, which gives up `instead_of`. Nothing has happened of what may be
+    /// tried again.
     ///
     /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
     /// (80 % more to the device in a random fill), and a replay can do without it.
@@ -123,7 +129,7 @@ impl<M: Medium + Clone> Store<M> {
                 let space = self.first_space(generation, length_bytes)?;
                 Ok(Filling { memtable: Arc::new(memtable), totals: Default::default(), space })
             }
-            Err(cause @ Error::Full { .. }) if !self.has_failed() => {
+            Err(cause) if cause.may_be_tried_again() && !self.has_failed() => {
                 // The next attempt has the same generation: recovery must not find two arenas of it.
                 drop(memtable);
                 self.arenas.discard(generation)?;

@@ -74,7 +74,7 @@ impl<M: Medium + Clone> Arenas<M> {
     }
 
     /// An arena for `generation`, recycled where one is at hand. Its name or extent is durable on return; that it
-    /// belongs to the store is for the MANIFEST to say.
+    /// belongs to the store is for the MANIFEST to say. What may be tried again has left all as it was.
     pub(crate) fn make(&self, generation: u64, length_bytes: u64) -> Result<Arena<M>> {
         self.reclaim(locked(&self.retired))?;
         let recycled = {
@@ -94,18 +94,24 @@ impl<M: Medium + Clone> Arenas<M> {
             }
             Home::Directory { env, directory, medium } => {
                 let path = names::arena(directory, generation);
-                let arena = match recycled {
+                let made = match recycled {
                     Some(old) => {
                         env.rename(&names::arena(directory, old), &path)?;
-                        Arena::reuse_file(&**env, &path, medium.clone(), length_bytes)?
+                        Arena::reuse_file(&**env, &path, medium.clone(), length_bytes)
                     }
                     // What a failed attempt leaves would take space from everybody until the next opening.
                     None => Arena::create_file(&**env, &path, medium.clone(), length_bytes).inspect_err(|_| {
                         let _ = env.remove_file(&path);
-                    })?,
+                    }),
                 };
-                env.sync_directory(directory)?;
-                Ok(arena)
+                let made = made.and_then(|arena| env.sync_directory(directory).map(|()| arena));
+                if let (Err(error), Some(old)) = (&made, recycled) {
+                    if error.may_be_tried_again() {
+                        env.rename(&path, &names::arena(directory, old))?;
+                        locked(&self.retired).arenas.push((old, length_bytes));
+                    }
+                }
+                made
             }
         }
     }

@@ -129,11 +129,11 @@ impl<M: Medium + Clone> Store<M> {
         self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.has_failed())
     }
 
-    /// Takes one, unless there is no space or the tree can't be read; neither is a reason to stop.
+    /// Takes one, unless there is no space, or nothing to open it with, or the tree can't be read; none is a reason to stop.
     fn take_checkpoint_if_possible(&self, taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         match self.take_checkpoint(taking, is_stopped) {
             Ok(_) => Ok(()),
-            Err(error @ (Error::Full { .. } | Error::Corruption { .. })) => {
+            Err(error) if costs_the_checkpoint_alone(&error) => {
                 tracing::warn!(%error, "no index checkpoint could be taken");
                 self.checkpoints.put_off();
                 Ok(())
@@ -164,7 +164,7 @@ impl<M: Medium + Clone> Store<M> {
         let path = names::checkpoint(&self.directory, new.number);
         let written = new.write(is_stopped);
         // After any other error nothing is deleted.
-        let may_go = matches!(written, Ok(None) | Err(Error::Full { .. } | Error::Corruption { .. }));
+        let may_go = written.as_ref().map_or_else(costs_the_checkpoint_alone, Option::is_none);
         if may_go {
             remove_if_there(&*self.env, &path)?;
         }
@@ -188,7 +188,7 @@ impl<M: Medium + Clone> Store<M> {
         });
         if let Err(error) = committed {
             // Unless the record may be there all the same.
-            if matches!(error, Error::Full { .. }) && !self.has_failed() {
+            if error.may_be_tried_again() && !self.has_failed() {
                 self.env.remove_file(&path)?;
             }
             return Err(error);
@@ -211,6 +211,11 @@ impl<M: Medium + Clone> Store<M> {
         });
         Ok(true)
     }
+}
+
+/// Whether there is no more to an error than that a checkpoint can't be taken now.
+fn costs_the_checkpoint_alone(error: &Error) -> bool {
+    error.may_be_tried_again() || matches!(error, Error::Corruption { .. })
 }
 
 fn remove_if_there(env: &dyn Env, path: &Path) -> Result<()> {

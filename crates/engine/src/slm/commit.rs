@@ -18,8 +18,7 @@ const FULL_DISK_RETRY_FIRST: Duration = Duration::from_millis(1);
 const FULL_DISK_RETRY_MAX: Duration = Duration::from_millis(200);
 
 impl<M: Medium + Clone> Store<M> {
-    /// Appends to the MANIFEST. [`Error::Full`]: nothing has happened, and it may be tried again; any other failure stops
-    /// all writing.
+    /// Appends to the MANIFEST. Nothing has happened of what may be tried again; any other failure stops all writing.
     pub(crate) fn commit(&self, make: impl FnOnce(&StoreState) -> Edit) -> Result<()> {
         let mut catalog = locked(&self.catalog);
         let Catalog::Manifest(manifest) = &mut *catalog else {
@@ -29,7 +28,7 @@ impl<M: Medium + Clone> Store<M> {
         let before = manifest.length_bytes();
         edit.lifetime = Some(self.lifetime());
         self.candidates.before_commit(manifest.state(), &mut edit, self.checkpoints.deletes_droppable_through());
-        let mut appended = manifest.append(&edit);
+        let mut appended = manifest.settle(&*self.env).and_then(|()| manifest.append(&edit));
         let was_full = matches!(appended, Err(Error::Full { .. }));
         while matches!(appended, Err(Error::Full { .. })) && self.lower_ballast()? {
             appended = manifest.append(&edit);
@@ -43,7 +42,8 @@ impl<M: Medium + Clone> Store<M> {
             });
         }
         self.manifest_bytes.store(manifest.length_bytes(), Ordering::Relaxed);
-        let may_be_tried_again = matches!(appended, Err(Error::Full { .. })) && manifest.check_writable().is_ok();
+        let may_be_tried_again =
+            appended.as_ref().is_err_and(Error::may_be_tried_again) && manifest.check_writable().is_ok();
         drop(catalog);
         if let (Err(error), false) = (&appended, may_be_tried_again) {
             self.fail(error.clone());
@@ -59,7 +59,7 @@ impl<M: Medium + Clone> Store<M> {
         }
         let before_bytes = match self.lend_ballast() {
             // Whoever commits has done so: he must not be told that nothing has happened.
-            Err(Error::Full { .. }) => return Ok(false),
+            Err(error) if error.may_be_tried_again() => return Ok(false),
             lent => lent?,
         };
         let renewed = manifest.renew_if_long(&*self.env, was_full);
@@ -67,14 +67,15 @@ impl<M: Medium + Clone> Store<M> {
         renewed
     }
 
-    /// A step of a background job that may find the disk or the pool full, and has then done nothing that could not be done
-    /// again: tried until there is space, or the store closes or has failed. Those who wait for the job are told.
+    /// A step of a background job that may find the disk or the pool full, or [lack](super::lacks) something, and has then done
+    /// nothing that could not be done again: tried until there is what it takes, or the store closes or has failed. Those who
+    /// wait for the job are told.
     pub(crate) fn when_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         let mut was_set_back = false;
         let mut pause = FULL_DISK_RETRY_FIRST;
         loop {
             let cause = match attempt() {
-                Err(cause @ Error::Full { .. }) => cause,
+                Err(cause) if cause.may_be_tried_again() => cause,
                 done => {
                     if was_set_back {
                         locked(&self.traffic).flush_setback = None;
@@ -84,12 +85,14 @@ impl<M: Medium + Clone> Store<M> {
                 }
             };
             was_set_back = true;
-            tracing::warn!(%cause, "a flush waits for space");
+            tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
             let mut traffic = locked(&self.traffic);
             traffic.setbacks.of_flush(cause.clone());
             self.events.space_refused(SpaceFor::Job, &cause);
             traffic.flush_setback = Some(cause.clone());
-            self.may_make_room(&cause, true);
+            if !cause.is_passing_lack() {
+                self.may_make_room(&cause, true);
+            }
             self.room.notify_all();
             self.work.notify_all();
             // Not at every word: two jobs that wait would wake each other without end.

@@ -25,8 +25,8 @@
 //! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once the
 //! index has the key again (then at a larger number), or once the index checkpoints cover it.
 //!
-//! A compaction ends at the next entry when the store closes or has failed. One that finds no space gives up what it was
-//! writing; for a while only such are begun that make [room](super::room). An input that can't be read is left alone until the next
+//! A compaction ends at the next entry when the store closes or has failed. One that finds no space, or can't open a file for want of
+//! descriptors, gives up what it was writing; for a while only such are begun that make [room](super::room). An input that can't be read is left alone until the next
 //! opening, for `verify` to report. Any other failure stops all writing.
 
 mod ahead;
@@ -106,6 +106,8 @@ pub(super) enum Stopped {
     Closing,
     /// There is no space for it.
     NoSpace(Error),
+    /// The system lacks something else for it, perhaps not for long.
+    Lacking(Error),
     /// This input can't be read.
     Unreadable(u32, Error),
     /// Something that must not be tried again.
@@ -113,10 +115,18 @@ pub(super) enum Stopped {
 }
 
 impl Stopped {
+    /// An error in reading an input.
+    fn of_input(number: u32, error: Error) -> Stopped {
+        if error.is_passing_lack() { Stopped::Lacking(error) } else { Stopped::Unreadable(number, error) }
+    }
+
     fn cause(&self) -> Error {
         match self {
             Stopped::Closing => Error::ReadOnly { cause: "the store closes, or has failed".into() },
-            Stopped::NoSpace(error) | Stopped::Unreadable(_, error) | Stopped::Failed(error) => error.clone(),
+            Stopped::NoSpace(error)
+            | Stopped::Lacking(error)
+            | Stopped::Unreadable(_, error)
+            | Stopped::Failed(error) => error.clone(),
         }
     }
 }
@@ -124,7 +134,11 @@ impl Stopped {
 /// Of an error in writing.
 impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
-        if matches!(error, Error::Full { .. }) { Stopped::NoSpace(error) } else { Stopped::Failed(error) }
+        match error {
+            Error::Full { .. } => Stopped::NoSpace(error),
+            _ if error.is_passing_lack() => Stopped::Lacking(error),
+            _ => Stopped::Failed(error),
+        }
     }
 }
 
@@ -310,7 +324,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Copies what still counts.
     fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
         let _held = self.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
-        let unreadable = |(input, error): (usize, Error)| Stopped::Unreadable(plan.inputs[input], error);
+        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
         let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
         for (input, &number) in plan.inputs.iter().enumerate() {
             let reader = self.tables.reader(number).map_err(|error| unreadable((input, error)))?;
@@ -333,7 +347,7 @@ impl<M: Medium + Clone> Store<M> {
         values: &mut [Values],
         outputs: &mut Outputs<'_, M>,
     ) -> Result<(), Stopped> {
-        let unreadable = |(input, error): (usize, Error)| Stopped::Unreadable(plan.inputs[input], error);
+        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
         let (mut ahead, mut counts) = (Ahead::default(), Vec::new());
         // The key that was copied last. What comes of it after that is older.
         let (mut copied, mut has_copied) = (Vec::new(), false);

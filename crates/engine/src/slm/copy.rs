@@ -16,6 +16,7 @@ use slmdb_env::{Env, Error, OpenMode, Result};
 use slmdb_manifest::{Manifest, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::Medium;
 
+use super::open::check_directory;
 use super::retired::Retired;
 use super::store::Store;
 use super::{locked, names};
@@ -29,8 +30,15 @@ impl<M: Medium + Clone> Store<M> {
         if self.options.read_only {
             return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
         }
-        self.flush()?;
         let env = &*self.env;
+        check_directory(env, directory)?;
+        if env.resolved(directory)?.starts_with(env.resolved(&self.directory)?) {
+            let (copy, store) = (directory.display(), self.directory.display());
+            return Err(Error::invalid(format!(
+                "{copy} is inside the store itself, {store}: a copy is made beside it"
+            )));
+        }
+        self.flush()?;
         let directory = env.absolute(directory)?;
         prepare(env, &directory)?;
 

@@ -17,6 +17,7 @@ use slmdb_pmem::{Medium, Persistent};
 
 use super::fast_tier;
 use super::names::{self, FileKind};
+use super::open::check_directory;
 use crate::Options;
 
 /// What was removed, and what was not.
@@ -61,6 +62,7 @@ pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
 /// Destroys a store; a device where its pool is goes through a medium that the caller brings, for simulators.
 pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) -> Result<Destroyed> {
     let env = &*options.env;
+    check_directory(env, directory)?;
     let directory = &env.absolute(directory)?;
     if !is_store(env, directory)? {
         return Err(Error::invalid(format!("there is no store in {}", directory.display())));

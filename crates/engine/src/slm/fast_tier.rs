@@ -14,15 +14,16 @@ use slmdb_pmem::pool::{check_direct, check_new_device};
 use slmdb_pmem::{Blocks, Dram, Medium as PoolMedium, Pool, PoolOptions};
 use slmdb_structures::fast_fair::Tree;
 
+use super::admission::check_pool;
 use super::recovery::Fast;
 use crate::{Medium, Options};
 
 /// Checks, before anything is made, that the options describe a fast tier that a new store can have.
 pub(super) fn check_new(options: &Options) -> Result<()> {
     let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
-    check_opening(options, medium.kind())?;
-    let Some(path) = medium.pool_path() else { return Ok(()) };
-    let path = options.env.absolute(path)?;
+    let path = medium.pool_path().map(|path| options.env.absolute(path)).transpose()?;
+    check_opening(options, medium.kind(), path.as_deref())?;
+    let Some(path) = path else { return Ok(()) };
     check_free(&*options.env, &path)?;
     match medium.kind() {
         MediumKind::Dax => check_direct(&*options.env, &path),
@@ -58,11 +59,11 @@ pub(super) fn bind(options: &Options, state: &mut StoreState) -> Result<()> {
             state.medium.pool_path = Some(options.env.absolute(path)?);
         }
     }
-    check_opening(options, kind)
+    check_opening(options, kind, state.medium.pool_path.as_deref())
 }
 
 /// Whether what is asked for this opening makes sense on such a medium.
-fn check_opening(options: &Options, kind: MediumKind) -> Result<()> {
+fn check_opening(options: &Options, kind: MediumKind, pool: Option<&Path>) -> Result<()> {
     if !options.imitation.is_nothing() && kind != MediumKind::Emulated {
         let what = format!("latency and bandwidth are imitated on an Emulated fast tier only; this one is {kind:?}");
         return Err(Error::invalid(what));
@@ -71,7 +72,8 @@ fn check_opening(options: &Options, kind: MediumKind) -> Result<()> {
         let what = format!("persistent caches (eADR) matter to a fast tier on Dax only; this one is {kind:?}");
         return Err(Error::invalid(what));
     }
-    Ok(())
+    let device = pool.map(|path| options.env.dax_device(path)).transpose()?.flatten();
+    check_pool(options, kind, device.map(|device| device.size_bytes))
 }
 
 /// A pool is made where nothing is, or on a device-dax that holds nothing.

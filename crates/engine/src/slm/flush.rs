@@ -8,14 +8,14 @@
 //! would undo a newer delete. The index is swung only when the table file is durable, so a reader may trust it. The
 //! MemTable leaves the readers' list only after the commit: at every moment each entry is found in one place at least.
 //!
-//! A flush that finds the disk full waits and tries again: what was accepted stays in its arena. Any other failure
+//! A flush that finds the disk full, or too many files open, waits and tries again: what was accepted stays in its arena. Any other failure
 //! stops all writing, and the next opening recovers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_pmem::{Claim, Medium, Pool};
 use slmdb_structures::EntryKind;
@@ -86,7 +86,7 @@ impl<M: Medium + Clone> Store<M> {
             let file = match timed(&*self.env, span, build) {
                 Ok(file) => file,
                 // Everything is in the arenas, and stays there for the next opening.
-                Err(Error::Full { .. }) if self.gives_up() => return,
+                Err(error) if error.may_be_tried_again() && self.gives_up() => return,
                 Err(error) => return self.fail(error),
             };
             if finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_err() {
@@ -145,7 +145,7 @@ impl<M: Medium + Clone> Store<M> {
         let (finished, older, segment) = match built {
             Ok(built) => built,
             Err(error) => {
-                if matches!(error, Error::Full { .. }) {
+                if error.may_be_tried_again() {
                     let path = names::table(&self.directory, number);
                     let put_back = |space: &Arc<SetAside>| space.put_back(&*self.env, &path).unwrap_or(false);
                     if self.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {
@@ -194,7 +194,7 @@ impl<M: Medium + Clone> Store<M> {
             match indexed {
                 Ok(()) => {}
                 // The next opening carries the job on.
-                Err(Error::Full { .. }) if self.gives_up() => return,
+                Err(error) if error.may_be_tried_again() && self.gives_up() => return,
                 Err(error) => return self.fail(error),
             }
         }
@@ -255,8 +255,8 @@ impl<M: Medium + Clone> Store<M> {
         let Immutable { memtable, last_sequence, totals, space } = flushed;
         space.map_or(Ok(()), |space| space.discard(&*self.env))?;
         match self.fill_ballast() {
-            Ok(()) | Err(Error::Full { .. }) => {}
-            Err(error) => return Err(error),
+            Err(error) if !error.may_be_tried_again() => return Err(error),
+            _ => {}
         }
         let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
         {

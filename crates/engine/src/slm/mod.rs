@@ -19,6 +19,7 @@
 //! | 4 get | `read` |
 //! | 4 insert if absent, update if present | `conditional` |
 //! | one budget for all memory | `memory` |
+//! | not in the paper: what the system lacks for a moment | `lacks`, `descriptors`, `workers` |
 //! | not in the paper: a copy of the store in use | `copy` |
 //! | 5 recovery | `open`, `recovery`, `replay`; an index made from files alone: `rebuild`, `repair`; what spares it most of them: `checkpoint` |
 //!
@@ -39,6 +40,7 @@ mod conditional;
 mod copy;
 mod cursor;
 mod delay;
+mod descriptors;
 mod destroy;
 mod fast_tier;
 mod fences;
@@ -47,6 +49,7 @@ mod flush;
 mod group_sync;
 mod index_source;
 mod job;
+mod lacks;
 mod memory;
 mod memtable_source;
 mod merge;
@@ -78,6 +81,7 @@ mod trace;
 mod traffic;
 mod verify;
 mod waits;
+mod workers;
 mod write;
 
 use std::path::Path;

@@ -4,7 +4,7 @@
 //! arena is *virgin*, and whatever there is of its pool is made again.
 
 use std::ops::Bound;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
@@ -20,6 +20,7 @@ use super::rebuild;
 use super::recovery::{check_tables, recover};
 use super::store::Store;
 use super::trace::timed;
+use super::workers::{Work, Workers};
 use super::{ENGINE_NAME, locked};
 use crate::{
     Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Options, Slice, Stats, TableFile, VerifyProgress,
@@ -29,6 +30,7 @@ use crate::{
 /// See [`super::open`].
 pub(super) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     let env = &*options.env;
+    check_directory(env, directory)?;
     let directory = env.absolute(directory)?;
     let span = info_span!("open", directory = %directory.display(), read_only = options.read_only, ms = Empty);
     timed(env, span, || open_in(options, &directory))
@@ -40,39 +42,62 @@ pub(super) fn open_on<M: slmdb_pmem::Medium + Clone>(
     directory: &Path,
     medium: M,
 ) -> Result<Arc<dyn Engine>> {
+    check_directory(&*options.env, directory)?;
     let directory = &options.env.absolute(directory)?;
+    let workers = workers_for(options)?;
     let (state, lock) = prepare(options, directory)?;
     if state.medium.kind == MediumKind::Dram {
         return Err(Error::invalid("a store on Dram has no pool that could be on another medium"));
     }
-    open_pool(medium, options, directory, state, lock)
+    open_pool(medium, options, directory, (state, lock), workers)
 }
 
 /// See [`open`]; the directory is absolute.
 fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    let workers = workers_for(options)?;
     let (mut state, lock) = prepare(options, directory)?;
     let unit_bytes = options.media_unit_bytes;
     match state.medium.kind {
         MediumKind::Dram => {
             let fast = rebuild::in_memory(options, directory, &mut state)?;
-            Ok(start(recover(options, directory, state, fast, lock)?))
+            Ok(start(recover(options, directory, state, fast, lock)?, workers))
         }
         MediumKind::Emulated if !options.imitation.is_nothing() => {
             let medium = Persistent::imitating(&options.imitation).with_unit(unit_bytes)?;
-            open_pool(medium, options, directory, state, lock)
+            open_pool(medium, options, directory, (state, lock), workers)
         }
         // One type for both, so that one engine is compiled for both.
         kind @ (MediumKind::Emulated | MediumKind::Dax) => {
             let dax = kind == MediumKind::Dax;
             let medium = if dax { Persistent::dax(options.caches_are_persistent)? } else { Persistent::new() };
-            open_pool(medium.with_unit(unit_bytes)?, options, directory, state, lock)
+            open_pool(medium.with_unit(unit_bytes)?, options, directory, (state, lock), workers)
         }
     }
 }
 
+/// The threads that the store will have. First of all: if they are not to be had nothing is changed.
+fn workers_for(options: &Options) -> Result<Workers> {
+    options.check()?;
+    Workers::of(options)
+}
+
+/// The first thing in a path that is there must be a directory: [`Error::Invalid`] that names what is not.
+pub(super) fn check_directory(env: &dyn Env, path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::invalid("the path of a store is empty; name a directory"));
+    }
+    for above in env.absolute(path)?.ancestors() {
+        match env.is_directory(above)? {
+            Some(true) => break,
+            Some(false) => return Err(Error::invalid(format!("{} is no directory", above.display()))),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
 /// Takes the lock, makes the store if it is wanted and missing, and checks that it can be opened so.
 fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Box<dyn Lock>>)> {
-    options.check()?;
     let env = &options.env;
     let lock = take_lock(options, directory)?;
     let is_new = !env.exists(&directory.join(MANIFEST_NAME))?;
@@ -103,11 +128,11 @@ fn open_pool<M: slmdb_pmem::Medium + Clone>(
     medium: M,
     options: &Options,
     directory: &Path,
-    state: StoreState,
-    lock: Option<Box<dyn Lock>>,
+    (state, lock): (StoreState, Option<Box<dyn Lock>>),
+    workers: Workers,
 ) -> Result<Arc<dyn Engine>> {
     let fast = fast_tier::in_pool(medium, options, &state)?;
-    Ok(start(recover(options, directory, state, fast, lock)?))
+    Ok(start(recover(options, directory, state, fast, lock)?, workers))
 }
 
 /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
@@ -131,7 +156,8 @@ pub(super) fn with_pool(options: &Options, directory: &Path) -> Result<(Arc<dyn 
     let (state, lock) = prepare(options, directory)?;
     let fast = fast_tier::in_pool(Persistent::new(), options, &state)?;
     let pool = fast.pool.clone();
-    Ok((start(recover(options, directory, state, fast, lock)?), pool))
+    let store = recover(options, directory, state, fast, lock)?;
+    Ok((start(store, workers_for(options)?), pool))
 }
 
 /// Locks the directory; makes it if it is wanted and missing.
@@ -217,45 +243,37 @@ pub(super) fn check_names(options: &Options, state: &StoreState, directory: &Pat
     Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
 }
 
-/// Starts the background threads of a store that takes writes.
-fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
+/// Gives the background threads of a store their work, if it takes writes.
+fn start<M: slmdb_pmem::Medium + Clone>(mut store: Store<M>, mut workers: Workers) -> Arc<dyn Engine> {
+    store.events = std::mem::take(&mut workers.events);
     let store = Arc::new(store);
     store.share_memory();
     if !store.options.read_only {
         let (sender, receiver) = sync_channel(1);
         let (file, index) = (store.clone(), store.clone());
         let (ahead, checkpoint) = (store.clone(), store.clone());
-        let mut spawned: Vec<_> = (0..store.options.compaction.threads)
-            .map(|_| {
-                let (compaction, sender) = (store.clone(), sender.clone());
-                spawn("slmdb-compaction", &store, move || compaction.run_compaction_thread(sender))
-            })
-            .collect();
-        spawned.extend([
-            spawn("slmdb-file", &store, move || file.run_file_thread(sender)),
-            spawn("slmdb-index", &store, move || index.run_index_thread(receiver)),
-            spawn("slmdb-ahead", &store, move || ahead.run_ahead_thread()),
-            spawn("slmdb-checkpoint", &store, move || checkpoint.run_checkpoint_thread()),
-        ]);
-        for thread in spawned {
-            match thread {
-                Ok(thread) => locked(&store.threads).push(thread),
-                Err(error) => store.fail(Error::io("spawn", PathBuf::from("(thread)"), error)),
-            }
-        }
+        let compactions = (0..store.options.compaction.threads).map(|_| {
+            let (compaction, sender) = (store.clone(), sender.clone());
+            work(&store, move || compaction.run_compaction_thread(sender))
+        });
+        let compactions: Vec<_> = compactions.collect();
+        let others = [
+            work(&store, move || file.run_file_thread(sender)),
+            work(&store, move || index.run_index_thread(receiver)),
+            work(&store, move || ahead.run_ahead_thread()),
+            work(&store, move || checkpoint.run_checkpoint_thread()),
+        ];
+        *locked(&store.threads) = workers.begin(compactions.into_iter().chain(others));
     }
     Arc::new(Slm(store))
 }
 
-/// A background thread. Should it panic, the store takes no more writes, so that nobody waits for it.
-fn spawn<M: slmdb_pmem::Medium + Clone>(
-    name: &'static str,
-    store: &Arc<Store<M>>,
-    run: impl FnOnce() + Send + 'static,
-) -> std::io::Result<thread::JoinHandle<()>> {
+/// The work of a background thread. Should it panic, the store takes no more writes, so that nobody waits for it.
+fn work<M: slmdb_pmem::Medium + Clone>(store: &Arc<Store<M>>, run: impl FnOnce() + Send + 'static) -> Work {
     let store = store.clone();
-    thread::Builder::new().name(name.into()).spawn(move || {
+    Box::new(move || {
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
+            let name = thread::current().name().unwrap_or_default().to_string();
             store.fail(Error::invalid(format!("the thread {name} panicked, which is a bug in slmdb")));
         }
     })

@@ -33,6 +33,7 @@ use super::names;
 use super::ordered_key::positions_in_order;
 use super::recovery::Fast;
 use super::tables::Tables;
+use super::workers::spawn_scoped;
 use crate::Options;
 use newest::{Newest, Verdict};
 use sources::Keys;
@@ -176,9 +177,9 @@ fn rebuild<M: Medium + Clone>(
             .zip(lows.zip(highs))
             .map(|(part, (low, high))| {
                 let (plan, share) = (&plan, bounds.len() as u64 + 1);
-                scope.spawn(move || plan.fill(pool, part, (low, high), share, insist))
+                spawn_scoped(scope, move || plan.fill(pool, part, (low, high), share, insist))
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
         joined.collect::<Result<Vec<_>>>()
     })?;

@@ -59,9 +59,9 @@ pub(super) fn recover<M: Medium + Clone>(
     fast: Fast<M>,
     lock: Option<Box<dyn Lock>>,
 ) -> Result<Store<M>> {
-    let env = options.env.clone();
     let Fast { pool, tree } = fast;
     let tables = Tables::new(options, directory.into(), state.files_uuid);
+    let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
     let jobs = Jobs::default();
 
@@ -103,7 +103,6 @@ pub(super) fn recover<M: Medium + Clone>(
             parts.jobs.clear(&parts.pool, slot)?;
         }
         remove_leftovers(&parts)?;
-        parts.events = Events::to(&options.event_listener)?;
     }
     let state = parts.catalog.state();
     tracing::info!(table_files = state.files.len(), last_sequence_number = parts.last_sequence, "recovered");

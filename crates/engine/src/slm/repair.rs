@@ -79,6 +79,7 @@ impl Repair<'_> {
     /// Locks the store and reads its MANIFEST.
     fn begin<'o>(options: &'o Options, directory: &Path) -> Result<(Repair<'o>, Box<dyn Lock>)> {
         options.check()?;
+        open::check_directory(&*options.env, directory)?;
         let directory = options.env.absolute(directory)?;
         if !options.env.exists(&directory.join(MANIFEST_NAME))? {
             let what = format!("there is no MANIFEST in {}, and no repair without one", directory.display());

@@ -16,6 +16,7 @@ use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
 use super::arenas::Arenas;
 use super::locked;
 use super::traffic::Immutable;
+use super::workers::spawn_scoped;
 use crate::Options;
 use crate::batch::Totals;
 
@@ -47,7 +48,7 @@ pub(super) fn replay_log<M: Medium + Clone>(
         let (sender, receiver) = mpsc::sync_channel(ARENAS_AHEAD);
         thread::scope(|scope| {
             // Until there is nobody any more who takes them.
-            scope.spawn(move || load_in_order(state, arenas).try_for_each(|loaded| sender.send(loaded)));
+            spawn_scoped(scope, move || load_in_order(state, arenas).try_for_each(|loaded| sender.send(loaded)))?;
             build_side_by_side(receiver.into_iter().map(read_next))
         })?
     } else {
@@ -119,7 +120,7 @@ fn build_side_by_side<M: Medium>(
             let _ = sender.send((position, read?));
             if builders.len() < threads {
                 let receiver = receiver.clone();
-                builders.push(scope.spawn(move || build_all(receiver)));
+                builders.push(spawn_scoped(scope, move || build_all(receiver))?);
             }
         }
         drop((sender, receiver));

@@ -203,7 +203,13 @@ impl KeptBack {
     pub(super) fn take(&self, env: &dyn Env, path: &std::path::Path) -> Result<Option<(SetAside, Arc<dyn File>)>> {
         let mut file = locked(&self.file);
         let Some(space) = file.take() else { return Ok(None) };
-        let taken = space.take(env, path)?;
+        let taken = match space.take(env, path) {
+            Err(lack) if lack.is_passing_lack() => {
+                *file = Some(space);
+                return Err(lack);
+            }
+            taken => taken?,
+        };
         self.is_in_use.store(taken.is_some(), Ordering::Release);
         Ok(taken.map(|file| (space, file)))
     }
@@ -364,7 +370,7 @@ impl<M: Medium + Clone> Store<M> {
         let needed_segment_bytes: u64 = inputs.iter().map(Candidate::needed_segment_bytes).sum();
         let outputs = needed_bytes.div_ceil(self.options.compaction.table_file_bytes);
         let in_pool = self.pool.free_bytes().saturating_sub(self.pool.reserve_bytes());
-        let in_pool = in_pool + self.options.pool_maximum_bytes.saturating_sub(self.pool.length_bytes());
+        let in_pool = in_pool + self.pool.maximum_bytes().saturating_sub(self.pool.length_bytes());
         needed_bytes <= available_bytes && needed_segment_bytes + outputs * UNIT_BYTES <= in_pool
     }
 
@@ -382,8 +388,8 @@ impl<M: Medium + Clone> Store<M> {
         self.kept_back.settle(&self.options, &sizes, locked(&self.catalog).state());
         for filled in [self.fill_ballast(), self.reserve_again()] {
             match filled {
-                Ok(()) | Err(Error::Full { .. }) => {}
-                Err(error) => return Err(error),
+                Err(error) if !error.may_be_tried_again() => return Err(error),
+                _ => {}
             }
         }
         self.space_came_back();

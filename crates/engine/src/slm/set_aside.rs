@@ -45,11 +45,11 @@ impl SetAside {
         length_bytes: u64,
     ) -> Result<Option<Arc<SetAside>>> {
         let space = SetAside::new(env, directory, generation).and_then(|space| match space.raise(length_bytes) {
-            Ok(()) | Err(Error::Full { .. }) => Ok(Some(Arc::new(space))),
-            Err(error) => Err(error),
+            Err(error) if !error.may_be_tried_again() => Err(error),
+            _ => Ok(Some(Arc::new(space))),
         });
         match space {
-            Err(Error::Full { .. }) => Ok(None),
+            Err(error) if error.may_be_tried_again() => Ok(None),
             other => other,
         }
     }
@@ -101,8 +101,17 @@ impl SetAside {
             return Err(Error::invalid(format!("{} is there already", path.display())));
         }
         env.rename(&self.path, path)?;
-        *file = None;
-        env.open_file(path, OpenMode::ReadWrite).map(Some)
+        match env.open_file(path, OpenMode::ReadWrite) {
+            // It is still space.
+            Err(lack) if lack.is_passing_lack() => {
+                env.rename(path, &self.path)?;
+                Err(lack)
+            }
+            opened => {
+                *file = None;
+                opened.map(Some)
+            }
+        }
     }
 
     /// The flush that took it found no space for something else: the file, whatever is in it by now, is space set aside
@@ -112,6 +121,8 @@ impl SetAside {
         if file.is_some() || env.exists(&self.path)? {
             return Ok(false);
         }
+        // First: what can't be opened is removed, by its name.
+        drop(env.open_file(path, OpenMode::ReadWrite)?);
         env.rename(path, &self.path)?;
         let left = env.open_file(&self.path, OpenMode::ReadWrite)?;
         self.length_bytes.store(left.length_bytes()?, Ordering::Release);

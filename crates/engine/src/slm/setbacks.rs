@@ -12,6 +12,7 @@ pub(crate) struct Setbacks {
     flush: Option<(u64, Error)>,
     memtable: Option<(u64, u64, Error)>,
     space: Option<(u64, Wanted, Error)>,
+    lack: Option<(u64, Error)>,
 }
 
 impl Setbacks {
@@ -38,6 +39,20 @@ impl Setbacks {
         self.space = Some((self.count, wanted, cause));
     }
 
+    /// The system lacked what a MemTable takes, or space for one.
+    pub(crate) fn of_lack(&mut self, cause: Error) {
+        self.count += 1;
+        self.lack = Some((self.count, cause));
+    }
+
+    /// An error if something was lacking since there were `before` setbacks.
+    fn check_lack(&self, before: u64) -> Result<()> {
+        match &self.lack {
+            Some((number, cause)) if *number > before => Err(cause.clone()),
+            _ => Ok(()),
+        }
+    }
+
     /// An error if a flush found no space since there were `before` setbacks.
     pub(crate) fn check_flush(&self, before: u64) -> Result<()> {
         match &self.flush {
@@ -50,7 +65,7 @@ impl Setbacks {
     pub(crate) fn check_memtable(&self, before: u64, capacity_bytes: u64) -> Result<()> {
         match &self.memtable {
             Some((number, refused, cause)) if *number > before && *refused <= capacity_bytes => Err(cause.clone()),
-            _ => Ok(()),
+            _ => self.check_lack(before),
         }
     }
 
@@ -58,7 +73,7 @@ impl Setbacks {
     pub(crate) fn check_space(&self, before: u64, wanted: &Wanted) -> Result<()> {
         match &self.space {
             Some((number, refused, cause)) if *number > before && refused.is_at_most(wanted) => Err(cause.clone()),
-            _ => Ok(()),
+            _ => self.check_lack(before),
         }
     }
 }

@@ -10,6 +10,7 @@ use slmdb_env::{Env, Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_table::{Block, Place, Slice, TableReader};
 
+use super::descriptors::ClosingEnv;
 use super::names;
 use super::snapshots::Location;
 use crate::Options;
@@ -38,13 +39,24 @@ impl Weighter<BlockKey, Block> for ByMemory {
     }
 }
 
+/// The open table files.
+#[derive(Debug)]
+pub(crate) struct Readers(Cache<u32, Arc<TableReader>>);
+
+impl Readers {
+    /// Closes them all, but for those that somebody is just using.
+    pub(super) fn close_all(&self) {
+        self.0.retain(|_, _| false);
+    }
+}
+
 /// The open table files and the block cache.
 pub(crate) struct Tables {
     env: Arc<dyn Env>,
     directory: PathBuf,
     store_uuid: [u8; 16],
     order: KeyOrder,
-    readers: Cache<u32, Arc<TableReader>>,
+    readers: Arc<Readers>,
     blocks: Cache<BlockKey, Block, ByMemory>,
 }
 
@@ -52,14 +64,20 @@ impl Tables {
     pub(crate) fn new(options: &Options, directory: PathBuf, store_uuid: [u8; 16]) -> Tables {
         let cache_bytes = options.memory_budget_bytes;
         let typical_blocks = (cache_bytes / 4096).clamp(16, 1 << 24) as usize;
+        let readers = Arc::new(Readers(Cache::new(options.open_tables_max)));
         Tables {
-            env: options.env.clone(),
+            env: Arc::new(ClosingEnv { env: options.env.clone(), readers: readers.clone() }),
             directory,
             store_uuid,
             order: options.comparator.clone(),
-            readers: Cache::new(options.open_tables_max),
+            readers,
             blocks: Cache::with_weighter(typical_blocks, cache_bytes, ByMemory),
         }
+    }
+
+    /// The environment, for all that is opened as long as these are in use: where it can't be, they are closed.
+    pub(crate) fn env(&self) -> Arc<dyn Env> {
+        self.env.clone()
     }
 
     /// The reader of table file `number`, opened if it is not.
@@ -76,7 +94,7 @@ impl Tables {
 
     fn reader_by(&self, number: u32, open: impl FnOnce(&Path) -> Result<Arc<TableReader>>) -> Result<Arc<TableReader>> {
         let mut opened = None;
-        let reader = self.readers.get_or_insert_with(&number, || {
+        let reader = self.readers.0.get_or_insert_with(&number, || {
             let path = names::table(&self.directory, number);
             let reader = open(&path);
             opened = Some(path);
@@ -91,7 +109,7 @@ impl Tables {
 
     /// The file is not part of the store any more, and has been removed: closes it.
     pub(crate) fn forget(&self, number: u32) {
-        self.readers.remove(&number);
+        self.readers.0.remove(&number);
     }
 
     /// The block at `place`: from the cache, or by one read.
@@ -152,9 +170,9 @@ impl Tables {
 
     /// Memory that the open table files' readers take, in bytes.
     pub(crate) fn readers_memory_bytes(&self) -> u64 {
-        let own = self.readers.memory_used();
+        let own = self.readers.0.memory_used();
         let readers =
-            self.readers.iter().map(|(_, reader)| reader.memory_bytes() + 4 * ALLOCATION_BYTES).sum::<usize>();
+            self.readers.0.iter().map(|(_, reader)| reader.memory_bytes() + 4 * ALLOCATION_BYTES).sum::<usize>();
         (readers + own.entries + own.map) as u64
     }
 }

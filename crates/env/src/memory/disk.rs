@@ -352,6 +352,10 @@ impl Disk {
         events
     }
 
+    pub(super) fn is_directory(&self, path: &Path) -> bool {
+        self.directories.contains_key(path)
+    }
+
     pub(super) fn exists(&self, path: &Path) -> bool {
         self.files.contains_key(path) || self.directories.contains_key(path)
     }

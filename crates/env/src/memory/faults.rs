@@ -3,7 +3,12 @@
 use std::io;
 use std::path::Path;
 
+use rustix::io::Errno;
+
 use crate::{Error, Result};
+
+/// The operations that take a descriptor.
+const OPENING: [&str; 5] = ["create", "list directory", "lock", "open", "sync directory"];
 
 /// How an operation goes wrong, and which operations can go wrong that way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +26,9 @@ pub enum Failure {
     /// Any operation that changes something: it is done, and an input/output error all the same. (The answer got lost on its
     /// way: a network file system, a device that was reset.)
     ArrivedYetFailed,
+    /// An operation that opens something (a file, a directory that is listed or synced, a lock): nothing is done, too many open
+    /// files.
+    NoDescriptor,
     /// A read that gets any bytes: one bit of them is not what was written; which one follows from the seed and the operation's
     /// number. The disk has it right: read again, it may be.
     FlippedBit {
@@ -42,17 +50,19 @@ impl Failure {
     pub(super) fn cause(self) -> io::Error {
         match self {
             Failure::Full => io::ErrorKind::StorageFull.into(),
+            Failure::NoDescriptor => Errno::MFILE.into(),
             _ => io::Error::other("input/output error"),
         }
     }
 
-    fn can_strike(self, effect: Effect) -> bool {
+    fn can_strike(self, effect: Effect, operation: &str) -> bool {
         match self {
             Failure::Io => true,
             Failure::Full => matches!(effect, Effect::TakesSpace | Effect::Writes),
             Failure::ShortWrite => effect == Effect::Writes,
             Failure::FailedSync => effect == Effect::Syncs,
             Failure::ArrivedYetFailed => !matches!(effect, Effect::LooksUp | Effect::Reads),
+            Failure::NoDescriptor => OPENING.contains(&operation),
             Failure::FlippedBit { .. } => effect == Effect::Reads,
         }
     }
@@ -145,7 +155,8 @@ impl Script {
         let mut line = format!("{operation} {}{detail}", path.display());
         let number = self.log.len() as u64;
         let found = self.armed.iter_mut().position(|armed| {
-            let could = armed.from <= number && armed.failure.can_strike(effect) && line.starts_with(&armed.what);
+            let could =
+                armed.from <= number && armed.failure.can_strike(effect, operation) && line.starts_with(&armed.what);
             let strikes = could && armed.passed == 0;
             armed.passed -= u64::from(could && !strikes);
             strikes
@@ -161,7 +172,7 @@ impl Script {
         });
         self.log.push(line);
         match failure {
-            Some(failure @ (Failure::Io | Failure::Full | Failure::FailedSync)) => {
+            Some(failure @ (Failure::Io | Failure::Full | Failure::FailedSync | Failure::NoDescriptor)) => {
                 Err(Error::io(operation, path, failure.cause()))
             }
             failure => Ok(Outcome { failure, operation, operation_number: number }),

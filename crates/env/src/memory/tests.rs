@@ -415,3 +415,25 @@ fn where_names_are_not_shared_a_file_gets_no_second_one() {
     env.set_shares_names(true);
     assert!(env.link_file(Path::new(FILE), Path::new("/db/second")).unwrap());
 }
+
+#[test]
+fn what_opens_something_may_lack_a_descriptor_and_nothing_is_done() {
+    let env = machine();
+    let file = create(&env, "/db/f");
+    env.sync_directory(Path::new("/db")).unwrap();
+    env.fail_at(0, Failure::NoDescriptor, Repeat::ForGood);
+    let failed = [
+        env.open_file(Path::new("/db/f"), OpenMode::Read).map(drop),
+        env.open_file(Path::new("/db/new"), OpenMode::CreateNew).map(drop),
+        env.list_directory(Path::new("/db")).map(drop),
+        env.sync_directory(Path::new("/db")),
+        env.lock(Path::new("/db/LOCK"), LockMode::Exclusive).map(drop),
+    ];
+    assert!(failed.iter().all(|done| done.as_ref().is_err_and(Error::is_passing_lack)), "{failed:?}");
+    // What is open already is as it was.
+    file.write_at(b"content", 0).unwrap();
+    file.sync_data().unwrap();
+    env.rename(Path::new("/db/f"), Path::new("/db/g")).unwrap();
+    assert!(!env.exists(Path::new("/db/new")).unwrap() && !env.exists(Path::new("/db/LOCK")).unwrap());
+    assert_eq!(env.crash().content("/db/f").as_deref(), Some(&b"content"[..]), "the directory was not synced");
+}

@@ -205,3 +205,61 @@ fn what_is_neither_file_nor_device_dax_is_refused_unopened() {
         assert!(matches!(env.dax_device(place), Err(Error::Unsupported { .. })), "{}", place.display());
     }
 }
+
+#[test]
+fn paths_are_resolved_as_far_as_there_is_something() {
+    let env = OsEnv::new();
+    let directory = tempfile::tempdir().unwrap();
+    let root = fs::canonicalize(directory.path()).unwrap();
+    fs::create_dir_all(root.join("a/b")).unwrap();
+    fs::write(root.join("file"), "").unwrap();
+    std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).unwrap();
+    std::os::unix::fs::symlink("nowhere", root.join("dangling")).unwrap();
+    for (path, resolved) in [
+        ("a/./b/../c", "a/c"),
+        ("link", "a/b"),
+        ("link/new", "a/b/new"),
+        // Where the link leads, and up from there.
+        ("link/../new", "a/new"),
+        ("missing/../link/new", "a/b/new"),
+        ("missing/far", "missing/far"),
+        ("file/below", "file/below"),
+        ("dangling/new", "dangling/new"),
+    ] {
+        assert_eq!(env.resolved(&root.join(path)).unwrap(), root.join(resolved), "{path}");
+    }
+    assert_eq!(env.resolved(Path::new("x")).unwrap(), fs::canonicalize(".").unwrap().join("x"));
+    assert_eq!(env.resolved(Path::new("/../..")).unwrap(), Path::new("/"));
+}
+
+#[test]
+fn a_directory_is_told_from_a_file_and_from_nothing() {
+    let env = OsEnv::new();
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("file"), "").unwrap();
+    for (path, is_directory) in [("", Some(true)), ("file", Some(false)), ("file/below", None), ("missing", None)] {
+        assert_eq!(env.is_directory(&directory.path().join(path)).unwrap(), is_directory, "{path}");
+    }
+}
+
+#[test]
+fn only_what_has_not_begun_may_be_tried_again() {
+    let failed = |operation, errno: Errno| Error::io(operation, "f", errno.into());
+    for (operation, errno, is_lack) in [
+        ("open", Errno::MFILE, true),
+        ("sync directory", Errno::NFILE, true),
+        ("map", Errno::NOMEM, true),
+        (crate::START_THREAD, Errno::AGAIN, true),
+        ("sync", Errno::NOMEM, false),
+        ("sync directory", Errno::NOMEM, false),
+        ("write", Errno::AGAIN, false),
+        ("write", Errno::NOMEM, false),
+        ("open", Errno::IO, false),
+    ] {
+        let error = failed(operation, errno);
+        assert_eq!((error.is_passing_lack(), error.may_be_tried_again()), (is_lack, is_lack), "{error}");
+    }
+    let full = failed("write", Errno::NOSPC);
+    assert!(full.may_be_tried_again() && !full.is_passing_lack());
+    assert!(!Error::invalid("x").may_be_tried_again());
+}

@@ -170,6 +170,35 @@ fn renewing() {
     assert!(struck > 10, "{struck}");
 }
 
+/// A renewal that could not open the directory, to sync it, left a log that took no more edits.
+#[test]
+fn a_renewal_that_lacks_descriptors_is_tried_again_or_settled() {
+    let mut unsettled = 0;
+    for place in 0.. {
+        let (env, (mut manifest, mut random)) = opened(11);
+        env.fail_after(place, "", Failure::NoDescriptor, Repeat::ForGood);
+        let renewed = manifest.renew(&env);
+        let struck = env.failures_struck();
+        assert_eq!(renewed.is_err(), struck > 0 && manifest.settle(&env).is_err() || place == 0, "{renewed:?}");
+        if manifest.settle(&env).is_err() {
+            unsettled += 1;
+            let edit = random.edit(manifest.state());
+            assert!(matches!(manifest.append(&edit), Err(Error::Invalid { .. })), "a power cut could lose it");
+        }
+        env.clear_failures();
+        manifest.settle(&env).unwrap();
+        for _ in 0..3 {
+            manifest.append(&random.edit(manifest.state())).unwrap();
+            assert_eq!(&read(&env.crash()).unwrap().state, manifest.state(), "after a power cut");
+            manifest.renew(&env).unwrap();
+        }
+        if struck == 0 {
+            break;
+        }
+    }
+    assert!(unsettled > 0);
+}
+
 #[test]
 fn a_full_disk_is_survived() {
     let (env, (mut manifest, mut random)) = opened(3);

@@ -239,14 +239,18 @@ impl<M: Medium> Pool<M> {
             return Err(self.full(units));
         }
         let wanted = least.max((old + self.growth_bytes / UNIT_BYTES).min(maximum));
+        // Memory that can't be had is space that can't: it may come, and until then there is none.
+        let extend = |to| match self.extend(old, to) {
+            Err(lack) if lack.is_passing_lack() => Err(Error::Full {
+                path: self.path.clone(),
+                what: format!("a pool of {} bytes: {lack}", to * UNIT_BYTES),
+            }),
+            done => done.map(|()| to),
+        };
         // A file system with little left may have enough for this one.
-        let new = match self.extend(old, wanted) {
-            Ok(()) => wanted,
-            Err(Error::Full { .. }) if wanted > least => {
-                self.extend(old, least)?;
-                least
-            }
-            Err(error) => return Err(error),
+        let new = match extend(wanted) {
+            Err(Error::Full { .. }) if wanted > least => extend(least)?,
+            new => new?,
         };
         self.length_bytes.store(new * UNIT_BYTES, Ordering::Release);
         // SAFETY: mapped above, and nobody but us has an offset in the new part yet; what lies before it, `attach` only

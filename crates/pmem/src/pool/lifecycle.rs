@@ -106,7 +106,7 @@ impl<M: Medium> Pool<M> {
             (None, false) => Backing::Copy(file.clone()),
         };
         let length = header.length_units * UNIT_BYTES;
-        let mapping = backing.reserve(whole_units(options.maximum_bytes).max(length), path)?;
+        let mapping = backing.reserve(whole_units(options.maximum_bytes), length, path)?;
         match (&backing, file.descriptor(), device) {
             (Backing::Device(..), ..) => {}
             (_, _, Some(device)) => {
@@ -161,8 +161,7 @@ impl<M: Medium> Pool<M> {
         if length_units > POOL_UNITS_MAX {
             return Err(Error::invalid(format!("a pool of {} bytes is too large", options.initial_bytes)));
         }
-        let maximum_bytes = whole_units(options.maximum_bytes).max(length_units * UNIT_BYTES);
-        let mapping = backing.reserve(maximum_bytes, &path)?;
+        let mapping = backing.reserve(whole_units(options.maximum_bytes), length_units * UNIT_BYTES, &path)?;
         let header = Header { uuid: options.uuid, geometry, length_units, state: State::Open, open_count: 0, boot_id };
         let mut pool = Pool::assemble(medium, mapping, backing, path, options, &header)?;
         pool.extend(0, length_units)?;
@@ -321,17 +320,29 @@ impl<M: Medium> Pool<M> {
 }
 
 impl Backing {
-    /// Reserves the addresses of a pool that may get so long. Nothing is mapped there yet, unless it is a device: then all of
-    /// it is that there will be.
-    fn reserve(&self, maximum_bytes: u64, path: &Path) -> Result<Mapping> {
+    /// Reserves the addresses of a pool that has `length_bytes` and may get so long, or less long where there are not as many
+    /// addresses. Nothing is mapped there yet, unless it is a device: then all of it is that there will be.
+    fn reserve(&self, maximum_bytes: u64, length_bytes: u64, path: &Path) -> Result<Mapping> {
         match self {
             Backing::Device(file, device) => {
+                let maximum_bytes = maximum_bytes.max(length_bytes);
                 device::map(&**file, device, device::limit_bytes(device, maximum_bytes), Sharing::Shared)
             }
             Backing::Memory | Backing::File(_) | Backing::Copy(_) | Backing::ReadOnly => {
-                Mapping::reserve(maximum_bytes, path)
+                Mapping::reserve_up_to(maximum_bytes, length_bytes, UNIT_BYTES, path)
             }
         }
+        .map_err(|error| match error {
+            Error::Io { operation, path, source } if source.kind() == std::io::ErrorKind::OutOfMemory => {
+                let why = format!(
+                    "{source}: a pool of {length_bytes} bytes (pool_initial_bytes, or what it has grown to) takes as many \
+                     addresses at least, and up to pool_maximum_bytes where there are more; `ulimit -v` may say how many \
+                     a process has"
+                );
+                Error::Io { operation, path, source: std::io::Error::new(source.kind(), why).into() }
+            }
+            error => error,
+        })
     }
 }
 

@@ -9,6 +9,7 @@ mod blocks;
 mod damage;
 mod dax;
 mod device;
+mod lacks;
 mod media;
 mod pool;
 mod reserve;

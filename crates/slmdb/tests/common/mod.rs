@@ -300,6 +300,24 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Does it until it succeeds, a minute at most: what has just begun may still be told of a lack that has passed meanwhile. Nothing else
+/// may be wrong.
+#[track_caller]
+pub fn once_the_lack_has_passed<T>(mut attempt: impl FnMut() -> slmdb::Result<T>) -> T {
+    let mut done = None;
+    wait_until("a lack has passed", || match attempt() {
+        Ok(value) => {
+            done = Some(value);
+            true
+        }
+        Err(error) => {
+            assert!(error.is_passing_lack(), "{error:?}");
+            false
+        }
+    });
+    done.unwrap()
+}
+
 /// If nothing moves for so long, it never will.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
 

@@ -62,5 +62,6 @@ failures! {
     a_short_write_anywhere: Failure::ShortWrite;
     a_failed_sync_anywhere: Failure::FailedSync;
     an_error_although_it_arrived_anywhere: Failure::ArrivedYetFailed;
+    too_many_open_files_anywhere: Failure::NoDescriptor;
     a_flipped_bit_anywhere: Failure::FlippedBit { seed: common::budget() };
 }

@@ -109,7 +109,7 @@ pub fn every_place_in_turn(store: Store, what: &str, failure: Failure, repeat: R
         |number, env, context| {
             env.fail_after(step * number, what, failure, repeat);
             let options = store.options(env);
-            let outcome = workload::run(store, &options, Some(failure));
+            let outcome = workload::run(store, &options, env, Some(failure));
             let is_struck = env.failures_struck() > 0;
             env.clear_failures();
             let ends = [(env.crash(), End::PowerCut), (env.kill(), End::Kill)];

@@ -7,7 +7,9 @@ use slmdb::{CompactionOptions, Db, Error, ErrorKind, Medium, Options, WriteBatch
 use slmdb_env::DaxDevice;
 use slmdb_env::memory::{Failure, MemoryEnv};
 
-use crate::common::{Model, Random, assert_verified, contents, eager_compaction, no_compaction};
+use crate::common::{
+    Model, Random, assert_verified, contents, eager_compaction, no_compaction, once_the_lack_has_passed,
+};
 use crate::history::{Change, History};
 
 pub const STORE: &str = "/db";
@@ -88,7 +90,11 @@ struct User<'a> {
 fn assert_expected(error: &Error, failure: Option<Failure>) {
     let is_expected = match error.kind() {
         ErrorKind::Full => matches!(failure, None | Some(Failure::Full)),
-        ErrorKind::Io | ErrorKind::ReadOnly => failure.is_some(),
+        ErrorKind::Io => failure.is_some(),
+        // What was lacking for a moment stops nothing for good.
+        ErrorKind::ReadOnly => !matches!(failure, None | Some(Failure::NoDescriptor)),
+        // So is a pool that could take no write.
+        ErrorKind::Invalid => failure.is_none() && error.to_string().contains("pool_maximum_bytes"),
         ErrorKind::Corruption => matches!(failure, Some(Failure::FlippedBit { .. })),
         _ => false,
     };
@@ -180,8 +186,9 @@ impl User<'_> {
     }
 }
 
-/// Writes, reads, flushes, compacts, copies, reopens. `None`: no failure is armed, but the pool may be full.
-pub fn run(store: Store, options: &Options, failure: Option<Failure>) -> Outcome {
+/// Writes, reads, flushes, compacts, copies, reopens. `None`: no failure is armed, but the pool may be full. After a lack that has
+/// passed the store takes writes again without being opened again.
+pub fn run(store: Store, options: &Options, env: &MemoryEnv, failure: Option<Failure>) -> Outcome {
     let mut outcome = Outcome::default();
     let mut random = Random(7);
     let mut value = 0_u64;
@@ -234,6 +241,15 @@ pub fn run(store: Store, options: &Options, failure: Option<Failure>) -> Outcome
                 user.outcome.history.all_durable();
             }
             user.read_all();
+        }
+        if failure == Some(Failure::NoDescriptor) && env.failures_struck() > 0 {
+            env.clear_failures();
+            once_the_lack_has_passed(|| db.put("key00", value.to_be_bytes()));
+            outcome.history.acknowledged(vec![(b"key00".to_vec(), Some(value.to_be_bytes().to_vec()))], sync);
+            once_the_lack_has_passed(|| db.flush());
+            outcome.history.all_durable();
+            outcome.history.explains(&contents(&db).unwrap(), outcome.history.len()).unwrap();
+            assert_verified(&db, "after a lack");
         }
         let closed = db.close();
         match closed {

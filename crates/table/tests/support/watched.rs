@@ -113,6 +113,12 @@ impl<E: Env> Env for WatchedEnv<E> {
     fn exists(&self, path: &Path) -> Result<bool> {
         self.inner.exists(path)
     }
+    fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
+        self.inner.is_directory(path)
+    }
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        self.inner.resolved(path)
+    }
     fn absolute(&self, path: &Path) -> Result<PathBuf> {
         self.inner.absolute(path)
     }

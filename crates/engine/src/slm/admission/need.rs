@@ -20,7 +20,7 @@ const BYTES_PER_KEPT_DELETE: u64 = 4096;
 /// Space for so many deletes is kept back at least.
 const KEPT_DELETES_MIN: u64 = 16;
 /// How long the keys of those deletes are reckoned to be, in bytes.
-const KEPT_DELETE_KEY_BYTES: usize = 32;
+pub(super) const KEPT_DELETE_KEY_BYTES: usize = 32;
 
 /// What may be admitted, all MemTables together, as far as the pool is concerned: flushing it has been provided for.
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::EntryKind;
@@ -23,7 +23,7 @@ impl<M: Medium + Clone> Store<M> {
         let Output { file, kept_back, origin, removed, deletes_dropped_through, done } = output;
         if origin.refused.get().is_none() {
             match self.has_ballast_for_moving(origin.inputs) {
-                Err(full @ Error::Full { .. }) => drop(origin.refused.set(full)),
+                Err(error) if error.may_be_tried_again() => drop(origin.refused.set(error)),
                 looked => looked?,
             }
         }

@@ -124,7 +124,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         };
         match build().map_err(Stopped::from) {
             Ok(builder) => Ok((number, builder)),
-            Err(stopped @ Stopped::NoSpace(_)) => {
+            Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
                 store.remove_output(number, self.kept_back.take());
                 Err(stopped)
             }
@@ -162,7 +162,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
                 self.bytes_written += file.record.length_bytes;
                 Ok(Some(file))
             }
-            Err(stopped @ Stopped::NoSpace(_)) => {
+            Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
                 store.remove_output(number, self.kept_back.take());
                 Err(stopped)
             }
@@ -193,7 +193,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 
     /// Whether the index thread takes what is made here.
     fn check_refused(&self) -> Result<(), Stopped> {
-        self.origin.refused.get().map_or(Ok(()), |full| Err(Stopped::NoSpace(full.clone())))
+        self.origin.refused.get().map_or(Ok(()), |full| Err(Stopped::from(full.clone())))
     }
 
     /// Gives up the file that was being filled, if there is one.

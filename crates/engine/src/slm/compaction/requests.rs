@@ -119,7 +119,7 @@ impl Inner {
                 self.one_by_one = true;
             }
             (Err(Stopped::NoSpace(_)), Reason::Room) => self.no_space_for.extend(&plan.inputs),
-            (Err(Stopped::NoSpace(_)), Reason::Picked) => self.is_scarce(),
+            (Err(Stopped::NoSpace(_)), Reason::Picked) | (Err(Stopped::Lacking(_)), _) => self.is_scarce(),
             (Err(_), _) => {}
         }
         self.changes += 1;

@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::memory::{MemoryEnv, Random};
+use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
-use super::{In, Made, Plan};
+use super::{In, Made, Plan, Stopped};
 use crate::slm::flush::Finished;
 use crate::slm::job::Jobs;
 use crate::slm::store::Store;
@@ -149,6 +149,42 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             ended.unwrap();
             assert!(INPUTS.iter().all(|input| !locked(&store.catalog).state().files.contains_key(input)), "{context}");
             assert_whole(&store, &context);
+        }
+    }
+}
+
+/// It was left alone until the next opening, like one that is damaged; and an output that could not be begun stopped all writing.
+#[test]
+fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
+    for (begin, is_kept_back) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
+        let env = MemoryEnv::new();
+        let store = store(&env);
+        store.fill_ballast().unwrap();
+        let space = if is_kept_back { In::KeptBack } else { In::FreeSpace };
+        for place in 0.. {
+            env.fail_after(place, begin, Failure::NoDescriptor, Repeat::ForGood);
+            let struck_before = env.failures_struck();
+            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by: "test" };
+            let (finished, outputs) = sync_channel(INPUTS.len() + KEYS as usize);
+            let ended = std::thread::scope(|scope| {
+                let store = &store;
+                let compaction = scope.spawn(move || store.compact(&plan, space, &finished));
+                for output in outputs {
+                    let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
+                    store.index_output(output).unwrap();
+                }
+                compaction.join().unwrap()
+            });
+            env.clear_failures();
+            let context = format!("{begin} {space:?}, place {place}");
+            assert!(!store.has_failed(), "{context}");
+            assert_whole(&store, &context);
+            if env.failures_struck() == struck_before {
+                ended.map_err(|stopped| stopped.cause()).unwrap();
+                assert!(place > 0, "{context}: it had nothing to strike");
+                break;
+            }
+            assert!(matches!(&ended, Err(Stopped::Lacking(_))), "{context}: {:?}", ended.map_err(|s| s.cause()));
         }
     }
 }
