@@ -25,6 +25,7 @@ mod faults;
 mod file;
 mod history;
 mod random;
+mod slow;
 
 pub use device::DeviceMemory;
 pub use faults::{Failure, Repeat};
@@ -45,6 +46,7 @@ use disk::{Disk, Node};
 use faults::{Effect, Script};
 use file::{MemoryFile, MemoryLock};
 use history::Recorder;
+use slow::Slow;
 
 /// What the clock shows at first: a moment of the year 2023.
 const CLOCK_START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -67,6 +69,7 @@ struct Machine {
     random: Random,
     boot: u64,
     recorder: Option<Recorder>,
+    slow: Slow,
 }
 
 impl Default for MemoryEnv {
@@ -91,6 +94,7 @@ impl MemoryEnv {
             random: Random(seed),
             boot: 1,
             recorder: None,
+            slow: Slow::default(),
         })
     }
 
@@ -247,6 +251,7 @@ impl Machine {
             random: Random(self.random.0 ^ 0x5851_f42d_4c95_7f2d),
             boot,
             recorder: None,
+            slow: Slow::default(),
         }
     }
 

@@ -45,6 +45,7 @@ impl File for MemoryFile {
         let outcome = machine.script.begin(Effect::Reads, "read", &self.path, &detail)?;
         let read_bytes = self.node.lock().read(into, offset_bytes);
         outcome.flip(&mut into[..read_bytes]);
+        machine.clock_ns += machine.slow.read_ns;
         Ok(read_bytes)
     }
 
@@ -105,6 +106,10 @@ impl File for MemoryFile {
     }
 
     fn advise_random(&self) {}
+
+    fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
+        self.env.machine().will_read(&self.path, offset_bytes, length_bytes);
+    }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
