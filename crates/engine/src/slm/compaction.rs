@@ -207,6 +207,7 @@ impl<M: Medium + Clone> Store<M> {
                     self.tell_who_waits_for_space();
                     continue;
                 }
+                self.set_compaction_pace();
                 return Some((plan, reason));
             }
             drop(catalog);
@@ -232,6 +233,7 @@ impl<M: Medium + Clone> Store<M> {
             order: &self.options.comparator,
             candidates: &self.candidates,
             is_free: &is_free,
+            running: &inner.busy,
             deletes_droppable_through,
             memtable_bytes: self.options.memtable_bytes,
         })

@@ -212,7 +212,7 @@ fn start<M: slmdb_pmem::Medium + Clone>(store: Store<M>) -> Arc<dyn Engine> {
         let (sender, receiver) = sync_channel(1);
         let (file, index) = (store.clone(), store.clone());
         let (ahead, checkpoint) = (store.clone(), store.clone());
-        let mut spawned: Vec<_> = (0..store.options.compaction.threads)
+        let mut spawned: Vec<_> = (0..store.options.compaction.threads_to_start())
             .map(|_| {
                 let (compaction, sender) = (store.clone(), sender.clone());
                 spawn("slmdb-compaction", &store, move || compaction.run_compaction_thread(sender))
