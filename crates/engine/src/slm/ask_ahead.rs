@@ -91,7 +91,7 @@ impl Temperature {
 
     /// Whether the next read is to be timed.
     pub(super) fn wants_to_know(&self) -> bool {
-        !self.is_cold && self.reads.is_multiple_of(READS_PER_LOOK)
+        !self.is_cold && self.reads % READS_PER_LOOK == 0
     }
 
     /// Something was read, and took so long, if that was looked at.
