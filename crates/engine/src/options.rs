@@ -211,6 +211,8 @@ pub struct Options {
     pub caches_are_persistent: bool,
     /// The order of the keys; must be the store's own.
     pub comparator: KeyOrder,
+    /// Whether every write will be synced, so that arenas are made for that from the first.
+    pub syncs_writes: bool,
     /// Size of a MemTable's arena, in bytes.
     pub memtable_bytes: u64,
     /// What becomes of the links of a MemTable's lowest level. Where the medium is not persistent, they are always rebuilt.
@@ -256,6 +258,7 @@ impl Default for Options {
             media_unit_bytes: MEDIA_UNIT_BYTES,
             caches_are_persistent: false,
             comparator: KeyOrder::default(),
+            syncs_writes: false,
             memtable_bytes: 64 << 20,
             memtable_links: LinkPolicy::default(),
             immutable_memtables_max: 2,

@@ -4,7 +4,7 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`; the write path: `write`, `publication`, `group_sync`; what is made before it is needed: `ahead` |
+//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`, `arena_kind`; the write path: `write`, `publication`, `group_sync`; what is made before it is needed: `ahead` |
 //! | 3.1 MemTables that wait for their flush; space for it | `pacing`, `traffic`, `admission`, `set_aside`, `ballast`, `room` |
 //! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
 //! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush`, `commit` |
@@ -29,6 +29,7 @@
 mod admission;
 mod ahead;
 mod approximate;
+mod arena_kind;
 mod arenas;
 mod ask_ahead;
 mod at_hand;

@@ -36,5 +36,6 @@ mod snapshots;
 mod snapshots_random;
 mod store_copy;
 mod stress_full;
+mod synced_arenas;
 mod vouched;
 mod zstd;
