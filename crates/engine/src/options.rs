@@ -10,6 +10,7 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::Imitation;
 use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
 use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
+use slmdb_sync::scheduled::processors;
 use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES};
 
 use crate::Listener;
@@ -17,8 +18,10 @@ use crate::Listener;
 /// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
 
-/// How many compactions may run at once.
+/// How many compactions may run at once; and how many do at least, if nothing is said. (One waits for the disk while
+/// another computes.)
 pub(crate) const COMPACTIONS_MAX: usize = 4;
+const COMPACTIONS_MIN: usize = 2;
 
 /// How many keys of a range query may be one sub-range.
 pub(crate) const SUB_RANGE_KEYS_MAX: usize = 64;
@@ -90,8 +93,9 @@ pub struct CompactionOptions {
     /// How files are chosen. [`CompactionPolicy::Gain`] suits most; the paper's is there to be compared with, and
     /// `Manual` for a load that has quiet times of its own to compact in.
     pub policy: CompactionPolicy,
-    /// How many compactions run at once, each with a thread of its own; from 1 (the default) to 4. More where there are
-    /// processors and a device to spare and `stats` shows that writers wait for compactions.
+    /// How many compactions run at once, each with a thread of its own; from 1 to 4, or 0 (the default): as many as the
+    /// machine has processors, but at least 2 and at most 4. Writers are slowed only where these can't keep up. Fewer where others
+    /// need the processors more.
     pub threads: usize,
     /// What the files that it makes are to have, in bytes; 64 MiB. Larger ones make fewer files and larger steps.
     pub table_file_bytes: u64,
@@ -136,7 +140,7 @@ impl Default for CompactionOptions {
     fn default() -> CompactionOptions {
         CompactionOptions {
             policy: CompactionPolicy::default(),
-            threads: 1,
+            threads: 0,
             table_file_bytes: 64 << 20,
             files_merged_max: 10,
             space_amplification_max: 1.4,
@@ -157,9 +161,17 @@ impl Default for CompactionOptions {
 }
 
 impl CompactionOptions {
+    /// How many compactions run at once.
+    pub(crate) fn threads_to_start(&self) -> usize {
+        match self.threads {
+            0 => processors().clamp(COMPACTIONS_MIN, COMPACTIONS_MAX),
+            threads => threads,
+        }
+    }
+
     fn complaint(&self) -> Option<&'static str> {
-        if !(1..=COMPACTIONS_MAX).contains(&self.threads) {
-            Some("from 1 to 4 compactions may run at once")
+        if self.threads > COMPACTIONS_MAX {
+            Some("from 1 to 4 compactions may run at once (0: by the number of processors)")
         } else if !(SMALLEST_TABLE_FILE_BYTES..=LARGEST_TABLE_FILE_BYTES).contains(&self.table_file_bytes) {
             Some("table_file_bytes must be from 1 KiB to 2 GiB")
         } else if self.files_merged_max == 0 {
@@ -199,6 +211,8 @@ pub struct Options {
     pub caches_are_persistent: bool,
     /// The order of the keys; must be the store's own.
     pub comparator: KeyOrder,
+    /// Whether every write will be synced, so that arenas are made for that from the first.
+    pub syncs_writes: bool,
     /// Size of a MemTable's arena, in bytes.
     pub memtable_bytes: u64,
     /// What becomes of the links of a MemTable's lowest level. Where the medium is not persistent, they are always rebuilt.
@@ -244,6 +258,7 @@ impl Default for Options {
             media_unit_bytes: MEDIA_UNIT_BYTES,
             caches_are_persistent: false,
             comparator: KeyOrder::default(),
+            syncs_writes: false,
             memtable_bytes: 64 << 20,
             memtable_links: LinkPolicy::default(),
             immutable_memtables_max: 2,
@@ -300,5 +315,20 @@ impl Options {
             return Ok(());
         };
         Err(Error::invalid(complaint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compactions_run_at_once_as_options_or_processors_say() {
+        let of = |threads| CompactionOptions { threads, ..CompactionOptions::default() };
+        for threads in 1..=4 {
+            assert_eq!(of(threads).threads_to_start(), threads);
+        }
+        assert_eq!(CompactionOptions::default().threads_to_start(), processors().clamp(2, 4));
+        assert!((0..=4).all(|threads| of(threads).complaint().is_none()) && of(5).complaint().is_some());
     }
 }

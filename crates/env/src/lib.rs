@@ -137,6 +137,9 @@ pub trait File: Debug + Send + Sync + 'static {
     fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
         let _ = (offset_bytes, length_bytes);
     }
+    /// What is in the file is not needed any more, but its place is: what is cached of it may go, and need never be written. It holds
+    /// zeros afterwards, or what it held. Never fails visibly.
+    fn give_up_content(&self) {}
     /// The descriptor, for mapping; `None` in environments that have none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
     /// Where there is no descriptor: what was just stored to memory that stands for a mapping of this file, so that the file has

@@ -30,6 +30,7 @@ mod history;
 mod interception;
 mod mapped;
 mod random;
+mod slow;
 
 pub use device::DeviceMemory;
 pub use faults::{Failure, Repeat};
@@ -51,6 +52,7 @@ use faults::{Effect, Script};
 use file::{MemoryFile, MemoryLock};
 use history::Recorder;
 use interception::Interceptions;
+use slow::Slow;
 
 /// What the clock shows at first: a moment of the year 2023.
 const CLOCK_START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
@@ -74,6 +76,7 @@ struct Machine {
     boot: u64,
     recorder: Option<Recorder>,
     interceptions: Interceptions,
+    slow: Slow,
 }
 
 impl Default for MemoryEnv {
@@ -99,6 +102,7 @@ impl MemoryEnv {
             boot: 1,
             recorder: None,
             interceptions: Interceptions::default(),
+            slow: Slow::default(),
         })
     }
 
@@ -270,6 +274,7 @@ impl Machine {
             boot,
             recorder: None,
             interceptions: Interceptions::default(),
+            slow: Slow::default(),
         }
     }
 

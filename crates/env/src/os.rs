@@ -373,6 +373,13 @@ impl File for OsFile {
         }
     }
 
+    fn give_up_content(&self) {
+        // Its blocks stay allocated, so that a disk that is full meanwhile is nothing to those who write there again.
+        if let Ok(length_bytes) = self.length_bytes() {
+            let _ = rustix::fs::fallocate(&self.file, FallocateFlags::ZERO_RANGE, 0, length_bytes);
+        }
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.file.as_fd())
     }

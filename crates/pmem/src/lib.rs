@@ -19,7 +19,7 @@ pub mod persistent;
 pub mod pool;
 pub mod simulated;
 
-pub use arena::Arena;
+pub use arena::{Arena, ArenaKind};
 pub use blocks::Blocks;
 pub use heap::give_back_free_memory;
 pub use layout::{ROOT_BYTES, UNIT_BYTES};

@@ -130,6 +130,14 @@ impl Mapping {
         let _ = unsafe { madvise(address, length, Advice::LinuxHugepage) };
     }
 
+    /// Says that pages are not used one behind the other: what is missing then comes alone, without what lies around it. A
+    /// wish, which may be refused.
+    pub fn expect_random_use(&self) {
+        let (address, length) = self.range(0, self.length_bytes as u64);
+        // SAFETY: the advice changes no content, and the range is part of our reservation.
+        let _ = unsafe { madvise(address, length, Advice::Random) };
+    }
+
     /// Puts `[from, to)` of a file at the same offsets of the range; both are multiples of the page size, or of what a device
     /// wants. Nothing of it may be in use.
     pub fn file(

@@ -140,6 +140,7 @@ impl Options {
     /// kill takes back nothing either way.
     pub fn sync(mut self, yes: bool) -> Options {
         self.sync = yes;
+        self.engine.syncs_writes = yes;
         self
     }
 

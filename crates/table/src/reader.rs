@@ -118,6 +118,11 @@ impl TableReader {
         self.source.read_block(place)
     }
 
+    /// Says that these bytes of the file will be read soon; see [`File::advise_will_read`].
+    pub fn will_read(&self, offset_bytes: u64, length_bytes: u64) {
+        self.source.file.advise_will_read(offset_bytes, length_bytes);
+    }
+
     /// A reader for many blocks in ascending order, which reads `window_bytes` at a time.
     pub fn sequential(&self, window_bytes: usize) -> SequentialReader {
         SequentialReader::new(self.source.clone(), window_bytes)

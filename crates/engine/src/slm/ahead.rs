@@ -5,6 +5,7 @@
 //! happen under a lock that writers need; so one thread does them, asked by writers while there is still some left.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Edit};
@@ -115,7 +116,9 @@ impl<M: Medium + Clone> Store<M> {
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
         self.kept_back.check_not_in_use(&self.directory)?;
         let generation = locked(&self.catalog).state().next_generation;
-        let arena = self.arenas.make(generation, capacity_bytes)?;
+        let bytes_put = self.counted.user_bytes_put.load(Ordering::Relaxed);
+        let kind = self.kind_of_arena.next(bytes_put, self.options.memtable_bytes);
+        let arena = self.arenas.make(generation, capacity_bytes, kind)?;
         let memtable = MemTable::create(arena, generation, self.uuid, &self.options.memtable::<M>());
         let length_bytes = memtable.capacity_bytes();
         let edit = Edit {

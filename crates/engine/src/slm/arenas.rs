@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
-use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
+use slmdb_pmem::{Arena, ArenaKind, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::MemTable;
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
@@ -57,8 +57,16 @@ impl<M: Medium> Home<M> {
 struct Retired<M: Medium> {
     /// Retired MemTables that somebody may still read.
     memtables: Vec<Arc<MemTable<M>>>,
-    /// Arenas that nobody reads any more: their last generation, length.
-    arenas: Vec<(u64, u64)>,
+    /// Arenas that nobody reads any more.
+    arenas: Vec<Unused>,
+}
+
+/// An arena that nobody reads any more.
+struct Unused {
+    /// The last that it was of.
+    generation: u64,
+    length_bytes: u64,
+    kind: ArenaKind,
 }
 
 impl<M: Medium + Clone> Arenas<M> {
@@ -73,20 +81,22 @@ impl<M: Medium + Clone> Arenas<M> {
         Arenas { home, usual_bytes, retired: Mutex::new(Retired { memtables: Vec::new(), arenas: Vec::new() }) }
     }
 
-    /// An arena for `generation`, recycled where one is at hand. Its name or extent is durable on return; that it
-    /// belongs to the store is for the MANIFEST to say. What may be tried again has left all as it was.
-    pub(crate) fn make(&self, generation: u64, length_bytes: u64) -> Result<Arena<M>> {
+    /// An arena for `generation`, recycled where one is at hand; one that was of this kind, if there is. Its name or extent is
+    /// durable on return; that it belongs to the store is for the MANIFEST to say. What may be tried again has left all as it was.
+    pub(crate) fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind) -> Result<Arena<M>> {
         self.reclaim(locked(&self.retired))?;
         let recycled = {
             let length_bytes = self.home.length_bytes(length_bytes);
             let mut retired = locked(&self.retired);
-            let fitting = retired.arenas.iter().position(|&(_, length)| length == length_bytes);
-            fitting.map(|index| retired.arenas.swap_remove(index).0)
+            let fits = |unused: &Unused| unused.length_bytes == length_bytes;
+            let of_kind = retired.arenas.iter().position(|unused| fits(unused) && unused.kind == kind);
+            let fitting = of_kind.or_else(|| retired.arenas.iter().position(fits));
+            fitting.map(|index| retired.arenas.swap_remove(index))
         };
         match &self.home {
             Home::Pool(pool) => {
                 let owner = owner(generation)?;
-                let extent = match recycled.and_then(|old| self.extent(pool, old)) {
+                let extent = match recycled.and_then(|old| self.extent(pool, old.generation)) {
                     Some(extent) => pool.set_extent_owner(extent.offset, owner)?,
                     None => pool.allocate_extent(ExtentKind::Arena, length_bytes, owner)?,
                 };
@@ -94,21 +104,22 @@ impl<M: Medium + Clone> Arenas<M> {
             }
             Home::Directory { env, directory, medium } => {
                 let path = names::arena(directory, generation);
-                let made = match recycled {
+                let made = match &recycled {
                     Some(old) => {
-                        env.rename(&names::arena(directory, old), &path)?;
+                        env.rename(&names::arena(directory, old.generation), &path)?;
                         Arena::reuse_file(&**env, &path, medium.clone(), length_bytes)
+                            .map(|arena| arena.of_kind(kind, old.kind))
                     }
                     // What a failed attempt leaves would take space from everybody until the next opening.
-                    None => Arena::create_file(&**env, &path, medium.clone(), length_bytes).inspect_err(|_| {
-                        let _ = env.remove_file(&path);
-                    }),
+                    None => Arena::create_file(&**env, &path, medium.clone(), length_bytes)
+                        .inspect_err(|_| drop(env.remove_file(&path)))
+                        .map(|arena| arena.of_kind(kind, kind)),
                 };
                 let made = made.and_then(|arena| env.sync_directory(directory).map(|()| arena));
                 if let (Err(error), Some(old)) = (&made, recycled) {
                     if error.may_be_tried_again() {
-                        env.rename(&path, &names::arena(directory, old))?;
-                        locked(&self.retired).arenas.push((old, length_bytes));
+                        env.rename(&path, &names::arena(directory, old.generation))?;
+                        locked(&self.retired).arenas.push(old);
                     }
                 }
                 made
@@ -243,13 +254,14 @@ impl<M: Medium + Clone> Arenas<M> {
             }
             // Nobody else owns it, so nobody can come to own it.
             let memtable = retired.memtables.swap_remove(index);
-            let (generation, length) = (memtable.generation(), memtable.capacity_bytes());
+            let (generation, length_bytes) = (memtable.generation(), memtable.capacity_bytes());
+            let kind = memtable.arena().kind();
             lists_bytes += memtable.memory_bytes();
-            if length != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
+            if length_bytes != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
                 unwanted.push(memtable);
             } else {
                 drop(memtable);
-                retired.arenas.push((generation, length));
+                retired.arenas.push(Unused { generation, length_bytes, kind });
             }
         }
         drop(retired);
@@ -265,8 +277,8 @@ impl<M: Medium + Clone> Arenas<M> {
     /// store is a small directory; should a power cut take that back, the next opening finds the longer file, and the same in
     /// it. REQUIRES: nothing is written to it any more.
     pub(crate) fn tidy(&self, active: Option<&MemTable<M>>) -> Result<()> {
-        for (generation, _) in std::mem::take(&mut locked(&self.retired).arenas) {
-            self.discard(generation)?;
+        for unused in std::mem::take(&mut locked(&self.retired).arenas) {
+            self.discard(unused.generation)?;
         }
         let (Home::Directory { env, directory, .. }, Some(active)) = (&self.home, active) else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, active.generation()), OpenMode::ReadWrite)?;
@@ -335,6 +347,32 @@ mod tests {
         assert!(matches!(arenas.load(1, Some(u64::MAX)), Err(Error::Corruption { .. })));
         assert_eq!(arenas.load(1, Some(4096)).unwrap().unwrap().length_bytes(), 4096);
         assert!(arenas.load(2, Some(4096)).unwrap().is_none());
+    }
+
+    /// One of the other kind will do, too: there may be no space for another.
+    #[test]
+    fn an_arena_of_the_same_kind_is_recycled_first() {
+        let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
+        env.create_directory(directory).unwrap();
+        let options =
+            PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
+        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let arenas = Arenas::new(&pool, Arc::new(env.clone()), directory, 4096);
+        let memtable = |generation, kind| {
+            let arena = arenas.make(generation, 4096, kind).unwrap();
+            assert_eq!(arena.kind(), kind);
+            Arc::new(MemTable::create(arena, generation, [1; 16], &Default::default()))
+        };
+        let old = [memtable(1, ArenaKind::Unsynced), memtable(2, ArenaKind::Synced)];
+        old.into_iter().for_each(|memtable| arenas.retire(memtable).unwrap());
+        let (third, fourth) = (memtable(3, ArenaKind::Synced), memtable(4, ArenaKind::Synced));
+        let name = |generation| names::arena(directory, generation).display().to_string();
+        let renamed: Vec<String> = env.operations().into_iter().filter(|line| line.starts_with("rename")).collect();
+        let expected = [(2, 3), (1, 4)].map(|(from, to)| format!("rename {} to {}", name(from), name(to)));
+        assert_eq!(renamed, expected);
+        // Each is of the kind that it was made for last.
+        [third, fourth].into_iter().for_each(|memtable| arenas.retire(memtable).unwrap());
+        drop((memtable(5, ArenaKind::Unsynced), memtable(6, ArenaKind::Synced)));
     }
 
     /// What was compared of the last few bytes was left from elsewhere.

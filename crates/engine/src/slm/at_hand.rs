@@ -13,6 +13,7 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece};
 
+use super::ask_ahead::Temperature;
 use super::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
 use super::snapshots::Location;
 use super::store::Store;
@@ -48,6 +49,8 @@ pub(super) struct AtHand {
     spare: Option<Piece>,
     /// What blocks and pieces take, in bytes.
     held_bytes: u64,
+    /// Whether what is not at hand comes from the disk.
+    pub(super) temperature: Temperature,
 }
 
 /// What there is of one file.
@@ -65,6 +68,11 @@ impl Lane {
 }
 
 impl AtHand {
+    /// Nothing, in a store that was so the last time.
+    pub(super) fn new(temperature: Temperature) -> AtHand {
+        AtHand { temperature, ..AtHand::default() }
+    }
+
     /// The block at `location`, if it is the last of its file.
     pub(super) fn block(&mut self, location: Location) -> Option<&Block> {
         let index = self.find(location.file)?;
@@ -91,7 +99,9 @@ impl AtHand {
         } else {
             Some(PIECE_BYTES_MAX)
         };
-        let mut reads = 0;
+        let ahead_bytes = ahead_bytes.map(|bytes| self.temperature.limit(file, place, bytes));
+        let is_timed = self.temperature.wants_to_know();
+        let (mut reads, mut took_ns) = (0, None);
         let block = self.change(index, |lane, spare| {
             lane.block = None;
             lane.ahead.turn_to(place, spare);
@@ -102,13 +112,19 @@ impl AtHand {
                         store.file_sought(file);
                     }
                     reads = 1;
-                    lane.ahead.read(store, location, ahead_bytes, spare)?
+                    let start_ns = is_timed.then(|| store.env.monotonic_ns());
+                    let block = lane.ahead.read(store, location, ahead_bytes, spare);
+                    took_ns = start_ns.map(|start_ns| store.env.monotonic_ns() - start_ns);
+                    block?
                 }
             };
             lane.block = Some((place.offset, block.clone()));
             Ok(block)
         });
         self.reads = self.reads.saturating_add(reads);
+        if reads > 0 {
+            self.temperature.read(took_ns);
+        }
         block
     }
 

@@ -221,6 +221,7 @@ impl<M: Medium + Clone> Store<M> {
                     self.tell_who_waits_for_space();
                     continue;
                 }
+                self.set_compaction_pace();
                 return Some((plan, reason));
             }
             drop(catalog);
@@ -246,6 +247,7 @@ impl<M: Medium + Clone> Store<M> {
             order: &self.options.comparator,
             candidates: &self.candidates,
             is_free: &is_free,
+            running: &inner.busy,
             deletes_droppable_through,
             memtable_bytes: self.options.memtable_bytes,
         })

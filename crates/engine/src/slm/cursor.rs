@@ -16,6 +16,7 @@
 
 use std::cmp::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use slmdb_env::{Error, Result};
 use slmdb_order::Passage;
@@ -23,6 +24,7 @@ use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_table::Slice;
 
+use super::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
 use super::at_hand::AtHand;
 use super::index_source::IndexSource;
 use super::memtable_source::MemTableSource;
@@ -46,6 +48,8 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     passage: Passage,
     /// The blocks that the last values came from: neighbours often share one.
     at_hand: AtHand,
+    /// Asks for what comes next, where data is cold.
+    scout: Option<Box<Scout>>,
     /// What these take in memory, as the budget knows it.
     held_bytes: u64,
     /// How many files a range query has had to turn to.
@@ -54,7 +58,7 @@ pub(crate) struct Cursor<M: Medium + Clone> {
 
 /// Which way the sources stand: at the cursor's key or beyond it, in this direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heading {
+pub(super) enum Heading {
     Forward,
     Backward,
 }
@@ -92,13 +96,14 @@ impl<M: Medium + Clone> Cursor<M> {
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = store.candidates.range_query();
-        let (at_hand, held_bytes) = (AtHand::default(), 0);
-        Cursor { store, moment, memtables, index, heading, at: None, key, passage, at_hand, held_bytes, sequentiality }
+        let (at_hand, scout) = (AtHand::new(Temperature::new(store.tables.are_cold.load(Relaxed))), None);
+        let (at, held_bytes) = (None, 0);
+        Cursor { store, moment, memtables, index, heading, at, key, passage, at_hand, scout, held_bytes, sequentiality }
     }
 
     /// Tells the budget what is at hand.
     fn account(&mut self) {
-        let bytes = self.at_hand.memory_bytes();
+        let bytes = self.at_hand.memory_bytes() + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
         if bytes != self.held_bytes {
             self.store.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
@@ -184,6 +189,12 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
+    /// Asks the disk for the value that is about to be read, and for those behind it, where that gains something.
+    fn ask_ahead(&mut self) {
+        let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
+        scout.ask(&self.store, &self.key, self.heading, &mut self.at_hand.temperature);
+    }
+
     /// The range query is done, and another may begin.
     fn end_range_query(&mut self) {
         let files = self.sequentiality.end();
@@ -198,6 +209,9 @@ impl<M: Medium + Clone> Cursor<M> {
         self.passage.begin();
         self.at_hand.set_out();
         self.account();
+        if let Some(scout) = &mut self.scout {
+            scout.turn_back();
+        }
         self.end_range_query();
     }
 
@@ -208,7 +222,7 @@ impl<M: Medium + Clone> Cursor<M> {
                 source.next();
             }
         }
-        if self.index.key() == Some(&self.key) { self.index.next(&self.store) } else { Ok(()) }
+        self.step_index(Heading::Forward)
     }
 
     fn step_sources_backward(&mut self) -> Result<()> {
@@ -217,7 +231,20 @@ impl<M: Medium + Clone> Cursor<M> {
                 source.prev();
             }
         }
-        if self.index.key() == Some(&self.key) { self.index.prev(&self.store) } else { Ok(()) }
+        self.step_index(Heading::Backward)
+    }
+
+    fn step_index(&mut self, heading: Heading) -> Result<()> {
+        if self.index.key() != Some(&self.key) {
+            return Ok(());
+        }
+        if let Some(scout) = &mut self.scout {
+            scout.passed();
+        }
+        match heading {
+            Heading::Forward => self.index.next(&self.store),
+            Heading::Backward => self.index.prev(&self.store),
+        }
     }
 }
 
@@ -294,6 +321,9 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             }
             Some(At::Index(location)) => {
                 self.sequentiality.read(location.sequence, Some(location.file));
+                if self.at_hand.temperature.is_cold() {
+                    self.ask_ahead();
+                }
                 self.value_at(location)
             }
         }
@@ -303,7 +333,11 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
-        self.at_hand = AtHand::default();
+        let is_cold = self.at_hand.temperature.is_cold();
+        if self.store.tables.are_cold.load(Relaxed) != is_cold {
+            self.store.tables.are_cold.store(is_cold, Relaxed);
+        }
+        (self.at_hand, self.scout) = (AtHand::default(), None);
         self.account();
         self.memtables.clear();
         self.store.release(self.moment, Holder::Cursor);

@@ -81,6 +81,11 @@ impl IndexSource {
         self.read_backward(store, Bound::Excluded(key.to_vec()))
     }
 
+    /// To the last visible key up to `key`.
+    pub(crate) fn seek_back<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
+        self.read_backward(store, Bound::Included(key.to_vec()))
+    }
+
     /// To the last visible key.
     pub(crate) fn seek_last<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
         self.read_backward(store, Bound::Unbounded)

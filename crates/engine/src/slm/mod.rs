@@ -4,11 +4,11 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`; the write path: `write`, `publication`, `group_sync`; what is made before it is needed: `ahead` |
+//! | 3.1 persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `arenas`, `arena_kind`; the write path: `write`, `publication`, `group_sync`; what is made before it is needed: `ahead` |
 //! | 3.1 MemTables that wait for their flush; space for it | `pacing`, `traffic`, `admission`, `set_aside`, `ballast`, `room` |
 //! | 3.2 B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
 //! | 3.2 building it: file creation thread, B+-tree insertion thread, queue | `flush`, `commit` |
-//! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source`; `at_hand`, `read_ahead` |
+//! | 3.2 scanning it; 4 range query | `cursor`, `index_source`, `memtable_source`; `at_hand`, `read_ahead`, `ask_ahead` |
 //! | not in the paper: snapshots; what they see across flushes | `snapshot`; `snapshots`, `replaced`, `older_versions` |
 //! | 3.3 selective compaction: merging | `compaction` and the files under it, `merge`; the files that it leaves: `retired` |
 //! | 3.3 which files: the compaction candidate list; the live-key ratio | `picker::candidates` |
@@ -30,7 +30,9 @@
 mod admission;
 mod ahead;
 mod approximate;
+mod arena_kind;
 mod arenas;
+mod ask_ahead;
 mod at_hand;
 mod ballast;
 mod checkpoint;

@@ -252,7 +252,7 @@ fn start<M: slmdb_pmem::Medium + Clone>(mut store: Store<M>, mut workers: Worker
         let (sender, receiver) = sync_channel(1);
         let (file, index) = (store.clone(), store.clone());
         let (ahead, checkpoint) = (store.clone(), store.clone());
-        let compactions = (0..store.options.compaction.threads).map(|_| {
+        let compactions = (0..store.options.compaction.threads_to_start()).map(|_| {
             let (compaction, sender) = (store.clone(), sender.clone());
             work(&store, move || compaction.run_compaction_thread(sender))
         });

@@ -9,11 +9,11 @@
 //!
 //! Compactions are waited for likewise, never by standing still: there the debt is garbage in table files as part of what
 //! is allowed ([`Store::set_compaction_pace`]), and the rate is that at which compactions remove garbage, over the part of
-//! what is written that makes some. (Who only adds keys is not slowed.) The default policy compacts as late as it may, so a
-//! store that is overwritten for long would be fast until there is garbage to remove, and much slower from then on.
-//! Therefore writers who make garbage are held near the rate that will last from the beginning: little is lost by that, and
-//! nobody plans with a rate that isn't there tomorrow. Until the first compaction has ended, that rate is guessed from the
-//! flushes'. The slower of the two paces holds.
+//! what is written that makes some. (Who only adds keys is not slowed.) The default policy compacts as late as it may. So up
+//! to half of what is allowed nobody is slowed: compactions have hardly begun, and whoever slept then would sleep beside
+//! processors that have nothing to do. From there on the multiple falls, to 1.2 where compactions have most to do and to a part
+//! of their rate where the bound on space comes near. Until the first compaction has ended, that rate is guessed from the flushes'. The
+//! slower of the two paces holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,13 +30,13 @@ use crate::CompactionPolicy;
 /// debt writers are not slowed.
 type Multiples = [(f64, f64)];
 const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
-const COMPACTION: &Multiples = &[(0.05, 1.25), (0.75, 1.15), (0.9, 1.0), (1.05, 0.5), (1.5, 0.25)];
+const COMPACTION: &Multiples = &[(0.5, 4.0), (0.8, 1.2), (0.92, 0.8), (1.0, 0.3), (1.2, 0.15)];
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
 const DEBT_AT_REST_MAX: f64 = 0.75;
 /// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
 const REMOVED_PER_FLUSHED: f64 = 0.2;
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
-const MEMTABLES_OF_GARBAGE: u64 = 4;
+const MEMTABLES_OF_GARBAGE: u64 = 2;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
 const SLEEP_NS_MIN: u64 = 25_000;
 /// A writer that slept longer than it had to (by the system's clock tick, or because others had the processor) has so much of
@@ -190,17 +190,26 @@ impl<M: Medium + Clone> Store<M> {
         self.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
     }
 
-    /// Garbage in table files, as part of what is allowed.
-    fn garbage_debt(&self) -> f64 {
+    /// Garbage in table files, and what running compactions will have written beside their inputs when these go, as part of what
+    /// is allowed: the peak to come.
+    pub(super) fn garbage_debt(&self) -> f64 {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let (mut all_bytes, mut garbage_bytes) = (0.0, 0.0);
-        for file in locked(&self.catalog).state().files.values() {
-            all_bytes += file.length_bytes as f64;
-            garbage_bytes += file.length_bytes as f64 * garbage_part(file, droppable_through);
+        let mut beside_bytes = 0.0;
+        let catalog = locked(&self.catalog);
+        let compactions = locked(&self.compactions.inner);
+        for (number, file) in &catalog.state().files {
+            let (length_bytes, garbage_part) = (file.length_bytes as f64, garbage_part(file, droppable_through));
+            all_bytes += length_bytes;
+            garbage_bytes += length_bytes * garbage_part;
+            if compactions.busy.contains(number) {
+                beside_bytes += length_bytes * (1.0 - garbage_part);
+            }
         }
+        drop((compactions, catalog));
         let part = self.options.compaction.space_amplification_max - 1.0;
         let few_bytes = (MEMTABLES_OF_GARBAGE * self.options.memtable_bytes) as f64;
-        garbage_bytes / ((all_bytes - garbage_bytes) * part).max(few_bytes)
+        (garbage_bytes + beside_bytes) / ((all_bytes - garbage_bytes) * part).max(few_bytes)
     }
 }
 
@@ -270,20 +279,33 @@ mod tests {
         }
     }
 
+    /// At this debt writers make as much garbage as compactions remove.
+    const AS_FAST_AS_COMPACTIONS: f64 = 0.86;
+
+    #[test]
+    fn nobody_sleeps_before_half_of_the_garbage_is_there_and_all_do_before_it_is_too_much() {
+        assert_eq!(multiple(COMPACTION, 0.49), None);
+        assert!(multiple(COMPACTION, 0.79).is_some_and(|multiple| multiple > 1.2));
+        assert!(multiple(COMPACTION, AS_FAST_AS_COMPACTIONS).is_some_and(|multiple| (multiple - 1.0).abs() < 1e-9));
+        assert!(multiple(COMPACTION, 1.0).is_some_and(|multiple| multiple < 0.31));
+        assert_eq!(multiple(COMPACTION, 5.0), Some(0.15));
+        assert!(COMPACTION.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 > two[1].1));
+    }
+
     #[test]
     fn the_slower_pace_holds() {
         let pacing = Pacing::default();
         pacing.flushed(100 << 20, 1_000_000_000);
-        pacing.set_compaction_debt(0.9);
+        pacing.set_compaction_debt(AS_FAST_AS_COMPACTIONS);
         assert!(!pacing.is_limited(), "nothing that is written makes garbage");
         (0..30).for_each(|_| pacing.replaced(50, 100));
-        pacing.set_compaction_debt(0.9);
+        pacing.set_compaction_debt(AS_FAST_AS_COMPACTIONS);
         let guessed_ns = 1024e9 / (f64::from(100 << 20) * REMOVED_PER_FLUSHED / 0.5);
         assert!(pacing.ns_per_kib().0.abs_diff(guessed_ns as u64) < 10, "half of what is written makes garbage");
         pacing.compacted(25 << 20, 1_000_000_000);
         pacing.set_compaction_debt(0.01);
         assert!(!pacing.is_limited());
-        pacing.set_compaction_debt(0.9);
+        pacing.set_compaction_debt(AS_FAST_AS_COMPACTIONS);
         assert!(pacing.is_limited_by(WaitFor::Compaction) && !pacing.is_limited_by(WaitFor::Pace));
         pacing.set_flush_debt(0.7);
         let (pause, waits_for) = pacing.pause(100 << 10, 1).unwrap();

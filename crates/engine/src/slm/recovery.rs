@@ -25,6 +25,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use super::admission::table_bytes;
+use super::arena_kind;
 use super::arenas::Arenas;
 use super::compaction::{add_output, move_to};
 use super::flush::{file_record, numbered, swing};
@@ -217,7 +218,8 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
     }
     state.closed_at_sequence = None;
     state.medium.boot_id = parts.options.env.boot_id();
-    match parts.arenas.make(generation, parts.options.memtable_bytes) {
+    match parts.arenas.make(generation, parts.options.memtable_bytes, arena_kind::at_first(parts.options.syncs_writes))
+    {
         Ok(arena) => {
             let with_arena = StoreState { next_generation, ..state.clone() };
             match take_over_in(parts, arena, generation, with_arena) {

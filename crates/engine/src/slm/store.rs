@@ -25,6 +25,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use super::admission::Grant;
+use super::arena_kind::KindOfArena;
 use super::arenas::Arenas;
 use super::checkpoint::Checkpoints;
 use super::compaction::Compactions;
@@ -70,6 +71,7 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) view: ArcSwap<View<M>>,
     pub(crate) publication: Publication,
     pub(crate) group_sync: GroupSync,
+    pub(super) kind_of_arena: KindOfArena,
     pub(crate) snapshots: Snapshots,
 
     pub(crate) traffic: Mutex<Traffic<M>>,
@@ -181,6 +183,7 @@ impl<M: Medium + Clone> Store<M> {
             view: ArcSwap::from_pointee(View { memtables }),
             publication: Publication::new(parts.last_sequence),
             group_sync: GroupSync::new(parts.last_sequence),
+            kind_of_arena: KindOfArena::new(parts.options.syncs_writes),
             snapshots: Snapshots::new(parts.options.comparator.clone()),
             flushed_through: AtomicU64::new(state.flushed_through),
             file_numbers: FileNumbers::new(state.next_file_number),

@@ -8,6 +8,7 @@ use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 use slmdb_env::{Env, Error, Result};
 use slmdb_order::KeyOrder;
+use slmdb_sync::scheduled::atomic::AtomicBool;
 use slmdb_table::{Block, Place, Slice, TableReader};
 
 use super::descriptors::ClosingEnv;
@@ -58,6 +59,8 @@ pub(crate) struct Tables {
     order: KeyOrder,
     readers: Arc<Readers>,
     blocks: Cache<BlockKey, Block, ByMemory>,
+    /// Whether the last cursor had to wait for the disk; see [`super::ask_ahead`].
+    pub(super) are_cold: AtomicBool,
 }
 
 impl Tables {
@@ -72,6 +75,7 @@ impl Tables {
             order: options.comparator.clone(),
             readers,
             blocks: Cache::with_weighter(typical_blocks, cache_bytes, ByMemory),
+            are_cold: AtomicBool::new(false),
         }
     }
 
@@ -120,6 +124,11 @@ impl Tables {
     /// The block at `place`, if it is in the cache.
     pub(crate) fn cached_block(&self, number: u32, place: Place) -> Option<Block> {
         self.blocks.get(&(number, place.offset))
+    }
+
+    /// Whether the block at `place` is in the cache. (Nobody has used it by asking.)
+    pub(crate) fn is_cached(&self, number: u32, place: Place) -> bool {
+        self.blocks.contains_key(&(number, place.offset))
     }
 
     /// The block at `place`, by one read; it is in the cache afterwards.

@@ -41,7 +41,7 @@ impl Workers {
             return Ok(Workers::default());
         }
         let mut workers = Workers { waiting: Vec::new(), events: Events::to(&options.event_listener)? };
-        for name in iter::repeat_n("slmdb-compaction", options.compaction.threads).chain(OTHERS) {
+        for name in iter::repeat_n("slmdb-compaction", options.compaction.threads_to_start()).chain(OTHERS) {
             let (sender, receiver) = sync_channel::<Work>(1);
             let wait = move || receiver.recv().map_or((), |work| work());
             let thread = Builder::new().name(name.into()).spawn(wait);

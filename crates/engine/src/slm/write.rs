@@ -244,6 +244,7 @@ impl<M: Medium + Clone> Store<M> {
     /// failed has left behind can't be known.
     pub(crate) fn sync_arenas(&self) -> Result<()> {
         let synced = self.group_sync.synced();
+        self.kind_of_arena.synced();
         for memtable in &self.view.load().memtables {
             if memtable.last_sequence().is_some_and(|last| last > synced) {
                 memtable.sync().inspect_err(|error| self.fail(error.clone()))?;

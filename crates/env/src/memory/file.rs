@@ -48,6 +48,7 @@ impl File for MemoryFile {
         let outcome = machine.script.begin(Effect::Reads, "read", &self.path, &detail)?;
         let read_bytes = self.node.lock().read(into, offset_bytes);
         outcome.flip(&mut into[..read_bytes]);
+        machine.clock_ns += machine.slow.read_ns;
         Ok(read_bytes)
     }
 
@@ -109,6 +110,10 @@ impl File for MemoryFile {
     }
 
     fn advise_random(&self) {}
+
+    fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
+        self.env.machine().will_read(&self.path, offset_bytes, length_bytes);
+    }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.mapped.as_ref().map(|mapped| mapped.0.as_fd())

@@ -263,3 +263,19 @@ fn only_what_has_not_begun_may_be_tried_again() {
     assert!(full.may_be_tried_again() && !full.is_passing_lack());
     assert!(!Error::invalid("x").may_be_tried_again());
 }
+
+#[test]
+fn a_file_whose_content_is_given_up_keeps_its_length_and_can_be_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let file = OsEnv::new().open_file(&path, OpenMode::CreateNew).unwrap();
+    let content = vec![7; 1 << 20];
+    file.write_at(&content, 0).unwrap();
+    file.sync_data().unwrap();
+    file.give_up_content();
+    let mut found = fs::read(&path).unwrap();
+    assert!(found == content || found == vec![0; content.len()]);
+    file.write_at(b"new", 5000).unwrap();
+    found[5000..5003].copy_from_slice(b"new");
+    assert!(fs::read(&path).unwrap() == found);
+}

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::common::small;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, ErrorKind, OsEnv};
-use slmdb_pmem::{Arena, Dram, Emulated, ExtentKind, Medium, Pool};
+use slmdb_pmem::{Arena, ArenaKind, Dram, Emulated, ExtentKind, Medium, Pool};
 
 /// Writes records front to back and reads them again.
 fn works<M: Medium>(arena: &Arena<M>) {
@@ -90,6 +90,33 @@ fn a_mapped_file_has_every_store_at_once() {
     let arena = Arena::create_file(&env, &path, Dram, 1000).unwrap();
     assert!(read(&arena, 0, 1000).iter().all(|&byte| byte == 0), "a new file has none");
     assert_eq!(Arena::reuse_file(&env, &directory.path().join("none"), Dram, 1).unwrap_err().kind(), ErrorKind::Io);
+}
+
+/// Whether the system takes the file's pages in one by one.
+#[cfg(target_os = "linux")]
+fn is_mapped_for_random_use(path: &Path) -> bool {
+    let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (_, of_file) = mappings.split_once(path.to_str().unwrap()).expect("it is mapped");
+    let flags = of_file.lines().find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+    flags.split_whitespace().any(|flag| flag == "rr")
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_arena_for_synced_writes_is_mapped_for_random_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("arena");
+    let env = OsEnv::new();
+    let mut was = None;
+    for kind in [ArenaKind::Unsynced, ArenaKind::Synced, ArenaKind::Synced, ArenaKind::Unsynced, ArenaKind::Synced] {
+        let arena = match was {
+            None => Arena::create_file(&env, &path, Dram, 200_000).unwrap().of_kind(kind, kind),
+            Some(was) => Arena::reuse_file(&env, &path, Dram, 200_000).unwrap().of_kind(kind, was),
+        };
+        assert_eq!((arena.kind(), is_mapped_for_random_use(&path)), (kind, kind == ArenaKind::Synced));
+        works(&arena);
+        was = Some(kind);
+    }
 }
 
 #[test]

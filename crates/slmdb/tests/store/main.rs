@@ -41,6 +41,7 @@ mod snapshots;
 mod snapshots_random;
 mod store_copy;
 mod stress_full;
+mod synced_arenas;
 mod upkeep_kill;
 mod vouched;
 mod zstd;

@@ -67,7 +67,7 @@ pub struct Arguments {
     /// How table files are chosen for compaction [default: gain]
     #[arg(long, value_name = "HOW", value_parser = named(&["gain", "paper", "manual"]), help_heading = "The store")]
     policy: Option<String>,
-    /// Compactions at once [default: 1]
+    /// Compactions at once [default: as many as processors, from 2 to 4]
     #[arg(long = "compaction_threads", alias = "compaction-threads", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4), help_heading = "The store")]
     compaction_threads: Option<u8>,
     /// How blocks are compressed [default: lz4]

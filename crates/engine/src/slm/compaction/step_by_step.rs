@@ -202,3 +202,24 @@ fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
         assert_eq!(store.pacing.knows_compactions(), is_measured, "{chosen_by}");
     }
 }
+
+/// What it writes stands beside its inputs at the end, and writers are to know before that.
+#[test]
+fn what_a_running_compaction_takes_is_debt() {
+    let env = MemoryEnv::new();
+    let store = store(&env);
+    let resting = store.garbage_debt();
+    assert!(resting > 0.0);
+    let lengths: Vec<u64> = locked(&store.catalog).state().files.values().map(|file| file.length_bytes).collect();
+    let mut last = resting;
+    for number in INPUTS {
+        locked(&store.compactions.inner).busy.insert(number);
+        let now = store.garbage_debt();
+        assert!(now > last, "{now} after {last}");
+        last = now;
+    }
+    // A third of the first file is garbage: the rest of it, and the other, come once more.
+    let times = (last - resting) / resting;
+    let expected = (lengths[0] as f64 * 2.0 / 3.0 + lengths[1] as f64) / (lengths[0] as f64 / 3.0);
+    assert!((times / expected - 1.0).abs() < 0.02, "{times}, not {expected}");
+}

@@ -30,10 +30,12 @@ use crate::slm::compaction::Plan;
 use crate::slm::traffic::entries_max;
 
 /// One compaction writes at most this part of what is needed of the store, unless a single file is more.
-const REWRITTEN_PART: f64 = 1.0 / 32.0;
-/// While a compaction writes a byte, so many more bytes of table files come: its own, and those of flushes until it has ended and
-/// the next has taken as much away.
-const BYTES_MEANWHILE: f64 = 3.0;
+const REWRITTEN_PART: f64 = 1.0 / 64.0;
+/// Several run at once only while they rewrite no more than this part of it together: in a store of few files one alone is much.
+const REWRITTEN_PART_AT_ONCE: f64 = 1.0 / 8.0;
+/// While a compaction writes a byte, so many more bytes of table files come: its own, those of the compactions beside it, and those of
+/// flushes until it has ended and the next has taken as much away.
+const BYTES_MEANWHILE: f64 = 6.0;
 /// A file is merged with the one that has the most garbage if it has this part of that, at least (in parts of their lengths).
 const GARBAGE_PART_BESIDE: f64 = 0.8;
 /// A file is small if it has less than this part of a MemTable, or of a compaction's file: in bytes and in entries.
@@ -73,18 +75,21 @@ fn garbage_bytes_max(choice: &Choice<'_>, needed_bytes: f64) -> f64 {
 }
 
 pub(super) fn pick(choice: &Choice<'_>) -> Option<Plan> {
-    let (mut candidates, mut needed_bytes) = (Vec::new(), 0.0);
+    let (mut candidates, mut needed_bytes, mut running_bytes) = (Vec::new(), 0.0, 0.0);
     for (&number, file) in &choice.state.files {
         let garbage_part = garbage_part(file, choice.deletes_droppable_through);
         let candidate = Candidate { number, file, length_bytes: file.length_bytes as f64, garbage_part };
         needed_bytes += candidate.needed_bytes();
+        if choice.running.contains(&number) {
+            running_bytes += candidate.needed_bytes();
+        }
         if (choice.is_free)(number) {
             candidates.push(candidate);
         }
     }
     candidates.sort_by(|a, b| b.garbage_part.total_cmp(&a.garbage_part));
     dead(choice, &candidates)
-        .or_else(|| with_most_garbage(choice, &candidates, needed_bytes))
+        .or_else(|| with_most_garbage(choice, &candidates, (needed_bytes, running_bytes)))
         .or_else(|| small(choice, &candidates))
         .or_else(|| out_of_order(choice, &candidates, needed_bytes))
 }
@@ -100,8 +105,12 @@ fn dead(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     plan(dead.take(choice.options.files_merged_max), "garbage alone")
 }
 
-/// The files with the most garbage, if it is time.
-fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes: f64) -> Option<Plan> {
+/// The files with the most garbage, if it is time. `running_bytes`: what other compactions rewrite just now.
+fn with_most_garbage(
+    choice: &Choice<'_>,
+    candidates: &[Candidate<'_>],
+    (needed_bytes, running_bytes): (f64, f64),
+) -> Option<Plan> {
     let garbage_bytes_max = garbage_bytes_max(choice, needed_bytes);
     let garbage_part_min = 1.0 - 1.0 / choice.options.space_amplification_max;
     let garbage_bytes = garbage_bytes(candidates);
@@ -118,6 +127,9 @@ fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_b
         }
         rewritten_bytes = with_it_bytes;
         chosen.push(candidate);
+    }
+    if running_bytes > 0.0 && running_bytes + rewritten_bytes > needed_bytes * REWRITTEN_PART_AT_ONCE {
+        return None;
     }
     let is_time = garbage_bytes + BYTES_MEANWHILE * rewritten_bytes >= garbage_bytes_max;
     plan(chosen.into_iter().filter(|_| is_time), "most garbage")
@@ -182,6 +194,7 @@ mod tests {
     fn picked_of_sought(state: &StoreState, busy: &[u32], sought: &[u32]) -> Option<Vec<u32>> {
         let options = CompactionOptions { table_file_bytes: 1000, ..CompactionOptions::default() };
         let is_free = |number: u32| !busy.contains(&number);
+        let running = busy.iter().copied().collect();
         let (options, deletes_droppable_through) = (&options, 0);
         let candidates = Candidates::new(&Options::default(), state);
         candidates.name(sought.iter().copied(), Source::Seeks);
@@ -191,6 +204,7 @@ mod tests {
             order: &KeyOrder::Bytewise,
             candidates: &candidates,
             is_free: &is_free,
+            running: &running,
             deletes_droppable_through,
             memtable_bytes: 1000,
         };
@@ -222,7 +236,19 @@ mod tests {
         assert_eq!(inputs, [71, 81], "the third has too little garbage to go with them");
         let inputs = picked(&store(&live), &[71, 81, 91]).expect("still over the bound");
         let needed = 60 * 197 + 49;
-        assert_eq!(inputs.len(), needed / 32 / 60, "a 32nd of what is needed, in files of 60");
+        assert_eq!(inputs.len(), needed / 64 / 60, "a 64th of what is needed, in files of 60");
+    }
+
+    /// What they write stands beside their inputs.
+    #[test]
+    fn several_at_once_rewrite_no_more_than_an_eighth_of_the_store() {
+        let few = store(&[50; 12]);
+        let first = picked(&few, &[]).expect("far over the bound");
+        assert_eq!(first.len(), 1, "a file is more than a 64th");
+        assert_eq!(picked(&few, &first), None, "two would be a sixth of the store");
+        let more = store(&[50; 16]);
+        assert!(picked(&more, &[1]).is_some(), "two are an eighth");
+        assert_eq!(picked(&more, &[1, 2]), None);
     }
 
     #[test]

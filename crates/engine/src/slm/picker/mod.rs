@@ -13,6 +13,8 @@ mod overlaps;
 mod paper;
 pub(super) mod room;
 
+use std::collections::BTreeSet;
+
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_order::KeyOrder;
 
@@ -41,6 +43,8 @@ pub(super) struct Choice<'a> {
     pub(super) candidates: &'a Candidates,
     /// Whether a file may be taken: no other compaction has it, and it could be read so far.
     pub(super) is_free: &'a dyn Fn(u32) -> bool,
+    /// Inputs of compactions that are running.
+    pub(super) running: &'a BTreeSet<u32>,
     /// Deletes up to this sequence number are garbage.
     pub(super) deletes_droppable_through: u64,
     /// What a MemTable has, in bytes.

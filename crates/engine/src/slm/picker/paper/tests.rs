@@ -70,6 +70,7 @@ impl Case {
         let is_free = |number: u32| !busy.contains(&number);
         let candidates = Candidates::new(&self.options, &self.state);
         let choice = Choice {
+            running: &std::collections::BTreeSet::new(),
             options: &self.options.compaction,
             state: &self.state,
             order,
