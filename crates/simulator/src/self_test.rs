@@ -2,7 +2,8 @@
 //!
 //! A step that was left out leaves something *owed*: stores and changes of files that would be durable with it, until another step
 //! makes them so. Just there crashes are made, with just that missing and all else there, or nothing else. Where stores notice
-//! nothing the [layers] under them are tried, each operation of which is durable by itself.
+//! nothing the [layers] under them are tried, each operation of which is durable by itself; and then what is done to whole stores
+//! ([upkeep]).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,6 +13,8 @@ use crate::call_paths::{CallPaths, Site};
 use crate::crashed::record_workload;
 use crate::explore::{Effort, Explorer, Failure, Looks};
 use crate::layers;
+use crate::machine::Setup;
+use crate::upkeep::{self, Work};
 use crate::workload::Plan;
 
 /// How something was found wrong.
@@ -21,13 +24,15 @@ pub enum Found {
     InStore(Box<Failure>),
     /// A crash of the layers under it.
     InLayers(String),
+    /// A crash of a copy, a repair or a removal.
+    InUpkeep(String),
 }
 
 impl fmt::Display for Found {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Found::InStore(failure) => failure.fmt(formatter),
-            Found::InLayers(what) => what.fmt(formatter),
+            Found::InLayers(what) | Found::InUpkeep(what) => what.fmt(formatter),
         }
     }
 }
@@ -48,8 +53,8 @@ pub struct Verdict {
 pub struct Known {
     /// The site.
     pub site: Site,
-    /// Seeds of such workloads, and whether they have a pool, those first that come to it before any crash; none, if only the layers'
-    /// own come to it.
+    /// Seeds of such workloads, and whether they have a pool, those first that come to it before any crash; none, if only the layers
+    /// come to it, or only copies, repairs and removals do.
     pub plans: Vec<(u64, bool)>,
 }
 
@@ -66,7 +71,12 @@ pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
     let _ = layers::explore(&in_layers, 1, Looks::Everywhere, Instant::now());
     // (The layers' tests have steps of their own, and the machine has: to leave what was there before.)
     let is_ours = |site: &Site| !site.place.starts_with("simulator/");
-    for site in in_layers.sites().into_iter().filter(is_ours) {
+    let in_upkeep = CallPaths::new();
+    for (work, setup, seed) in upkeeps().take_while(|(_, _, seed)| *seed < 3) {
+        let until = Some(Instant::now() + Duration::from_millis(300));
+        let _ = upkeep::explore(work, setup, seed, &in_upkeep, until, Looks::Everywhere);
+    }
+    for site in in_layers.sites().into_iter().chain(in_upkeep.sites()).filter(is_ours) {
         known.entry(site).or_default();
     }
     for seed in seeds {
@@ -87,10 +97,18 @@ pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
     known.into_iter().map(|(site, plans)| Known { site, plans: plans.concat() }).collect()
 }
 
+/// Everything that is done to whole stores, with a first seed, a second, and so on.
+fn upkeeps() -> impl Iterator<Item = (Work, Setup, u64)> {
+    let of_seed = |seed| upkeep::setups(seed).into_iter().map(move |setup| (setup, seed));
+    let of_setup = |(setup, seed)| upkeep::works(setup).map(move |work| (work, setup, seed));
+    (1..).flat_map(of_seed).flat_map(of_setup)
+}
+
 /// A workload has so large a part of the time at most.
 const TIME_PART: u32 = 4;
 
-/// Switches a site off and crashes stores until something is wrong, or the time is up; then layers, for as long. `Everywhere`: as if the
+/// Switches a site off and crashes stores until something is wrong, or the time is up; then layers, and then copies, repairs and
+/// removals, each for as long. `Everywhere`: as if the
 /// step were missing in the code, and nobody knew what is owed; otherwise in each way in turn.
 pub fn try_site(paths: &CallPaths, known: &Known, looks: Looks, time: Duration) -> Verdict {
     paths.switch_off(Some(known.site.clone()));
@@ -99,7 +117,14 @@ pub fn try_site(paths: &CallPaths, known: &Known, looks: Looks, time: Duration) 
         let until = Instant::now() + time;
         (1..10).find_map(|seed| layers::explore(paths, seed, looks, until)).map(Found::InLayers)
     };
-    let found = in_store().or_else(in_layers);
+    let in_upkeep = || {
+        let until = Instant::now() + time;
+        let mut works = upkeeps().take_while(|_| Instant::now() < until);
+        works
+            .find_map(|(work, setup, seed)| upkeep::explore(work, setup, seed, paths, Some(until), looks).err())
+            .map(Found::InUpkeep)
+    };
+    let found = in_store().or_else(in_layers).or_else(in_upkeep);
     let passed = paths.passed();
     paths.switch_off(None);
     Verdict { site: known.site.clone(), found, passed }

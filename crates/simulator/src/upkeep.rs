@@ -15,6 +15,7 @@ use slmdb_env::Env;
 
 use crate::Random;
 use crate::call_paths::CallPaths;
+use crate::explore::Looks;
 use crate::machine::{Image, POOL, Record, Recorded, STORE, Setup};
 use crate::oracle::contents;
 use crate::picks::Pick;
@@ -80,13 +81,14 @@ pub struct Counts {
 }
 
 /// Does it with a store of this seed and crashes it at each place, until the time is up; how many images were checked, or what was
-/// wrong.
+/// wrong. Unless it looks `Everywhere` it also knows what was left out.
 pub fn explore(
     work: Work,
     setup: Setup,
     seed: u64,
     paths: &CallPaths,
     until: Option<Instant>,
+    looks: Looks,
 ) -> Result<Counts, String> {
     let store = Store::new(setup, seed, paths).map_err(|error| format!("no store: {error:?}"))?;
     let (image, expected) = match work {
@@ -98,7 +100,8 @@ pub fn explore(
         _ => (store.image, store.model),
     };
     let before = image.files.files.get(&Path::new(STORE).join("MANIFEST")).cloned().unwrap_or_default();
-    let explorer = Explorer { work, setup, expected, before, paths, until };
+    let knows_owed = looks != Looks::Everywhere;
+    let explorer = Explorer { work, setup, expected, before, paths, until, knows_owed };
     let mut counts = Counts::default();
     let context = |what| format!("{work:?}, {setup:?}, seed {seed}, {what}");
     explorer.crash(&image, 0, &mut Random(seed), &mut counts).map_err(context)?;
@@ -114,6 +117,8 @@ struct Explorer<'p> {
     before: Vec<u8>,
     paths: &'p CallPaths,
     until: Option<Instant>,
+    /// Crashes are made where something is owed, with just that missing.
+    knows_owed: bool,
 }
 
 impl Explorer<'_> {
@@ -125,13 +130,15 @@ impl Explorer<'_> {
         let mut record = machine.record();
         for (moment, is_wanted) in self.moments(&record, begun, random) {
             record.to_moment(moment);
-            if !is_wanted && !record.owes() {
+            if !is_wanted && !(self.knows_owed && record.owes()) {
                 continue;
             }
             // (A second copy is none where the first was begun.)
             let is_done = moment == record.end && (depth == 0 || self.work != Work::Copy);
             let mut picks = vec![Pick::KILL];
-            picks.extend(Pick::without_owed(&record, IMAGES, random.number()));
+            if self.knows_owed {
+                picks.extend(Pick::without_owed(&record, IMAGES, random.number()));
+            }
             picks.extend(Pick::all_at(&record, IMAGES, random.number()));
             for pick in picks {
                 if self.until.is_some_and(|until| Instant::now() >= until) {

@@ -56,7 +56,7 @@ fn a_crash_leaves_a_copy_whole_or_none_a_repair_to_be_done_again_and_a_removal_t
     for seed in 0..budget() {
         for setup in upkeep::setups(seed) {
             for work in upkeep::works(setup) {
-                let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None).unwrap();
+                let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None, Looks::Everywhere).unwrap();
                 println!("{work:?}, pool {}, in a file {}: {counts:?}", setup.has_pool, setup.in_file);
                 assert!(counts.images > 50 && counts.kills > 10, "{work:?}, {setup:?}: {counts:?}");
                 all.images += counts.images;
