@@ -62,8 +62,16 @@ impl Env for Slow {
         self.0.dax_device(path)
     }
 
+    fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
+        self.0.is_directory(path)
+    }
+
     fn absolute(&self, path: &Path) -> Result<PathBuf> {
         self.0.absolute(path)
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        self.0.resolved(path)
     }
 
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
