@@ -130,7 +130,8 @@ impl Explorer<'_> {
         let mut record = machine.record();
         for (moment, is_wanted) in self.moments(&record, begun, random) {
             record.to_moment(moment);
-            if !is_wanted && !(self.knows_owed && record.owes()) {
+            let is_owed = self.knows_owed && record.owes();
+            if !is_wanted && !is_owed {
                 continue;
             }
             // (A second copy is none where the first was begun.)

@@ -114,7 +114,7 @@ impl<M: Medium + Clone> Store<M> {
     /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
     /// (80 % more to the device in a random fill), and a replay can do without it.
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
-        self.kept_back.check_not_in_use(&self.directory)?;
+        self.kept_back.check_not_needed(&*self.env, &self.directory, capacity_bytes)?;
         let generation = locked(&self.catalog).state().next_generation;
         let bytes_put = self.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.kind_of_arena.next(bytes_put, self.options.memtable_bytes);

@@ -151,6 +151,10 @@ impl<M: Medium + Clone> Store<M> {
                 Reason::Room => self.compact(&plan, In::KeptBack, &finished).map(|_| ()),
                 Reason::Asked(asked) => self.compact_asked(asked, &plan, &finished),
             };
+            if !matches!(reason, Reason::Picked) {
+                // However it ended: no other that has it is under way.
+                self.kept_back.is_given_back();
+            }
             if ended.is_err() {
                 // What it had written has gone again. (Before it is not under way any more: who waits for it looks for either.)
                 locked(&self.traffic).space_returned += 1;

@@ -151,7 +151,9 @@ impl KeptBack {
     pub(super) fn fill(&self, env: &dyn Env, directory: &std::path::Path, all: bool) -> Result<()> {
         let wanted = if all { self.wanted_bytes() } else { self.least_bytes() };
         let mut file = locked(&self.file);
-        self.check_not_in_use(directory)?;
+        if self.is_in_use.load(Ordering::Acquire) {
+            return self.check_not_needed(env, directory, 0);
+        }
         if wanted == 0 && file.is_none() {
             return Ok(());
         }
@@ -175,9 +177,12 @@ impl KeptBack {
         Err(full)
     }
 
-    /// [`Error::Full`]: a compaction has it, and who takes space now may take what is to be kept back after it.
-    pub(super) fn check_not_in_use(&self, directory: &std::path::Path) -> Result<()> {
-        if self.is_in_use.load(Ordering::Acquire) {
+    /// [`Error::Full`]: a compaction has it, and who takes so much now may take what is to be kept back after it. (Where there is space
+    /// for both it makes no difference.)
+    pub(super) fn check_not_needed(&self, env: &dyn Env, directory: &std::path::Path, more_bytes: u64) -> Result<()> {
+        let needed_bytes = more_bytes.saturating_add(self.wanted_bytes());
+        let is_scarce = || env.available_bytes(directory).is_ok_and(|free_bytes| free_bytes < needed_bytes);
+        if self.is_in_use.load(Ordering::Acquire) && is_scarce() {
             let what = "keep back what a compaction has".into();
             return Err(Error::Full { path: directory.into(), what });
         }
@@ -226,7 +231,7 @@ impl KeptBack {
     }
 
     /// The compaction that had it has ended.
-    fn is_given_back(&self) {
+    pub(super) fn is_given_back(&self) {
         self.is_in_use.store(false, Ordering::Release);
     }
 
