@@ -4,7 +4,8 @@
 //! block costs a whole round to the device, which could serve many at once in the same time. So a cursor that has met cold data
 //! sends a scout ahead through the index: it gathers where the next entries lie, sorts that by file and offset, joins
 //! neighbours, and tells the system that all of them [will be read](slmdb_env::File::advise_will_read). The reads that follow
-//! find them in memory, or on their way, and go no further than what was asked for. How far the scout goes grows with what is used: 4 entries, then 16, then 64.
+//! find them in memory, or on their way, and go no further than what was asked for. (Where a file is gone through without others in
+//! between, it is [read ahead](super::read_ahead) as ever: long pieces are best there, cold or not.) How far the scout goes grows with what is used: 4 entries, then 16, then 64.
 //!
 //! Asking for what is in memory gains nothing and takes a system call for each block. So it is done while data is [cold](Temperature)
 //! and not else. A cursor notices cold data by a read that took long. It notices that data is hot again by the asking itself,
@@ -35,8 +36,10 @@ const GAP_BYTES_MAX: u64 = 4 << 10;
 pub(super) const SCOUT_BYTES: u64 =
     (3 << 10) + (WINDOW_MAX * (size_of::<Location>() + 2 * size_of::<Stretch>())) as u64;
 
-/// A read that takes longer came from the disk, in nanoseconds. (From memory it takes 2 microseconds, from the quickest disks 50.)
+/// A read that takes longer came from the disk, in nanoseconds, and so much more for each page. (From memory it takes 2 microseconds, from
+/// the quickest disks 50.)
 const SLOW_READ_NS: u64 = 15_000;
+const SLOW_PAGE_NS: u64 = 500;
 /// While data is hot, one read in so many is looked at, so that looking at the clock costs next to nothing.
 const READS_PER_LOOK: u32 = 4;
 /// Asking for what is in memory takes less than this for each call and each page, in nanoseconds. (Measured: 250 and 40. A
@@ -51,7 +54,7 @@ const QUICK_ENTRIES_HOT: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct Temperature {
     is_cold: bool,
-    /// Reads since the cursor was made.
+    /// Reads that could have been timed, since the cursor was made.
     reads: u32,
     /// How many entries in a row were in memory when they were asked for.
     quick_entries: usize,
@@ -94,10 +97,11 @@ impl Temperature {
         !self.is_cold && self.reads % READS_PER_LOOK == 0
     }
 
-    /// Something was read, and took so long, if that was looked at.
-    pub(super) fn read(&mut self, took_ns: Option<u64>) {
+    /// The block at `place` was read, and took so long, if that was looked at.
+    pub(super) fn read(&mut self, place: Place, took_ns: Option<u64>) {
         self.reads = self.reads.wrapping_add(1);
-        if took_ns.is_some_and(|ns| ns > SLOW_READ_NS) {
+        let slow_ns = SLOW_READ_NS + u64::from(place.length) / PAGE_BYTES * SLOW_PAGE_NS;
+        if took_ns.is_some_and(|ns| ns > slow_ns) {
             (self.is_cold, self.quick_entries) = (true, 0);
         }
     }

@@ -95,12 +95,13 @@ impl AtHand {
         let ahead_bytes = if is_crowded && self.fetches <= CROWDED_BLOCKS_ALONE {
             None
         } else if self.reads == 0 {
-            Some(PIECE_BYTES_FIRST)
+            Some(self.temperature.limit(file, place, PIECE_BYTES_FIRST))
         } else {
             Some(PIECE_BYTES_MAX)
         };
-        let ahead_bytes = ahead_bytes.map(|bytes| self.temperature.limit(file, place, bytes));
-        let is_timed = self.temperature.wants_to_know();
+        // What follows it in this turn comes in longer pieces, which take their time from memory, too.
+        let is_first = self.reads == 0;
+        let is_timed = is_first && self.temperature.wants_to_know();
         let (mut reads, mut took_ns) = (0, None);
         let block = self.change(index, |lane, spare| {
             lane.block = None;
@@ -122,10 +123,15 @@ impl AtHand {
             Ok(block)
         });
         self.reads = self.reads.saturating_add(reads);
-        if reads > 0 {
-            self.temperature.read(took_ns);
+        if reads > 0 && is_first {
+            self.temperature.read(place, took_ns);
         }
         block
+    }
+
+    /// Whether a file is gone through in order: the cursor has read from it more than once since it has turned to it.
+    pub(super) fn goes_through_a_file(&self) -> bool {
+        self.reads > 1
     }
 
     fn find(&self, file: u32) -> Option<usize> {

@@ -321,7 +321,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             }
             Some(At::Index(location)) => {
                 self.sequentiality.read(location.sequence, Some(location.file));
-                if self.at_hand.temperature.is_cold() {
+                if self.at_hand.temperature.is_cold() && !self.at_hand.goes_through_a_file() {
                     self.ask_ahead();
                 }
                 self.value_at(location)

@@ -38,9 +38,8 @@ fn store_of(
     let mut value = vec![0; value_bytes];
     let mut random = Random(9);
     for file in 0..files {
-        let file_of = |number: u32| (u64::from(number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32 % files;
         let mut batch = WriteBatch::new();
-        for number in (0..keys).filter(|number| file_of(*number) == file) {
+        for number in (0..keys).filter(|number| number % files == file) {
             random.fill(&mut value);
             batch.put(key(number), &value).unwrap();
         }
@@ -239,7 +238,7 @@ fn neighbours_are_asked_for_as_one() {
     assert_eq!(stretches(&long), [(1, 10, 10 + (1 << 20)), (1, 4 << 20, (4 << 20) + 10)]);
 }
 
-/// What lies in order is read in long pieces. Where it is cold these end where nothing was asked for.
+/// Where files take turns, pieces end where nothing was asked for.
 #[test]
 fn no_piece_is_longer_than_what_was_asked_for() {
     let env = MemoryEnv::new();
@@ -249,4 +248,32 @@ fn no_piece_is_longer_than_what_was_asked_for() {
     let found = read(&env, &mut cursor_at(&engine, 200), 500, false);
     assert_eq!(found.unexpected, 0, "{found:?}");
     assert!((10..100).contains(&found.expected), "{found:?}");
+}
+
+#[test]
+fn what_lies_in_order_is_read_in_long_pieces_where_it_is_cold_too() {
+    let reads = |times: (u64, u64)| {
+        let env = MemoryEnv::new();
+        let engine = store_of(&env, 0, (KEYS, 500), 1);
+        env.set_read_times(times.0, times.1);
+        let mut cursor = cursor_at(&engine, 0);
+        let found = read(&env, &mut cursor, KEYS as usize, false);
+        (found.expected + found.unexpected, found.asked_at.len())
+    };
+    // (Long pieces, too, have the next one asked for.)
+    let (cold, hot) = (reads(COLD), reads(HOT));
+    assert!(hot.0 < 20 && cold.0 <= hot.0 + 3, "{cold:?} and {hot:?} reads");
+    assert!(cold.1 <= hot.1 + 2, "{cold:?} and {hot:?} times asked");
+}
+
+#[test]
+fn a_long_block_takes_its_time_from_memory_too() {
+    let place = |length| Place { offset: 0, length };
+    let is_cold_after = |length, took_ns| {
+        let mut temperature = Temperature::new(false);
+        temperature.read(place(length), Some(took_ns));
+        temperature.is_cold()
+    };
+    assert!(!is_cold_after(4000, 14_000) && is_cold_after(4000, 50_000));
+    assert!(!is_cold_after(1 << 20, 140_000) && is_cold_after(1 << 20, 500_000));
 }
