@@ -117,6 +117,10 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Takes one if it is due, once nobody else takes one; afterwards none is before more is flushed.
     pub(super) fn take_due_checkpoint(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        // (A copy of the store may be being made, for which none is taken, and that may be long.)
+        if !self.checkpoints.is_due() {
+            return Ok(());
+        }
         let taking = locked(&self.checkpoints.taking);
         if self.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
     }
