@@ -141,7 +141,7 @@ impl Error {
     }
 
     /// Whether the system lacked descriptors, memory or threads for something that had not begun: it may well be had in a moment, and
-    /// may then be tried again. (What was written or synced and failed is never that, whatever the cause: see [`LACKING_AT`].)
+    /// may then be tried again. (What was written or synced and failed is never that, whatever the cause: it may have been half done.)
     pub fn is_passing_lack(&self) -> bool {
         let Error::Io { operation, source, .. } = self else { return false };
         match source.raw_os_error().map(Errno::from_raw_os_error) {

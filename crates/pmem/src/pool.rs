@@ -349,7 +349,10 @@ impl<M: Medium> Drop for Pool<M> {
         if !self.space().ended {
             self.end();
         }
-        self.medium.detach();
+        // One that was opened for reading alone was never attached, and another may be by now.
+        if !matches!(self.backing, Backing::ReadOnly) {
+            self.medium.detach();
+        }
     }
 }
 

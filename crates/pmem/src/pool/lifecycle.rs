@@ -235,6 +235,7 @@ impl<M: Medium> Pool<M> {
             unsafe { self.medium.attach(self.mapping.base(), self.length_bytes() as usize) };
         }
         if let Err(error) = self.check(header) {
+            self.medium.detach();
             // What is refused is not written back either.
             self.backing = Backing::ReadOnly;
             return Err(error);
