@@ -61,7 +61,8 @@ impl History {
 
     /// The moment at which the pool was attached first; `None`: it never was.
     pub fn begin(&self) -> Option<u64> {
-        self.events.first().map(|(moment, _)| *moment)
+        // (Who only looks at one that was opened for reading fences, too.)
+        self.events.iter().find(|(_, event)| matches!(event, Event::Grow { .. })).map(|(moment, _)| *moment)
     }
 
     /// How many fences there are.
