@@ -47,6 +47,9 @@ const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 const PART_KEPT_BACK: u64 = 4;
 /// So much is kept back on the disk for table files of deletes; else only a MANIFEST record takes it that finds no other.
 pub(super) const FOR_DELETES_BYTES: u64 = 3 * BALLAST_STEP_BYTES;
+/// With so many times what is needed free, and so much more, nobody has to wait for a compaction that has what is kept back.
+const PLENTY_TIMES: u64 = 8;
+const PLENTY_BYTES: u64 = 16 << 20;
 /// Who waits for readers of key segments looks so often whether they have gone.
 pub(super) const READERS_PAUSE: Duration = Duration::from_millis(1);
 
@@ -178,10 +181,11 @@ impl KeptBack {
     }
 
     /// [`Error::Full`]: a compaction has it, and who takes so much now may take what is to be kept back after it. (Where there is space
-    /// for both it makes no difference.)
+    /// plenty of others it makes no difference.)
     pub(super) fn check_not_needed(&self, env: &dyn Env, directory: &std::path::Path, more_bytes: u64) -> Result<()> {
         let needed_bytes = more_bytes.saturating_add(self.wanted_bytes());
-        let is_scarce = || env.available_bytes(directory).is_ok_and(|free_bytes| free_bytes < needed_bytes);
+        let plenty_bytes = needed_bytes.saturating_mul(PLENTY_TIMES).saturating_add(PLENTY_BYTES);
+        let is_scarce = || env.available_bytes(directory).is_ok_and(|free_bytes| free_bytes < plenty_bytes);
         if self.is_in_use.load(Ordering::Acquire) && is_scarce() {
             let what = "keep back what a compaction has".into();
             return Err(Error::Full { path: directory.into(), what });
