@@ -180,8 +180,8 @@ impl KeptBack {
         Err(full)
     }
 
-    /// [`Error::Full`]: a compaction has it, and who takes so much now may take what is to be kept back after it. (Where there is space
-    /// plenty of others it makes no difference.)
+    /// [`Error::Full`]: a compaction has it, and who takes so much now may take what is to be kept back after it. (Where there is plenty
+    /// it makes no difference.)
     pub(super) fn check_not_needed(&self, env: &dyn Env, directory: &std::path::Path, more_bytes: u64) -> Result<()> {
         let needed_bytes = more_bytes.saturating_add(self.wanted_bytes());
         let plenty_bytes = needed_bytes.saturating_mul(PLENTY_TIMES).saturating_add(PLENTY_BYTES);
