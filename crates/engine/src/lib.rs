@@ -10,6 +10,7 @@
 mod amplification;
 mod batch;
 mod events;
+mod lock_order;
 mod options;
 mod repair_report;
 pub mod slm;

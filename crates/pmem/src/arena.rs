@@ -12,8 +12,8 @@
 //! arena: the mapping of one for synced writes says that it is used at random, and then pages come one at a time.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use slmdb_env::{Env, File, OpenMode, Result};
 use slmdb_sync::mapped;
@@ -279,7 +279,7 @@ impl<M: Medium> Arena<M> {
     #[inline]
     fn mirror(&self) -> Option<Mirror<'_>> {
         let Home::Copy { file, writing, .. } = &self.home else { return None };
-        Some(Mirror { file: &**file, _writing: writing.lock().unwrap_or_else(PoisonError::into_inner) })
+        Some(Mirror { file: &**file, _writing: writing.lock() })
     }
 
     /// A range as bytes; `None` if it is not within the arena.

@@ -21,8 +21,8 @@
 //! ([`Pool::set_reserve`](crate::Pool::set_reserve)). What has to come out of the reserve comes in the smallest pieces
 //! that hold a block, so that none of it lies idle here while a key segment needs it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
@@ -321,7 +321,7 @@ impl<M: Medium> Blocks<M> {
     }
 
     fn class(&self, block_bytes: u32) -> MutexGuard<'_, Class> {
-        self.classes[class_of(block_bytes)].lock().unwrap_or_else(PoisonError::into_inner)
+        self.classes[class_of(block_bytes)].lock()
     }
 }
 

@@ -47,8 +47,8 @@ pub use history::{History, Stop};
 pub use replay::{Choice, Pick, Replay};
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError};
 
 use slmdb_env::{Recording, Step};
 use slmdb_sync::mapped::AtomicU64;
@@ -140,7 +140,7 @@ impl Simulated {
     }
 
     fn recorder(&self) -> MutexGuard<'_, Recorder> {
-        self.recorder.lock().unwrap_or_else(PoisonError::into_inner)
+        self.recorder.lock()
     }
 }
 

@@ -19,30 +19,36 @@
 #![forbid(unsafe_code)]
 
 pub mod epoch;
+#[cfg(loom)]
+mod loom_locks;
 pub mod mapped;
 #[cfg(loom)]
 pub mod model;
 #[cfg(loom)]
 mod raced;
+mod rank;
 pub mod scheduled;
 pub mod turns;
+
+pub use rank::Rank;
 
 /// What the modules that are put under loom use.
 #[cfg(not(any(loom, shuttle)))]
 pub mod modelled {
     pub use std::hint::spin_loop;
     pub use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
-    pub use std::sync::{Condvar, Mutex, MutexGuard};
     pub use std::thread::yield_now;
+
+    pub use crate::scheduled::{Condvar, Mutex, MutexGuard};
 }
 
 /// What the modules that are put under loom use.
 #[cfg(loom)]
 pub mod modelled {
     pub use loom::hint::spin_loop;
-    pub use loom::sync::{Condvar, Mutex, MutexGuard};
     pub use loom::thread::yield_now;
 
+    pub use crate::loom_locks::{Condvar, Mutex, MutexGuard};
     pub use crate::raced::{AtomicPtr, AtomicU64, AtomicUsize};
 }
 

@@ -8,12 +8,7 @@
 #[cfg(not(shuttle))]
 pub use arc_swap::ArcSwap;
 #[cfg(not(shuttle))]
-pub use std::{
-    hash::RandomState,
-    sync::{Condvar, Mutex, MutexGuard, mpsc},
-    thread,
-    time::Instant,
-};
+pub use std::{hash::RandomState, sync::mpsc, thread, time::Instant};
 
 #[cfg(not(shuttle))]
 pub mod atomic {
@@ -26,12 +21,25 @@ pub mod atomic {
 #[inline(always)]
 pub fn point() {}
 
+mod raw {
+    #[cfg(not(shuttle))]
+    pub use std::sync::{Condvar, Mutex, MutexGuard};
+
+    #[cfg(shuttle)]
+    pub use super::shuttle_locks::{Condvar, Mutex, MutexGuard};
+}
+
+#[path = "locks.rs"]
+mod locks;
+
+pub use locks::{Condvar, Mutex, MutexGuard};
+
 #[cfg(shuttle)]
 mod arc;
 #[cfg(shuttle)]
 pub mod atomic;
 #[cfg(shuttle)]
-mod locks;
+mod shuttle_locks;
 #[cfg(shuttle)]
 pub mod thread;
 #[cfg(shuttle)]
@@ -39,8 +47,6 @@ mod time;
 
 #[cfg(shuttle)]
 pub use arc::ArcSwap;
-#[cfg(shuttle)]
-pub use locks::{Condvar, Mutex, MutexGuard};
 #[cfg(shuttle)]
 pub use shuttle::sync::mpsc;
 #[cfg(shuttle)]

@@ -4,23 +4,24 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result, START_THREAD};
 use slmdb_sync::scheduled::{
-    Condvar, Mutex, MutexGuard,
+    Condvar, Mutex,
     thread::{self, JoinHandle},
 };
 
 use super::{Event, EventListener, Listener, SpaceFor};
 use crate::WaitFor;
+use crate::lock_order;
 
 /// So many events wait for the listener at most.
 const WAITING_MAX: usize = 4096;
 
 /// A store's end of it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Events {
     told: Option<Told>,
     /// Since when writers wait for each [`WaitFor`], in nanoseconds, and how many do.
@@ -48,12 +49,26 @@ struct Waiting {
     ended: bool,
 }
 
+impl Default for Events {
+    fn default() -> Events {
+        Events {
+            told: None,
+            delays: Mutex::ranked(lock_order::EVENT_DELAYS, Default::default()),
+            refused: Mutex::ranked(lock_order::EVENT_REFUSALS, Vec::new()),
+        }
+    }
+}
+
 impl Events {
     /// For this listener, whose thread starts now.
     pub(crate) fn to(listener: &Listener) -> Result<Events> {
         let mut events = Events::default();
         let Some(listener) = &listener.0 else { return Ok(events) };
-        let queue = Queue { listener: listener.clone(), waiting: Mutex::default(), came: Condvar::new() };
+        let queue = Queue {
+            listener: listener.clone(),
+            waiting: Mutex::ranked(lock_order::EVENT_QUEUE, Waiting::default()),
+            came: Condvar::new(),
+        };
         let queue = Arc::new(queue);
         let thread = thread::Builder::new().name("slmdb-events".into()).spawn({
             let queue = queue.clone();
@@ -73,7 +88,7 @@ impl Events {
 
     /// One more writer waits for something, from `now_ns` on.
     pub(crate) fn delay_began(&self, waits_for: WaitFor, now_ns: u64) {
-        let mut delays = locked(&self.delays);
+        let mut delays = self.delays.lock();
         let (since_ns, writers) = &mut delays[waits_for as usize];
         *writers += 1;
         if *writers == 1 {
@@ -84,7 +99,7 @@ impl Events {
 
     /// One writer less waits for it.
     pub(crate) fn delay_ended(&self, waits_for: WaitFor, now_ns: u64) {
-        let mut delays = locked(&self.delays);
+        let mut delays = self.delays.lock();
         let (since_ns, writers) = &mut delays[waits_for as usize];
         *writers -= 1;
         if *writers == 0 {
@@ -98,7 +113,7 @@ impl Events {
         if self.told.is_none() {
             return;
         }
-        let was_limited = locked(&self.delays)[waits_for as usize].1 > 0;
+        let was_limited = self.delays.lock()[waits_for as usize].1 > 0;
         match (was_limited, is_limited) {
             (false, true) => self.delay_began(waits_for, now_ns()),
             (true, false) => self.delay_ended(waits_for, now_ns()),
@@ -108,7 +123,7 @@ impl Events {
 
     /// There was no space for something.
     pub(crate) fn space_refused(&self, needed_by: SpaceFor, cause: &Error) {
-        let mut refused = locked(&self.refused);
+        let mut refused = self.refused.lock();
         if !refused.contains(&needed_by) {
             refused.push(needed_by);
             self.notify(|| Event::SpaceRefused { needed_by, cause: cause.clone() });
@@ -117,7 +132,7 @@ impl Events {
 
     /// There was space for something.
     pub(crate) fn space_found(&self, needed_by: SpaceFor) {
-        let mut refused = locked(&self.refused);
+        let mut refused = self.refused.lock();
         let before = refused.len();
         refused.retain(|other| *other != needed_by);
         if refused.len() < before {
@@ -129,9 +144,9 @@ impl Events {
     /// not wait.
     pub(crate) fn end(&self) {
         let Some(told) = &self.told else { return };
-        locked(&told.queue.waiting).ended = true;
+        told.queue.waiting.lock().ended = true;
         told.queue.came.notify_all();
-        let thread = locked(&told.thread).take();
+        let thread = told.thread.lock().take();
         if let Some(thread) = thread.filter(|thread| thread.thread().id() != thread::current().id()) {
             // The listener's panics were caught.
             let _ = thread.join();
@@ -147,7 +162,7 @@ impl Drop for Events {
 
 impl Queue {
     fn push(&self, event: Event) {
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = self.waiting.lock();
         if waiting.ended {
             return;
         }
@@ -161,7 +176,7 @@ impl Queue {
 
     /// The next event to tell; `None` when there will be none.
     fn next(&self) -> Option<Event> {
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = self.waiting.lock();
         loop {
             if let Some(event) = waiting.events.pop_front() {
                 // What was lost came after all that wait now.
@@ -174,7 +189,7 @@ impl Queue {
             if waiting.ended {
                 return None;
             }
-            waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            waiting = self.came.wait(waiting);
         }
     }
 
@@ -194,10 +209,6 @@ impl fmt::Debug for Queue {
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,7 +217,7 @@ mod tests {
     fn kept() -> (Events, Arc<Mutex<Vec<String>>>) {
         let kept = Arc::new(Mutex::new(Vec::new()));
         let into = kept.clone();
-        let listener = move |event: &Event| locked(&into).push(format!("{event:?}"));
+        let listener = move |event: &Event| into.lock().push(format!("{event:?}"));
         (Events::to(&Listener(Some(Arc::new(listener)))).unwrap(), kept)
     }
 
@@ -236,7 +247,7 @@ mod tests {
             "DelayBegan { waits_for: Pace }",
             "DelayEnded { waits_for: Pace, duration: 1µs }",
         ];
-        assert_eq!(*locked(&kept), expected);
+        assert_eq!(*kept.lock(), expected);
     }
 
     #[test]
@@ -250,7 +261,7 @@ mod tests {
         events.space_found(SpaceFor::Write);
         events.space_found(SpaceFor::Write);
         events.end();
-        let kept = locked(&kept);
+        let kept = kept.lock();
         assert_eq!(kept.len(), 3, "{kept:?}");
         assert!(kept[0].starts_with("SpaceRefused { needed_by: Write"), "{kept:?}");
         assert!(kept[1].starts_with("SpaceRefused { needed_by: Job"), "{kept:?}");
@@ -262,18 +273,18 @@ mod tests {
         let (gate, kept) = (Arc::new(Mutex::new(())), Arc::new(Mutex::new(Vec::new())));
         let (wait, into) = (gate.clone(), kept.clone());
         let listener = move |event: &Event| {
-            drop(locked(&wait));
-            locked(&into).push(event.clone());
+            drop(wait.lock());
+            into.lock().push(event.clone());
         };
         let events = Events::to(&Listener(Some(Arc::new(listener)))).unwrap();
-        let held = locked(&gate);
+        let held = gate.lock();
         for sequence_number in 0..3 * WAITING_MAX as u64 {
             let duration = Duration::ZERO;
             events.notify(|| Event::IndexCheckpointTaken { sequence_number, keys: 0, bytes: 0, duration });
         }
         drop(held);
         events.end();
-        let kept = locked(&kept);
+        let kept = kept.lock();
         let lost = match kept.last() {
             Some(Event::Lost { events }) => *events,
             other => panic!("{other:?}"),
@@ -287,14 +298,14 @@ mod tests {
         let kept = Arc::new(Mutex::new(0));
         let into = kept.clone();
         let listener = move |_: &Event| {
-            *locked(&into) += 1;
+            *into.lock() += 1;
             panic!("a listener of the test panics");
         };
         let events = Events::to(&Listener(Some(Arc::new(listener)))).unwrap();
         events.delay_began(WaitFor::Space, 0);
         events.delay_ended(WaitFor::Space, 1);
         events.end();
-        assert_eq!(*locked(&kept), 2);
+        assert_eq!(*kept.lock(), 2);
     }
 
     #[test]
@@ -303,18 +314,18 @@ mod tests {
         let (own, done) = (slot.clone(), Arc::new(Mutex::new(false)));
         let is_done = done.clone();
         let listener = move |_: &Event| {
-            let events = locked(&own).clone();
+            let events = own.lock().clone();
             events.expect("it was put there first").end();
-            *locked(&is_done) = true;
+            *is_done.lock() = true;
         };
         let events = Arc::new(Events::to(&Listener(Some(Arc::new(listener)))).unwrap());
-        *locked(&slot) = Some(events.clone());
+        *slot.lock() = Some(events.clone());
         events.delay_began(WaitFor::Space, 0);
         let start = std::time::Instant::now();
-        while !*locked(&done) {
+        while !*done.lock() {
             assert!(start.elapsed() < Duration::from_secs(60), "it waits for itself");
             std::thread::sleep(Duration::from_millis(1));
         }
-        locked(&slot).take();
+        slot.lock().take();
     }
 }

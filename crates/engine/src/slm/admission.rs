@@ -26,7 +26,6 @@ pub(super) use self::need::table_bytes;
 use self::need::{kept_back, reserve, step_in_pool};
 pub(super) use self::smallest::check_pool;
 use super::ballast::BALLAST_STEP_BYTES;
-use super::locked;
 use super::room::{Lacking, READERS_PAUSE};
 use super::set_aside::SetAside;
 use super::store::{Parts, Store};
@@ -162,10 +161,10 @@ impl<M: Medium + Clone> Store<M> {
     pub(super) fn set_aside(&self, wanted: Wanted) -> Result<()> {
         let mut from = TakenFrom::FreeSpace;
         loop {
-            let space_returned = self.space_returned(&locked(&self.traffic));
+            let space_returned = self.space_returned(&self.traffic.lock());
             let full = match self.set_aside_from(from, &wanted) {
                 Ok(()) => {
-                    let mut traffic = locked(&self.traffic);
+                    let mut traffic = self.traffic.lock();
                     traffic.space_wanted = None;
                     self.events.space_found(SpaceFor::Write);
                     self.room.notify_all();
@@ -174,7 +173,7 @@ impl<M: Medium + Clone> Store<M> {
                 Err(full @ Error::Full { .. }) => full,
                 Err(error) => return Err(error),
             };
-            let mut traffic = locked(&self.traffic);
+            let mut traffic = self.traffic.lock();
             if !wanted.is_waited_for() {
                 // Somebody may have come to wait meanwhile.
                 traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
@@ -201,7 +200,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Sets aside what is wanted, if there is as much.
     fn set_aside_from(&self, from: TakenFrom, wanted: &Wanted) -> Result<()> {
         let (all, of_active, generation, space) = {
-            let traffic = locked(&self.traffic);
+            let traffic = self.traffic.lock();
             let active = traffic.active.as_ref();
             let of_active = active.map_or_else(Totals::default, |active| active.totals);
             let generation = active.map(|active| active.memtable.generation());
@@ -273,7 +272,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Disk space for the table file of the active MemTable, which has none yet.
     fn begin_space(&self, generation: u64) -> Result<Arc<SetAside>> {
         let space = Arc::new(SetAside::new(&*self.env, &self.directory, generation)?);
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         match &mut traffic.active {
             Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
             // It was full meanwhile: its flush does without.
@@ -284,9 +283,9 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Provides in the pool for the flush of so much more than what was admitted, and keeps back so much beside it.
     fn grant_in_pool(&self, more: Grant, kept_back_bytes: u64) -> Result<()> {
-        let indexed = locked(&self.indexed_keys);
+        let indexed = self.indexed_keys.lock();
         let grant = {
-            let mut traffic = locked(&self.traffic);
+            let mut traffic = self.traffic.lock();
             let totals = traffic.admitted.plus(&more.totals);
             let grant = Grant { totals, memtables: traffic.immutables as u64 + more.memtables };
             // Less than before, perhaps; and writers are at work meanwhile.
@@ -294,7 +293,7 @@ impl<M: Medium + Clone> Store<M> {
             grant
         };
         reserve(&self.pool, &self.tree, &grant, *indexed, kept_back_bytes)?;
-        locked(&self.traffic).granted_in_pool = grant;
+        self.traffic.lock().granted_in_pool = grant;
         Ok(())
     }
 
@@ -356,17 +355,17 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.
     pub(super) fn reserve_again(&self) -> Result<()> {
-        let indexed = locked(&self.indexed_keys);
-        let granted = locked(&self.traffic).granted_in_pool;
+        let indexed = self.indexed_keys.lock();
+        let granted = self.traffic.lock().granted_in_pool;
         reserve(&self.pool, &self.tree, &granted, *indexed, self.kept_back.segment_bytes())
     }
 
     /// A MemTable has been flushed: what was set aside for it in the pool and not used is free again.
     pub(super) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
-        let mut indexed = locked(&self.indexed_keys);
+        let mut indexed = self.indexed_keys.lock();
         indexed.add_all(flushed.long_keys);
         let granted = {
-            let mut traffic = locked(&self.traffic);
+            let mut traffic = self.traffic.lock();
             traffic.admitted = traffic.admitted.minus(flushed);
             traffic.immutables -= 1;
             traffic.space_returned += 1;

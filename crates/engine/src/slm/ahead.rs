@@ -12,7 +12,6 @@ use slmdb_manifest::{ArenaRecord, Edit};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 
-use super::locked;
 use super::set_aside::SetAside;
 use super::store::Store;
 use super::traffic::Filling;
@@ -25,7 +24,7 @@ impl<M: Medium + Clone> Store<M> {
             Err(error) if !error.may_be_tried_again() => return self.fail(error),
             _ => {}
         }
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         loop {
             if traffic.closing || self.has_failed() {
                 return;
@@ -46,14 +45,14 @@ impl<M: Medium + Clone> Store<M> {
                 Err(lack) if lack.is_passing_lack() => self.tell_of_lack(lack),
                 Err(error) => return self.fail(error),
             }
-            traffic = locked(&self.traffic);
+            traffic = self.traffic.lock();
         }
     }
 
     /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
         let (has_spare, too_small, space_returned) = {
-            let mut traffic = locked(&self.traffic);
+            let mut traffic = self.traffic.lock();
             let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
             let too_small = traffic.spare.take_if(is_too_small);
             (traffic.spare.is_some(), too_small, self.space_returned(&traffic))
@@ -80,12 +79,12 @@ impl<M: Medium + Clone> Store<M> {
                 }
                 Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
                 Err(error) => {
-                    locked(&self.traffic).spare = too_small;
+                    self.traffic.lock().spare = too_small;
                     return Err(error);
                 }
             }
         };
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         if let Some(spare) = spare {
             traffic.spare = Some(spare);
             self.events.space_found(SpaceFor::MemTable);
@@ -115,7 +114,7 @@ impl<M: Medium + Clone> Store<M> {
     /// (80 % more to the device in a random fill), and a replay can do without it.
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
         self.kept_back.check_not_needed(&*self.env, &self.directory, capacity_bytes)?;
-        let generation = locked(&self.catalog).state().next_generation;
+        let generation = self.catalog.lock().state().next_generation;
         let bytes_put = self.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.kind_of_arena.next(bytes_put, self.options.memtable_bytes);
         let arena = self.arenas.make(generation, capacity_bytes, kind)?;

@@ -13,7 +13,6 @@ use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_sync::epoch;
 
-use super::locked;
 use super::store::Store;
 use crate::Approximate;
 
@@ -26,7 +25,7 @@ impl<M: Medium + Clone> Store<M> {
         // MemTables first: what moves from them to the index meanwhile is counted twice rather than not at all.
         let (mut keys, memtable_bytes) = self.approximate_in_memtables(range)?;
         let entry_bytes: HashMap<u32, f64> = {
-            let catalog = locked(&self.catalog);
+            let catalog = self.catalog.lock();
             let files = catalog.state().files.iter();
             files.map(|(&number, file)| (number, file.length_bytes as f64 / file.entries.max(1) as f64)).collect()
         };

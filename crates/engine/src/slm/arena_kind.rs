@@ -4,9 +4,9 @@
 //! last: where it was synced at least once for each [`BYTES_A_SYNC`], one for synced writes. (Then a sync costs far more than the page
 //! faults that this kind takes.) The first is as the options say.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use crate::lock_order;
 use slmdb_pmem::ArenaKind;
 use slmdb_sync::scheduled::{Mutex, atomic::AtomicU64};
 
@@ -36,7 +36,7 @@ pub(crate) fn at_first(syncs_writes: bool) -> ArenaKind {
 impl KindOfArena {
     pub(crate) fn new(syncs_writes: bool) -> KindOfArena {
         let last = Last { kind: at_first(syncs_writes), syncs: 0, bytes_put: 0 };
-        KindOfArena { syncs: AtomicU64::new(0), last: Mutex::new(last) }
+        KindOfArena { syncs: AtomicU64::new(0), last: Mutex::ranked(lock_order::ARENA_KIND, last) }
     }
 
     /// The active arena is synced.
@@ -48,7 +48,7 @@ impl KindOfArena {
     /// arena nothing is concluded.
     pub(crate) fn next(&self, bytes_put: u64, arena_bytes: u64) -> ArenaKind {
         let syncs = self.syncs.load(Ordering::Relaxed);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let since_bytes = bytes_put.saturating_sub(last.bytes_put);
         if since_bytes >= arena_bytes / 8 {
             let kind = at_first((syncs - last.syncs).saturating_mul(BYTES_A_SYNC) > since_bytes);

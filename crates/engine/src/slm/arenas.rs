@@ -17,7 +17,8 @@ use slmdb_pmem::{Arena, ArenaKind, Extent, ExtentKind, Medium, Pool, UNIT_BYTES}
 use slmdb_structures::memtable::MemTable;
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
-use super::{locked, names};
+use super::names;
+use crate::lock_order;
 
 /// How many retired arenas are kept for recycling. In a full pool, or on a full disk, they are what writes (deletes, then)
 /// go on in.
@@ -78,16 +79,20 @@ impl<M: Medium + Clone> Arenas<M> {
             Home::Directory { env, directory: directory.to_path_buf(), medium: pool.medium().clone() }
         };
         let usual_bytes = home.length_bytes(usual_bytes);
-        Arenas { home, usual_bytes, retired: Mutex::new(Retired { memtables: Vec::new(), arenas: Vec::new() }) }
+        Arenas {
+            home,
+            usual_bytes,
+            retired: Mutex::ranked(lock_order::ARENAS, Retired { memtables: Vec::new(), arenas: Vec::new() }),
+        }
     }
 
     /// An arena for `generation`, recycled where one is at hand; one that was of this kind, if there is. Its name or extent is
     /// durable on return; that it belongs to the store is for the MANIFEST to say. What may be tried again has left all as it was.
     pub(crate) fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind) -> Result<Arena<M>> {
-        self.reclaim(locked(&self.retired))?;
+        self.reclaim(self.retired.lock())?;
         let recycled = {
             let length_bytes = self.home.length_bytes(length_bytes);
-            let mut retired = locked(&self.retired);
+            let mut retired = self.retired.lock();
             let fits = |unused: &Unused| unused.length_bytes == length_bytes;
             let of_kind = retired.arenas.iter().position(|unused| fits(unused) && unused.kind == kind);
             let fitting = of_kind.or_else(|| retired.arenas.iter().position(fits));
@@ -119,7 +124,7 @@ impl<M: Medium + Clone> Arenas<M> {
                 if let (Err(error), Some(old)) = (&made, recycled) {
                     if error.may_be_tried_again() {
                         env.rename(&path, &names::arena(directory, old.generation))?;
-                        locked(&self.retired).arenas.push(old);
+                        self.retired.lock().arenas.push(old);
                     }
                 }
                 made
@@ -224,7 +229,7 @@ impl<M: Medium + Clone> Arenas<M> {
 
     /// A MemTable that the MANIFEST has just given up: its arena comes back when its last reader is gone.
     pub(crate) fn retire(&self, memtable: Arc<MemTable<M>>) -> Result<()> {
-        let mut retired = locked(&self.retired);
+        let mut retired = self.retired.lock();
         retired.memtables.push(memtable);
         self.reclaim(retired).map(|_| ())
     }
@@ -233,14 +238,14 @@ impl<M: Medium + Clone> Arenas<M> {
     /// the retired ones are being looked at just now, what it held goes with the next reader, or flush.)
     pub(crate) fn reader_has_gone(&self) -> Result<u64> {
         match self.retired.try_lock() {
-            Ok(retired) => self.reclaim(retired),
-            Err(_) => Ok(0),
+            Some(retired) => self.reclaim(retired),
+            None => Ok(0),
         }
     }
 
     /// Looks at the retired MemTables that somebody still reads.
     pub(crate) fn for_each_retired(&self, look: &mut impl FnMut(&MemTable<M>)) {
-        locked(&self.retired).memtables.iter().for_each(|memtable| look(memtable));
+        self.retired.lock().memtables.iter().for_each(|memtable| look(memtable));
     }
 
     /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took. What is not kept
@@ -277,7 +282,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// store is a small directory; should a power cut take that back, the next opening finds the longer file, and the same in
     /// it. REQUIRES: nothing is written to it any more.
     pub(crate) fn tidy(&self, active: Option<&MemTable<M>>) -> Result<()> {
-        for unused in std::mem::take(&mut locked(&self.retired).arenas) {
+        for unused in std::mem::take(&mut self.retired.lock().arenas) {
             self.discard(unused.generation)?;
         }
         let (Home::Directory { env, directory, .. }, Some(active)) = (&self.home, active) else { return Ok(()) };

@@ -17,7 +17,7 @@ use slmdb_table::Place;
 
 use super::cursor::Heading;
 use super::index_source::IndexSource;
-use super::snapshots::Location;
+use super::location::Location;
 use super::store::Store;
 
 /// Entries that are asked for at once: at first, how much more each time, and at most. The next are asked for when half of

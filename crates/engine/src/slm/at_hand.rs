@@ -14,8 +14,8 @@ use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece};
 
 use super::ask_ahead::Temperature;
+use super::location::Location;
 use super::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
-use super::snapshots::Location;
 use super::store::Store;
 
 /// How many files a cursor has a lane for.

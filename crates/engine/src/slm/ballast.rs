@@ -18,7 +18,6 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
 use super::compaction::{In, Plan};
-use super::locked;
 use super::set_aside::{BALLAST, SetAside};
 use super::store::Store;
 
@@ -72,7 +71,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// The ballast, which is made if there was none: once, for whoever made it again would cut off what is in it.
     fn ballast(&self) -> Result<&SetAside> {
-        let _making = locked(&self.making_ballast);
+        let _making = self.making_ballast.lock();
         if let Some(ballast) = self.ballast.get() {
             return Ok(ballast);
         }
@@ -116,13 +115,13 @@ impl<M: Medium + Clone> Store<M> {
 
     /// What the keys in a MANIFEST record take, if they are the longest.
     fn longest_keys_bytes(&self) -> u64 {
-        let indexed_bytes = locked(&self.indexed_keys).longest_bytes;
-        2 * u64::from(indexed_bytes.max(locked(&self.traffic).admitted.long_keys.longest_bytes))
+        let indexed_bytes = self.indexed_keys.lock().longest_bytes;
+        2 * u64::from(indexed_bytes.max(self.traffic.lock().admitted.long_keys.longest_bytes))
     }
 
     /// The MemTables that wait for their flush, or will, and the next.
     fn flushes_to_come(&self) -> u64 {
-        let traffic = locked(&self.traffic);
+        let traffic = self.traffic.lock();
         let has_entries = traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
         traffic.immutables as u64 + u64::from(has_entries) + 1
     }
@@ -198,7 +197,7 @@ mod tests {
     use crate::slm::room::FOR_DELETES_BYTES;
     use crate::slm::set_aside::BALLAST;
     use crate::slm::store::Store;
-    use crate::slm::{locked, names, open};
+    use crate::slm::{names, open};
     use crate::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 
     const CAPACITY_BYTES: u64 = 256 << 20;
@@ -329,13 +328,13 @@ mod tests {
         let mut totals = Totals::default();
         totals.add(10, None);
         store.set_aside(Wanted::new(&totals, true)).unwrap();
-        let set_aside_bytes = locked(&store.traffic).active.as_ref().unwrap().space_bytes();
+        let set_aside_bytes = store.traffic.lock().active.as_ref().unwrap().space_bytes();
         assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
         assert_eq!(store.kept_back.length_bytes() + set_aside_bytes, for_one_file_bytes + LITTLE_BYTES);
 
         store.set_aside(Wanted::new(&totals.times(500), true)).unwrap();
         assert!(store.kept_back.length_bytes() >= for_one_file_bytes);
-        let refused = locked(&store.traffic).setbacks.check_space(0, &Wanted::new(&totals.times(500), true));
+        let refused = store.traffic.lock().setbacks.check_space(0, &Wanted::new(&totals.times(500), true));
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
 }

@@ -23,10 +23,11 @@ use slmdb_sync::scheduled::{Mutex, MutexGuard, atomic::AtomicU64};
 use slmdb_table::CheckpointWriter;
 
 use super::flush::location;
-use super::snapshots::Location;
+use super::location::Location;
+use super::names;
 use super::store::Store;
-use super::{locked, names};
 use crate::Event;
+use crate::lock_order;
 
 /// A checkpoint costs about as much as the index is large. So it is not taken before so large a part of the index's keys
 /// was flushed again.
@@ -37,7 +38,7 @@ const AT_CLOSE_PART: u64 = 16;
 const KEYS_AT_ONCE: usize = 1024;
 
 /// When the next checkpoint is due, and what the last ones allow.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Checkpoints {
     /// Held by whoever takes one.
     taking: Mutex<()>,
@@ -51,6 +52,17 @@ pub(crate) struct Checkpoints {
 /// S of the older of the last two.
 fn droppable_through(checkpoints: &[CheckpointRecord]) -> u64 {
     if checkpoints.len() < 2 { 0 } else { checkpoints[0].through }
+}
+
+impl Default for Checkpoints {
+    fn default() -> Checkpoints {
+        Checkpoints {
+            taking: Mutex::ranked(lock_order::INDEX_CHECKPOINT, ()),
+            entries_since: AtomicU64::new(0),
+            entries_due: AtomicU64::new(0),
+            deletes_droppable_through: AtomicU64::new(0),
+        }
+    }
 }
 
 impl Checkpoints {
@@ -77,7 +89,7 @@ impl Checkpoints {
 
     /// As long as this is held no checkpoint is taken or removed.
     pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
-        locked(&self.taking)
+        self.taking.lock()
     }
 
     fn is_due(&self) -> bool {
@@ -100,7 +112,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn run_checkpoint_thread(&self) {
         loop {
             {
-                let mut traffic = locked(&self.traffic);
+                let mut traffic = self.traffic.lock();
                 while !traffic.closing && !self.has_failed() && !self.checkpoints.is_due() {
                     traffic = Self::wait(&self.work, traffic);
                 }
@@ -108,7 +120,7 @@ impl<M: Medium + Clone> Store<M> {
                     return;
                 }
             }
-            let is_stopped = || self.has_failed() || locked(&self.traffic).closing;
+            let is_stopped = || self.has_failed() || self.traffic.lock().closing;
             if let Err(error) = self.take_due_checkpoint(&is_stopped) {
                 return self.fail(error);
             }
@@ -121,7 +133,7 @@ impl<M: Medium + Clone> Store<M> {
         if !self.checkpoints.is_due() {
             return Ok(());
         }
-        let taking = locked(&self.checkpoints.taking);
+        let taking = self.checkpoints.taking.lock();
         if self.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
     }
 
@@ -152,7 +164,7 @@ impl<M: Medium + Clone> Store<M> {
         let began_ns = self.env.monotonic_ns();
         let entries_since = self.checkpoints.entries_since.load(Ordering::Relaxed);
         let new = {
-            let catalog = locked(&self.catalog);
+            let catalog = self.catalog.lock();
             let state = catalog.state();
             let last = state.checkpoints.last().map_or(0, |last| last.number);
             NewCheckpoint {
@@ -176,7 +188,7 @@ impl<M: Medium + Clone> Store<M> {
         self.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
 
         // Whatever the scan has seen is in the MANIFEST after this, unless whoever was at it failed or gave up.
-        let index_is_ahead = *locked(&self.indexing);
+        let index_is_ahead = *self.indexing.lock();
         if self.has_failed() {
             return Ok(false);
         }

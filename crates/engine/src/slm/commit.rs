@@ -1,6 +1,5 @@
 //! Commits: the records of the MANIFEST, one at a time; and background jobs that wait for the space to do what comes before them.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use slmdb_manifest::{Edit, Manifest, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Instant;
 
-use super::locked;
 use super::store::{Catalog, Store};
 use crate::events::SpaceFor;
 
@@ -20,7 +18,7 @@ const FULL_DISK_RETRY_MAX: Duration = Duration::from_millis(200);
 impl<M: Medium + Clone> Store<M> {
     /// Appends to the MANIFEST. Nothing has happened of what may be tried again; any other failure stops all writing.
     pub(crate) fn commit(&self, make: impl FnOnce(&StoreState) -> Edit) -> Result<()> {
-        let mut catalog = locked(&self.catalog);
+        let mut catalog = self.catalog.lock();
         let Catalog::Manifest(manifest) = &mut *catalog else {
             return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
         };
@@ -78,7 +76,7 @@ impl<M: Medium + Clone> Store<M> {
                 Err(cause) if cause.may_be_tried_again() => cause,
                 done => {
                     if was_set_back {
-                        locked(&self.traffic).flush_setback = None;
+                        self.traffic.lock().flush_setback = None;
                         self.events.space_found(SpaceFor::Job);
                     }
                     return done;
@@ -86,7 +84,7 @@ impl<M: Medium + Clone> Store<M> {
             };
             was_set_back = true;
             tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
-            let mut traffic = locked(&self.traffic);
+            let mut traffic = self.traffic.lock();
             traffic.setbacks.of_flush(cause.clone());
             self.events.space_refused(SpaceFor::Job, &cause);
             traffic.flush_setback = Some(cause.clone());
@@ -99,8 +97,7 @@ impl<M: Medium + Clone> Store<M> {
             let (since, space_returned) = (Instant::now(), self.space_returned(&traffic));
             while !traffic.closing && !self.has_failed() && self.space_returned(&traffic) == space_returned {
                 let Some(left) = pause.checked_sub(since.elapsed()) else { break };
-                let waited = self.work.wait_timeout(traffic, left);
-                traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
+                traffic = self.work.wait_timeout(traffic, left);
             }
             if traffic.closing || self.has_failed() {
                 return Err(cause);

@@ -39,7 +39,6 @@ mod step_by_step;
 #[cfg(test)]
 mod tests;
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -63,9 +62,9 @@ pub(super) use self::requests::{COMPACT_RANGE, Inner};
 
 use super::flush::Finished;
 use super::merge::{Merge, TableKeys, common_prefix};
+use super::picker;
 use super::store::Store;
 use super::trace::timed;
-use super::{locked, picker};
 use crate::Event;
 
 /// Files to be merged.
@@ -157,22 +156,22 @@ impl<M: Medium + Clone> Store<M> {
             }
             if ended.is_err() {
                 // What it had written has gone again. (Before it is not under way any more: who waits for it looks for either.)
-                locked(&self.traffic).space_returned += 1;
+                self.traffic.lock().space_returned += 1;
             }
-            locked(&self.compactions.inner).ended(&plan, &reason, &ended);
+            self.compactions.inner.lock().ended(&plan, &reason, &ended);
             if let Err(Stopped::Failed(error)) = &ended {
                 self.fail(error.clone());
             }
             if let Reason::Asked(asked) = reason {
-                *locked(&asked.ended) = Some(ended.map_err(|stopped| stopped.cause()));
+                *asked.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
             }
             self.compactions.changed.notify_all();
             self.set_compaction_pace();
             self.tell_who_waits_for_space();
         }
         // Whoever asked for more gets an answer.
-        for asked in locked(&self.compactions.inner).asked.drain(..) {
-            *locked(&asked.ended) = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
+        for asked in self.compactions.inner.lock().asked.drain(..) {
+            *asked.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
         }
         self.compactions.changed.notify_all();
     }
@@ -182,8 +181,8 @@ impl<M: Medium + Clone> Store<M> {
         let compactions = &self.compactions;
         loop {
             // First, because it may take the disk a while: readers that name candidates wait for the other.
-            let catalog = locked(&self.catalog);
-            let mut inner = locked(&compactions.inner);
+            let catalog = self.catalog.lock();
+            let mut inner = compactions.inner.lock();
             if compactions.is_stopping() || self.has_failed() {
                 return None;
             }
@@ -196,7 +195,7 @@ impl<M: Medium + Clone> Store<M> {
                     let plan = self.plan_of_range(&asked, catalog.state());
                     inner.asked.pop_front();
                     if plan.inputs.is_empty() {
-                        *locked(&asked.ended) = Some(Ok(()));
+                        *asked.ended.lock() = Some(Ok(()));
                         compactions.changed.notify_all();
                         continue;
                     }
@@ -221,7 +220,7 @@ impl<M: Medium + Clone> Store<M> {
                 inner.busy.extend(&plan.inputs);
                 drop((inner, catalog));
                 if matches!(reason, Reason::Picked) && !self.seems_to_have_space_for(&plan) {
-                    locked(&compactions.inner).is_scarce_for(&plan);
+                    compactions.inner.lock().is_scarce_for(&plan);
                     self.tell_who_waits_for_space();
                     continue;
                 }
@@ -233,9 +232,9 @@ impl<M: Medium + Clone> Store<M> {
             let changed = &compactions.changed;
             match pause {
                 Some(left) => {
-                    drop(changed.wait_timeout_while(inner, left, nothing_new).unwrap_or_else(PoisonError::into_inner));
+                    drop(changed.wait_timeout_while(inner, left, nothing_new));
                 }
-                None => drop(changed.wait_while(inner, nothing_new).unwrap_or_else(PoisonError::into_inner)),
+                None => drop(changed.wait_while(inner, nothing_new)),
             }
         }
     }
@@ -260,7 +259,7 @@ impl<M: Medium + Clone> Store<M> {
     /// What the picker has chosen, which counts for what has named it.
     fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
         let taken = {
-            let catalog = locked(&self.catalog);
+            let catalog = self.catalog.lock();
             self.candidates.take(&plan.inputs, catalog.state(), self.checkpoints.deletes_droppable_through())
         };
         let made = self.compact(plan, In::FreeSpace, finished)?;
@@ -305,7 +304,7 @@ impl<M: Medium + Clone> Store<M> {
         self.retire_files(&plan.inputs);
         self.compaction_gave_space_back(space).map_err(Stopped::Failed)?;
         let now_ns = self.env.monotonic_ns();
-        let last_end_ns = std::mem::replace(&mut locked(&self.compactions.inner).last_end_ns, now_ns);
+        let last_end_ns = std::mem::replace(&mut self.compactions.inner.lock().last_end_ns, now_ns);
         let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));
         if plan.is_for_garbage() {
             self.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
@@ -323,7 +322,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// How long table files are together, in bytes.
     fn length_bytes_of(&self, numbers: &[u32]) -> u64 {
-        let catalog = locked(&self.catalog);
+        let catalog = self.catalog.lock();
         numbers.iter().filter_map(|number| catalog.state().files.get(number)).map(|file| file.length_bytes).sum()
     }
 

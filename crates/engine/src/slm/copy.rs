@@ -16,10 +16,10 @@ use slmdb_env::{Env, Error, OpenMode, Result};
 use slmdb_manifest::{Manifest, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::Medium;
 
+use super::names;
 use super::open::check_directory;
 use super::retired::Retired;
 use super::store::Store;
-use super::{locked, names};
 
 /// How much is copied at a time where files can't be shared, in bytes.
 const COPY_BYTES: usize = 1 << 20;
@@ -61,7 +61,7 @@ impl<M: Medium + Clone> Store<M> {
         let _held = Hold::new(&self.retired);
         // No index checkpoint comes or goes meanwhile.
         let _taking = self.checkpoints.hold();
-        let state = locked(&self.catalog).state().clone();
+        let state = self.catalog.lock().state().clone();
         let tables = state.files.keys().map(|&number| names::table(&self.directory, number));
         let checkpoints = state.checkpoints.iter().map(|record| names::checkpoint(&self.directory, record.number));
         tables.chain(checkpoints).try_for_each(|from| share(&*self.env, &from, directory))?;
@@ -111,7 +111,7 @@ struct Hold<'a>(&'a Retired);
 impl<'a> Hold<'a> {
     fn new(retired: &'a Retired) -> Hold<'a> {
         // Whoever chooses files to be removed has done so when this lock is had; the MANIFEST names none of them any more.
-        let _sweep = locked(&retired.waiting);
+        let _sweep = retired.waiting.lock();
         retired.holds.fetch_add(1, Ordering::SeqCst);
         Hold(retired)
     }

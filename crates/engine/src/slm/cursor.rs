@@ -27,9 +27,10 @@ use slmdb_table::Slice;
 use super::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
 use super::at_hand::AtHand;
 use super::index_source::IndexSource;
+use super::location::Location;
 use super::memtable_source::MemTableSource;
 use super::sequentiality::Sequentiality;
-use super::snapshots::{Holder, Location};
+use super::snapshots::Holder;
 use super::store::{Store, View};
 use crate::EngineCursor;
 

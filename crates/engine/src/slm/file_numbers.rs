@@ -6,10 +6,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::lock_order;
 use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::Mutex;
-
-use super::locked;
 
 /// See the module's essay.
 #[derive(Debug)]
@@ -26,12 +25,12 @@ struct Inner {
 impl FileNumbers {
     /// To go on from `next`.
     pub(crate) fn new(next: u32) -> FileNumbers {
-        FileNumbers { inner: Mutex::new(Inner { next, under_way: BTreeSet::new() }) }
+        FileNumbers { inner: Mutex::ranked(lock_order::FILE_NUMBERS, Inner { next, under_way: BTreeSet::new() }) }
     }
 
     /// A number for a file that is to be made: under way until [`FileNumbers::end`].
     pub(crate) fn begin(&self) -> Result<u32> {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         let number = inner.next;
         let Some(next) = number.checked_add(1) else {
             let what = "a store has numbers for 4 billion table files".into();
@@ -44,16 +43,16 @@ impl FileNumbers {
 
     /// The MANIFEST has the file, or nobody will.
     pub(crate) fn end(&self, number: u32) {
-        locked(&self.inner).under_way.remove(&number);
+        self.inner.lock().under_way.remove(&number);
     }
 
     /// Whether the file is being made, or made and not in the MANIFEST yet.
     pub(crate) fn is_under_way(&self, number: u32) -> bool {
-        locked(&self.inner).under_way.contains(&number)
+        self.inner.lock().under_way.contains(&number)
     }
 
     /// All that are under way.
     pub(crate) fn under_way(&self) -> BTreeSet<u32> {
-        locked(&self.inner).under_way.clone()
+        self.inner.lock().under_way.clone()
     }
 }

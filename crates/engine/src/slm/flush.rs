@@ -31,14 +31,14 @@ use tracing::info_span;
 
 use super::compaction::Output;
 use super::job::{Job, Phase, Slot};
+use super::location::Location;
 use super::memory::flush_bytes;
+use super::names;
 use super::older_versions::OlderVersions;
 use super::set_aside::SetAside;
-use super::snapshots::Location;
 use super::store::{Store, View};
 use super::trace::timed;
 use super::traffic::Immutable;
-use super::{locked, names};
 use crate::Event;
 
 /// What the index thread takes from its queue.
@@ -110,7 +110,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// The oldest MemTable that waits for its flush; `None` when the store closes and none is left, or has failed.
     fn next_immutable(&self) -> Option<Immutable<M>> {
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         loop {
             if self.has_failed() {
                 return None;
@@ -202,11 +202,11 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Whether a job that finds no space is left to the next opening.
     pub(super) fn gives_up(&self) -> bool {
-        self.has_failed() || locked(&self.traffic).closing
+        self.has_failed() || self.traffic.lock().closing
     }
 
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
-        let mut index_is_ahead = locked(&self.indexing);
+        let mut index_is_ahead = self.indexing.lock();
         *index_is_ahead = true;
         let Built { immutable, began_ns, file } = built;
         let mut edit = Edit {
@@ -260,7 +260,7 @@ impl<M: Medium + Clone> Store<M> {
         }
         let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
         {
-            let _traffic = locked(&self.traffic);
+            let _traffic = self.traffic.lock();
             let view = self.view.load_full();
             let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
             self.view.store(Arc::new(View { memtables: rest }));
@@ -270,7 +270,7 @@ impl<M: Medium + Clone> Store<M> {
         self.flush_freed(&totals, list_bytes);
         self.release_in_pool(&totals)?;
         let now_ns = self.env.monotonic_ns();
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
         traffic.last_flush_end_ns = now_ns;
         self.set_pace(&traffic);

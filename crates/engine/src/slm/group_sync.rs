@@ -5,9 +5,9 @@
 //! becomes the leader: it notes how far publication has come, syncs the arenas with one call each, and answers for
 //! everybody up to there. Nobody who only writes waits for any of this.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use crate::lock_order;
 use slmdb_env::Result;
 use slmdb_sync::modelled::{AtomicU64, Condvar, Mutex, MutexGuard};
 
@@ -21,11 +21,15 @@ pub(crate) struct GroupSync {
 impl GroupSync {
     /// Everything up to `sequence` is on the device already.
     pub(crate) fn new(sequence: u64) -> GroupSync {
-        GroupSync { synced: AtomicU64::new(sequence), has_leader: Mutex::new(false), done: Condvar::new() }
+        GroupSync {
+            synced: AtomicU64::new(sequence),
+            has_leader: Mutex::ranked(lock_order::GROUP_SYNC, false),
+            done: Condvar::new(),
+        }
     }
 
     fn has_leader(&self) -> MutexGuard<'_, bool> {
-        self.has_leader.lock().unwrap_or_else(PoisonError::into_inner)
+        self.has_leader.lock()
     }
 
     /// The newest sequence number that is known to be on the device with all before it.
@@ -55,7 +59,7 @@ impl GroupSync {
             if !*has_leader {
                 break;
             }
-            has_leader = self.done.wait(has_leader).unwrap_or_else(PoisonError::into_inner);
+            has_leader = self.done.wait(has_leader);
         }
         *has_leader = true;
         drop(has_leader);

@@ -16,7 +16,7 @@ use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
 
 use super::flush::location;
-use super::snapshots::Location;
+use super::location::Location;
 use super::store::Store;
 
 /// A position among the index's records that are visible at a moment.

@@ -20,12 +20,11 @@
 //!
 //! Word 0 is written last and changes by one 8-byte store.
 
+use crate::lock_order;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::medium::CACHE_LINE_BYTES;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_sync::scheduled::Mutex;
-
-use super::locked;
 
 /// How many jobs may be recorded at once. Of flushes: one that is indexed, one that waits for it, one that is built; of each
 /// compaction the same, and [`COMPACTIONS_MAX`](crate::options::COMPACTIONS_MAX) may run at once.
@@ -81,9 +80,15 @@ fn state_word(phase: u32, words: [u64; 4]) -> u64 {
 }
 
 /// The job records of one pool.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Jobs {
     taken: Mutex<[bool; SLOTS as usize]>,
+}
+
+impl Default for Jobs {
+    fn default() -> Jobs {
+        Jobs { taken: Mutex::ranked(lock_order::JOBS, Default::default()) }
+    }
 }
 
 /// A slot that holds a job's record.
@@ -94,7 +99,7 @@ impl Jobs {
     /// Writes a record for `job` into a free slot; durable on return.
     pub(crate) fn record<M: Medium>(&self, pool: &Pool<M>, job: &Job) -> Result<Slot> {
         let index = {
-            let mut taken = locked(&self.taken);
+            let mut taken = self.taken.lock();
             let free = taken.iter().position(|taken| !taken);
             let Some(index) = free else {
                 return Err(Error::invalid("more jobs at once than the pool has slots for"));
@@ -124,7 +129,7 @@ impl Jobs {
         let offset = slot_offset(pool, slot.0);
         pool.store(offset, 0)?;
         pool.persist(offset, 8);
-        locked(&self.taken)[slot.0 as usize] = false;
+        self.taken.lock()[slot.0 as usize] = false;
         Ok(())
     }
 
@@ -154,7 +159,7 @@ impl Jobs {
                 return Err(Error::corruption(pool.path(), offset, "a job record does not fit its checksum"));
             };
             let job = Job { phase, generation: words[0], file, last_sequence: words[2], order: words[3] };
-            locked(&self.taken)[index as usize] = true;
+            self.taken.lock()[index as usize] = true;
             jobs.push((job, Slot(index)));
         }
         jobs.sort_by_key(|(job, _)| (job.phase != Phase::Moving, job.order));

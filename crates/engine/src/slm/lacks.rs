@@ -10,7 +10,6 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::thread;
 
-use super::locked;
 use super::store::Store;
 
 /// How often what a writer waits for is tried again before the writer is told, and how long after the first time; then twice as
@@ -35,7 +34,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A writer that waits is told what is lacking; the ahead thread has nothing to do until the next asks.
     pub(super) fn tell_of_lack(&self, lack: Error) {
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         tracing::warn!(%lack, "writers that wait get this error");
         traffic.setbacks.of_lack(lack);
         traffic.spare_wanted_bytes = 0;

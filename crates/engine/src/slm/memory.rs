@@ -12,19 +12,17 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use slmdb_pmem::{Medium, give_back_free_memory};
-use slmdb_structures::memtable::MemTable;
+use slmdb_pmem::give_back_free_memory;
 use slmdb_sync::scheduled::Mutex;
 
-use super::locked;
-use super::store::Store;
 use super::tables::Tables;
+use crate::Options;
 use crate::batch::Totals;
-use crate::{Memory, Options};
+use crate::lock_order;
 
 /// The part of the budget that the block cache has in any case, and in bytes.
-const FLOOR_PART: u64 = 16;
-const FLOOR_BYTES: u64 = 1 << 20;
+pub(crate) const FLOOR_PART: u64 = 16;
+pub(crate) const FLOOR_BYTES: u64 = 1 << 20;
 
 /// The cache changes its size in steps of this part of the budget. (The cache rounds when it is resized; so that is to be
 /// seldom.)
@@ -32,7 +30,7 @@ const STEP_PART: u64 = 64;
 
 /// What a cursor takes apart from what it has at hand of table files: the keys and places of an index leaf, its own key, its sources,
 /// the files that it has met.
-const CURSOR_BYTES: u64 = 3584;
+pub(crate) const CURSOR_BYTES: u64 = 3584;
 
 /// What a flush keeps for each entry besides its key, twice: its head in the key section, its place in a list of
 /// [`SegmentEntry`](slmdb_structures::fast_fair::SegmentEntry)s to be written.
@@ -65,7 +63,7 @@ impl Budget {
     pub(crate) fn new(options: &Options) -> Budget {
         Budget {
             whole_bytes: options.memory_budget_bytes,
-            cache_bytes: Mutex::new(options.memory_budget_bytes),
+            cache_bytes: Mutex::ranked(lock_order::CACHE_BYTES, options.memory_budget_bytes),
             freed_bytes: AtomicU64::new(0),
             kept_bytes: AtomicU64::new(0),
             kept_by_compaction_bytes: AtomicU64::new(0),
@@ -83,9 +81,9 @@ impl Budget {
     }
 
     /// Gives the cache what the rest leaves.
-    fn share(&self, tables: &Tables, rest_bytes: u64) {
+    pub(crate) fn share(&self, tables: &Tables, rest_bytes: u64) {
         let wanted = self.cache_share(rest_bytes);
-        let mut now = locked(&self.cache_bytes);
+        let mut now = self.cache_bytes.lock();
         if *now != wanted {
             *now = wanted;
             let freed_bytes = tables.set_cache_bytes(wanted);
@@ -101,7 +99,7 @@ impl Budget {
     }
 
     /// The same, where so much is noticeable.
-    fn freed_among(&self, bytes: u64, noticeable_bytes: u64) -> bool {
+    pub(crate) fn freed_among(&self, bytes: u64, noticeable_bytes: u64) -> bool {
         let is_noticeable = bytes + self.freed_bytes.fetch_add(bytes, Ordering::Relaxed) >= noticeable_bytes;
         if is_noticeable {
             self.freed_bytes.store(0, Ordering::Relaxed);
@@ -115,8 +113,15 @@ impl Budget {
         self.kept_by_compaction_bytes.fetch_max(had_bytes / KEPT_PART, Ordering::Relaxed);
     }
 
+    /// A flush has ended: its buffers are free, but for what stays with its thread, and so are so many bytes of its MemTable's list.
+    pub(crate) fn flush_ended(&self, totals: &Totals, list_bytes: u64) {
+        let kept_bytes = flush_bytes(totals) / KEPT_PART;
+        self.kept_bytes.fetch_max(kept_bytes, Ordering::Relaxed);
+        self.freed(flush_bytes(totals) - kept_bytes + list_bytes);
+    }
+
     /// What flushes and compactions have left with their threads.
-    fn left_with_threads(&self) -> u64 {
+    pub(crate) fn left_with_threads(&self) -> u64 {
         self.kept_bytes.load(Ordering::Relaxed) + self.kept_by_compaction_bytes.load(Ordering::Relaxed)
     }
 
@@ -142,7 +147,7 @@ impl Gauge {
         self.0.fetch_add(new_bytes.wrapping_sub(old_bytes), Ordering::Relaxed);
     }
 
-    fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -164,81 +169,6 @@ impl Drop for Held<'_> {
 /// What the flush of so much keeps in memory until its key segment is written.
 pub(crate) fn flush_bytes(totals: &Totals) -> u64 {
     2 * totals.key_bytes + totals.entries * FLUSHED_ENTRY_BYTES
-}
-
-impl<M: Medium + Clone> Store<M> {
-    /// What the store keeps in plain memory now.
-    pub(crate) fn memory(&self) -> Memory {
-        let mut memory = Memory {
-            block_cache_bytes: self.tables.cache_memory_bytes(),
-            open_tables_bytes: self.tables.readers_memory_bytes(),
-            index_bytes: self.pool.dram_bytes(),
-            replaced_records_bytes: self.snapshots.kept_bytes(),
-            cursors_bytes: self.snapshots.open() as u64 * CURSOR_BYTES + self.budget.cursor_blocks.bytes(),
-            catalog_bytes: locked(&self.catalog).state().memory_bytes() + self.candidates.memory_bytes(),
-            background_bytes: self.budget.background.bytes().max(self.budget.left_with_threads()),
-            ..Memory::default()
-        };
-        let mut add = |memtable: &MemTable<M>| {
-            memory.memtable_lists_bytes += memtable.memory_bytes();
-            memory.memtable_arenas_bytes += memtable.arena().dram_bytes(memtable.used_bytes());
-        };
-        self.view.load().memtables.iter().for_each(|memtable| add(memtable));
-        self.arenas.for_each_retired(&mut add);
-        if let Some(spare) = &locked(&self.traffic).spare {
-            add(&spare.memtable);
-        }
-        memory
-    }
-
-    /// What MemTables will need more of memory while writes go on: room for the one that takes writes when it is full, for those
-    /// that wait for their flush, and for one in any case. (Else the cache would shrink at every flush, and grow again.)
-    /// Nothing if nothing was written since the last flush.
-    fn memory_to_come(&self) -> u64 {
-        let (active, immutables) = {
-            let traffic = locked(&self.traffic);
-            let Some(active) = &traffic.active else { return 0 };
-            (active.memtable.clone(), traffic.immutables as u64)
-        };
-        if active.entries() == 0 {
-            return 0;
-        }
-        let (mut lists, mut arenas, mut used) = (0, 0, 0);
-        for memtable in &self.view.load().memtables {
-            lists += memtable.memory_bytes();
-            arenas += memtable.arena().dram_bytes(memtable.used_bytes());
-            used += memtable.used_bytes();
-        }
-        let capacity = active.capacity_bytes();
-        let full_list = lists.saturating_mul(capacity) / used.max(capacity / FLOOR_PART).max(1);
-        let full = full_list + active.arena().dram_bytes(capacity);
-        ((immutables + 1).max(2) * full).saturating_sub(lists + arenas)
-    }
-
-    /// So much less is kept for cursors and snapshots. It may be the cache's.
-    pub(crate) fn kept_freed(&self, freed_bytes: u64) {
-        // After the last there may be nobody for long whose freed memory would be counted with the rest.
-        let was_last = self.snapshots.open() == 0;
-        let noticeable_bytes = if was_last { FLOOR_BYTES } else { self.budget.noticeable_bytes() };
-        if freed_bytes > 0 && self.budget.freed_among(freed_bytes, noticeable_bytes) {
-            self.share_memory();
-        }
-    }
-
-    /// A flush has ended: its buffers are free, and its MemTable's list, unless somebody reads it.
-    pub(crate) fn flush_freed(&self, totals: &Totals, list_bytes: u64) {
-        let kept_bytes = flush_bytes(totals) / KEPT_PART;
-        self.budget.kept_bytes.fetch_max(kept_bytes, Ordering::Relaxed);
-        self.budget.freed(flush_bytes(totals) - kept_bytes + list_bytes);
-        self.share_memory();
-    }
-
-    /// Gives the block cache what the rest leaves of the memory budget.
-    pub(crate) fn share_memory(&self) {
-        let memory = self.memory();
-        let rest = memory.total_bytes() - memory.block_cache_bytes + self.memory_to_come();
-        self.budget.share(&self.tables, rest);
-    }
 }
 
 #[cfg(test)]

@@ -38,6 +38,7 @@ mod ballast;
 mod checkpoint;
 mod commit;
 mod compaction;
+mod compaction_pace;
 mod conditional;
 mod copy;
 mod cursor;
@@ -52,6 +53,7 @@ mod group_sync;
 mod index_source;
 mod job;
 mod lacks;
+mod location;
 mod memory;
 mod memtable_source;
 mod merge;
@@ -78,6 +80,7 @@ mod snapshot;
 mod snapshots;
 mod stats;
 mod store;
+mod store_memory;
 mod tables;
 mod trace;
 mod traffic;
@@ -90,7 +93,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use crate::{Engine, Options, RepairProgress, RepairReport};
 
@@ -127,10 +129,4 @@ pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
     medium: &M,
 ) -> Result<RepairReport> {
     repair::repair_on(options, directory, medium)
-}
-
-/// A mutex's content. A thread that panicked while it held the lock has said so already; what others do about it is
-/// decided by the store's own failure state, not by poison.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

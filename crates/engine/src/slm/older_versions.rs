@@ -13,7 +13,8 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{MemTable, MemTableEntry};
 use slmdb_table::KeySection;
 
-use super::snapshots::{Location, Snapshots};
+use super::location::Location;
+use super::snapshots::Snapshots;
 
 /// Which versions of one MemTable snapshots see beside the newest.
 #[derive(Debug, Default)]

@@ -14,6 +14,7 @@ use slmdb_sync::scheduled::{mpsc::sync_channel, thread};
 use tracing::field::Empty;
 use tracing::info_span;
 
+use super::ENGINE_NAME;
 use super::fast_tier;
 use super::names::{self, FileKind};
 use super::rebuild;
@@ -21,7 +22,6 @@ use super::recovery::{check_tables, recover};
 use super::store::Store;
 use super::trace::timed;
 use super::workers::{Work, Workers};
-use super::{ENGINE_NAME, locked};
 use crate::{
     Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Options, Slice, Stats, TableFile, VerifyProgress,
     VerifyReport, WriteBatch,
@@ -263,7 +263,7 @@ fn start<M: slmdb_pmem::Medium + Clone>(mut store: Store<M>, mut workers: Worker
             work(&store, move || ahead.run_ahead_thread()),
             work(&store, move || checkpoint.run_checkpoint_thread()),
         ];
-        *locked(&store.threads) = workers.begin(compactions.into_iter().chain(others));
+        *store.threads.lock() = workers.begin(compactions.into_iter().chain(others));
     }
     Arc::new(Slm(store))
 }

@@ -8,7 +8,7 @@
 //! the end, so that the queue stops growing before it is full.
 //!
 //! Compactions are waited for likewise, never by standing still: there the debt is garbage in table files as part of what
-//! is allowed ([`Store::set_compaction_pace`]), and the rate is that at which compactions remove garbage, over the part of
+//! is allowed (`set_compaction_debt`), and the rate is that at which compactions remove garbage, over the part of
 //! what is written that makes some. (Who only adds keys is not slowed.) The default policy compacts as late as it may. So up
 //! to half of what is allowed nobody is slowed: compactions have hardly begun, and whoever slept then would sleep beside
 //! processors that have nothing to do. From there on the multiple falls, to 1.2 where compactions have most to do and to a part
@@ -18,25 +18,15 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use slmdb_pmem::Medium;
-
-use super::locked;
-use super::picker::garbage_part;
-use super::store::Store;
 use super::waits::WaitFor;
-use crate::CompactionPolicy;
 
 /// (debt, writers' rate as a multiple of the rate that it is paid off with), in between in straight lines. Below the first
 /// debt writers are not slowed.
 type Multiples = [(f64, f64)];
 const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
 const COMPACTION: &Multiples = &[(0.5, 4.0), (0.8, 1.2), (0.92, 0.8), (1.0, 0.3), (1.2, 0.15)];
-/// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
-const DEBT_AT_REST_MAX: f64 = 0.75;
 /// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
 const REMOVED_PER_FLUSHED: f64 = 0.2;
-/// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
-const MEMTABLES_OF_GARBAGE: u64 = 2;
 /// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
 const SLEEP_NS_MIN: u64 = 25_000;
 /// A writer that slept longer than it had to (by the system's clock tick, or because others had the processor) has so much of
@@ -175,42 +165,6 @@ fn multiple(multiples: &Multiples, debt: f64) -> Option<f64> {
         let ((from, high), (to, low)) = (piece[0], piece[1]);
         high + (low - high) * (debt - from) / (to - from)
     }))
-}
-
-impl<M: Medium + Clone> Store<M> {
-    /// Settles how much writers are slowed for compactions: table files have changed.
-    pub(super) fn set_compaction_pace(&self) {
-        let debt = match self.options.compaction.policy {
-            _ if self.compactions.is_busy() => self.garbage_debt(),
-            CompactionPolicy::Gain => self.garbage_debt().min(DEBT_AT_REST_MAX),
-            CompactionPolicy::Paper | CompactionPolicy::Manual => 0.0,
-        };
-        self.pacing.set_compaction_debt(debt);
-        let is_limited = self.pacing.is_limited_by(WaitFor::Compaction);
-        self.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
-    }
-
-    /// Garbage in table files, and what running compactions will have written beside their inputs when these go, as part of what
-    /// is allowed: the peak to come.
-    pub(super) fn garbage_debt(&self) -> f64 {
-        let droppable_through = self.checkpoints.deletes_droppable_through();
-        let (mut all_bytes, mut garbage_bytes) = (0.0, 0.0);
-        let mut beside_bytes = 0.0;
-        let catalog = locked(&self.catalog);
-        let compactions = locked(&self.compactions.inner);
-        for (number, file) in &catalog.state().files {
-            let (length_bytes, garbage_part) = (file.length_bytes as f64, garbage_part(file, droppable_through));
-            all_bytes += length_bytes;
-            garbage_bytes += length_bytes * garbage_part;
-            if compactions.busy.contains(number) {
-                beside_bytes += length_bytes * (1.0 - garbage_part);
-            }
-        }
-        drop((compactions, catalog));
-        let part = self.options.compaction.space_amplification_max - 1.0;
-        let few_bytes = (MEMTABLES_OF_GARBAGE * self.options.memtable_bytes) as f64;
-        (garbage_bytes + beside_bytes) / ((all_bytes - garbage_bytes) * part).max(few_bytes)
-    }
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@
 //! stands behind a hole (replay ends at the first one), and nobody reads what a crash could take back.
 
 use std::collections::VecDeque;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
+use crate::lock_order;
 use slmdb_sync::modelled::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, spin_loop};
 
 /// How often a waiter looks before it sleeps.
@@ -46,13 +46,13 @@ impl Publication {
         Publication {
             published: AtomicU64::new(sequence),
             waiting: AtomicUsize::new(0),
-            window: Mutex::new(Window { first_ticket: 0, slots: VecDeque::new() }),
+            window: Mutex::ranked(lock_order::PUBLICATION, Window { first_ticket: 0, slots: VecDeque::new() }),
             moved: Condvar::new(),
         }
     }
 
     fn window(&self) -> MutexGuard<'_, Window> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+        self.window.lock()
     }
 
     /// The newest sequence number that readers may see.
@@ -102,7 +102,7 @@ impl Publication {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut window = self.window();
         while self.published() < sequence {
-            window = self.moved.wait(window).unwrap_or_else(PoisonError::into_inner);
+            window = self.moved.wait(window);
         }
         drop(window);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
@@ -142,7 +142,7 @@ mod tests {
                 std::thread::spawn(move || {
                     for _ in 0..2000 {
                         let (sequence, ticket) = {
-                            let mut next = next.lock().unwrap();
+                            let mut next = next.lock();
                             *next += 1;
                             (*next, publication.begin(*next))
                         };

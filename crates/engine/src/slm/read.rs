@@ -17,7 +17,7 @@ use slmdb_sync::epoch;
 use slmdb_table::Slice;
 
 use super::flush::location;
-use super::snapshots::Location;
+use super::location::Location;
 use super::store::Store;
 
 /// Of which moment a read is.

@@ -17,7 +17,7 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece, Place, TableReader};
 
-use super::snapshots::Location;
+use super::location::Location;
 use super::store::Store;
 
 /// So many blocks in a row are read one by one. (With two, ranges of a hundred keys took a tenth more time in order.)

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use slmdb_order::KeyOrder;
 use slmdb_table::Place;
 
+use super::location::Location;
 use super::ordered_key::OrderedKey;
-use super::snapshots::Location;
 
 /// What a version takes in memory beside the bytes of its key: its entry in the map, whose nodes are two thirds full on
 /// average; the key's counts; its mention by whoever sees it.

@@ -14,7 +14,6 @@ use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed
 use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
 
 use super::arenas::Arenas;
-use super::locked;
 use super::traffic::Immutable;
 use super::workers::spawn_scoped;
 use crate::Options;
@@ -109,7 +108,7 @@ fn build_side_by_side<M: Medium>(
         let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
         let receiver = Arc::new(Mutex::new(receiver));
         let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {
-            let next = || locked(&receiver).recv().ok();
+            let next = || receiver.lock().recv().ok();
             let building =
                 std::iter::from_fn(next).map(|(position, arena): (usize, ReadArena<M>)| Ok((position, build(arena)?)));
             building.collect::<Result<Vec<_>>>()

@@ -26,15 +26,16 @@ use slmdb_sync::scheduled::{
     atomic::{AtomicU64, AtomicUsize},
 };
 
+use super::names;
 use super::store::Store;
-use super::{locked, names};
+use crate::lock_order;
 
 /// For how long who needs the space of a key segment waits for its readers. (A look-up takes microseconds; but the processor may be
 /// taken from its thread.)
 const READERS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The files that the MANIFEST has given up and that are not gone yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Retired {
     /// Files whose end is about to be in the MANIFEST, or is and they have not come further.
     leaving: Mutex<BTreeSet<u32>>,
@@ -56,18 +57,30 @@ pub(super) struct Waiting {
     going: BTreeSet<u32>,
 }
 
+impl Default for Retired {
+    fn default() -> Retired {
+        Retired {
+            leaving: Mutex::ranked(lock_order::RETIRED_LEAVING, BTreeSet::new()),
+            waiting: Mutex::ranked(lock_order::RETIRED_WAITING, Waiting::default()),
+            holds: AtomicUsize::new(0),
+            segments: Arc::new(Mutex::ranked(lock_order::RETIRED_SEGMENTS, BTreeMap::new())),
+            returned: Arc::default(),
+        }
+    }
+}
+
 impl Retired {
     /// Whether something of the file is still there, rightly.
     pub(crate) fn lingers(&self, number: u32) -> bool {
         let is_waiting = |waiting: &Waiting| waiting.pinned.contains(&number) || waiting.going.contains(&number);
-        locked(&self.leaving).contains(&number)
-            || is_waiting(&locked(&self.waiting))
-            || locked(&self.segments).contains_key(&number)
+        self.leaving.lock().contains(&number)
+            || is_waiting(&self.waiting.lock())
+            || self.segments.lock().contains_key(&number)
     }
 
     /// Whether the space of a key segment will come soon, once its last readers have gone. (Nobody tells when.)
     pub(super) fn awaits_readers(&self) -> bool {
-        locked(&self.segments).values().any(|since| since.elapsed() < READERS_PATIENCE)
+        self.segments.lock().values().any(|since| since.elapsed() < READERS_PATIENCE)
     }
 
     /// How often key segments' space has been given back: a reason to look for space again.
@@ -77,23 +90,23 @@ impl Retired {
 
     /// The next MANIFEST record removes these files.
     pub(super) fn announce(&self, numbers: &[u32]) {
-        locked(&self.leaving).extend(numbers);
+        self.leaving.lock().extend(numbers);
     }
 }
 
 impl<M: Medium + Clone> Store<M> {
     /// Gives up files that the MANIFEST does not name any more.
     pub(super) fn retire_files(&self, numbers: &[u32]) {
-        locked(&self.retired.waiting).pinned.extend(numbers);
+        self.retired.waiting.lock().pinned.extend(numbers);
         self.retire_segments(numbers);
-        locked(&self.retired.leaving).retain(|number| !numbers.contains(number));
+        self.retired.leaving.lock().retain(|number| !numbers.contains(number));
         self.sweep_retired();
     }
 
     /// Removes the retired files that nobody sees an old version in, or not any more. (After a failure nothing is removed.)
     pub(super) fn sweep_retired(&self) {
         let going: BTreeSet<u32> = {
-            let mut waiting = locked(&self.retired.waiting);
+            let mut waiting = self.retired.waiting.lock();
             if self.has_failed() || self.retired.holds.load(Ordering::SeqCst) > 0 {
                 return;
             }
@@ -104,7 +117,7 @@ impl<M: Medium + Clone> Store<M> {
         };
         for number in going {
             let removed = self.env.remove_file(&names::table(&self.directory, number));
-            let mut waiting = locked(&self.retired.waiting);
+            let mut waiting = self.retired.waiting.lock();
             waiting.going.remove(&number);
             if let Err(error) = removed {
                 tracing::warn!(%error, "a compacted table file stays for now");
@@ -120,7 +133,7 @@ impl<M: Medium + Clone> Store<M> {
     /// There is space, or garbage: what found none is to be tried again.
     pub(super) fn space_came_back(&self) {
         self.compactions.wake();
-        locked(&self.traffic).space_returned += 1;
+        self.traffic.lock().space_returned += 1;
         self.tell_who_waits_for_space();
     }
 
@@ -133,7 +146,7 @@ impl<M: Medium + Clone> Store<M> {
             .map(|extent| extent.offset)
             .collect();
         let now = Instant::now();
-        locked(&self.retired.segments).extend(numbers.iter().map(|&number| (number, now)));
+        self.retired.segments.lock().extend(numbers.iter().map(|&number| (number, now)));
         // Weak: what is deferred must neither keep a closed pool mapped nor touch one that has been opened again.
         let (pool, numbers) = (Arc::downgrade(&self.pool), numbers.to_vec());
         let (segments, returned) = (self.retired.segments.clone(), self.retired.returned.clone());
@@ -148,14 +161,14 @@ impl<M: Medium + Clone> Store<M> {
             }
             // In this order: who still sees them waits for them, and who does not sees that they have gone.
             returned.fetch_add(1, Ordering::Release);
-            locked(&segments).retain(|number, _| !numbers.contains(number));
+            segments.lock().retain(|number, _| !numbers.contains(number));
         });
         guard.flush();
     }
 
     /// Whether a file has been taken out of the store: what was in it is elsewhere now.
     pub(super) fn is_gone(&self, number: u32) -> bool {
-        !self.file_numbers.is_under_way(number) && !locked(&self.catalog).state().files.contains_key(&number)
+        !self.file_numbers.is_under_way(number) && !self.catalog.lock().state().files.contains_key(&number)
     }
 }
 

@@ -32,11 +32,11 @@ use slmdb_sync::scheduled::{
 
 use super::ballast::BALLAST_STEP_BYTES;
 use super::compaction::{COMPACT_RANGE, In, Inner, Plan};
-use super::locked;
 use super::picker::room::{self, Candidate, Limits};
 use super::picker::{self};
 use super::set_aside::{FOR_COMPACTION, SetAside};
 use super::store::Store;
+use crate::lock_order;
 use crate::{CompactionPolicy, Options};
 
 /// A file is compacted for a put if less than this is needed of it. (With more, ever more would be rewritten for ever less. For
@@ -69,7 +69,6 @@ pub(crate) struct RoomWanted {
 }
 
 /// Space kept back for an output.
-#[derive(Default)]
 pub(crate) struct KeptBack {
     /// How much is to be kept back for an output on the disk, and in the pool.
     file_bytes: AtomicU64,
@@ -81,6 +80,19 @@ pub(crate) struct KeptBack {
     file: Mutex<Option<SetAside>>,
     /// A compaction has it, and gives it back, or what its inputs took.
     is_in_use: AtomicBool,
+}
+
+impl Default for KeptBack {
+    fn default() -> KeptBack {
+        KeptBack {
+            file_bytes: AtomicU64::new(0),
+            segment_bytes: AtomicU64::new(0),
+            largest_bytes: AtomicU64::new(0),
+            coming_bytes: AtomicU64::new(0),
+            file: Mutex::ranked(lock_order::KEPT_BACK, None),
+            is_in_use: AtomicBool::new(false),
+        }
+    }
 }
 
 impl KeptBack {
@@ -147,13 +159,13 @@ impl KeptBack {
 
     /// What of it is there on the disk.
     pub(super) fn length_bytes(&self) -> u64 {
-        locked(&self.file).as_ref().map_or(0, SetAside::length_bytes)
+        self.file.lock().as_ref().map_or(0, SetAside::length_bytes)
     }
 
     /// Sees to it that it is there, on the disk; with `all`, and not just the least. [`Error::Full`]: only a part is, or a compaction has it.
     pub(super) fn fill(&self, env: &dyn Env, directory: &std::path::Path, all: bool) -> Result<()> {
         let wanted = if all { self.wanted_bytes() } else { self.least_bytes() };
-        let mut file = locked(&self.file);
+        let mut file = self.file.lock();
         if self.is_in_use.load(Ordering::Acquire) {
             return self.check_not_needed(env, directory, 0);
         }
@@ -195,7 +207,7 @@ impl KeptBack {
 
     /// Sees to it that what is for deletes is there. [`Error::Full`]: it is not.
     pub(super) fn fill_for_deletes(&self, env: &dyn Env, directory: &std::path::Path) -> Result<()> {
-        let mut file = locked(&self.file);
+        let mut file = self.file.lock();
         let wanted = self.for_deletes_bytes();
         if self.is_in_use.load(Ordering::Acquire) || wanted == 0 {
             return Ok(());
@@ -205,12 +217,12 @@ impl KeptBack {
 
     /// Gives so much of it back to a full disk. Says whether there was any.
     pub(super) fn lower_by(&self, bytes: u64) -> Result<bool> {
-        locked(&self.file).as_ref().map_or(Ok(false), |space| space.lower_by(bytes))
+        self.file.lock().as_ref().map_or(Ok(false), |space| space.lower_by(bytes))
     }
 
     /// Turns it into a file to be written; `None` if another compaction has it.
     pub(super) fn take(&self, env: &dyn Env, path: &std::path::Path) -> Result<Option<(SetAside, Arc<dyn File>)>> {
-        let mut file = locked(&self.file);
+        let mut file = self.file.lock();
         let Some(space) = file.take() else { return Ok(None) };
         let taken = match space.take(env, path) {
             Err(lack) if lack.is_passing_lack() => {
@@ -225,7 +237,7 @@ impl KeptBack {
 
     /// The file was not finished: it is space again. Says whether it is; else it is a file in the way.
     pub(super) fn put_back(&self, space: SetAside, env: &dyn Env, path: &std::path::Path) -> Result<bool> {
-        let mut file = locked(&self.file);
+        let mut file = self.file.lock();
         self.is_in_use.store(false, Ordering::Release);
         let is_back = file.is_none() && space.put_back(env, path)?;
         if is_back {
@@ -241,7 +253,7 @@ impl KeptBack {
 
     /// Gives it to the file system.
     pub(super) fn discard(&self, env: &dyn Env) -> Result<()> {
-        locked(&self.file).take().map_or(Ok(()), |space| space.discard(env))
+        self.file.lock().take().map_or(Ok(()), |space| space.discard(env))
     }
 }
 
@@ -272,7 +284,7 @@ impl<M: Medium + Clone> Store<M> {
     /// [`Store::work`], and tries again.
     pub(super) fn may_make_room(&self, full: &Error, at_any_cost: bool) -> bool {
         let is_manual = self.options.compaction.policy == CompactionPolicy::Manual;
-        let mut inner = locked(&self.compactions.inner);
+        let mut inner = self.compactions.inner.lock();
         if self.compactions.is_stopping() {
             return false;
         }
@@ -312,14 +324,14 @@ impl<M: Medium + Clone> Store<M> {
 
     /// The next of these files that a compaction for room takes garbage from, however little it is; `one_by_one` if several don't fit.
     pub(super) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool, one_by_one: bool) -> Option<Plan> {
-        let candidates = self.candidates_for_room(locked(&self.catalog).state(), is_free);
+        let candidates = self.candidates_for_room(self.catalog.lock().state(), is_free);
         let inputs = room::on_disk(&candidates, f64::INFINITY, &self.limits_for_room(one_by_one))?;
         Some(Plan { inputs, chosen_by: COMPACT_RANGE })
     }
 
     /// The next of these files that take less of the pool together.
     pub(super) fn plan_in_pool(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
-        let candidates = self.candidates_for_room(locked(&self.catalog).state(), is_free);
+        let candidates = self.candidates_for_room(self.catalog.lock().state(), is_free);
         let inputs = room::in_pool(&candidates, &self.limits_for_room(false))?;
         Some(Plan { inputs, chosen_by: COMPACT_RANGE })
     }
@@ -374,7 +386,7 @@ impl<M: Medium + Clone> Store<M> {
         let available_bytes = self.env.available_bytes(&self.directory).unwrap_or(u64::MAX);
         let sizes = SegmentSize::of_files(&self.pool);
         // Last, and not for long: readers that name candidates don't wait for it, but pass by.
-        let inputs = self.candidates_among(locked(&self.catalog).state(), &sizes, plan.inputs.iter().copied());
+        let inputs = self.candidates_among(self.catalog.lock().state(), &sizes, plan.inputs.iter().copied());
         let needed_bytes: u64 = inputs.iter().map(Candidate::needed_bytes).sum();
         let needed_segment_bytes: u64 = inputs.iter().map(Candidate::needed_segment_bytes).sum();
         let outputs = needed_bytes.div_ceil(self.options.compaction.table_file_bytes);
@@ -394,7 +406,7 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         let sizes = SegmentSize::of_files(&self.pool);
-        self.kept_back.settle(&self.options, &sizes, locked(&self.catalog).state());
+        self.kept_back.settle(&self.options, &sizes, self.catalog.lock().state());
         for filled in [self.fill_ballast(), self.reserve_again()] {
             match filled {
                 Err(error) if !error.may_be_tried_again() => return Err(error),
@@ -407,7 +419,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A compaction has ended, or there will be none.
     pub(super) fn tell_who_waits_for_space(&self) {
-        let _traffic = locked(&self.traffic);
+        let _traffic = self.traffic.lock();
         self.work.notify_all();
     }
 }

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_sync::scheduled::Mutex;
 
-use super::{locked, names};
+use super::names;
+use crate::lock_order;
 
 /// The number of the ballast. No MemTable has it.
 pub(crate) const BALLAST: u64 = 0;
@@ -34,7 +35,7 @@ impl SetAside {
     pub(crate) fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<SetAside> {
         let path = names::space(directory, generation);
         let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;
-        Ok(SetAside { path, file: Mutex::new(Some(file)), length_bytes: AtomicU64::new(0) })
+        Ok(SetAside { path, file: Mutex::ranked(lock_order::SET_ASIDE, Some(file)), length_bytes: AtomicU64::new(0) })
     }
 
     /// The same with so many bytes from the start, or with none if there are not as many. `None`: not even that.
@@ -61,7 +62,7 @@ impl SetAside {
 
     /// Sees to it that there are so many bytes. [`Error::Full`]: there is as much as before.
     pub(crate) fn raise(&self, length_bytes: u64) -> Result<()> {
-        let file = locked(&self.file);
+        let file = self.file.lock();
         let before = self.length_bytes();
         if let (Some(file), true) = (&*file, length_bytes > before) {
             file.allocate(before, length_bytes - before)?;
@@ -77,7 +78,7 @@ impl SetAside {
 
     /// Gives so many bytes back to the file system. Says whether there were any.
     pub(crate) fn lower_by(&self, bytes: u64) -> Result<bool> {
-        let file = locked(&self.file);
+        let file = self.file.lock();
         let before = self.length_bytes();
         match &*file {
             Some(file) if before > 0 => {
@@ -93,7 +94,7 @@ impl SetAside {
     /// Turns the space into the file `path`, which must not exist, to be written from the front. `None` if it has been
     /// taken already, and not been [put back](SetAside::put_back).
     pub(crate) fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {
-        let mut file = locked(&self.file);
+        let mut file = self.file.lock();
         if file.is_none() {
             return Ok(None);
         }
@@ -117,7 +118,7 @@ impl SetAside {
     /// The flush that took it found no space for something else: the file, whatever is in it by now, is space set aside
     /// again. Says whether it was that, and not one made without.
     pub(crate) fn put_back(&self, env: &dyn Env, path: &Path) -> Result<bool> {
-        let mut file = locked(&self.file);
+        let mut file = self.file.lock();
         if file.is_some() || env.exists(&self.path)? {
             return Ok(false);
         }
@@ -132,7 +133,7 @@ impl SetAside {
 
     /// Gives the space back, unless a flush has taken it.
     pub(crate) fn discard(&self, env: &dyn Env) -> Result<()> {
-        match locked(&self.file).take() {
+        match self.file.lock().take() {
             Some(_) => env.remove_file(&self.path),
             None => Ok(()),
         }

@@ -41,22 +41,14 @@ use std::sync::atomic::Ordering;
 
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::{Mutex, atomic::AtomicUsize};
-use slmdb_table::Place;
 
 use super::fences::Fences;
-use super::locked;
+use super::location::Location;
 use super::replaced::ReplacedRecords;
+use crate::lock_order;
 
 /// How many versions change hands, or are forgotten, before others get a chance at the lock.
 const RELEASED_AT_ONCE: usize = 256;
-
-/// Where a value lies: which entry of which block of which table file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Location {
-    pub(crate) file: u32,
-    pub(crate) place: Place,
-    pub(crate) sequence: u64,
-}
 
 /// Who looks at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +133,10 @@ impl Snapshots {
     pub(crate) fn new(order: KeyOrder) -> Snapshots {
         let (moments, replaced) = (BTreeMap::new(), ReplacedRecords::new(order));
         Snapshots {
-            inner: Mutex::new(Inner { moments, replaced, cursors: 0, snapshots: 0, fences: Fences::default() }),
+            inner: Mutex::ranked(
+                lock_order::SNAPSHOTS,
+                Inner { moments, replaced, cursors: 0, snapshots: 0, fences: Fences::default() },
+            ),
             open: AtomicUsize::default(),
             kept: AtomicUsize::default(),
         }
@@ -150,7 +145,7 @@ impl Snapshots {
     /// Registers the moment that `published` tells; it is asked under the lock, so that a flush that did not see this
     /// one has only versions that its moment covers.
     pub(crate) fn register(&self, holder: Holder, published: impl FnOnce() -> u64) -> u64 {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         self.open.fetch_add(1, Ordering::SeqCst);
         let moment = published();
         let (here, all) = inner.count(moment, holder);
@@ -165,7 +160,7 @@ impl Snapshots {
     #[must_use]
     pub(crate) fn release(&self, moment: u64, holder: Holder) -> Vec<u32> {
         let mut in_charge_of = {
-            let mut inner = locked(&self.inner);
+            let mut inner = self.inner.lock();
             self.open.fetch_sub(1, Ordering::SeqCst);
             let (here, all) = inner.count(moment, holder);
             *here = here.saturating_sub(1);
@@ -188,7 +183,7 @@ impl Snapshots {
         let mut unpinned = Vec::new();
         while !in_charge_of.is_empty() {
             let some = in_charge_of.split_off(in_charge_of.len().saturating_sub(RELEASED_AT_ONCE));
-            let mut inner = locked(&self.inner);
+            let mut inner = self.inner.lock();
             unpinned.extend(some.into_iter().filter_map(|(key, sequence)| inner.pass_on(key, sequence, moment)));
             self.kept.store(inner.replaced.len(), Ordering::Release);
         }
@@ -202,7 +197,7 @@ impl Snapshots {
 
     /// What is kept for them.
     pub(crate) fn kept(&self) -> Kept {
-        let inner = locked(&self.inner);
+        let inner = self.inner.lock();
         Kept {
             records: inner.replaced.len() as u64,
             bytes: inner.replaced.bytes() as u64,
@@ -213,18 +208,18 @@ impl Snapshots {
 
     /// What the map takes in memory, about, in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        if self.kept.load(Ordering::Acquire) == 0 { 0 } else { locked(&self.inner).replaced.bytes() as u64 }
+        if self.kept.load(Ordering::Acquire) == 0 { 0 } else { self.inner.lock().replaced.bytes() as u64 }
     }
 
     /// Whether a version in the map lies in this table file, so that the file must stay.
     pub(crate) fn pins(&self, file: u32) -> bool {
-        self.kept.load(Ordering::Acquire) > 0 && locked(&self.inner).replaced.pins(file)
+        self.kept.load(Ordering::Acquire) > 0 && self.inner.lock().replaced.pins(file)
     }
 
     /// The moments of snapshots from `first` to before `last`, the numbers of a MemTable that is about to be flushed.
     /// REQUIRES: it is published to its last number, so that snapshots to come see its newest versions alone.
     pub(crate) fn snapshots_within(&self, first: u64, last: u64) -> Vec<u64> {
-        let inner = locked(&self.inner);
+        let inner = self.inner.lock();
         if first >= last {
             return Vec::new();
         }
@@ -238,7 +233,7 @@ impl Snapshots {
         if self.open() == 0 {
             return;
         }
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         if inner.oldest_viewer(old.sequence, replaced_at).is_none() {
             return;
         }
@@ -255,7 +250,7 @@ impl Snapshots {
         if self.kept.load(Ordering::Acquire) == 0 {
             return None;
         }
-        locked(&self.inner).replaced.get(key, moment)
+        self.inner.lock().replaced.get(key, moment)
     }
 
     /// The replaced records with keys in the range that are seen at `moment`, in key order.
@@ -263,7 +258,7 @@ impl Snapshots {
         if self.kept.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
-        locked(&self.inner).replaced.in_range(range, moment)
+        self.inner.lock().replaced.in_range(range, moment)
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slmdb_manifest::{Counters, FileRecord, MediumKind};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
 
-use super::locked;
 use super::store::Store;
 use super::waits::Waits;
 use crate::{FORMAT_VERSION, Stats, TableFile};
@@ -48,7 +47,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// See [`crate::Engine::table_files`].
     pub(crate) fn table_files(&self) -> Vec<TableFile> {
-        let catalog = locked(&self.catalog);
+        let catalog = self.catalog.lock();
         let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
             number,
             bytes: file.length_bytes,
@@ -68,7 +67,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view.load_full();
         let (medium, index_keys, table_bytes, live_bytes, table_files) = {
-            let catalog = locked(&self.catalog);
+            let catalog = self.catalog.lock();
             let medium = match catalog.state().medium.kind {
                 MediumKind::Dram => "dram",
                 MediumKind::Emulated => "emulated",
@@ -91,7 +90,7 @@ impl<M: Medium + Clone> Store<M> {
         let kept = self.snapshots.kept();
         let since_open = self.since_open();
         let (immutable_memtables, flush_waits_for) = {
-            let traffic = locked(&self.traffic);
+            let traffic = self.traffic.lock();
             (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|cause| cause.to_string()))
         };
         Stats {

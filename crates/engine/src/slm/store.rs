@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use slmdb_env::{Env, Error, Lock, Result};
@@ -32,7 +32,6 @@ use super::compaction::Compactions;
 use super::file_numbers::FileNumbers;
 use super::group_sync::GroupSync;
 use super::job::Jobs;
-use super::locked;
 use super::memory::Budget;
 use super::pacing::Pacing;
 use super::picker::candidates::Candidates;
@@ -50,6 +49,7 @@ use super::waits::WaitFor;
 use crate::Options;
 use crate::batch::Totals;
 use crate::events::{Event, Events};
+use crate::lock_order;
 
 /// An open store on medium `M`.
 pub(crate) struct Store<M: Medium> {
@@ -191,39 +191,42 @@ impl<M: Medium + Clone> Store<M> {
             compactions: Compactions::default(),
             candidates: Candidates::new(&parts.options, state),
             lifetime_before: state.lifetime,
-            traffic: Mutex::new(Traffic {
-                active: parts.active,
-                next_sequence: parts.last_sequence + 1,
-                active_from: parts.active_from,
-                spare: None,
-                spare_wanted_bytes: 0,
-                spare_waited_for: false,
-                admitted,
-                granted_in_pool: Grant { totals: admitted, memtables: parts.recovered.len() as u64 + 1 },
-                space_wanted: None,
-                immutables: parts.recovered.len(),
-                queue: if read_only { VecDeque::new() } else { parts.recovered.into() },
-                setbacks: Setbacks::default(),
-                space_returned: 0,
-                flush_setback: None,
-                last_flush_end_ns: 0,
-                closing: false,
-            }),
+            traffic: Mutex::ranked(
+                lock_order::TRAFFIC,
+                Traffic {
+                    active: parts.active,
+                    next_sequence: parts.last_sequence + 1,
+                    active_from: parts.active_from,
+                    spare: None,
+                    spare_wanted_bytes: 0,
+                    spare_waited_for: false,
+                    admitted,
+                    granted_in_pool: Grant { totals: admitted, memtables: parts.recovered.len() as u64 + 1 },
+                    space_wanted: None,
+                    immutables: parts.recovered.len(),
+                    queue: if read_only { VecDeque::new() } else { parts.recovered.into() },
+                    setbacks: Setbacks::default(),
+                    space_returned: 0,
+                    flush_setback: None,
+                    last_flush_end_ns: 0,
+                    closing: false,
+                },
+            ),
             room: Condvar::new(),
             work: Condvar::new(),
-            catalog: Mutex::new(parts.catalog),
-            indexing: Mutex::new(false),
+            catalog: Mutex::ranked(lock_order::CATALOG, parts.catalog),
+            indexing: Mutex::ranked(lock_order::INDEXING, false),
             checkpoints,
             failure: OnceLock::new(),
             closed: AtomicBool::new(false),
-            threads: Mutex::new(Vec::new()),
+            threads: Mutex::ranked(lock_order::THREADS, Vec::new()),
             counted,
             events: parts.events,
             pacing: Pacing::default(),
             ballast: OnceLock::new(),
-            making_ballast: Mutex::new(()),
+            making_ballast: Mutex::ranked(lock_order::MAKING_BALLAST, ()),
             kept_back: parts.kept_back,
-            indexed_keys: Mutex::new(KeyLengths::in_segments(&parts.pool)),
+            indexed_keys: Mutex::ranked(lock_order::INDEXED_KEYS, KeyLengths::in_segments(&parts.pool)),
             manifest_bytes: AtomicU64::new(0),
             options: parts.options,
             directory: parts.directory,
@@ -257,7 +260,7 @@ impl<M: Medium + Clone> Store<M> {
             self.notify(|| Event::Failed { cause: error });
         }
         self.compactions.stop();
-        let traffic = locked(&self.traffic);
+        let traffic = self.traffic.lock();
         self.room.notify_all();
         self.work.notify_all();
         drop(traffic);
@@ -285,7 +288,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Waits on `condition`, giving the lock away meanwhile.
     pub(crate) fn wait<'a>(condition: &Condvar, traffic: MutexGuard<'a, Traffic<M>>) -> MutexGuard<'a, Traffic<M>> {
-        condition.wait(traffic).unwrap_or_else(PoisonError::into_inner)
+        condition.wait(traffic)
     }
 
     /// Ends the background threads and seals the store. See [`crate::Engine::close`].
@@ -298,11 +301,11 @@ impl<M: Medium + Clone> Store<M> {
 
     /// The work of [`Store::close`].
     fn seal(&self) -> Result<()> {
-        locked(&self.traffic).closing = true;
+        self.traffic.lock().closing = true;
         self.compactions.stop();
         self.room.notify_all();
         self.work.notify_all();
-        for thread in locked(&self.threads).drain(..) {
+        for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 self.fail(Error::invalid("a background thread panicked"));
             }
@@ -312,11 +315,11 @@ impl<M: Medium + Clone> Store<M> {
         }
         self.checkpoint_at_close()?;
         // Writers that reserved a place before the store was closed still fill it.
-        let last_sequence = locked(&self.traffic).next_sequence - 1;
+        let last_sequence = self.traffic.lock().next_sequence - 1;
         self.publication.wait_for(last_sequence);
         self.sync_arenas()?;
         let (active, spare) = {
-            let mut traffic = locked(&self.traffic);
+            let mut traffic = self.traffic.lock();
             (traffic.active.take(), traffic.spare.take())
         };
         self.commit(|_| Edit {

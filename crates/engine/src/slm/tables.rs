@@ -12,8 +12,8 @@ use slmdb_sync::scheduled::atomic::AtomicBool;
 use slmdb_table::{Block, Place, Slice, TableReader};
 
 use super::descriptors::ClosingEnv;
+use super::location::Location;
 use super::names;
-use super::snapshots::Location;
 use crate::Options;
 
 /// A block's name: file number and offset.

@@ -13,7 +13,6 @@
 //! Flushes wait meanwhile; reads and writes don't.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
@@ -25,10 +24,9 @@ use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
 use super::flush::location;
-use super::locked;
+use super::location::Location;
 use super::names::{self, FileKind};
 use super::rebuild::open_checkpoint;
-use super::snapshots::Location;
 use super::store::Store;
 use crate::{VerifyProgress, VerifyReport};
 
@@ -42,7 +40,7 @@ impl<M: Medium + Clone> Store<M> {
     /// See [`crate::Engine::verify`].
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _agreement = self.agreement()?;
-        let files = locked(&self.catalog).state().files.clone();
+        let files = self.catalog.lock().state().files.clone();
         let memtable_entries = self.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
         let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
         report.findings.extend(self.pool.verify());
@@ -50,7 +48,7 @@ impl<M: Medium + Clone> Store<M> {
 
         let keys = self.verify_tables(&files, &mut report, progress);
         let mut deleted_at = newest_deletes(&keys, &mut report);
-        deleted_at.dropped_through = locked(&self.catalog).state().deletes_dropped_through;
+        deleted_at.dropped_through = self.catalog.lock().state().deletes_dropped_through;
         let mut live = BTreeMap::new();
         for (&number, Keys { section, .. }) in &keys {
             live.insert(number, self.verify_entries(number, section, &deleted_at, &mut report)?);
@@ -69,22 +67,21 @@ impl<M: Medium + Clone> Store<M> {
     /// Waits until no job is between its first swing and its commit, and keeps it so. Gives up when one finds no
     /// space: it may wait for that as long as it takes; and where one was given up in between.
     fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
         loop {
             match self.indexing.try_lock() {
-                Ok(agreement) if !*agreement => return Ok(agreement),
-                Ok(_) | Err(TryLockError::Poisoned(_)) => {
+                Some(agreement) if !*agreement => return Ok(agreement),
+                Some(_) => {
                     let what = "the index is ahead of the MANIFEST since a job was given up; it can be verified when the store \
                                 has been opened again";
                     return Err(Error::ReadOnly { cause: what.into() });
                 }
-                Err(TryLockError::WouldBlock) => {}
+                None => {}
             }
             traffic.setbacks.check_flush(setbacks)?;
             // Another verification ends without a word.
-            let waited = self.room.wait_timeout(traffic, LOOK_AGAIN);
-            traffic = waited.unwrap_or_else(PoisonError::into_inner).0;
+            traffic = self.room.wait_timeout(traffic, LOOK_AGAIN);
         }
     }
 
@@ -209,7 +206,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// The index checkpoints of the MANIFEST, from end to end.
     fn verify_checkpoints(&self, report: &mut VerifyReport) -> Result<()> {
-        let listed = || locked(&self.catalog).state().checkpoints.clone();
+        let listed = || self.catalog.lock().state().checkpoints.clone();
         for checkpoint in listed() {
             let checked =
                 open_checkpoint(&self.options, &self.directory, self.files_uuid, &checkpoint).and_then(|reader| {

@@ -18,7 +18,6 @@ use slmdb_sync::scheduled::{MutexGuard, thread};
 
 use super::admission::{Admission, Wanted};
 use super::delay::Delay;
-use super::locked;
 use super::publication::Ticket;
 use super::store::{Store, View};
 use super::traffic::{Filling, Immutable, Traffic};
@@ -73,7 +72,7 @@ impl<M: Medium + Clone> Store<M> {
         let arena_bytes = links.arena_bytes_for(payload.len_bytes(), payload.count());
         let totals = batch.totals();
         let deletes_alone = totals.puts == 0;
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
         let mut delay = Delay::none(self);
         let (memtable, reservation) = loop {
@@ -204,7 +203,7 @@ impl<M: Medium + Clone> Store<M> {
     /// See [`crate::Engine::flush`].
     pub(crate) fn flush(&self) -> Result<()> {
         self.check_writable()?;
-        let mut traffic = locked(&self.traffic);
+        let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
         let target = traffic.next_sequence - 1;
         let mut delay = Delay::none(self);

@@ -10,7 +10,6 @@
 
 use std::ops::Range;
 use std::slice;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
@@ -354,7 +353,7 @@ impl<M: Medium> Pool<M> {
     }
 
     pub(super) fn space(&self) -> MutexGuard<'_, Space> {
-        self.space.lock().unwrap_or_else(PoisonError::into_inner)
+        self.space.lock()
     }
 
     pub(super) fn changeable_space(&self) -> Result<MutexGuard<'_, Space>> {

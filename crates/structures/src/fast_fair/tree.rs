@@ -21,7 +21,7 @@
 
 use std::cmp::Ordering;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
@@ -181,16 +181,12 @@ impl<M: Medium> Tree<M> {
     /// Takes the lock of the tree's shape.
     pub(super) fn structure(&self) -> MutexGuard<'_, Structure> {
         // A panic under this lock (in a caller's `decide`) leaves nothing half done that an intent doesn't name.
-        self.structure.lock().unwrap_or_else(PoisonError::into_inner)
+        self.structure.lock()
     }
 
     /// As [`Tree::structure`] if it can be had at once, and nothing is left to be completed.
     pub(super) fn try_settled_structure(&self, guard: &Guard) -> Option<MutexGuard<'_, Structure>> {
-        let mut structure = match self.structure.try_lock() {
-            Ok(structure) => structure,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let mut structure = self.structure.try_lock()?;
         self.settle(&mut structure, guard).ok()?;
         Some(structure)
     }

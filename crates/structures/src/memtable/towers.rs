@@ -6,7 +6,6 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use slmdb_sync::scheduled::Mutex;
@@ -71,7 +70,7 @@ impl Towers {
     /// Adds a chunk unless somebody else has done so since `seen` was the newest.
     #[cold]
     fn add_chunk(&self, seen: *mut Chunk) {
-        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let _adding = self.adding.lock();
         if self.newest.load(Ordering::Acquire) != seen {
             return;
         }

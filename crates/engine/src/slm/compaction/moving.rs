@@ -12,14 +12,13 @@ use slmdb_sync::epoch;
 
 use super::outputs::Output;
 use crate::slm::flush::numbered;
-use crate::slm::locked;
 use crate::slm::store::Store;
 
 impl<M: Medium + Clone> Store<M> {
     /// The index thread's part: moves the keys, and commits. Once a key has moved there is no way back, and flushes wait behind it.
     /// So it looks first whether the MANIFEST will have space, and gives the output up if not, with all that follow of its compaction.
     pub(in crate::slm) fn index_output(&self, output: Output) -> Result<()> {
-        let mut index_is_ahead = locked(&self.indexing);
+        let mut index_is_ahead = self.indexing.lock();
         let Output { file, kept_back, origin, removed, deletes_dropped_through, done } = output;
         if origin.refused.get().is_none() {
             match self.has_ballast_for_moving(origin.inputs) {

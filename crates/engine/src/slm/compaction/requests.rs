@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
@@ -16,11 +16,12 @@ use slmdb_sync::scheduled::{
 };
 
 use super::{In, Plan, Stopped};
+use crate::lock_order;
 use crate::slm::flush::Finished;
 use crate::slm::ordered_key::positions_in_order;
+use crate::slm::picker;
 use crate::slm::room::RoomWanted;
 use crate::slm::store::Store;
-use crate::slm::{locked, picker};
 
 /// What chooses the files of [`crate::Engine::compact_range`].
 pub(in crate::slm) const COMPACT_RANGE: &str = "compact_range";
@@ -34,7 +35,7 @@ const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
 pub(crate) type KeyBound = Bound<Vec<u8>>;
 
 /// What compactions are doing, and what is wanted of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Compactions {
     pub(in crate::slm) inner: Mutex<Inner>,
     /// There may be something to do, or something was done.
@@ -43,6 +44,17 @@ pub(crate) struct Compactions {
     stopping: AtomicBool,
     /// Compactions that have begun since the store was opened.
     pub(super) begun: AtomicU64,
+}
+
+impl Default for Compactions {
+    fn default() -> Compactions {
+        Compactions {
+            inner: Mutex::ranked(lock_order::COMPACTIONS, Inner::default()),
+            changed: Condvar::new(),
+            stopping: AtomicBool::new(false),
+            begun: AtomicU64::new(0),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -138,7 +150,7 @@ pub(super) struct Asked {
 impl Compactions {
     /// The files there are, or their live counts, have changed.
     pub(in crate::slm) fn wake(&self) {
-        let mut inner = locked(&self.inner);
+        let mut inner = self.inner.lock();
         inner.changes += 1;
         inner.no_room = [false; 2];
         inner.no_space_for.clear();
@@ -154,7 +166,7 @@ impl Compactions {
 
     /// Whether something is being compacted.
     pub(in crate::slm) fn is_busy(&self) -> bool {
-        !locked(&self.inner).busy.is_empty()
+        !self.inner.lock().busy.is_empty()
     }
 
     /// Whether the store closes, or has failed.
@@ -170,14 +182,14 @@ impl<M: Medium + Clone> Store<M> {
         self.flush()?;
         // Deletes that it covers are garbage.
         self.take_due_checkpoint(&|| self.compactions.is_stopping()).inspect_err(|error| self.fail(error.clone()))?;
-        let setbacks = locked(&self.traffic).setbacks.count();
-        let asked = Arc::new(Asked { from, to, ended: Mutex::default() });
-        let mut inner = locked(&self.compactions.inner);
+        let setbacks = self.traffic.lock().setbacks.count();
+        let asked = Arc::new(Asked { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
+        let mut inner = self.compactions.inner.lock();
         inner.asked.push_back(asked.clone());
         inner.changes += 1;
         self.compactions.changed.notify_all();
         loop {
-            if let Some(ended) = locked(&asked.ended).take() {
+            if let Some(ended) = asked.ended.lock().take() {
                 return ended;
             }
             // Then there may be nobody left to answer: a thread that panicked, or one that ended before this was asked.
@@ -185,11 +197,10 @@ impl<M: Medium + Clone> Store<M> {
                 self.check_writable()?;
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
             }
-            let waited = self.compactions.changed.wait_timeout(inner, LOOK_AGAIN);
-            drop(waited.unwrap_or_else(PoisonError::into_inner));
+            drop(self.compactions.changed.wait_timeout(inner, LOOK_AGAIN));
             // The compaction goes on when there is space again; who asked for it is not kept waiting for that.
-            locked(&self.traffic).setbacks.check_flush(setbacks)?;
-            inner = locked(&self.compactions.inner);
+            self.traffic.lock().setbacks.check_flush(setbacks)?;
+            inner = self.compactions.inner.lock();
         }
     }
 
@@ -214,8 +225,8 @@ impl<M: Medium + Clone> Store<M> {
             return Err(Stopped::NoSpace(full));
         }
         let left = {
-            let catalog = locked(&self.catalog);
-            let mut inner = locked(&self.compactions.inner);
+            let catalog = self.catalog.lock();
+            let mut inner = self.compactions.inner.lock();
             let left = self.plan_of_range(asked, catalog.state());
             let is_ours = |number: &u32| all.inputs.contains(number) || !inner.busy.contains(number);
             if left.inputs.is_empty() || !left.inputs.iter().all(is_ours) {
@@ -230,7 +241,7 @@ impl<M: Medium + Clone> Store<M> {
         } else {
             self.merge_in_pool(&left.inputs, finished)
         };
-        locked(&self.compactions.inner).busy.retain(|number| !left.inputs.contains(number));
+        self.compactions.inner.lock().busy.retain(|number| !left.inputs.contains(number));
         match merged {
             Ok(()) | Err(Stopped::NoSpace(_)) => Ok(()),
             Err(stopped) => Err(stopped),
@@ -282,7 +293,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Those of these files that have something nobody needs.
     fn with_garbage(&self, numbers: &[u32]) -> Vec<u32> {
         let droppable_through = self.checkpoints.deletes_droppable_through();
-        let catalog = locked(&self.catalog);
+        let catalog = self.catalog.lock();
         let files = numbers.iter().filter_map(|number| Some((*number, catalog.state().files.get(number)?)));
         files.filter(|(_, file)| picker::garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
     }

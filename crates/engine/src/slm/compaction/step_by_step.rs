@@ -12,8 +12,8 @@ use slmdb_sync::scheduled::mpsc::sync_channel;
 use super::{In, Made, Plan, Stopped};
 use crate::slm::flush::Finished;
 use crate::slm::job::Jobs;
+use crate::slm::open;
 use crate::slm::store::Store;
-use crate::slm::{locked, open};
 use crate::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 
 const DIRECTORY: &str = "/db";
@@ -134,7 +134,7 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             }
             assert!(matches!(ended, Err(Error::Full { .. })), "{context}: {ended:?}");
             // The outputs before it are the store's, and so are the inputs.
-            let files: Vec<u32> = locked(&store.catalog).state().files.keys().copied().collect();
+            let files: Vec<u32> = store.catalog.lock().state().files.keys().copied().collect();
             assert_eq!(files[..2], INPUTS, "{context}");
             assert_eq!(files.len(), 2 + taken_before, "{context}");
             assert_eq!(table_files(&env).len(), files.len(), "{context}: files are left of those given up");
@@ -147,7 +147,7 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             store.fill_ballast().unwrap();
             let (ended, _) = compact(&store, &env, ("test", space), None);
             ended.unwrap();
-            assert!(INPUTS.iter().all(|input| !locked(&store.catalog).state().files.contains_key(input)), "{context}");
+            assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)), "{context}");
             assert_whole(&store, &context);
         }
     }
@@ -210,10 +210,10 @@ fn what_a_running_compaction_takes_is_debt() {
     let store = store(&env);
     let resting = store.garbage_debt();
     assert!(resting > 0.0);
-    let lengths: Vec<u64> = locked(&store.catalog).state().files.values().map(|file| file.length_bytes).collect();
+    let lengths: Vec<u64> = store.catalog.lock().state().files.values().map(|file| file.length_bytes).collect();
     let mut last = resting;
     for number in INPUTS {
-        locked(&store.compactions.inner).busy.insert(number);
+        store.compactions.inner.lock().busy.insert(number);
         let now = store.garbage_debt();
         assert!(now > last, "{now} after {last}");
         last = now;

@@ -21,8 +21,8 @@ use slmdb_sync::scheduled::Mutex;
 use super::file_counts::FileCounts;
 use super::leaf_scan::LeafScan;
 use super::{SMALL_FILES, garbage_part};
+use crate::lock_order;
 use crate::slm::compaction::{Made, Plan};
-use crate::slm::locked;
 use crate::slm::sequentiality::Sequentiality;
 use crate::slm::store::Store;
 use crate::{Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Options};
@@ -120,7 +120,7 @@ impl Candidates {
         Candidates {
             is_fed: options.compaction.policy != CompactionPolicy::Manual && !options.read_only,
             options: options.compaction.clone(),
-            list: Mutex::new(list),
+            list: Mutex::ranked(lock_order::CANDIDATES, list),
             leaf_scan: LeafScan::default(),
             seeks: FileCounts::default(),
         }
@@ -142,7 +142,7 @@ impl Candidates {
 
     /// Notes what a MANIFEST record makes of live-key ratios, and gives it the list if that has changed.
     pub(in crate::slm) fn before_commit(&self, state: &StoreState, edit: &mut Edit, droppable_through: u64) {
-        let mut list = locked(&self.list);
+        let mut list = self.list.lock();
         if self.is_fed && self.options.live_key_ratio {
             let mut live: BTreeMap<u32, i64> = edit.files_added.iter().map(|(number, _)| (*number, 0)).collect();
             for (number, change) in &edit.live_changes {
@@ -168,7 +168,7 @@ impl Candidates {
 
     /// The record is in the MANIFEST, or not.
     pub(in crate::slm) fn after_commit(&self, edit: &Edit, is_committed: bool) {
-        let mut list = locked(&self.list);
+        let mut list = self.list.lock();
         if is_committed {
             list.is_changed &= edit.candidates.is_none();
             for number in &edit.files_removed {
@@ -182,7 +182,7 @@ impl Candidates {
 
     /// Forgets what is no file (any more), and looks at all live-key ratios if other deletes are garbage now.
     pub(in crate::slm) fn refresh(&self, state: &StoreState, droppable_through: u64) {
-        let mut list = locked(&self.list);
+        let mut list = self.list.lock();
         let before = list.files.len();
         list.files.retain(|number, _| state.files.contains_key(number));
         list.sought.retain(|number| state.files.contains_key(number));
@@ -198,28 +198,28 @@ impl Candidates {
 
     /// The list.
     pub(super) fn listed(&self) -> Vec<(u32, Source)> {
-        locked(&self.list).files.iter().map(|(number, source)| (*number, *source)).collect()
+        self.list.lock().files.iter().map(|(number, source)| (*number, *source)).collect()
     }
 
     /// Puts files on the list. Whether that is news, and how long the list is.
     pub(super) fn name(&self, files: impl IntoIterator<Item = u32>, source: Source) -> (bool, usize) {
-        let mut list = locked(&self.list);
+        let mut list = self.list.lock();
         (list.add(files, source), list.files.len())
     }
 
     /// Those that a merge of small files would make no larger.
     pub(super) fn no_larger(&self) -> BTreeSet<u32> {
-        locked(&self.list).no_larger.clone()
+        self.list.lock().no_larger.clone()
     }
 
     /// Those that seeks have named.
     pub(super) fn sought(&self) -> BTreeSet<u32> {
-        locked(&self.list).sought.clone()
+        self.list.lock().sought.clone()
     }
 
     /// A compaction of these files begins.
     pub(in crate::slm) fn take(&self, inputs: &[u32], state: &StoreState, droppable_through: u64) -> Taken {
-        let list = locked(&self.list);
+        let list = self.list.lock();
         let files = inputs.iter().filter_map(|number| Some((number, state.files.get(number)?)));
         Taken(
             files
@@ -234,7 +234,7 @@ impl Candidates {
     /// It has ended, and has made these.
     pub(in crate::slm) fn compacted(&self, taken: &Taken, plan: &Plan, made: &Made) {
         let bytes_written = made.bytes_written;
-        let list = &mut *locked(&self.list);
+        let list = &mut *self.list.lock();
         if plan.chosen_by == SMALL_FILES && 2 * made.files.len() > plan.inputs.len() {
             list.no_larger.extend(&made.files);
         }
@@ -258,14 +258,14 @@ impl Candidates {
 
     /// For `stats`.
     pub(in crate::slm) fn choices(&self) -> CompactionChoices {
-        let list = locked(&self.list);
+        let list = self.list.lock();
         let (leaf_node_scans, leaf_node_scan_keys) = self.leaf_scan.counted();
         CompactionChoices { candidates: list.files.len() as u64, leaf_node_scans, leaf_node_scan_keys, ..list.choices }
     }
 
     /// What it takes in memory, about, in bytes.
     pub(in crate::slm) fn memory_bytes(&self) -> u64 {
-        let list = locked(&self.list);
+        let list = self.list.lock();
         let list_bytes = (list.files.len() + list.sought.len() + list.no_larger.len()) * LISTED_BYTES;
         drop(list);
         list_bytes as u64 + self.seeks.memory_bytes()
@@ -310,7 +310,7 @@ impl<M: Medium + Clone> Store<M> {
             return;
         }
         // Whoever commits holds the catalog while the disk writes. No reader waits for that: it is looked at again later.
-        let Ok(catalog) = self.catalog.try_lock() else { return };
+        let Some(catalog) = self.catalog.try_lock() else { return };
         let length_bytes = catalog.state().files.get(&file).map(|file| file.length_bytes);
         drop(catalog);
         if length_bytes.is_some_and(|bytes| u64::from(seeks) >= bytes / options.seek_bytes) {

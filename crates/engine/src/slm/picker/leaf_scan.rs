@@ -20,7 +20,7 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::Mutex;
 
 use super::candidates::Source;
-use crate::slm::locked;
+use crate::lock_order;
 use crate::slm::store::Store;
 
 /// So many keys, or a leaf's more, are read under one epoch guard.
@@ -37,7 +37,11 @@ pub(super) struct LeafScan {
 
 impl Default for LeafScan {
     fn default() -> LeafScan {
-        LeafScan { from: Mutex::new(Bound::Unbounded), scans: AtomicU64::new(0), keys: AtomicU64::new(0) }
+        LeafScan {
+            from: Mutex::ranked(lock_order::LEAF_NODE_SCAN, Bound::Unbounded),
+            scans: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+        }
     }
 }
 
@@ -60,7 +64,7 @@ impl<M: Medium + Clone> Store<M> {
     fn scan_next_leaves(&self) -> Result<()> {
         let scan = &self.candidates.leaf_scan;
         // One at a time: a compaction that ends meanwhile goes without.
-        let Ok(mut from) = scan.from.try_lock() else { return Ok(()) };
+        let Some(mut from) = scan.from.try_lock() else { return Ok(()) };
         let mut left = self.keys_of_table_files(self.options.compaction.leaf_node_scan_files);
         let (mut files, mut leaves) = (BTreeSet::new(), LeafRead::new());
         while left > 0 && !self.compactions.is_stopping() {
@@ -99,7 +103,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// How many keys so many table files have on average.
     fn keys_of_table_files(&self, files: usize) -> u64 {
-        let catalog = locked(&self.catalog);
+        let catalog = self.catalog.lock();
         let entries: u64 = catalog.state().files.values().map(|file| file.entries).sum();
         let all = catalog.state().files.len().max(1) as u64;
         entries.saturating_mul(files as u64) / all

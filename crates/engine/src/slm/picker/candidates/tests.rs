@@ -93,7 +93,7 @@ fn the_list_survives_in_the_manifest_and_loses_files_that_go() {
 fn what_is_no_file_of_the_store_is_neither_written_nor_kept() {
     let state = state(&[(1, file(10))]);
     let candidates = with(CompactionOptions::default(), &state);
-    locked(&candidates.list).add([1, 50], Source::RangeQuery);
+    candidates.list.lock().add([1, 50], Source::RangeQuery);
     let mut edit = Edit::default();
     candidates.before_commit(&state, &mut edit, 0);
     assert_eq!(edit.candidates, Some(vec![1]));
@@ -117,7 +117,7 @@ fn what_a_compaction_wrote_and_gained_is_told_of_each_source() {
     let state = state(&[(1, file(10)), (2, file(5)), (3, file(0))]);
     let candidates = with(CompactionOptions::default(), &state);
     candidates.refresh(&state, 0);
-    locked(&candidates.list).add([1, 2], Source::Seeks);
+    candidates.list.lock().add([1, 2], Source::Seeks);
     let taken = candidates.take(&[1, 2, 3], &state, 0);
     let plan = Plan { inputs: vec![1, 2, 3], chosen_by: SMALL_FILES };
     candidates.compacted(&taken, &plan, &Made { files: vec![4], bytes_written: 1500 });
