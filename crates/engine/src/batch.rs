@@ -16,24 +16,24 @@ pub struct WriteBatch {
 
 /// What entries add up to: what has to be known to say how much space they will take once they are flushed.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub struct Totals {
     /// Puts and deletes.
-    pub(crate) entries: u64,
+    pub entries: u64,
     /// Puts alone.
-    pub(crate) puts: u64,
+    pub puts: u64,
     /// The keys, in bytes.
-    pub(crate) key_bytes: u64,
+    pub key_bytes: u64,
     /// The long ones among them.
-    pub(crate) long_keys: KeyLengths,
+    pub long_keys: KeyLengths,
     /// The values, in bytes.
-    pub(crate) value_bytes: u64,
+    pub value_bytes: u64,
     /// The key records, in bytes.
-    pub(crate) key_record_bytes: u64,
+    pub key_record_bytes: u64,
 }
 
 impl Totals {
     /// With one entry more; `value_bytes` is `None` for a delete.
-    pub(crate) fn add(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
+    pub fn add(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
         self.entries += 1;
         self.puts += u64::from(value_bytes.is_some());
         self.key_bytes += key_bytes as u64;
@@ -44,7 +44,7 @@ impl Totals {
 
     /// Both together.
     #[inline]
-    pub(crate) fn plus(&self, other: &Totals) -> Totals {
+    pub fn plus(&self, other: &Totals) -> Totals {
         let mut long_keys = self.long_keys;
         long_keys.add_all(other.long_keys);
         Totals {
@@ -58,7 +58,7 @@ impl Totals {
     }
 
     /// As if each entry came so many times.
-    pub(crate) fn times(&self, count: u64) -> Totals {
+    pub fn times(&self, count: u64) -> Totals {
         let KeyLengths { longest_bytes, long_bytes } = self.long_keys;
         Totals {
             entries: self.entries * count,
@@ -72,7 +72,7 @@ impl Totals {
 
     /// Whether the key records and nodes for this are enough for the other, too.
     #[inline]
-    pub(crate) fn covers_in_index(&self, other: &Totals) -> bool {
+    pub fn covers_in_index(&self, other: &Totals) -> bool {
         self.entries >= other.entries
             && self.key_record_bytes >= other.key_record_bytes
             && self.long_keys.longest_bytes >= other.long_keys.longest_bytes
@@ -80,7 +80,7 @@ impl Totals {
     }
 
     /// Of each sum the smaller.
-    pub(crate) fn at_most(&self, other: &Totals) -> Totals {
+    pub fn at_most(&self, other: &Totals) -> Totals {
         Totals {
             long_keys: KeyLengths {
                 longest_bytes: self.long_keys.longest_bytes.min(other.long_keys.longest_bytes),
@@ -95,7 +95,7 @@ impl Totals {
     }
 
     /// Without what is part of it. (Which key was the longest is not known any more: it stays.)
-    pub(crate) fn minus(&self, part: &Totals) -> Totals {
+    pub fn minus(&self, part: &Totals) -> Totals {
         let longest_bytes = if self.entries <= part.entries { 0 } else { self.long_keys.longest_bytes };
         let long_bytes = self.long_keys.long_bytes.saturating_sub(part.long_keys.long_bytes);
         Totals {
@@ -154,17 +154,17 @@ impl WriteBatch {
     }
 
     /// Keys and values in it, in bytes.
-    pub(crate) fn user_bytes(&self) -> u64 {
+    pub fn user_bytes(&self) -> u64 {
         self.totals.key_bytes + self.totals.value_bytes
     }
 
     /// What its entries add up to.
-    pub(crate) fn totals(&self) -> &Totals {
+    pub fn totals(&self) -> &Totals {
         &self.totals
     }
 
     /// The encoded form.
-    pub(crate) fn payload(&self) -> &Payload {
+    pub fn payload(&self) -> &Payload {
         &self.payload
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use slmdb_env::Error;
 
-pub(crate) use self::delivery::Events;
+pub use self::delivery::Events;
 use crate::WaitFor;
 
 /// Who is told what a store does.
@@ -59,11 +59,12 @@ pub enum SpaceFor {
 }
 
 /// Something that happened in a store. Files are named by their numbers, bytes are of files as they are on the disk.
+///
+/// There will be more variants, and more fields: match them with `..`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
     /// The flush of an Immutable MemTable has begun.
-    #[non_exhaustive]
     FlushBegan {
         /// The generation of its arena, which names it.
         generation: u64,
@@ -73,7 +74,6 @@ pub enum Event {
         memtable_bytes: u64,
     },
     /// A flush is committed, and its MemTable gone. (One that a failure or the end of the store cuts short never ends.)
-    #[non_exhaustive]
     FlushEnded {
         /// The generation of the arena.
         generation: u64,
@@ -87,7 +87,6 @@ pub enum Event {
         duration: Duration,
     },
     /// A compaction has begun.
-    #[non_exhaustive]
     CompactionBegan {
         /// Which one, of those since this opening.
         number: u64,
@@ -99,7 +98,6 @@ pub enum Event {
         input_bytes: u64,
     },
     /// A compaction is committed.
-    #[non_exhaustive]
     CompactionEnded {
         /// Which one.
         number: u64,
@@ -117,7 +115,6 @@ pub enum Event {
     /// A compaction ended early: there was no space for it, an input can't be read, or the store closes or has failed. Nothing
     /// has changed but what is in its outputs already. An input that can't be read is left alone until the next opening;
     /// `verify` tells what is wrong with it.
-    #[non_exhaustive]
     CompactionGivenUp {
         /// Which one.
         number: u64,
@@ -128,13 +125,11 @@ pub enum Event {
     },
     /// From now on writers wait, or, with [`WaitFor::Pace`] and [`WaitFor::Compaction`], are slowed. Told once, however many
     /// they are.
-    #[non_exhaustive]
     DelayBegan {
         /// What they wait for.
         waits_for: WaitFor,
     },
     /// No writer waits for that any more, be it that it came or that they gave up.
-    #[non_exhaustive]
     DelayEnded {
         /// What they waited for.
         waits_for: WaitFor,
@@ -142,13 +137,11 @@ pub enum Event {
         duration: Duration,
     },
     /// A failure that must not be tried again: from now on the store is read-only, and reopening it recovers.
-    #[non_exhaustive]
     Failed {
         /// What failed.
         cause: Error,
     },
     /// Something could not be had for want of space, for the first time since it could.
-    #[non_exhaustive]
     SpaceRefused {
         /// What for.
         needed_by: SpaceFor,
@@ -156,13 +149,11 @@ pub enum Event {
         cause: Error,
     },
     /// There is space again for something of that kind.
-    #[non_exhaustive]
     SpaceFound {
         /// For what.
         needed_by: SpaceFor,
     },
     /// An index checkpoint has been taken.
-    #[non_exhaustive]
     IndexCheckpointTaken {
         /// Every flush up to this sequence number is in it.
         sequence_number: u64,
@@ -174,7 +165,6 @@ pub enum Event {
         duration: Duration,
     },
     /// The listener was too slow: so many events were not told, here.
-    #[non_exhaustive]
     Lost {
         /// How many.
         events: u64,

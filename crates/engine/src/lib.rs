@@ -1,34 +1,43 @@
-//! What stands between [`slmdb`'s interface](https://docs.rs/slmdb) and the media: the engines.
+//! What any engine needs, and what the interface above asks of one.
 //!
 //! An engine joins the layers below it (the pool and its structures, table files, the MANIFEST) to one ordered map that
-//! is durable. [`slm`] is SLM-DB (Kaiyrakhmet et al., FAST '19). [`Engine`] is the whole of what the interface above
-//! asks of one; it is as small as `slm` needs, so that the next engine can stand behind it without pretending.
+//! is durable. [`Engine`] is the whole of what [`slmdb`'s interface](https://docs.rs/slmdb) asks of one. Each engine is a crate of its
+//! own; what more than one needs is here, and knows no index.
 //!
 //! Nothing here knows a system call or a cache line: files come from [`slmdb_env`], the fast tier from [`slmdb_pmem`].
 #![forbid(unsafe_code)]
 
 mod amplification;
-mod batch;
-mod events;
-mod lock_order;
-mod options;
+pub mod background;
+pub mod batch;
+mod destroy_report;
+pub mod events;
+pub mod files;
+pub mod lock_order;
+pub mod memory;
+pub mod observe;
+pub mod options;
+pub mod read;
 mod repair_report;
-pub mod slm;
-mod stats;
+pub mod space;
+pub mod stall;
+pub mod stats;
 mod verify_report;
+pub mod write;
 
 pub use amplification::WriteAmplification;
 pub use batch::WriteBatch;
+pub use destroy_report::{Destroyed, PoolFate};
 pub use events::{Event, EventListener, Listener, SpaceFor};
 pub use options::{CompactionOptions, CompactionPolicy, Medium, Options};
 pub use repair_report::{Loss, RepairProgress, RepairReport};
-pub use slm::{Destroyed, PoolFate, WaitFor};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;
 pub use slmdb_order::{Comparator, KeyOrder};
 pub use slmdb_pmem::{Imitation, LatencyModel};
 pub use slmdb_structures::memtable::{LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
+pub use stall::stall_stats::WaitFor;
 pub use stats::{Approximate, Chosen, CompactionChoices, Memory, Stats, TableFile, Waits};
 pub use verify_report::{VerifyProgress, VerifyReport};
 
@@ -121,22 +130,4 @@ pub trait EngineCursor: Send {
     fn key(&self) -> &[u8];
     /// The value it is on: a block is read only now. [`Error::Invalid`] when it is on none.
     fn value(&mut self) -> Result<Slice>;
-}
-
-/// Opens the store in `directory` with the engine that made it (or, when it is created, the one `options` name: today
-/// there is `slm` alone).
-pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
-    slm::open(options, directory)
-}
-
-/// Removes the store in `directory`, with its pool, and nothing else.
-pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
-    slm::destroy(options, directory)
-}
-
-/// Makes the store in `directory`, which nobody has open, whole from what can be read: its MANIFEST, table files, index
-/// checkpoints, and the MemTables of the old pool. Makes the pool anew, if the store has one, and gives damaged files other
-/// names. Says what could not be saved. Cut short, it is begun again.
-pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-    slm::repair(options, directory, progress)
 }

@@ -7,7 +7,7 @@ use slmdb_sync::Rank;
 
 macro_rules! order {
     ($($(#[$doc:meta])* $constant:ident = $level:literal, $name:literal;)*) => {
-        $($(#[$doc])* pub(crate) const $constant: Rank = Rank { level: $level, name: $name };)*
+        $($(#[$doc])* pub const $constant: Rank = Rank { level: $level, name: $name };)*
 
         /// All of them.
         #[cfg(test)]

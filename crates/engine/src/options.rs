@@ -20,11 +20,11 @@ const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
 
 /// How many compactions may run at once; and how many do at least, if nothing is said. (One waits for the disk while
 /// another computes.)
-pub(crate) const COMPACTIONS_MAX: usize = 4;
+pub const COMPACTIONS_MAX: usize = 4;
 const COMPACTIONS_MIN: usize = 2;
 
 /// How many keys of a range query may be one sub-range.
-pub(crate) const SUB_RANGE_KEYS_MAX: usize = 64;
+pub const SUB_RANGE_KEYS_MAX: usize = 64;
 
 /// The least that a table file of a compaction may be asked to have, in bytes.
 const SMALLEST_TABLE_FILE_BYTES: u64 = 1024;
@@ -55,7 +55,7 @@ pub enum Medium {
 
 impl Medium {
     /// Its kind, as the MANIFEST has it.
-    pub(crate) fn kind(&self) -> MediumKind {
+    pub fn kind(&self) -> MediumKind {
         match self {
             Medium::Dram => MediumKind::Dram,
             Medium::Emulated { .. } => MediumKind::Emulated,
@@ -64,7 +64,7 @@ impl Medium {
     }
 
     /// The pool file, if there is one.
-    pub(crate) fn pool_path(&self) -> Option<&Path> {
+    pub fn pool_path(&self) -> Option<&Path> {
         match self {
             Medium::Dram => None,
             Medium::Emulated { path } | Medium::Dax { path } => Some(path),
@@ -162,7 +162,7 @@ impl Default for CompactionOptions {
 
 impl CompactionOptions {
     /// How many compactions run at once.
-    pub(crate) fn threads_to_start(&self) -> usize {
+    pub fn threads_to_start(&self) -> usize {
         match self.threads {
             0 => processors().clamp(COMPACTIONS_MIN, COMPACTIONS_MAX),
             threads => threads,
@@ -282,13 +282,13 @@ impl Default for Options {
 impl Options {
     /// How MemTables on this medium are made. What is not persistent may keep any part of what was not synced, so that links
     /// there would say nothing.
-    pub(crate) fn memtable<M: slmdb_pmem::Medium>(&self) -> MemTableOptions {
+    pub fn memtable<M: slmdb_pmem::Medium>(&self) -> MemTableOptions {
         let links = if M::PERSISTENT { self.memtable_links } else { LinkPolicy::Rebuilt };
         MemTableOptions { links, order: self.comparator.clone(), ..MemTableOptions::default() }
     }
 
     /// Checks what can be checked before anything is touched.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         self.compression.check()?;
         self.imitation.check()?;
         let complaint = if let Some(fault) = self.comparator.fault_of_name() {

@@ -4,7 +4,6 @@ use slmdb_manifest::Counters;
 
 /// What a store holds now, and what it has done since it was opened and since it was made.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[non_exhaustive]
 pub struct Stats {
     /// Version of the formats on disk.
     pub format_version: u32,
@@ -64,7 +63,6 @@ pub struct Stats {
 
 /// What a store keeps in plain memory, in bytes. What is in persistent memory, or in a file that imitates it, is not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Memory {
     /// Cached blocks, and the cache's own tables.
     pub block_cache_bytes: u64,
@@ -123,7 +121,6 @@ impl Memory {
 /// What was chosen for compaction since the store was opened (paper, section 3.3). What `compact_range` was asked for does not
 /// count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct CompactionChoices {
     /// Table files on the compaction candidate list now.
     pub candidates: u64,
@@ -161,7 +158,6 @@ impl CompactionChoices {
 
 /// What came of the candidates that one scheme has named. A file counts for the scheme that named it first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Chosen {
     /// Files that became candidates.
     pub candidates: u64,
@@ -184,7 +180,6 @@ impl Chosen {
 
 /// How long writers have waited, in microseconds, and for what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Waits {
     /// They were slowed, so that flushes keep up.
     pub pace_us: u64,
@@ -202,7 +197,6 @@ pub struct Waits {
 
 /// A table file, as the MANIFEST knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct TableFile {
     /// Its number, which is its name.
     pub number: u32,
@@ -228,7 +222,6 @@ pub struct TableFile {
 
 /// How much is in a range of keys, about.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Approximate {
     /// Keys that have a value.
     pub keys: u64,

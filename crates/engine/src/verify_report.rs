@@ -13,7 +13,6 @@ pub struct VerifyProgress {
 
 /// The outcome of a verification.
 #[derive(Debug, Clone, Default)]
-#[non_exhaustive]
 pub struct VerifyReport {
     /// What is wrong, each with file and offset. Empty: nothing is.
     pub findings: Vec<Error>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slmdb_engine::{
-    CompactionOptions, CompactionPolicy, Destroyed, Engine, LinkPolicy, Medium, Options, RepairReport, Result, slm,
+    CompactionOptions, CompactionPolicy, Destroyed, Engine, LinkPolicy, Medium, Options, RepairReport, Result,
 };
 use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
@@ -234,9 +234,9 @@ impl Recorded {
     pub fn open(&self) -> Result<Arc<dyn Engine>> {
         let options = self.options();
         if self.setup.has_pool {
-            slm::open_on(&options, Path::new(STORE), self.medium.clone())
+            slmdb_slm::open_on(&options, Path::new(STORE), self.medium.clone())
         } else {
-            slm::open(&options, Path::new(STORE))
+            slmdb_slm::open(&options, Path::new(STORE))
         }
     }
 
@@ -244,15 +244,15 @@ impl Recorded {
     pub fn repair(&self) -> Result<RepairReport> {
         let options = self.options();
         if self.setup.has_pool {
-            slm::repair_on(&options, Path::new(STORE), &self.medium)
+            slmdb_slm::repair_on(&options, Path::new(STORE), &self.medium)
         } else {
-            slm::repair(&options, Path::new(STORE), &mut |_| ())
+            slmdb_slm::repair(&options, Path::new(STORE), &mut |_| ())
         }
     }
 
     /// Removes the store.
     pub fn destroy(&self) -> Result<Destroyed> {
-        slm::destroy_on(&self.options(), Path::new(STORE), &self.medium)
+        slmdb_slm::destroy_on(&self.options(), Path::new(STORE), &self.medium)
     }
 
     /// The moment that it is.

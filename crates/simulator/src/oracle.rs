@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use slmdb_engine::{Engine, WriteBatch, slm};
+use slmdb_engine::{Engine, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
 use slmdb_pmem::{Dram, Pool};
@@ -181,7 +181,7 @@ pub fn check(image: &Image, expected: &Expected, setup: Setup, thorough: bool) -
 fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool) -> Result<(), String> {
     let env = image.machine(setup);
     let open = |when: &str| {
-        let opened = slm::open(&setup.options(&env), Path::new(STORE));
+        let opened = slmdb_slm::open(&setup.options(&env), Path::new(STORE));
         opened.map_err(|error| format!("does not open {when}: {error:?}"))
     };
     check_checkpoints(&env)?;

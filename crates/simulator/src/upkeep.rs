@@ -10,7 +10,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::time::Instant;
 
-use slmdb_engine::{Error, Options, Result, WriteBatch, destroy, slm};
+use slmdb_engine::{Error, Options, Result, WriteBatch};
 use slmdb_env::Env;
 
 use crate::Random;
@@ -290,14 +290,14 @@ fn damaged(image: &Image, setup: Setup, damage: Damage, seed: u64) -> Result<Ima
 /// What a repair that nothing cuts short makes of it.
 fn repaired(image: &Image, setup: Setup) -> Result<Model, String> {
     let options = setup.options(&image.machine(setup));
-    let report = slm::repair(&options, Path::new(STORE), &mut |_| ());
+    let report = slmdb_slm::repair(&options, Path::new(STORE), &mut |_| ());
     report.map_err(|error| format!("is not repaired: {error:?}"))?;
     held(&options, STORE)
 }
 
 /// Opens a store, reads all that is in it, and closes it; also whether it verifies clean.
 fn open(options: &Options, directory: &str) -> Result<(Model, bool), String> {
-    let engine = slm::open(options, Path::new(directory)).map_err(|error| format!("does not open: {error}"))?;
+    let engine = slmdb_slm::open(options, Path::new(directory)).map_err(|error| format!("does not open: {error}"))?;
     let found = contents(&*engine);
     let verified = engine.verify(&mut |_| ()).map_err(|error| format!("is not verified: {error:?}"))?;
     let closed = engine.close();
@@ -346,7 +346,7 @@ fn check_destroyed(image: &Image, setup: Setup, expected: &Model, is_done: bool)
     if env.content(format!("{STORE}/MANIFEST")).is_some() {
         same(&held(&options, STORE)?, expected)?;
     }
-    match destroy(&options, Path::new(STORE)) {
+    match slmdb_slm::destroy(&options, Path::new(STORE)) {
         Ok(_) | Err(Error::Invalid { .. }) if left().is_empty() => {}
         removed => return Err(format!("removed again, it says {removed:?}, and there is {:?}", left())),
     }

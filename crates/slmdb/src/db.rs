@@ -54,7 +54,7 @@ impl Db {
     }
 
     pub(crate) fn with_options(options: &slmdb_engine::Options, sync: bool, path: &Path) -> Result<Db> {
-        let engine = slmdb_engine::open(options, path)?;
+        let engine = slmdb_slm::open(options, path)?;
         let (order, path) = (options.comparator.clone(), path.to_path_buf());
         Ok(Db { inner: Arc::new(Inner { engine, order, path, sync }) })
     }

@@ -43,7 +43,7 @@ impl Options {
     /// As [`Db::repair`], with these options: the comparator must be the store's own; whoever knows that the pool was moved
     /// names its place.
     pub fn repair(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-        slmdb_engine::repair(&self.engine, path.as_ref(), progress)
+        slmdb_slm::repair(&self.engine, path.as_ref(), progress)
     }
 
     /// Those of them that an engine takes.

@@ -22,7 +22,7 @@ const WAITING_MAX: usize = 4096;
 
 /// A store's end of it.
 #[derive(Debug)]
-pub(crate) struct Events {
+pub struct Events {
     told: Option<Told>,
     /// Since when writers wait for each [`WaitFor`], in nanoseconds, and how many do.
     delays: Mutex<[(u64, usize); WaitFor::COUNT]>,
@@ -61,7 +61,7 @@ impl Default for Events {
 
 impl Events {
     /// For this listener, whose thread starts now.
-    pub(crate) fn to(listener: &Listener) -> Result<Events> {
+    pub fn to(listener: &Listener) -> Result<Events> {
         let mut events = Events::default();
         let Some(listener) = &listener.0 else { return Ok(events) };
         let queue = Queue {
@@ -80,14 +80,14 @@ impl Events {
     }
 
     /// Tells the listener, if there is one; else nothing is made. May be called under any lock.
-    pub(crate) fn notify(&self, make: impl FnOnce() -> Event) {
+    pub fn notify(&self, make: impl FnOnce() -> Event) {
         if let Some(told) = &self.told {
             told.queue.push(make());
         }
     }
 
     /// One more writer waits for something, from `now_ns` on.
-    pub(crate) fn delay_began(&self, waits_for: WaitFor, now_ns: u64) {
+    pub fn delay_began(&self, waits_for: WaitFor, now_ns: u64) {
         let mut delays = self.delays.lock();
         let (since_ns, writers) = &mut delays[waits_for as usize];
         *writers += 1;
@@ -98,7 +98,7 @@ impl Events {
     }
 
     /// One writer less waits for it.
-    pub(crate) fn delay_ended(&self, waits_for: WaitFor, now_ns: u64) {
+    pub fn delay_ended(&self, waits_for: WaitFor, now_ns: u64) {
         let mut delays = self.delays.lock();
         let (since_ns, writers) = &mut delays[waits_for as usize];
         *writers -= 1;
@@ -109,7 +109,7 @@ impl Events {
     }
 
     /// Writers are slowed for this from now on, or no longer; perhaps they were, or were not, before.
-    pub(crate) fn paced(&self, waits_for: WaitFor, is_limited: bool, now_ns: impl FnOnce() -> u64) {
+    pub fn paced(&self, waits_for: WaitFor, is_limited: bool, now_ns: impl FnOnce() -> u64) {
         if self.told.is_none() {
             return;
         }
@@ -122,7 +122,7 @@ impl Events {
     }
 
     /// There was no space for something.
-    pub(crate) fn space_refused(&self, needed_by: SpaceFor, cause: &Error) {
+    pub fn space_refused(&self, needed_by: SpaceFor, cause: &Error) {
         let mut refused = self.refused.lock();
         if !refused.contains(&needed_by) {
             refused.push(needed_by);
@@ -131,7 +131,7 @@ impl Events {
     }
 
     /// There was space for something.
-    pub(crate) fn space_found(&self, needed_by: SpaceFor) {
+    pub fn space_found(&self, needed_by: SpaceFor) {
         let mut refused = self.refused.lock();
         let before = refused.len();
         refused.retain(|other| *other != needed_by);
@@ -142,7 +142,7 @@ impl Events {
 
     /// Returns when the listener has been told everything, and its thread is gone. Called by the listener itself it does
     /// not wait.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         let Some(told) = &self.told else { return };
         told.queue.waiting.lock().ended = true;
         told.queue.came.notify_all();

@@ -351,10 +351,10 @@ fn with_sync_the_answer_outlives_a_power_cut_either_way() {
     let path = std::path::Path::new("/db");
     let mut batch = slmdb::WriteBatch::new();
     batch.put("unsynced", "v").unwrap();
-    let engine = slmdb_engine::open(&options, path).unwrap();
+    let engine = slmdb_slm::open(&options, path).unwrap();
     engine.write(&batch, false).unwrap();
     assert!(
-        slmdb_engine::open(&slmdb_engine::Options { env: Arc::new(env.crash()), ..options.clone() }, path)
+        slmdb_slm::open(&slmdb_engine::Options { env: Arc::new(env.crash()), ..options.clone() }, path)
             .unwrap()
             .get(b"unsynced")
             .unwrap()
@@ -368,7 +368,7 @@ fn with_sync_the_answer_outlives_a_power_cut_either_way() {
     assert!(engine.write_if(slmdb_engine::Condition::Absent(b"synced"), &batch, true).unwrap());
     for (crashed, keys) in [(in_between, &[&b"unsynced"[..]][..]), (env.crash(), &[b"unsynced", b"synced"])] {
         let options = slmdb_engine::Options { env: Arc::new(crashed), ..options.clone() };
-        let engine = slmdb_engine::open(&options, path).unwrap();
+        let engine = slmdb_slm::open(&options, path).unwrap();
         for key in keys {
             assert!(engine.contains_key(key).unwrap(), "{}", key.escape_ascii());
         }

@@ -1,0 +1,3 @@
+//! Background threads.
+
+pub mod workers;

@@ -1,0 +1,103 @@
+//! [`Workers`]: the background threads of a store, started before a byte is changed. A thread may not be had: then the opening
+//! fails, and all is as it was. They get their work when the store is open.
+
+use std::iter;
+
+use slmdb_env::{Error, Result, START_THREAD};
+use slmdb_sync::scheduled::{
+    mpsc::{SyncSender, sync_channel},
+    thread::{Builder, JoinHandle, Scope, ScopedJoinHandle},
+    try_spawn,
+};
+
+use crate::Options;
+use crate::events::Events;
+
+/// A thread of an opening, which ends before it does.
+pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>> {
+    try_spawn(scope, work).map_err(|error| Error::io(START_THREAD, "(of an opening)", error))
+}
+
+/// What a thread does, and then ends.
+pub type Work = Box<dyn FnOnce() + Send>;
+
+/// The threads beside those of compactions. Each has its work in this order.
+const OTHERS: [&str; 4] = ["slmdb-file", "slmdb-index", "slmdb-ahead", "slmdb-checkpoint"];
+
+/// Threads that wait for their work, and the one that tells the event listener.
+#[derive(Default)]
+pub struct Workers {
+    waiting: Vec<(SyncSender<Work>, JoinHandle<()>)>,
+    /// The listener and its thread.
+    pub events: Events,
+}
+
+impl Workers {
+    /// Those of a store: for its compactions, then the others. One that is opened for reading alone has none.
+    pub fn of(options: &Options) -> Result<Workers> {
+        if options.read_only {
+            return Ok(Workers::default());
+        }
+        let mut workers = Workers { waiting: Vec::new(), events: Events::to(&options.event_listener)? };
+        for name in iter::repeat_n("slmdb-compaction", options.compaction.threads_to_start()).chain(OTHERS) {
+            let (sender, receiver) = sync_channel::<Work>(1);
+            let wait = move || receiver.recv().map_or((), |work| work());
+            let thread = Builder::new().name(name.into()).spawn(wait);
+            workers.waiting.push((sender, thread.map_err(|error| Error::io(START_THREAD, name, error))?));
+        }
+        Ok(workers)
+    }
+
+    /// Gives each its work.
+    pub fn begin(mut self, work: impl Iterator<Item = Work>) -> Vec<JoinHandle<()>> {
+        let begin = |((sender, thread), work): ((SyncSender<Work>, JoinHandle<()>), Work)| {
+            // It waits for just that.
+            let _ = sender.send(work);
+            thread
+        };
+        self.waiting.drain(..).zip(work).map(begin).collect()
+    }
+}
+
+impl Drop for Workers {
+    /// Those that have no work end.
+    fn drop(&mut self) {
+        for (sender, thread) in self.waiting.drain(..) {
+            drop(sender);
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::CompactionOptions;
+
+    #[test]
+    fn each_gets_its_own_work_and_ends_without() {
+        let options = Options {
+            compaction: CompactionOptions { threads: 3, ..CompactionOptions::default() },
+            ..Options::default()
+        };
+        drop(Workers::of(&options).unwrap());
+        assert!(Workers::of(&Options { read_only: true, ..options.clone() }).unwrap().waiting.is_empty());
+        let (sender, done) = std::sync::mpsc::channel();
+        let work = (0..7).map(|number| {
+            let sender = sender.clone();
+            Box::new(move || {
+                let name = std::thread::current().name().unwrap_or_default().to_string();
+                sender.send((number, name)).unwrap();
+            }) as Work
+        });
+        let threads = Workers::of(&options).unwrap().begin(work);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut names: Vec<(i32, String)> = done.try_iter().collect();
+        names.sort();
+        let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, [["slmdb-compaction"; 3].as_slice(), &OTHERS].concat());
+    }
+}

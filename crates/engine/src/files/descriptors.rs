@@ -1,0 +1,113 @@
+//! [`ClosingEnv`]: the environment of an open store, which closes table files where too many files are open.
+//!
+//! A process has a limit on the files that it has open, and everybody in it takes of it. A store holds table files open that it
+//! may read again soon; so when a file can't be opened they are closed, and it is tried once more. (Those that are being read stay
+//! open until that has ended.)
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode, Result};
+
+use crate::files::table_cache::Readers;
+
+/// See the module's essay.
+#[derive(Debug)]
+pub struct ClosingEnv {
+    /// The environment that everything goes through.
+    pub env: Arc<dyn Env>,
+    /// The table files that are held open, and may be closed.
+    pub readers: Arc<Readers>,
+}
+
+impl ClosingEnv {
+    /// For operations that open something.
+    fn opening<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
+        match attempt() {
+            Err(lack) if lack.is_passing_lack() => {
+                self.readers.close_all();
+                attempt()
+            }
+            done => done,
+        }
+    }
+}
+
+impl Env for ClosingEnv {
+    fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        self.opening(|| self.env.open_file(path, mode))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.env.rename(from, to)
+    }
+
+    fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
+        self.env.link_file(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        self.env.remove_file(path)
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.env.create_directory(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<bool> {
+        self.env.remove_directory(path)
+    }
+
+    /// A sync that failed is not a passing lack, and is not tried again.
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        self.opening(|| self.env.sync_directory(path))
+    }
+
+    fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        self.opening(|| self.env.list_directory(path))
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.env.exists(path)
+    }
+
+    fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
+        self.opening(|| self.env.dax_device(path))
+    }
+
+    fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
+        self.env.is_directory(path)
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.env.absolute(path)
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        self.env.resolved(path)
+    }
+
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
+        self.opening(|| self.env.lock(path, mode))
+    }
+
+    fn available_bytes(&self, path: &Path) -> Result<u64> {
+        self.env.available_bytes(path)
+    }
+
+    fn unix_time_ns(&self) -> u64 {
+        self.env.unix_time_ns()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.env.monotonic_ns()
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        self.env.boot_id()
+    }
+
+    fn random_bytes(&self, bytes: &mut [u8]) {
+        self.env.random_bytes(bytes);
+    }
+}

@@ -1,0 +1,96 @@
+//! The names of a store's files.
+//!
+//! ```text
+//! LOCK                the holder's process id; locked while the store is open
+//! MANIFEST            what the store consists of
+//! MANIFEST.destroyed  the same, of a store that is being destroyed
+//! 0000000012.sst      a table file, by its number
+//! 0000000003.checkpoint  an index checkpoint, by its number
+//! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
+//! 0000000007.space    space set aside for the table file of that MemTable; worth nothing to the next opening
+//! ```
+//! On persistent media arenas are extents of the pool.
+
+use std::path::{Path, PathBuf};
+
+/// The lock file.
+pub const LOCK: &str = "LOCK";
+
+/// The MANIFEST of a store that is being destroyed.
+pub const DESTROYED: &str = "MANIFEST.destroyed";
+
+/// The path of table file `number`.
+pub fn table(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("{number:010}.sst"))
+}
+
+/// The path of index checkpoint `number`.
+pub fn checkpoint(directory: &Path, number: u32) -> PathBuf {
+    directory.join(format!("{number:010}.checkpoint"))
+}
+
+/// The path of the arena of `generation` on `Dram`.
+pub fn arena(directory: &Path, generation: u64) -> PathBuf {
+    directory.join(format!("{generation:010}.arena"))
+}
+
+/// The path of the space set aside for the table file of the MemTable of `generation`.
+pub fn space(directory: &Path, generation: u64) -> PathBuf {
+    directory.join(format!("{generation:010}.space"))
+}
+
+/// What a file of the directory is, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileKind {
+    /// A table file, by its number.
+    Table(u32),
+    /// An index checkpoint, by its number.
+    Checkpoint(u32),
+    /// A MemTable's arena, by its generation.
+    Arena(u64),
+    /// Disk space that is set aside, by the generation of the MemTable that it is for.
+    Space(u64),
+    /// Anything else.
+    Other,
+}
+
+/// Reads a name back; whatever is not exactly as [`table`], [`checkpoint`], [`arena`] and [`space`] make it is somebody else's.
+pub fn kind(name: &str) -> FileKind {
+    let Some((stem, extension)) = name.split_once('.') else { return FileKind::Other };
+    if stem.len() < 10 || !stem.bytes().all(|b| b.is_ascii_digit()) || (stem.len() > 10 && stem.starts_with('0')) {
+        return FileKind::Other;
+    }
+    match extension {
+        "sst" => stem.parse().map_or(FileKind::Other, FileKind::Table),
+        "checkpoint" => stem.parse().map_or(FileKind::Other, FileKind::Checkpoint),
+        "arena" => stem.parse().map_or(FileKind::Other, FileKind::Arena),
+        "space" => stem.parse().map_or(FileKind::Other, FileKind::Space),
+        _ => FileKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back() {
+        let directory = Path::new("d");
+        for number in [1, 9_999_999, u32::MAX] {
+            let path = table(directory, number);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Table(number));
+            let path = checkpoint(directory, number);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Checkpoint(number));
+        }
+        for generation in [1, u64::from(u32::MAX), 99_999_999_999] {
+            let path = arena(directory, generation);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Arena(generation));
+            let path = space(directory, generation);
+            assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Space(generation));
+        }
+        for other in ["MANIFEST", "1.sst", "00000000012.sst", "x000000012.sst", "0000000012.sst.tmp", "99999999999.sst"]
+        {
+            assert_eq!(kind(other), FileKind::Other, "{other}");
+        }
+    }
+}

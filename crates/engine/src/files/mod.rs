@@ -1,0 +1,7 @@
+//! The files of a store: their names, their numbers, and open table files.
+
+pub mod descriptors;
+pub mod file_names;
+pub mod file_numbers;
+pub mod location;
+pub mod table_cache;

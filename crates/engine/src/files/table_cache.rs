@@ -1,0 +1,216 @@
+//! Reading table files: open files and blocks, each found once and kept while there is room.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+use slmdb_env::{Env, Error, Result};
+use slmdb_order::KeyOrder;
+use slmdb_sync::scheduled::atomic::AtomicBool;
+use slmdb_table::{Block, Place, Slice, TableReader};
+
+use crate::Options;
+use crate::files::descriptors::ClosingEnv;
+use crate::files::file_names as names;
+use crate::files::location::Location;
+
+/// A block's name: file number and offset.
+type BlockKey = (u32, u32);
+
+/// The error for a table file that is in the MANIFEST and not there.
+pub fn missing(path: &Path) -> Error {
+    Error::corruption(path, 0, "a table file of the store is missing")
+}
+
+/// What an allocator takes for itself, with what rounding wastes: for each of the two allocations that a block is, too.
+pub const ALLOCATION_BYTES: usize = 16;
+
+/// What the cache's own tables take for a block that is cached, and for those remembered that were. A guess that serves to
+/// keep the cache within its share; `stats` asks the cache.
+const CACHE_ENTRY_BYTES: usize = 64;
+
+#[derive(Clone)]
+struct ByMemory;
+
+impl Weighter<BlockKey, Block> for ByMemory {
+    fn weight(&self, _: &BlockKey, block: &Block) -> u64 {
+        (block.memory_bytes() + 2 * ALLOCATION_BYTES + CACHE_ENTRY_BYTES) as u64
+    }
+}
+
+/// The open table files.
+#[derive(Debug)]
+pub struct Readers(Cache<u32, Arc<TableReader>>);
+
+impl Readers {
+    /// Closes them all, but for those that somebody is just using.
+    pub fn close_all(&self) {
+        self.0.retain(|_, _| false);
+    }
+}
+
+/// The open table files and the block cache.
+pub struct Tables {
+    env: Arc<dyn Env>,
+    directory: PathBuf,
+    store_uuid: [u8; 16],
+    order: KeyOrder,
+    readers: Arc<Readers>,
+    blocks: Cache<BlockKey, Block, ByMemory>,
+    /// Whether the last cursor had to wait for the disk; see [`slmdb_slm::operations::ask_ahead`].
+    pub are_cold: AtomicBool,
+}
+
+impl Tables {
+    /// No table file is open yet.
+    pub fn new(options: &Options, directory: PathBuf, store_uuid: [u8; 16]) -> Tables {
+        let cache_bytes = options.memory_budget_bytes;
+        let typical_blocks = (cache_bytes / 4096).clamp(16, 1 << 24) as usize;
+        let readers = Arc::new(Readers(Cache::new(options.open_tables_max)));
+        Tables {
+            env: Arc::new(ClosingEnv { env: options.env.clone(), readers: readers.clone() }),
+            directory,
+            store_uuid,
+            order: options.comparator.clone(),
+            readers,
+            blocks: Cache::with_weighter(typical_blocks, cache_bytes, ByMemory),
+            are_cold: AtomicBool::new(false),
+        }
+    }
+
+    /// The environment, for all that is opened as long as these are in use: where it can't be, they are closed.
+    pub fn env(&self) -> Arc<dyn Env> {
+        self.env.clone()
+    }
+
+    /// The reader of table file `number`, opened if it is not.
+    pub fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
+        self.reader_by(number, |path| {
+            let order = self.order.clone();
+            match TableReader::open_in_order(&*self.env, path, number, self.store_uuid, order) {
+                Ok(reader) => Ok(Arc::new(reader)),
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Err(missing(path)),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn reader_by(&self, number: u32, open: impl FnOnce(&Path) -> Result<Arc<TableReader>>) -> Result<Arc<TableReader>> {
+        let mut opened = None;
+        let reader = self.readers.0.get_or_insert_with(&number, || {
+            let path = names::table(&self.directory, number);
+            let reader = open(&path);
+            opened = Some(path);
+            reader
+        })?;
+        // Removed and forgotten while it was opened: it must not stay open, and keep its space, until others crowd it out.
+        if opened.is_some_and(|path| self.env.exists(&path).is_ok_and(|exists| !exists)) {
+            self.forget(number);
+        }
+        Ok(reader)
+    }
+
+    /// The file is not part of the store any more, and has been removed: closes it.
+    pub fn forget(&self, number: u32) {
+        self.readers.0.remove(&number);
+    }
+
+    /// The block at `place`: from the cache, or by one read.
+    pub fn block(&self, number: u32, place: Place) -> Result<Block> {
+        self.cached_block(number, place).map_or_else(|| self.read_block(number, place), Ok)
+    }
+
+    /// The block at `place`, if it is in the cache.
+    pub fn cached_block(&self, number: u32, place: Place) -> Option<Block> {
+        self.blocks.get(&(number, place.offset))
+    }
+
+    /// Whether the block at `place` is in the cache. (Nobody has used it by asking.)
+    pub fn is_cached(&self, number: u32, place: Place) -> bool {
+        self.blocks.contains_key(&(number, place.offset))
+    }
+
+    /// The block at `place`, by one read; it is in the cache afterwards.
+    pub fn read_block(&self, number: u32, place: Place) -> Result<Block> {
+        let block = self.reader(number)?.read_block(place)?;
+        self.blocks.insert((number, place.offset), block.clone());
+        Ok(block)
+    }
+
+    /// The value of `key` at a location that the index, or the map of replaced records, gave. The block must hold that key at that sequence number: what
+    /// it says otherwise is never passed on.
+    pub fn value(&self, key: &[u8], location: Location) -> Result<Slice> {
+        let block = self.block(location.file, location.place)?;
+        self.value_in(&block, key, location)
+    }
+
+    /// Likewise, from a block that is at hand.
+    pub fn value_in(&self, block: &Block, key: &[u8], location: Location) -> Result<Slice> {
+        match block.get_version(key, location.sequence)? {
+            Some(entry) if entry.kind == slmdb_table::EntryKind::Put => Ok(entry.value),
+            _ => {
+                let what = match block.get(key)? {
+                    None => "the index points to a block that does not hold the key".to_string(),
+                    Some(entry) => format!(
+                        "the index points to sequence number {}, the block holds {} ({:?})",
+                        location.sequence, entry.sequence, entry.kind
+                    ),
+                };
+                let path = names::table(&self.directory, location.file);
+                Err(Error::corruption(path, u64::from(location.place.offset), what))
+            }
+        }
+    }
+
+    /// Memory that the block cache takes, in bytes.
+    pub fn cache_memory_bytes(&self) -> u64 {
+        let guessed_bytes = (self.blocks.len() * CACHE_ENTRY_BYTES) as u64;
+        let own = self.blocks.memory_used();
+        self.blocks.weight().saturating_sub(guessed_bytes) + (own.entries + own.map) as u64
+    }
+
+    /// What the block cache may take from now on, in bytes. What is too much goes at once; says how much that was.
+    pub fn set_cache_bytes(&self, bytes: u64) -> u64 {
+        let before = self.blocks.weight();
+        self.blocks.set_capacity(bytes);
+        before.saturating_sub(self.blocks.weight())
+    }
+
+    /// Memory that the open table files' readers take, in bytes.
+    pub fn readers_memory_bytes(&self) -> u64 {
+        let own = self.readers.0.memory_used();
+        let readers =
+            self.readers.0.iter().map(|(_, reader)| reader.memory_bytes() + 4 * ALLOCATION_BYTES).sum::<usize>();
+        (readers + own.entries + own.map) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_table::{EntryKind, TableBuilder, TableOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_file_removed_while_it_is_opened_does_not_stay_open() {
+        let (env, directory) = (MemoryEnv::new(), PathBuf::from("/db"));
+        env.create_directory(&directory).unwrap();
+        let path = names::table(&directory, 1);
+        let (options, order) = (TableOptions::default(), KeyOrder::Bytewise);
+        let mut builder = TableBuilder::new_in_order(&env, &path, 1, [7; 16], options, order.clone()).unwrap();
+        builder.add(b"key", 1, EntryKind::Put, b"value").unwrap();
+        builder.finish().unwrap();
+        let tables = Tables::new(&Options { env: Arc::new(env.clone()), ..Options::default() }, directory, [7; 16]);
+        let removed_meanwhile = |path: &Path| {
+            let reader = Arc::new(TableReader::open_in_order(&env, path, 1, [7; 16], order.clone())?);
+            env.remove_file(path)?;
+            tables.forget(1);
+            Ok(reader)
+        };
+        let reader = tables.reader_by(1, removed_meanwhile).unwrap();
+        assert_eq!(Arc::strong_count(&reader), 1, "the cache keeps it");
+    }
+}

@@ -1,0 +1,209 @@
+//! The memory budget: what the store keeps in plain memory, and how much of the budget that leaves to the block cache
+//! (design.md section 11; `docs/memory.md`).
+//!
+//! Most of what a store keeps in memory it needs: the lists of its MemTables, the open table files, what cursors still
+//! see; on `Dram` also the MemTables' records and the whole index. The block cache alone can be any size. So it gets what
+//! the rest leaves of the budget, but never less than a floor: an index that outgrew the budget is slower to read through
+//! with no cache at all, and a store that refused to open for it would be no help.
+//!
+//! The rest grows and shrinks by whole MemTables. So it is looked at when one is taken for its flush, when a flush has ended
+//! and when the store has opened, by background threads, and no put or get pays for it. While writes go on, the MemTable that
+//! takes them counts as if it were full (it soon will be), and one that is being flushed counts even if there is none just now.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slmdb_pmem::give_back_free_memory;
+use slmdb_sync::scheduled::Mutex;
+
+use crate::Options;
+use crate::batch::Totals;
+use crate::files::table_cache::Tables;
+use crate::lock_order;
+
+/// The part of the budget that the block cache has in any case, and in bytes.
+pub const FLOOR_PART: u64 = 16;
+/// The same in bytes.
+pub const FLOOR_BYTES: u64 = 1 << 20;
+
+/// The cache changes its size in steps of this part of the budget. (The cache rounds when it is resized; so that is to be
+/// seldom.)
+const STEP_PART: u64 = 64;
+
+/// What a cursor takes apart from what it has at hand of table files: the keys and places of an index leaf, its own key, its sources,
+/// the files that it has met.
+pub const CURSOR_BYTES: u64 = 3584;
+
+/// What a flush keeps for each entry besides its key, twice: its head in the key section, its place in a list of
+/// [`SegmentEntry`](slmdb_structures::fast_fair::SegmentEntry)s to be written.
+const FLUSHED_ENTRY_BYTES: u64 = 13 + 40;
+
+/// This part of a flush's buffers stays at the end of the heap of its thread, where the allocator keeps it for the next. (As
+/// measured with glibc: 0.41 to 0.53.)
+const KEPT_PART: u64 = 2;
+
+/// What the block cache has of the budget, and gauges for what comes and goes.
+#[derive(Debug)]
+pub struct Budget {
+    whole_bytes: u64,
+    /// What the cache may take now. Held while that changes.
+    cache_bytes: Mutex<u64>,
+    /// What the cache and cursors have freed since the allocator was last asked to give back, in bytes.
+    freed_bytes: AtomicU64,
+    /// What the largest flush so far has left with its thread, in bytes.
+    kept_bytes: AtomicU64,
+    /// What the largest compaction so far has left with its thread, in bytes.
+    kept_by_compaction_bytes: AtomicU64,
+    /// What flushes and compactions have at hand.
+    pub background: Gauge,
+    /// Blocks and pieces of table files that cursors have at hand.
+    pub cursor_blocks: Gauge,
+}
+
+impl Budget {
+    /// All of it the cache's, as long as there is nothing else.
+    pub fn new(options: &Options) -> Budget {
+        Budget {
+            whole_bytes: options.memory_budget_bytes,
+            cache_bytes: Mutex::ranked(lock_order::CACHE_BYTES, options.memory_budget_bytes),
+            freed_bytes: AtomicU64::new(0),
+            kept_bytes: AtomicU64::new(0),
+            kept_by_compaction_bytes: AtomicU64::new(0),
+            background: Gauge::default(),
+            cursor_blocks: Gauge::default(),
+        }
+    }
+
+    /// What the cache may take if the rest takes so much.
+    fn cache_share(&self, rest_bytes: u64) -> u64 {
+        let floor = self.noticeable_bytes().min(self.whole_bytes);
+        let step = (self.whole_bytes / STEP_PART).max(1);
+        let left = self.whole_bytes.saturating_sub(rest_bytes);
+        (left / step * step).max(floor)
+    }
+
+    /// Gives the cache what the rest leaves.
+    pub fn share(&self, tables: &Tables, rest_bytes: u64) {
+        let wanted = self.cache_share(rest_bytes);
+        let mut now = self.cache_bytes.lock();
+        if *now != wanted {
+            *now = wanted;
+            let freed_bytes = tables.set_cache_bytes(wanted);
+            drop(now);
+            self.freed(freed_bytes);
+        }
+    }
+
+    /// So much that threads had allocated is free now, and wanted by other threads. Once that is noticeable, the allocator
+    /// gives it back; says whether it has been asked to.
+    pub fn freed(&self, bytes: u64) -> bool {
+        self.freed_among(bytes, self.noticeable_bytes())
+    }
+
+    /// The same, where so much is noticeable.
+    pub fn freed_among(&self, bytes: u64, noticeable_bytes: u64) -> bool {
+        let is_noticeable = bytes + self.freed_bytes.fetch_add(bytes, Ordering::Relaxed) >= noticeable_bytes;
+        if is_noticeable {
+            self.freed_bytes.store(0, Ordering::Relaxed);
+            give_back_free_memory();
+        }
+        is_noticeable
+    }
+
+    /// A compaction that had so much at hand has ended.
+    pub fn compaction_has_ended(&self, had_bytes: u64) {
+        self.kept_by_compaction_bytes.fetch_max(had_bytes / KEPT_PART, Ordering::Relaxed);
+    }
+
+    /// A flush has ended: its buffers are free, but for what stays with its thread, and so are so many bytes of its MemTable's list.
+    pub fn flush_ended(&self, totals: &Totals, list_bytes: u64) {
+        let kept_bytes = flush_bytes(totals) / KEPT_PART;
+        self.kept_bytes.fetch_max(kept_bytes, Ordering::Relaxed);
+        self.freed(flush_bytes(totals) - kept_bytes + list_bytes);
+    }
+
+    /// What flushes and compactions have left with their threads.
+    pub fn left_with_threads(&self) -> u64 {
+        self.kept_bytes.load(Ordering::Relaxed) + self.kept_by_compaction_bytes.load(Ordering::Relaxed)
+    }
+
+    /// A part of the budget that matters.
+    pub fn noticeable_bytes(&self) -> u64 {
+        (self.whole_bytes / FLOOR_PART).max(FLOOR_BYTES)
+    }
+}
+
+/// How much there is of something, in bytes.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// So much more, until what is returned is dropped.
+    pub fn hold(&self, bytes: u64) -> Held<'_> {
+        self.0.fetch_add(bytes, Ordering::Relaxed);
+        Held { gauge: self, bytes }
+    }
+
+    /// So much instead of so much.
+    pub fn replace(&self, old_bytes: u64, new_bytes: u64) {
+        self.0.fetch_add(new_bytes.wrapping_sub(old_bytes), Ordering::Relaxed);
+    }
+
+    /// How much there is now.
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// See [`Gauge::hold`].
+#[derive(Debug)]
+#[must_use = "what is held is let go at once"]
+pub struct Held<'a> {
+    gauge: &'a Gauge,
+    bytes: u64,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.gauge.replace(self.bytes, 0);
+    }
+}
+
+/// What the flush of so much keeps in memory until its key segment is written.
+pub fn flush_bytes(totals: &Totals) -> u64 {
+    2 * totals.key_bytes + totals.entries * FLUSHED_ENTRY_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(budget_bytes: u64, rest_bytes: u64) -> u64 {
+        let options = Options { memory_budget_bytes: budget_bytes, ..Options::default() };
+        Budget::new(&options).cache_share(rest_bytes)
+    }
+
+    #[test]
+    fn the_cache_has_what_the_rest_leaves_and_never_less_than_its_floor() {
+        let mib = 1 << 20;
+        assert_eq!(share(256 * mib, 0), 256 * mib);
+        assert_eq!(share(256 * mib, 100 * mib), 156 * mib);
+        assert_eq!(share(256 * mib, 100 * mib + 1), 152 * mib, "in steps of 4 MiB");
+        assert_eq!(share(256 * mib, 250 * mib), 16 * mib);
+        assert_eq!(share(256 * mib, u64::MAX), 16 * mib);
+        assert_eq!(share(8 * mib, 9 * mib), mib);
+        assert_eq!((share(1000, 0), share(1000, 5000), share(0, 0), share(0, 5)), (1000, 1000, 0, 0));
+    }
+
+    #[test]
+    fn a_gauge_forgets_what_is_no_longer_held() {
+        let gauge = Gauge::default();
+        let (first, second) = (gauge.hold(10), gauge.hold(5));
+        gauge.replace(0, 7);
+        assert_eq!(gauge.bytes(), 22);
+        drop(first);
+        gauge.replace(7, 3);
+        assert_eq!(gauge.bytes(), 8);
+        drop(second);
+        assert_eq!(gauge.bytes(), 3);
+    }
+}

@@ -1,0 +1,3 @@
+//! What is told of a store's work.
+
+pub mod spans;

@@ -1,0 +1,130 @@
+//! One MemTable as a cursor sees it: of every key the newest version that its moment covers.
+
+use std::sync::Arc;
+
+use slmdb_order::Passage;
+use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
+use slmdb_structures::memtable::{MemTable, MemTableCursor};
+
+/// A position among the versions of one MemTable that are visible at a moment, one a key.
+pub struct MemTableSource<M: Medium> {
+    cursor: MemTableCursor<M>,
+    moment: u64,
+    /// The key that has been left behind, while the next one is looked for.
+    passed: Vec<u8>,
+    /// The keys gone back over while a visible one is looked for.
+    passage: Passage,
+    /// It went round in a circle, under a comparator that is no total order, and is nowhere.
+    is_lost: bool,
+}
+
+impl<M: Medium> MemTableSource<M> {
+    /// On no entry yet; it sees what was written up to `moment`.
+    pub fn new(memtable: &Arc<MemTable<M>>, moment: u64) -> MemTableSource<M> {
+        MemTableSource {
+            cursor: memtable.cursor(),
+            moment,
+            passed: Vec::new(),
+            passage: Passage::default(),
+            is_lost: false,
+        }
+    }
+
+    /// Whether it is on an entry.
+    pub fn valid(&self) -> bool {
+        self.cursor.valid() && !self.is_lost
+    }
+
+    /// The key it is on. REQUIRES: valid.
+    pub fn key(&self) -> &[u8] {
+        self.cursor.key()
+    }
+
+    /// The sequence number of that entry. REQUIRES: valid.
+    pub fn sequence(&self) -> u64 {
+        self.cursor.sequence()
+    }
+
+    /// Whether that entry is a put or a delete. REQUIRES: valid.
+    pub fn kind(&self) -> EntryKind {
+        self.cursor.kind()
+    }
+
+    /// The value of that entry. REQUIRES: valid.
+    pub fn value(&self) -> &[u8] {
+        self.cursor.value()
+    }
+
+    /// To the first visible key at or after `key`.
+    pub fn seek(&mut self, key: &[u8]) {
+        self.cursor.seek(key);
+        self.settle_forward();
+    }
+
+    /// To the last visible key before `key`.
+    pub fn seek_before(&mut self, key: &[u8]) {
+        self.cursor.seek_before(key);
+        self.settle_backward();
+    }
+
+    /// To the first entry.
+    pub fn seek_first(&mut self) {
+        self.cursor.seek_first();
+        self.settle_forward();
+    }
+
+    /// To the last entry.
+    pub fn seek_last(&mut self) {
+        self.cursor.seek_last();
+        self.settle_backward();
+    }
+
+    /// To the next visible key. REQUIRES: valid.
+    pub fn next(&mut self) {
+        self.remember_key();
+        while self.cursor.valid() && self.cursor.key() == self.passed {
+            self.cursor.next();
+        }
+        self.settle_forward();
+    }
+
+    /// To the previous visible key. REQUIRES: valid.
+    pub fn prev(&mut self) {
+        self.remember_key();
+        self.cursor.seek_before(&self.passed);
+        self.settle_backward();
+    }
+
+    fn remember_key(&mut self) {
+        self.passed.clear();
+        self.passed.extend_from_slice(self.cursor.key());
+    }
+
+    /// The versions of a key come newest first: the first one that is not too new is the one to see.
+    fn settle_forward(&mut self) {
+        self.is_lost = false;
+        while self.cursor.valid() && self.cursor.sequence() > self.moment {
+            self.cursor.next();
+        }
+    }
+
+    /// From some version of a key to the newest visible one, or to that of an earlier key.
+    fn settle_backward(&mut self) {
+        self.is_lost = false;
+        self.passage.begin();
+        while self.cursor.valid() {
+            self.remember_key();
+            if !self.passage.pass(&self.passed) {
+                self.is_lost = true;
+                return;
+            }
+            self.cursor.seek(&self.passed);
+            self.settle_forward();
+            if self.cursor.valid() && self.cursor.key() == self.passed {
+                return;
+            }
+            self.cursor.seek_before(&self.passed);
+        }
+    }
+}

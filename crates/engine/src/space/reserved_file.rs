@@ -1,0 +1,151 @@
+//! [`SetAside`]: disk space, allocated before anything is admitted that would need it.
+//!
+//! It is a file of the directory, `NNNNNNNNNN.space`, as long as the table file of a MemTable can become with what has been
+//! admitted to it. The flush gives it the table file's name and writes into it, so nobody else can take the space in
+//! between; what is too much is cut off at the end. It holds nothing: the next opening removes what a crash left of it.
+//!
+//! Two more are for no MemTable: the *ballast*, what a MANIFEST record takes on a full disk; and what is kept back for the
+//! output of a compaction ([`slmdb_slm::space::compaction_reserve`]).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slmdb_env::{Env, Error, File, OpenMode, Result};
+use slmdb_sync::scheduled::Mutex;
+
+use crate::files::file_names as names;
+use crate::lock_order;
+
+/// The number of the ballast. No MemTable has it.
+pub const BALLAST: u64 = 0;
+/// The number of what is kept back for a compaction's output. No MemTable comes so far.
+pub const FOR_COMPACTION: u64 = u64::MAX;
+
+/// Space on the disk that nobody else can take.
+pub struct SetAside {
+    path: PathBuf,
+    /// `None` once a flush has taken it.
+    file: Mutex<Option<Arc<dyn File>>>,
+    length_bytes: AtomicU64,
+}
+
+impl SetAside {
+    /// None yet, for the table file of the MemTable of `generation`; [`BALLAST`] for the ballast.
+    pub fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<SetAside> {
+        let path = names::space(directory, generation);
+        let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;
+        Ok(SetAside { path, file: Mutex::ranked(lock_order::SET_ASIDE, Some(file)), length_bytes: AtomicU64::new(0) })
+    }
+
+    /// The same with so many bytes from the start, or with none if there are not as many. `None`: not even that.
+    pub fn if_there_is(
+        env: &dyn Env,
+        directory: &Path,
+        generation: u64,
+        length_bytes: u64,
+    ) -> Result<Option<Arc<SetAside>>> {
+        let space = SetAside::new(env, directory, generation).and_then(|space| match space.raise(length_bytes) {
+            Err(error) if !error.may_be_tried_again() => Err(error),
+            _ => Ok(Some(Arc::new(space))),
+        });
+        match space {
+            Err(error) if error.may_be_tried_again() => Ok(None),
+            other => other,
+        }
+    }
+
+    /// How much there is, in bytes.
+    pub fn length_bytes(&self) -> u64 {
+        self.length_bytes.load(Ordering::Acquire)
+    }
+
+    /// Sees to it that there are so many bytes. [`Error::Full`]: there is as much as before.
+    pub fn raise(&self, length_bytes: u64) -> Result<()> {
+        let file = self.file.lock();
+        let before = self.length_bytes();
+        if let (Some(file), true) = (&*file, length_bytes > before) {
+            file.allocate(before, length_bytes - before)?;
+            self.length_bytes.store(length_bytes, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// The error of who may not have more of it, though there is some.
+    pub fn full(&self, what: &str) -> Error {
+        Error::Full { path: self.path.clone(), what: what.into() }
+    }
+
+    /// Gives so many bytes back to the file system. Says whether there were any.
+    pub fn lower_by(&self, bytes: u64) -> Result<bool> {
+        let file = self.file.lock();
+        let before = self.length_bytes();
+        match &*file {
+            Some(file) if before > 0 => {
+                let after = before.saturating_sub(bytes);
+                file.set_length(after)?;
+                self.length_bytes.store(after, Ordering::Release);
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Turns the space into the file `path`, which must not exist, to be written from the front. `None` if it has been
+    /// taken already, and not been [put back](SetAside::put_back).
+    pub fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {
+        let mut file = self.file.lock();
+        if file.is_none() {
+            return Ok(None);
+        }
+        if env.exists(path)? {
+            return Err(Error::invalid(format!("{} is there already", path.display())));
+        }
+        env.rename(&self.path, path)?;
+        match env.open_file(path, OpenMode::ReadWrite) {
+            // It is still space.
+            Err(lack) if lack.is_passing_lack() => {
+                env.rename(path, &self.path)?;
+                Err(lack)
+            }
+            opened => {
+                *file = None;
+                opened.map(Some)
+            }
+        }
+    }
+
+    /// The flush that took it found no space for something else: the file, whatever is in it by now, is space set aside
+    /// again. Says whether it was that, and not one made without.
+    pub fn put_back(&self, env: &dyn Env, path: &Path) -> Result<bool> {
+        let mut file = self.file.lock();
+        if file.is_some() || env.exists(&self.path)? {
+            return Ok(false);
+        }
+        // First: what can't be opened is removed, by its name.
+        drop(env.open_file(path, OpenMode::ReadWrite)?);
+        env.rename(path, &self.path)?;
+        let left = env.open_file(&self.path, OpenMode::ReadWrite)?;
+        self.length_bytes.store(left.length_bytes()?, Ordering::Release);
+        *file = Some(left);
+        Ok(true)
+    }
+
+    /// Gives the space back, unless a flush has taken it.
+    pub fn discard(&self, env: &dyn Env) -> Result<()> {
+        match self.file.lock().take() {
+            Some(_) => env.remove_file(&self.path),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Removes what a crash has left of space set aside.
+pub fn remove_leftovers(env: &dyn Env, directory: &Path) -> Result<()> {
+    for entry in env.list_directory(directory)? {
+        if matches!(names::kind(&entry.name), names::FileKind::Space(_)) {
+            env.remove_file(&directory.join(&entry.name))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,270 @@
+//! Pacing: the delay that grows with the debt (design.md sections 5 and 10).
+//!
+//! When writers are faster than flushes, somebody has to wait. Waiting only when no MemTable is left would make a few
+//! writes wait very long; so writers are slowed early, each a little, and the more the further flushes fall behind. The
+//! *debt* is what waits for its flush, as part of what may wait: 0 when one MemTable has just begun to wait, 1 when the
+//! active MemTable is full and no other may follow it. Up to [`FLUSH`]'s first debt nobody is slowed. From there on writers
+//! may fill memory at a multiple of the rate at which flushes empty it, which falls with the debt and passes 1 well before
+//! the end, so that the queue stops growing before it is full.
+//!
+//! Compactions are waited for likewise, never by standing still: there the debt is garbage in table files as part of what
+//! is allowed (`set_compaction_debt`), and the rate is that at which compactions remove garbage, over the part of
+//! what is written that makes some. (Who only adds keys is not slowed.) The default policy compacts as late as it may. So up
+//! to half of what is allowed nobody is slowed: compactions have hardly begun, and whoever slept then would sleep beside
+//! processors that have nothing to do. From there on the multiple falls, to 1.2 where compactions have most to do and to a part
+//! of their rate where the bound on space comes near. Until the first compaction has ended, that rate is guessed from the flushes'. The
+//! slower of the two paces holds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::stall::stall_stats::WaitFor;
+
+/// (debt, writers' rate as a multiple of the rate that it is paid off with), in between in straight lines. Below the first
+/// debt writers are not slowed.
+type Multiples = [(f64, f64)];
+const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
+const COMPACTION: &Multiples = &[(0.5, 4.0), (0.8, 1.2), (0.92, 0.8), (1.0, 0.3), (1.2, 0.15)];
+/// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
+const REMOVED_PER_FLUSHED: f64 = 0.2;
+/// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
+const SLEEP_NS_MIN: u64 = 25_000;
+/// A writer that slept longer than it had to (by the system's clock tick, or because others had the processor) has so much of
+/// that back: the writes after it are not slowed until it is used up. In nanoseconds.
+const CREDIT_NS_MAX: u64 = 2_000_000;
+/// No single write is slowed by more, in nanoseconds.
+const SLEEP_NS_MAX: u64 = 5_000_000;
+
+/// One of the two things that writers may have to wait for.
+#[derive(Debug, Default)]
+struct Limit {
+    /// How much of the debt was paid off in how long, what was longer ago counting less; 0: not known yet.
+    paid_bytes: AtomicU64,
+    paid_ns: AtomicU64,
+    /// Nanoseconds that each KiB takes now; 0: no limit.
+    ns_per_kib: AtomicU64,
+}
+
+impl Limit {
+    /// `kept_part`: how much all those before count still.
+    fn paid_off(&self, bytes: u64, took_ns: u64, kept_part: f64) {
+        for (sum, more) in [(&self.paid_bytes, bytes), (&self.paid_ns, took_ns.max(1))] {
+            sum.store((sum.load(Ordering::Relaxed) as f64 * kept_part) as u64 + more, Ordering::Relaxed);
+        }
+    }
+
+    /// In bytes per second; 0: not known yet.
+    fn rate(&self) -> f64 {
+        let [bytes, ns] = [&self.paid_bytes, &self.paid_ns].map(|sum| sum.load(Ordering::Relaxed) as f64);
+        if ns > 0.0 { bytes.max(1.0) * 1e9 / ns } else { 0.0 }
+    }
+
+    /// `rate`: at which the debt is paid off, in bytes per second, if all of what is written adds to it.
+    fn set_debt(&self, multiples: &Multiples, debt: f64, rate: f64) {
+        let ns_per_kib = match multiple(multiples, debt) {
+            Some(multiple) if rate > 0.0 => (1024e9 / (rate * multiple)) as u64,
+            _ => 0,
+        };
+        if self.ns_per_kib.load(Ordering::Relaxed) != ns_per_kib {
+            self.ns_per_kib.store(ns_per_kib, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The writers' speed limit.
+#[derive(Debug, Default)]
+pub struct Pacing {
+    flush: Limit,
+    compaction: Limit,
+    /// Of a million entries that are flushed so many replace or delete one in a table file, smoothed.
+    replacing_per_million: AtomicU64,
+    /// When what was written so far is paid for, on the clock of the environment.
+    paid_until_ns: AtomicU64,
+}
+
+impl Pacing {
+    /// A flush emptied so many bytes in so long.
+    pub fn flushed(&self, bytes: u64, took_ns: u64) {
+        self.flush.paid_off(bytes, took_ns, 0.5);
+    }
+
+    /// Of so many entries that were flushed, so many have replaced or deleted one in a table file.
+    pub fn replaced(&self, replaced: u64, entries: u64) {
+        let now = (replaced.min(entries) as f64 * 1e6 / entries.max(1) as f64) as u64;
+        let before = self.replacing_per_million.load(Ordering::Relaxed);
+        self.replacing_per_million.store((before + now) / 2, Ordering::Relaxed);
+    }
+
+    /// Compactions for garbage removed so many bytes of it in so long.
+    pub fn compacted(&self, bytes: u64, took_ns: u64) {
+        self.compaction.paid_off(bytes, took_ns, 0.875);
+    }
+
+    /// Whether compactions have told how fast they remove garbage.
+    pub fn knows_compactions(&self) -> bool {
+        self.compaction.rate() > 0.0
+    }
+
+    /// What waits for flushes has changed. See the module's essay for its measure; below 0 there is none.
+    pub fn set_flush_debt(&self, debt: f64) {
+        self.flush.set_debt(FLUSH, debt, self.flush.rate());
+    }
+
+    /// What waits for compactions has changed.
+    pub fn set_compaction_debt(&self, debt: f64) {
+        let removed = match self.compaction.rate() {
+            0.0 => self.flush.rate() * REMOVED_PER_FLUSHED,
+            known => known,
+        };
+        match self.replacing_per_million.load(Ordering::Relaxed) {
+            0 => self.compaction.set_debt(COMPACTION, 0.0, 0.0),
+            replacing => self.compaction.set_debt(COMPACTION, debt, removed * 1e6 / replacing as f64),
+        }
+    }
+
+    /// Whether writers are slowed at all: asked before the clock is.
+    #[inline]
+    pub fn is_limited(&self) -> bool {
+        self.ns_per_kib().0 > 0
+    }
+
+    /// Whether they are, for flushes ([`WaitFor::Pace`]) or for compactions.
+    pub fn is_limited_by(&self, waits_for: WaitFor) -> bool {
+        let limit = if waits_for == WaitFor::Compaction { &self.compaction } else { &self.flush };
+        limit.ns_per_kib.load(Ordering::Relaxed) > 0
+    }
+
+    /// What a KiB takes now, and for what.
+    fn ns_per_kib(&self) -> (u64, WaitFor) {
+        let flush = self.flush.ns_per_kib.load(Ordering::Relaxed);
+        let compaction = self.compaction.ns_per_kib.load(Ordering::Relaxed);
+        if compaction > flush { (compaction, WaitFor::Compaction) } else { (flush, WaitFor::Pace) }
+    }
+
+    /// How long the writer of so many bytes has to sleep now, if at all, and what for.
+    pub fn pause(&self, bytes: u64, now_ns: u64) -> Option<(Duration, WaitFor)> {
+        let (ns_per_kib, waits_for) = self.ns_per_kib();
+        let price_ns = bytes.saturating_mul(ns_per_kib) / 1024;
+        let (earliest_ns, latest_ns) = (now_ns.saturating_sub(CREDIT_NS_MAX), now_ns + SLEEP_NS_MAX);
+        let with_this = |paid_ns: u64| paid_ns.max(earliest_ns).saturating_add(price_ns).min(latest_ns);
+        let pay = |paid_ns: u64| Some(with_this(paid_ns));
+        let before_ns = self.paid_until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).unwrap_or(now_ns);
+        let due_ns = with_this(before_ns).saturating_sub(now_ns);
+        (due_ns >= SLEEP_NS_MIN).then(|| (Duration::from_nanos(due_ns), waits_for))
+    }
+}
+
+fn multiple(multiples: &Multiples, debt: f64) -> Option<f64> {
+    let (first, last) = (multiples[0], multiples[multiples.len() - 1]);
+    if debt < first.0 {
+        return None;
+    }
+    let piece = multiples.windows(2).find(|piece| debt <= piece[1].0);
+    Some(piece.map_or(last.1, |piece| {
+        let ((from, high), (to, low)) = (piece[0], piece[1]);
+        high + (low - high) * (debt - from) / (to - from)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_debt_the_slower() {
+        assert_eq!(multiple(FLUSH, -1.0), None);
+        assert_eq!(multiple(FLUSH, 0.2), None);
+        assert_eq!(
+            (multiple(FLUSH, 0.25), multiple(FLUSH, 0.7), multiple(FLUSH, 1.0), multiple(FLUSH, 7.0)),
+            (Some(4.0), Some(1.0), Some(0.5), Some(0.5))
+        );
+        let falling: Vec<f64> = (25..=100).filter_map(|percent| multiple(FLUSH, f64::from(percent) / 100.0)).collect();
+        assert!(falling.windows(2).all(|pair| pair[0] > pair[1]));
+    }
+
+    #[test]
+    fn writers_get_the_rate_that_the_debt_allows() {
+        let pacing = Pacing::default();
+        pacing.set_flush_debt(1.0);
+        assert!(!pacing.is_limited(), "nobody knows yet how fast flushes are");
+        pacing.flushed(100 << 20, 1_000_000_000);
+        pacing.set_flush_debt(0.1);
+        assert!(!pacing.is_limited());
+        pacing.set_flush_debt(0.7);
+        // As fast as the flush: 1000 writes of 1 KiB take as long as 1000 KiB take at 100 MiB/s.
+        let (mut now_ns, mut slept) = (1, 0);
+        for _ in 0..1000 {
+            if let Some((pause, WaitFor::Pace)) = pacing.pause(1024, now_ns) {
+                assert!(pause.as_nanos() <= u128::from(SLEEP_NS_MAX));
+                now_ns += pause.as_nanos() as u64;
+                slept += 1;
+            }
+        }
+        assert!((9_700_000..=9_800_000).contains(&now_ns), "{now_ns}");
+        assert!(slept > 200, "in many small pauses, not {slept}");
+    }
+
+    /// A sleep is longer than it was to be: by 60 microseconds or so, as a rule. Writers were slowed to a quarter for that.
+    #[test]
+    fn who_sleeps_too_long_is_not_slowed_for_it() {
+        let pacing = Pacing::default();
+        pacing.flushed(100 << 20, 1_000_000_000);
+        pacing.set_flush_debt(0.7);
+        let mut now_ns = 1_000_000_000;
+        let (began_ns, mut pauses) = (now_ns, 0);
+        for _ in 0..10_000 {
+            if let Some((pause, _)) = pacing.pause(1024, now_ns) {
+                now_ns += pause.as_nanos() as u64 + 60_000;
+                pauses += 1;
+            }
+        }
+        let took_ms = (now_ns - began_ns) as f64 / 1e6;
+        assert!((95.0..=98.0).contains(&took_ms), "10 MB at 100 MiB/s in {took_ms} ms, {pauses} pauses");
+    }
+
+    #[test]
+    fn no_pause_is_long() {
+        let pacing = Pacing::default();
+        pacing.flushed(1, 1_000_000_000);
+        pacing.set_flush_debt(1.0);
+        for _ in 0..10 {
+            assert!(pacing.pause(1 << 30, 5).is_some_and(|(pause, _)| pause.as_nanos() <= u128::from(SLEEP_NS_MAX)));
+        }
+    }
+
+    /// At this debt writers make as much garbage as compactions remove.
+    const AS_FAST_AS_COMPACTIONS: f64 = 0.86;
+
+    #[test]
+    fn nobody_sleeps_before_half_of_the_garbage_is_there_and_all_do_before_it_is_too_much() {
+        assert_eq!(multiple(COMPACTION, 0.49), None);
+        assert!(multiple(COMPACTION, 0.79).is_some_and(|multiple| multiple > 1.2));
+        assert!(multiple(COMPACTION, AS_FAST_AS_COMPACTIONS).is_some_and(|multiple| (multiple - 1.0).abs() < 1e-9));
+        assert!(multiple(COMPACTION, 1.0).is_some_and(|multiple| multiple < 0.31));
+        assert_eq!(multiple(COMPACTION, 5.0), Some(0.15));
+        assert!(COMPACTION.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 > two[1].1));
+    }
+
+    #[test]
+    fn the_slower_pace_holds() {
+        let pacing = Pacing::default();
+        pacing.flushed(100 << 20, 1_000_000_000);
+        pacing.set_compaction_debt(AS_FAST_AS_COMPACTIONS);
+        assert!(!pacing.is_limited(), "nothing that is written makes garbage");
+        (0..30).for_each(|_| pacing.replaced(50, 100));
+        pacing.set_compaction_debt(AS_FAST_AS_COMPACTIONS);
+        let guessed_ns = 1024e9 / (f64::from(100 << 20) * REMOVED_PER_FLUSHED / 0.5);
+        assert!(pacing.ns_per_kib().0.abs_diff(guessed_ns as u64) < 10, "half of what is written makes garbage");
+        pacing.compacted(25 << 20, 1_000_000_000);
+        pacing.set_compaction_debt(0.01);
+        assert!(!pacing.is_limited());
+        pacing.set_compaction_debt(AS_FAST_AS_COMPACTIONS);
+        assert!(pacing.is_limited_by(WaitFor::Compaction) && !pacing.is_limited_by(WaitFor::Pace));
+        pacing.set_flush_debt(0.7);
+        let (pause, waits_for) = pacing.pause(100 << 10, 1).unwrap();
+        assert_eq!((pause.as_micros(), waits_for), (1953, WaitFor::Compaction));
+        pacing.set_compaction_debt(0.0);
+        let (_, waits_for) = pacing.pause(100 << 10, 1).unwrap();
+        assert_eq!(waits_for, WaitFor::Pace);
+    }
+}

@@ -1,0 +1,90 @@
+//! What kind of arena the next MemTable gets: one for synced writes or one for others ([`ArenaKind`]).
+//!
+//! An arena's kind can't be changed once it is written to. So the one that is made ahead is of the kind that would have suited the
+//! last: where it was synced at least once for each [`BYTES_A_SYNC`], one for synced writes. (Then a sync costs far more than the page
+//! faults that this kind takes.) The first is as the options say.
+
+use std::sync::atomic::Ordering;
+
+use crate::lock_order;
+use slmdb_pmem::ArenaKind;
+use slmdb_sync::scheduled::{Mutex, atomic::AtomicU64};
+
+/// Where less is put between two syncs, in bytes, arenas are for synced writes: with values of 1 KiB, one sync for 64 puts.
+const BYTES_A_SYNC: u64 = 64 << 10;
+
+/// See the module.
+#[derive(Debug)]
+pub struct KindOfArena {
+    syncs: AtomicU64,
+    last: Mutex<Last>,
+}
+
+/// What was chosen last, and when.
+#[derive(Debug)]
+struct Last {
+    kind: ArenaKind,
+    syncs: u64,
+    bytes_put: u64,
+}
+
+/// The kind that suits a store whose writes are all synced, or are not.
+pub fn at_first(syncs_writes: bool) -> ArenaKind {
+    if syncs_writes { ArenaKind::Synced } else { ArenaKind::Unsynced }
+}
+
+impl KindOfArena {
+    /// Before the first write; `syncs_writes`: every write is going to be synced.
+    pub fn new(syncs_writes: bool) -> KindOfArena {
+        let last = Last { kind: at_first(syncs_writes), syncs: 0, bytes_put: 0 };
+        KindOfArena { syncs: AtomicU64::new(0), last: Mutex::ranked(lock_order::ARENA_KIND, last) }
+    }
+
+    /// The active arena is synced.
+    pub fn synced(&self) {
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The kind of the next arena, once so many bytes were put since the store was opened. Of less than an eighth of an
+    /// arena nothing is concluded.
+    pub fn next(&self, bytes_put: u64, arena_bytes: u64) -> ArenaKind {
+        let syncs = self.syncs.load(Ordering::Relaxed);
+        let mut last = self.last.lock();
+        let since_bytes = bytes_put.saturating_sub(last.bytes_put);
+        if since_bytes >= arena_bytes / 8 {
+            let kind = at_first((syncs - last.syncs).saturating_mul(BYTES_A_SYNC) > since_bytes);
+            *last = Last { kind, syncs, bytes_put };
+        }
+        last.kind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARENA_BYTES: u64 = 1 << 20;
+
+    #[test]
+    fn the_kind_follows_what_is_done() {
+        let chosen = KindOfArena::new(false);
+        let mut bytes_put = 0;
+        let mut next = |syncs: u64, more_bytes: u64| {
+            (0..syncs).for_each(|_| chosen.synced());
+            bytes_put += more_bytes;
+            chosen.next(bytes_put, ARENA_BYTES)
+        };
+        assert_eq!(next(0, ARENA_BYTES), ArenaKind::Unsynced);
+        assert_eq!(next(16, ARENA_BYTES), ArenaKind::Unsynced);
+        assert_eq!(next(17, ARENA_BYTES), ArenaKind::Synced);
+        assert_eq!(next(0, 1000), ArenaKind::Synced, "another attempt, or a flush of little");
+        assert_eq!(next(0, ARENA_BYTES), ArenaKind::Unsynced);
+        assert_eq!(next(1000, ARENA_BYTES), ArenaKind::Synced);
+    }
+
+    #[test]
+    fn the_options_say_how_to_begin() {
+        assert_eq!(KindOfArena::new(true).next(0, ARENA_BYTES), ArenaKind::Synced);
+        assert_eq!(KindOfArena::new(false).next(0, ARENA_BYTES), ArenaKind::Unsynced);
+    }
+}

@@ -1,0 +1,411 @@
+//! Selective compaction: table files are merged, and only what still counts is written anew (paper, section 3.3; design.md
+//! section 8).
+//!
+//! Which files, is for [`crate::selection`] to say. Here they are merged: a compaction thread goes through their entries in
+//! key order, asks the index whether it still points there, and copies what it does point to into new files of
+//! `table_file_bytes`. Each file that is finished and durable goes to the index thread, which moves the keys to it, while
+//! the compaction thread fills the next.
+//!
+//! # Why no newer write is undone
+//!
+//! A sequence number is given out once. So a key is moved if, and only if, the index has it at that very sequence number:
+//! compare and swap, under the leaf's lock. Whatever a flush has put there since has another number and stays.
+//!
+//! # Each file is a job
+//!
+//! When a file is durable, with its key segment, a job record says *moving*; then the keys are moved and one MANIFEST record
+//! adds the file, with as many live entries as were moved, and takes as many from the files they were in. The
+//! record of the last file also removes the inputs. So live counts are right after each file, wherever a crash comes: a
+//! file that was moving is finished by the next opening, and inputs that are left are files with little in them, to be
+//! picked again. Between first move and record, [`Store::indexing`] is held, as flushes hold it: an entry that was left out
+//! because a flush had replaced or removed it is given up only after that flush has committed.
+//!
+//! # Deletes
+//!
+//! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once the
+//! index has the key again (then at a larger number), or once the index checkpoints cover it.
+//!
+//! A compaction ends at the next entry when the store closes or has failed. One that finds no space, or can't open a file for want of
+//! descriptors, gives up what it was writing; for a while only such are begun that make [room](crate::space::compaction_reserve). An input that can't be read is left alone until the next
+//! opening, for `verify` to report. Any other failure stops all writing.
+
+#[cfg(test)]
+mod step_by_step;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::StoreState;
+use slmdb_pmem::Medium;
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::mpsc::SyncSender;
+use slmdb_table::EntryKind;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::compaction::entry_batch::Ahead;
+use crate::compaction::inputs::{self, Values};
+pub(crate) use crate::compaction::outputs::Output;
+use crate::compaction::outputs::Outputs;
+pub(crate) use crate::compaction::repointing::{add_output, move_to};
+pub(crate) use crate::compaction::requests::Compactions;
+use crate::compaction::requests::Reason;
+pub(crate) use crate::compaction::requests::{COMPACT_RANGE, Inner};
+
+use crate::flush::file_creation::Finished;
+use crate::selection as picker;
+use crate::store::Store;
+use slmdb_engine::Event;
+use slmdb_engine::observe::spans::timed;
+use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
+
+/// Files to be merged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) inputs: Vec<u32>,
+    /// What chose them.
+    pub(crate) chosen_by: &'static str,
+}
+
+impl Plan {
+    /// Whether it is to remove garbage, and tells how fast that goes.
+    fn is_for_garbage(&self) -> bool {
+        ![picker::SMALL_FILES, picker::ORDER, COMPACT_RANGE].contains(&self.chosen_by)
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    pub(crate) files: Vec<u32>,
+    /// How long they are together.
+    pub(crate) bytes_written: u64,
+}
+
+/// Where a compaction writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum In {
+    /// Whatever is free, as many files as it takes.
+    FreeSpace,
+    /// What is [kept back](crate::space::compaction_reserve) for one file, and all becomes one.
+    KeptBack,
+}
+
+/// Why a compaction ended early.
+pub(crate) enum Stopped {
+    /// The store closes, or has failed.
+    Closing,
+    /// There is no space for it.
+    NoSpace(Error),
+    /// The system lacks something else for it, perhaps not for long.
+    Lacking(Error),
+    /// This input can't be read.
+    Unreadable(u32, Error),
+    /// Something that must not be tried again.
+    Failed(Error),
+}
+
+impl Stopped {
+    /// An error in reading an input.
+    fn of_input(number: u32, error: Error) -> Stopped {
+        if error.is_passing_lack() { Stopped::Lacking(error) } else { Stopped::Unreadable(number, error) }
+    }
+
+    fn cause(&self) -> Error {
+        match self {
+            Stopped::Closing => Error::ReadOnly { cause: "the store closes, or has failed".into() },
+            Stopped::NoSpace(error)
+            | Stopped::Lacking(error)
+            | Stopped::Unreadable(_, error)
+            | Stopped::Failed(error) => error.clone(),
+        }
+    }
+}
+
+/// Of an error in writing.
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        match error {
+            Error::Full { .. } => Stopped::NoSpace(error),
+            _ if error.is_passing_lack() => Stopped::Lacking(error),
+            _ => Stopped::Failed(error),
+        }
+    }
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// A compaction thread.
+    pub(crate) fn run_compaction_thread(&self, finished: SyncSender<Finished<M>>) {
+        while let Some((plan, reason)) = self.next_compaction() {
+            let ended = match &reason {
+                Reason::Picked => self.compact_picked(&plan, &finished),
+                Reason::Room => self.compact(&plan, In::KeptBack, &finished).map(|_| ()),
+                Reason::Asked(asked) => self.compact_asked(asked, &plan, &finished),
+            };
+            if !matches!(reason, Reason::Picked) {
+                // However it ended: no other that has it is under way.
+                self.kept_back.is_given_back();
+            }
+            if ended.is_err() {
+                // What it had written has gone again. (Before it is not under way any more: who waits for it looks for either.)
+                self.traffic.lock().space_returned += 1;
+            }
+            self.compactions.inner.lock().ended(&plan, &reason, &ended);
+            if let Err(Stopped::Failed(error)) = &ended {
+                self.fail(error.clone());
+            }
+            if let Reason::Asked(asked) = reason {
+                *asked.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
+            }
+            self.compactions.changed.notify_all();
+            self.set_compaction_pace();
+            self.tell_who_waits_for_space();
+        }
+        // Whoever asked for more gets an answer.
+        for asked in self.compactions.inner.lock().asked.drain(..) {
+            *asked.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
+        }
+        self.compactions.changed.notify_all();
+    }
+
+    /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
+    fn next_compaction(&self) -> Option<(Plan, Reason)> {
+        let compactions = &self.compactions;
+        loop {
+            // First, because it may take the disk a while: readers that name candidates wait for the other.
+            let catalog = self.catalog.lock();
+            let mut inner = compactions.inner.lock();
+            if compactions.is_stopping() || self.has_failed() {
+                return None;
+            }
+            let changes = inner.changes;
+            let pause = inner.pause_left();
+            let mut next = None;
+            if let Some(asked) = inner.asked.front().cloned() {
+                // It waits until none of its files is being compacted, and those that were have gone; nothing else begins meanwhile.
+                if !self.is_compacting_in(&asked, &inner, catalog.state()) {
+                    let plan = self.plan_of_range(&asked, catalog.state());
+                    inner.asked.pop_front();
+                    if plan.inputs.is_empty() {
+                        *asked.ended.lock() = Some(Ok(()));
+                        compactions.changed.notify_all();
+                        continue;
+                    }
+                    next = Some((plan, Reason::Asked(asked)));
+                }
+            } else if inner.room_wanted.is_some() || pause.is_some() {
+                // One at a time: what is kept back is enough for one.
+                if inner.busy.is_empty() {
+                    let wanted = inner.room_wanted;
+                    next = self.plan_for_room(&inner, catalog.state(), wanted).map(|plan| (plan, Reason::Room));
+                    if let (None, Some(wanted)) = (&next, wanted) {
+                        inner.no_room(wanted);
+                        drop((inner, catalog));
+                        self.tell_who_waits_for_space();
+                        continue;
+                    }
+                }
+            } else if let Some(plan) = self.pick(&inner, catalog.state()) {
+                next = Some((plan, Reason::Picked));
+            }
+            if let Some((plan, reason)) = next {
+                inner.busy.extend(&plan.inputs);
+                drop((inner, catalog));
+                if matches!(reason, Reason::Picked) && !self.seems_to_have_space_for(&plan) {
+                    compactions.inner.lock().is_scarce_for(&plan);
+                    self.tell_who_waits_for_space();
+                    continue;
+                }
+                self.set_compaction_pace();
+                return Some((plan, reason));
+            }
+            drop(catalog);
+            let nothing_new = |inner: &mut Inner| inner.changes == changes;
+            let changed = &compactions.changed;
+            match pause {
+                Some(left) => {
+                    drop(changed.wait_timeout_while(inner, left, nothing_new));
+                }
+                None => drop(changed.wait_while(inner, nothing_new)),
+            }
+        }
+    }
+
+    /// What the picker says.
+    fn pick(&self, inner: &Inner, state: &StoreState) -> Option<Plan> {
+        let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
+        let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
+        self.candidates.refresh(state, deletes_droppable_through);
+        picker::pick(&picker::Choice {
+            options: &self.options.compaction,
+            state,
+            order: &self.options.comparator,
+            candidates: &self.candidates,
+            is_free: &is_free,
+            running: &inner.busy,
+            deletes_droppable_through,
+            memtable_bytes: self.options.memtable_bytes,
+        })
+    }
+
+    /// What the picker has chosen, which counts for what has named it.
+    fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+        let taken = {
+            let catalog = self.catalog.lock();
+            self.candidates.take(&plan.inputs, catalog.state(), self.checkpoints.deletes_droppable_through())
+        };
+        let made = self.compact(plan, In::FreeSpace, finished)?;
+        self.candidates.compacted(&taken, plan, &made);
+        self.scan_leaves();
+        Ok(())
+    }
+
+    /// Merges files into new ones.
+    pub(crate) fn compact(&self, plan: &Plan, space: In, finished: &SyncSender<Finished<M>>) -> Result<Made, Stopped> {
+        self.has_ballast_for(plan, space)?;
+        let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let began_ns = self.env.monotonic_ns();
+        let span = info_span!("compaction", number, chosen_by = plan.chosen_by, files = plan.inputs.len(), ms = Empty);
+        let input_bytes = self.length_bytes_of(&plan.inputs);
+        self.notify(|| Event::CompactionBegan {
+            number,
+            chosen_by: plan.chosen_by,
+            inputs: plan.inputs.clone(),
+            input_bytes,
+        });
+        let mut outputs = Outputs::new(self, finished, space, plan.inputs.len());
+        let mut bytes_read = 0;
+        let ended = timed(&*self.env, span, || {
+            let merged = self.merge(plan, &mut outputs, &mut bytes_read);
+            merged.and_then(|()| outputs.end(&plan.inputs))
+        });
+        outputs.abandon();
+        let made = Made { files: std::mem::take(&mut outputs.made), bytes_written: outputs.bytes_written };
+        let bytes_written = made.bytes_written;
+        self.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.
+        self.budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
+        self.budget.freed(bytes_read + bytes_written);
+        self.share_memory();
+        ended.inspect_err(|stopped| {
+            let cause = stopped.cause();
+            tracing::warn!(%cause, "a compaction was given up");
+            self.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });
+        })?;
+        self.counted.compactions.fetch_add(1, Ordering::Relaxed);
+        self.retire_files(&plan.inputs);
+        self.compaction_gave_space_back(space).map_err(Stopped::Failed)?;
+        let now_ns = self.env.monotonic_ns();
+        let last_end_ns = std::mem::replace(&mut self.compactions.inner.lock().last_end_ns, now_ns);
+        let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));
+        if plan.is_for_garbage() {
+            self.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
+        }
+        self.notify(|| Event::CompactionEnded {
+            number,
+            inputs: plan.inputs.clone(),
+            outputs: made.files.clone(),
+            bytes_read,
+            bytes_written,
+            duration: Duration::from_nanos(now_ns.saturating_sub(began_ns)),
+        });
+        Ok(made)
+    }
+
+    /// How long table files are together, in bytes.
+    fn length_bytes_of(&self, numbers: &[u32]) -> u64 {
+        let catalog = self.catalog.lock();
+        numbers.iter().filter_map(|number| catalog.state().files.get(number)).map(|file| file.length_bytes).sum()
+    }
+
+    /// Copies what still counts.
+    fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
+        let _held = self.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
+        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
+        let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+        for (input, &number) in plan.inputs.iter().enumerate() {
+            let reader = self.tables.reader(number).map_err(|error| unreadable((input, error)))?;
+            keys.push(TableKeys::new(number, &reader, &self.tables));
+            values.push(Values::new(&reader, inputs::window_bytes(plan.inputs.len())));
+            bounds.extend([reader.properties().smallest_key.clone(), reader.properties().largest_key.clone()]);
+        }
+        let prefix = common_prefix(bounds.iter().map(Vec::as_slice));
+        let mut merge = Merge::new(keys, self.options.comparator.clone(), prefix, (None, None)).map_err(unreadable)?;
+        let copied = self.copy_merged(plan, &mut merge, &mut values, outputs);
+        *bytes_read += merge.sources().map(TableKeys::read_bytes).sum::<u64>();
+        *bytes_read += values.iter().map(|values| values.read_bytes).sum::<u64>();
+        copied
+    }
+
+    fn copy_merged(
+        &self,
+        plan: &Plan,
+        merge: &mut Merge<TableKeys<'_>>,
+        values: &mut [Values],
+        outputs: &mut Outputs<'_, M>,
+    ) -> Result<(), Stopped> {
+        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
+        let (mut ahead, mut counts) = (Ahead::default(), Vec::new());
+        // The key that was copied last. What comes of it after that is older.
+        let (mut copied, mut has_copied) = (Vec::new(), false);
+        while ahead.fill(merge).map_err(unreadable)? {
+            let dropped_through = &mut outputs.deletes_dropped_through;
+            self.what_counts(plan, &ahead, &mut counts, dropped_through).map_err(Stopped::Failed)?;
+            for ((input, entry), &counts) in ahead.entries().zip(&counts) {
+                if self.compactions.is_stopping() {
+                    return Err(Stopped::Closing);
+                }
+                if !counts || (has_copied && copied == entry.key) {
+                    continue;
+                }
+                match entry.kind {
+                    EntryKind::Delete => outputs.add(&entry, &[])?,
+                    EntryKind::Put => {
+                        let value = values[input].value(&entry).map_err(|error| unreadable((input, error)))?;
+                        outputs.add(&entry, &value)?;
+                    }
+                }
+                copied.clear();
+                copied.extend_from_slice(entry.key);
+                has_copied = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Which of these entries of table files are to be kept. `deletes_dropped_through` rises to the sequence numbers of deletes
+    /// that are not, because index checkpoints cover them.
+    fn what_counts(
+        &self,
+        plan: &Plan,
+        ahead: &Ahead,
+        counts: &mut Vec<bool>,
+        deletes_dropped_through: &mut u64,
+    ) -> Result<()> {
+        counts.clear();
+        let keys: Vec<&[u8]> = ahead.entries().map(|(_, entry)| entry.key).collect();
+        let mut entries = ahead.entries();
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let guard = epoch::pin();
+        self.tree.get_each(&keys, &guard, |_, current| {
+            let Some((input, entry)) = entries.next() else { return Ok(()) };
+            counts.push(match (entry.kind, current) {
+                (EntryKind::Put, current) => current.is_some_and(|current| {
+                    (current.file(), current.sequence()) == (plan.inputs[input], entry.sequence)
+                }),
+                (EntryKind::Delete, Some(_)) => false,
+                (EntryKind::Delete, None) => {
+                    let is_covered = entry.sequence <= droppable_through;
+                    if is_covered {
+                        *deletes_dropped_through = entry.sequence.max(*deletes_dropped_through);
+                    }
+                    !is_covered
+                }
+            });
+            Ok(())
+        })
+    }
+}

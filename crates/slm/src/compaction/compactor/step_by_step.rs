@@ -1,0 +1,225 @@
+//! Tests: compactions whose index thread's part is done here. What becomes of one that finds too little ballast for an output's
+//! record, and which of them tell how fast garbage goes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
+use slmdb_env::{Env, Error};
+use slmdb_pmem::{ExtentKind, Persistent};
+use slmdb_sync::scheduled::mpsc::sync_channel;
+
+use crate::compaction::compactor::{In, Made, Plan, Stopped};
+use crate::flush::file_creation::Finished;
+use crate::index::compaction_log::Jobs;
+use crate::recovery::open;
+use crate::store::Store;
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
+
+const DIRECTORY: &str = "/db";
+const KEYS: u32 = 60;
+const INPUTS: [u32; 2] = [1, 2];
+
+fn options(env: &MemoryEnv) -> Options {
+    let policy = CompactionPolicy::Manual;
+    Options {
+        env: Arc::new(env.clone()),
+        medium: Some(Medium::Emulated { path: "/pool".into() }),
+        memtable_bytes: 64 << 10,
+        pool_initial_bytes: 4 << 20,
+        compaction: CompactionOptions { policy, table_file_bytes: 16 << 10, ..CompactionOptions::default() },
+        ..Options::default()
+    }
+}
+
+fn key(number: u32) -> Vec<u8> {
+    format!("key {number:02}").into_bytes()
+}
+
+/// Bytes that can't be compressed, 1 KiB of them: of a key and a round.
+fn value(number: u32, round: u32) -> Vec<u8> {
+    let mut value = vec![0; 1024];
+    Random(u64::from(number * 2 + round)).fill(&mut value);
+    value
+}
+
+/// The key's value after both rounds: the second is for every third key.
+fn last_value(number: u32) -> Vec<u8> {
+    value(number, u32::from(number % 3 == 0))
+}
+
+/// A store of two files whose threads don't run.
+fn store(env: &MemoryEnv) -> Store<Persistent> {
+    let (options, directory) = (options(env), Path::new(DIRECTORY));
+    let engine = open::open(&options, directory).unwrap();
+    for round in 0..2 {
+        let mut batch = WriteBatch::new();
+        (0..KEYS).filter(|number| round == 0 || number % 3 == 0).for_each(|number| {
+            batch.put(key(number), value(number, round)).unwrap();
+        });
+        engine.write(&batch, true).unwrap();
+        engine.flush().unwrap();
+    }
+    engine.close().unwrap();
+    drop(engine);
+    open::without_threads(Persistent::new(), &options, directory).unwrap()
+}
+
+fn table_files(env: &MemoryEnv) -> Vec<String> {
+    let entries = env.list_directory(Path::new(DIRECTORY)).unwrap().into_iter();
+    entries.map(|entry| entry.name).filter(|name| name.ends_with(".sst")).collect()
+}
+
+/// The files that have key segments in the pool.
+fn segments(store: &Store<Persistent>) -> Vec<u32> {
+    let extents = store.pool.extents().into_iter();
+    let mut files: Vec<u32> =
+        extents.filter(|extent| extent.kind == ExtentKind::KeySegment).map(|extent| extent.owner).collect();
+    files.sort_unstable();
+    files.dedup();
+    files
+}
+
+/// Compacts all of the store; the index thread's part, too, is done here. Before the output of this number is indexed (from 0), others take
+/// the ballast and all space there is; it is there again afterwards. Says how it ended, and how many outputs there were.
+fn compact(
+    store: &Store<Persistent>,
+    env: &MemoryEnv,
+    (chosen_by, space): (&'static str, In),
+    taken_before: Option<usize>,
+) -> (Result<Made, Error>, usize) {
+    std::thread::scope(|scope| {
+        let (finished, outputs) = sync_channel(1);
+        let compaction = scope.spawn(move || {
+            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by };
+            store.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
+        });
+        let mut count = 0;
+        for output in outputs {
+            let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
+            if taken_before == Some(count) {
+                while store.lower_ballast().unwrap() {}
+                env.set_capacity(1);
+            }
+            store.index_output(output).unwrap();
+            env.set_capacity(u64::MAX);
+            count += 1;
+        }
+        (compaction.join().unwrap(), count)
+    })
+}
+
+fn assert_whole(store: &Store<Persistent>, context: &str) {
+    for number in 0..KEYS {
+        let found = store.get(&key(number)).unwrap();
+        assert_eq!(found.as_deref(), Some(&last_value(number)[..]), "{context}: key {number}");
+    }
+    let report = store.verify(&mut |_| ()).unwrap();
+    assert!(report.is_clean(), "{context}: {:#?}", report.findings);
+}
+
+#[test]
+fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_it() {
+    for space in [In::FreeSpace, In::KeptBack] {
+        for taken_before in 0.. {
+            let context = format!("{space:?}, before output {taken_before}");
+            let env = MemoryEnv::new();
+            let store = store(&env);
+            store.fill_ballast().unwrap();
+            assert!(store.kept_back.length_bytes() > 0);
+            let (ended, count) = compact(&store, &env, ("test", space), Some(taken_before));
+            if taken_before >= count {
+                assert!(ended.is_ok() && taken_before >= if space == In::FreeSpace { 3 } else { 1 }, "{context}");
+                break;
+            }
+            assert!(matches!(ended, Err(Error::Full { .. })), "{context}: {ended:?}");
+            // The outputs before it are the store's, and so are the inputs.
+            let files: Vec<u32> = store.catalog.lock().state().files.keys().copied().collect();
+            assert_eq!(files[..2], INPUTS, "{context}");
+            assert_eq!(files.len(), 2 + taken_before, "{context}");
+            assert_eq!(table_files(&env).len(), files.len(), "{context}: files are left of those given up");
+            assert_eq!(segments(&store), files, "{context}: segments are left of those given up");
+            assert!(Jobs::default().left(&store.pool).unwrap().is_empty(), "{context}: a job is left");
+            if space == In::KeptBack {
+                assert!(store.kept_back.length_bytes() > 0, "{context}: what was kept back is gone");
+            }
+            assert_whole(&store, &context);
+            store.fill_ballast().unwrap();
+            let (ended, _) = compact(&store, &env, ("test", space), None);
+            ended.unwrap();
+            assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)), "{context}");
+            assert_whole(&store, &context);
+        }
+    }
+}
+
+/// It was left alone until the next opening, like one that is damaged; and an output that could not be begun stopped all writing.
+#[test]
+fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
+    for (begin, is_kept_back) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
+        let env = MemoryEnv::new();
+        let store = store(&env);
+        store.fill_ballast().unwrap();
+        let space = if is_kept_back { In::KeptBack } else { In::FreeSpace };
+        for place in 0.. {
+            env.fail_after(place, begin, Failure::NoDescriptor, Repeat::ForGood);
+            let struck_before = env.failures_struck();
+            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by: "test" };
+            let (finished, outputs) = sync_channel(INPUTS.len() + KEYS as usize);
+            let ended = std::thread::scope(|scope| {
+                let store = &store;
+                let compaction = scope.spawn(move || store.compact(&plan, space, &finished));
+                for output in outputs {
+                    let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
+                    store.index_output(output).unwrap();
+                }
+                compaction.join().unwrap()
+            });
+            env.clear_failures();
+            let context = format!("{begin} {space:?}, place {place}");
+            assert!(!store.has_failed(), "{context}");
+            assert_whole(&store, &context);
+            if env.failures_struck() == struck_before {
+                ended.map_err(|stopped| stopped.cause()).unwrap();
+                assert!(place > 0, "{context}: it had nothing to strike");
+                break;
+            }
+            assert!(matches!(&ended, Err(Stopped::Lacking(_))), "{context}: {:?}", ended.map_err(|s| s.cause()));
+        }
+    }
+}
+
+/// Merges for order take time and remove nothing. Writers were held back to next to nothing after them, for garbage that the next
+/// compaction would have removed in a second.
+#[test]
+fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
+    for (chosen_by, is_measured) in
+        [("order", false), ("small files", false), ("compact_range", false), ("most garbage", true)]
+    {
+        let env = MemoryEnv::new();
+        let store = store(&env);
+        compact(&store, &env, (chosen_by, In::FreeSpace), None).0.unwrap();
+        assert_eq!(store.pacing.knows_compactions(), is_measured, "{chosen_by}");
+    }
+}
+
+/// What it writes stands beside its inputs at the end, and writers are to know before that.
+#[test]
+fn what_a_running_compaction_takes_is_debt() {
+    let env = MemoryEnv::new();
+    let store = store(&env);
+    let resting = store.garbage_debt();
+    assert!(resting > 0.0);
+    let lengths: Vec<u64> = store.catalog.lock().state().files.values().map(|file| file.length_bytes).collect();
+    let mut last = resting;
+    for number in INPUTS {
+        store.compactions.inner.lock().busy.insert(number);
+        let now = store.garbage_debt();
+        assert!(now > last, "{now} after {last}");
+        last = now;
+    }
+    // A third of the first file is garbage: the rest of it, and the other, come once more.
+    let times = (last - resting) / resting;
+    let expected = (lengths[0] as f64 * 2.0 / 3.0 + lengths[1] as f64) / (lengths[0] as f64 / 3.0);
+    assert!((times / expected - 1.0).abs() < 0.02, "{times}, not {expected}");
+}

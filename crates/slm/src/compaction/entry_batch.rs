@@ -1,0 +1,54 @@
+//! The next entries of a merge, taken together so that the index is asked for all of them at once: that waits for memory once
+//! and not for each.
+
+use std::ops::Range;
+
+use slmdb_env::Error;
+use slmdb_table::{EntryKind, KeyEntry, Place};
+
+use slmdb_engine::read::merge::{Merge, TableKeys};
+
+/// So many entries are taken together, or as many as have so many bytes of keys.
+const ENTRIES: usize = 128;
+const KEY_BYTES: usize = 64 << 10;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    keys: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    input: usize,
+    key: Range<usize>,
+    sequence: u64,
+    kind: EntryKind,
+    place: Place,
+}
+
+impl Ahead {
+    /// Takes the next entries; `false`: there are none. An error comes with the input that it is in.
+    pub(crate) fn fill(&mut self, merge: &mut Merge<TableKeys<'_>>) -> Result<bool, (usize, Error)> {
+        self.keys.clear();
+        self.entries.clear();
+        while self.entries.len() < ENTRIES && self.keys.len() < KEY_BYTES {
+            let Some((input, keys)) = merge.first() else { break };
+            let Some(KeyEntry { key, sequence, kind, place }) = keys.entry() else { break };
+            let start = self.keys.len();
+            self.keys.extend_from_slice(key);
+            self.entries.push(Entry { input, key: start..self.keys.len(), sequence, kind, place });
+            merge.advance()?;
+        }
+        Ok(!self.entries.is_empty())
+    }
+
+    /// Each entry, with the number of its input.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, KeyEntry<'_>)> {
+        self.entries.iter().map(|entry| {
+            let Entry { input, sequence, kind, place, .. } = *entry;
+            (input, KeyEntry { key: &self.keys[entry.key.clone()], sequence, kind, place })
+        })
+    }
+}

@@ -1,0 +1,101 @@
+//! The files that a compaction reads: their keys are streamed, a chunk of each at a time, and of their values those blocks
+//! are read in which something still counts, each once.
+
+use std::path::PathBuf;
+
+use slmdb_env::{Error, Result};
+use slmdb_table::{Block, EntryKind, KEY_CHUNK_BYTES, KeyEntry, SequentialReader, Slice, TableReader};
+
+/// How much of a file's blocks is read at a time, in bytes: so much, or less if that would be more than so much for all inputs
+/// together, but so much in any case.
+const WINDOW_BYTES: usize = 1 << 20;
+const ALL_WINDOWS_BYTES: usize = 64 << 20;
+const LEAST_WINDOW_BYTES: usize = 64 << 10;
+
+/// How much of each of so many files is read at a time, in bytes.
+pub(crate) fn window_bytes(inputs: usize) -> usize {
+    (ALL_WINDOWS_BYTES / inputs.max(1)).clamp(LEAST_WINDOW_BYTES, WINDOW_BYTES)
+}
+
+/// What so many inputs take in memory while they are merged, in bytes: of each a chunk of keys, and a window on its blocks.
+pub(crate) fn memory_bytes(inputs: usize) -> u64 {
+    (inputs * (KEY_CHUNK_BYTES + window_bytes(inputs))) as u64
+}
+
+/// The values of one input, read in the order of the file.
+pub(crate) struct Values {
+    reader: SequentialReader,
+    block: Option<(u32, Block)>,
+    path: PathBuf,
+    /// Bytes of blocks that were read.
+    pub(crate) read_bytes: u64,
+}
+
+impl Values {
+    /// Of the file of this reader, so many bytes of which are to be read at a time.
+    pub(crate) fn new(reader: &TableReader, window_bytes: usize) -> Values {
+        Values { reader: reader.sequential(window_bytes), block: None, path: reader.path().into(), read_bytes: 0 }
+    }
+
+    /// The value of an entry of the file's key section, a put. What the block says otherwise is [`Error::Corruption`].
+    pub(crate) fn value(&mut self, entry: &KeyEntry<'_>) -> Result<Slice> {
+        let block = match self.block.take() {
+            Some((offset, block)) if offset == entry.place.offset => block,
+            _ => {
+                self.read_bytes += u64::from(entry.place.length);
+                self.reader.read_block(entry.place)?
+            }
+        };
+        let found = block.get_version(entry.key, entry.sequence)?;
+        self.block = Some((entry.place.offset, block));
+        match found {
+            Some(found) if found.kind == EntryKind::Put => Ok(found.value),
+            _ => {
+                let what = "a block does not hold what the key section says";
+                Err(Error::corruption(&self.path, u64::from(entry.place.offset), what))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_table::{TableBuilder, TableOptions};
+
+    use super::*;
+
+    #[test]
+    fn windows_become_smaller_where_there_are_many_inputs() {
+        let mib = 1 << 20;
+        assert_eq!([0, 1, 64, 128, 1024, 5000].map(window_bytes), [mib, mib, mib, mib / 2, mib / 16, mib / 16]);
+        assert_eq!(memory_bytes(64), 68 << 20);
+    }
+
+    /// Versions that snapshots saw stand beside the newest, mostly in the same block.
+    #[test]
+    fn each_version_of_a_key_has_its_own_value() {
+        let (env, path) = (MemoryEnv::new(), Path::new("/table"));
+        let mut builder = TableBuilder::new(&env, path, 1, [7; 16], TableOptions::default()).unwrap();
+        for (sequence, kind, value) in
+            [(9, EntryKind::Put, "new"), (5, EntryKind::Delete, ""), (3, EntryKind::Put, "old")]
+        {
+            builder.add(b"key", sequence, kind, value.as_bytes()).unwrap();
+        }
+        builder.finish().unwrap();
+        let reader = TableReader::open(&env, path, 1, [7; 16]).unwrap();
+        let (keys, mut values) = (reader.key_section().unwrap(), Values::new(&reader, WINDOW_BYTES));
+        let mut found = Vec::new();
+        for entry in keys.entries().map(Result::unwrap) {
+            match entry.kind {
+                EntryKind::Put => found.push(values.value(&entry).unwrap().to_vec()),
+                EntryKind::Delete => assert!(matches!(values.value(&entry), Err(Error::Corruption { .. }))),
+            }
+        }
+        assert_eq!(found, [b"new", b"old"]);
+        let never_written = KeyEntry { sequence: 4, ..keys.entries().next().unwrap().unwrap() };
+        assert!(matches!(values.value(&never_written), Err(Error::Corruption { .. })));
+    }
+}

@@ -1,0 +1,9 @@
+//! Section 3.3: selective compaction, from the chosen files to the new ones.
+
+pub(crate) mod compactor;
+pub(crate) mod entry_batch;
+pub(crate) mod inputs;
+pub(crate) mod outputs;
+pub(crate) mod pace;
+pub(crate) mod repointing;
+pub(crate) mod requests;

@@ -1,0 +1,234 @@
+//! The files that a compaction makes, on their way to the index thread.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+use slmdb_env::{Error, Result};
+use slmdb_pmem::{Claim, Medium};
+use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
+use slmdb_table::{KeyEntry, TableBuilder};
+
+use crate::compaction::compactor::{In, Stopped};
+use crate::flush::file_creation::{BuiltFile, Finished, file_record, segment_of, table_options};
+use crate::flush::older_versions::OlderVersions;
+use crate::index::compaction_log::Job;
+use crate::store::Store;
+use crate::write::memtables::entries_max;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::space::reserved_file::SetAside;
+
+/// A file that a compaction has made, or the end of one.
+pub(crate) struct Output {
+    pub(crate) file: Option<BuiltFile>,
+    /// What was kept back, if the file has taken it.
+    pub(crate) kept_back: Option<SetAside>,
+    pub(crate) origin: Arc<Origin>,
+    /// The inputs, if this is the last.
+    pub(crate) removed: Vec<u32>,
+    /// Deletes up to here may have been left out because the index checkpoints cover them.
+    pub(crate) deletes_dropped_through: u64,
+    /// Told once it is in the MANIFEST, or refused. (Dropped without a word if the store closes or has failed before.)
+    pub(crate) done: SyncSender<()>,
+}
+
+/// What the outputs of one compaction have in common.
+pub(crate) struct Origin {
+    /// How many files it merges.
+    pub(crate) inputs: usize,
+    /// Why the index thread has refused an output. Then it takes no later one either: the last removes the inputs.
+    pub(crate) refused: OnceLock<Error>,
+}
+
+/// The files that a compaction makes.
+pub(crate) struct Outputs<'s, M: Medium + Clone> {
+    store: &'s Store<M>,
+    /// The one that is being filled.
+    builder: Option<(u32, TableBuilder)>,
+    finished: &'s SyncSender<Finished<M>>,
+    /// Those that are on their way to the MANIFEST.
+    sent: Vec<Receiver<()>>,
+    origin: Arc<Origin>,
+    /// The numbers of those that were finished.
+    pub(crate) made: Vec<u32>,
+    pub(crate) bytes_written: u64,
+    /// What is in the one that is being filled.
+    filled: Totals,
+    /// What the largest took in memory until its key segment was written, in bytes.
+    pub(crate) memory_bytes_max: u64,
+    /// Up to here deletes were left out because the index checkpoints cover them.
+    pub(crate) deletes_dropped_through: u64,
+    space: In,
+    /// What was kept back, while a file that is not finished has it.
+    kept_back: Option<SetAside>,
+}
+
+impl<'s, M: Medium + Clone> Outputs<'s, M> {
+    /// None yet, of a compaction of so many files.
+    pub(crate) fn new(
+        store: &'s Store<M>,
+        finished: &'s SyncSender<Finished<M>>,
+        space: In,
+        inputs: usize,
+    ) -> Outputs<'s, M> {
+        Outputs {
+            store,
+            builder: None,
+            finished,
+            sent: Vec::new(),
+            origin: Arc::new(Origin { inputs, refused: OnceLock::new() }),
+            made: Vec::new(),
+            bytes_written: 0,
+            filled: Totals::default(),
+            memory_bytes_max: 0,
+            deletes_dropped_through: 0,
+            space,
+            kept_back: None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, entry: &KeyEntry<'_>, value: &[u8]) -> Result<(), Stopped> {
+        let builder = match &mut self.builder {
+            Some((_, builder)) => builder,
+            None => {
+                let begun = self.begin()?;
+                &mut self.builder.insert(begun).1
+            }
+        };
+        builder.add(entry.key, entry.sequence, entry.kind, value)?;
+        self.filled.add(entry.key.len(), Some(value.len()));
+        let usual_bytes = self.store.options.compaction.table_file_bytes;
+        let is_filled = builder.estimated_bytes() >= usual_bytes || builder.entries() >= entries_max(usual_bytes);
+        if is_filled && self.space == In::FreeSpace {
+            let file = self.finish()?;
+            self.send(file, Vec::new())?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<(u32, TableBuilder), Stopped> {
+        self.check_refused()?;
+        let store = self.store;
+        let number = store.file_numbers.begin()?;
+        let path = names::table(&store.directory, number);
+        let (options, order) = (table_options(&store.options), store.options.comparator.clone());
+        let build = || {
+            let env = &*store.env;
+            let kept_back = if self.space == In::KeptBack { store.kept_back.take(env, &path)? } else { None };
+            let Some((space, file)) = kept_back else {
+                return TableBuilder::new_in_order(env, &path, number, store.files_uuid, options, order);
+            };
+            self.kept_back = Some(space);
+            TableBuilder::in_file(file, env, &path, number, store.files_uuid, options, order)
+        };
+        match build().map_err(Stopped::from) {
+            Ok(builder) => Ok((number, builder)),
+            Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
+                store.remove_output(number, self.kept_back.take());
+                Err(stopped)
+            }
+            Err(stopped) => {
+                store.file_numbers.end(number);
+                Err(stopped)
+            }
+        }
+    }
+
+    /// Makes the file that is being filled durable, and its key segment.
+    fn finish(&mut self) -> Result<Option<BuiltFile>, Stopped> {
+        let store = self.store;
+        let Some((number, builder)) = self.builder.take() else { return Ok(None) };
+        let memory_bytes = flush_bytes(&std::mem::take(&mut self.filled));
+        self.memory_bytes_max = memory_bytes.max(self.memory_bytes_max);
+        let _held = store.budget.background.hold(memory_bytes);
+        let build = || {
+            let finished = builder.finish()?;
+            store.env.sync_directory(&store.directory)?;
+            store.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+            store.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+            let claim = match self.space {
+                In::FreeSpace => Claim::Ordinary,
+                In::KeptBack => Claim::Part(store.kept_back.segment_bytes()),
+            };
+            let segment = segment_of(&store.pool, number, &finished.keys, claim)?;
+            let slot = if M::PERSISTENT { Some(store.jobs.record(&store.pool, &Job::moving(number))?) } else { None };
+            let record = file_record(&finished.properties, finished.length_bytes);
+            Ok(BuiltFile { number, record, segment, older: OlderVersions::default(), slot })
+        };
+        match build().map_err(|error: Error| Stopped::from(error)) {
+            Ok(file) => {
+                self.made.push(number);
+                self.bytes_written += file.record.length_bytes;
+                Ok(Some(file))
+            }
+            Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
+                store.remove_output(number, self.kept_back.take());
+                Err(stopped)
+            }
+            Err(stopped) => Err(stopped),
+        }
+    }
+
+    fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
+        let (done, told) = sync_channel(1);
+        let (kept_back, origin) = (self.kept_back.take(), self.origin.clone());
+        let deletes_dropped_through = self.deletes_dropped_through;
+        let output = Output { file, kept_back, origin, removed, deletes_dropped_through, done };
+        // Two at most are on their way: the records of their jobs have slots.
+        while self.sent.len() > 1 {
+            self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
+        }
+        self.sent.push(told);
+        self.finished.send(Finished::Compaction(output)).map_err(|_| Stopped::Closing)
+    }
+
+    /// The last file, and the end of the inputs; returns when that is in the MANIFEST.
+    pub(crate) fn end(&mut self, inputs: &[u32]) -> Result<(), Stopped> {
+        let file = self.finish()?;
+        self.send(file, inputs.to_vec())?;
+        self.sent.drain(..).try_for_each(|told| told.recv()).map_err(|_| Stopped::Closing)?;
+        self.check_refused()
+    }
+
+    /// Whether the index thread takes what is made here.
+    fn check_refused(&self) -> Result<(), Stopped> {
+        self.origin.refused.get().map_or(Ok(()), |full| Err(Stopped::from(full.clone())))
+    }
+
+    /// Gives up the file that was being filled, if there is one.
+    pub(crate) fn abandon(&mut self) {
+        if let Some((number, builder)) = self.builder.take() {
+            builder.abandon();
+            self.store.remove_output(number, self.kept_back.take());
+        }
+    }
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Gives up a file that was made, and that the index does not know yet.
+    pub(crate) fn give_up_output(&self, file: BuiltFile, kept_back: Option<SetAside>) -> Result<()> {
+        // First: the next opening would take it for a file that keys may have been moved to.
+        file.slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;
+        file.segment.free(&self.pool)?;
+        self.remove_output(file.number, kept_back);
+        Ok(())
+    }
+
+    /// Removes a table file that is not to be. What was kept back, if it has taken that, is kept back again.
+    fn remove_output(&self, number: u32, kept_back: Option<SetAside>) {
+        if !self.has_failed() {
+            let path = names::table(&self.directory, number);
+            let put_back = |space| self.kept_back.put_back(space, &*self.env, &path);
+            let is_put_back = kept_back.map_or(Ok(false), put_back).unwrap_or_else(|error| {
+                tracing::warn!(%error, "space kept back for compactions is not for now");
+                false
+            });
+            // If it can't be removed, the next opening does.
+            let is_gone = is_put_back || self.env.exists(&path).is_ok_and(|exists| !exists);
+            let removed = if is_gone { Ok(()) } else { self.env.remove_file(&path) };
+            let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));
+        }
+        self.file_numbers.end(number);
+    }
+}

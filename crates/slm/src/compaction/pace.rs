@@ -1,0 +1,49 @@
+//! How much writers are slowed for compactions ([`slmdb_engine::stall::pacing`]): the debt is garbage in table files.
+
+use slmdb_pmem::Medium;
+
+use crate::selection::garbage_part;
+use crate::store::Store;
+use slmdb_engine::CompactionPolicy;
+use slmdb_engine::stall::stall_stats::WaitFor;
+
+/// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
+const DEBT_AT_REST_MAX: f64 = 0.75;
+/// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
+const MEMTABLES_OF_GARBAGE: u64 = 2;
+
+impl<M: Medium + Clone> Store<M> {
+    /// Settles how much writers are slowed for compactions: table files have changed.
+    pub(crate) fn set_compaction_pace(&self) {
+        let debt = match self.options.compaction.policy {
+            _ if self.compactions.is_busy() => self.garbage_debt(),
+            CompactionPolicy::Gain => self.garbage_debt().min(DEBT_AT_REST_MAX),
+            _ => 0.0,
+        };
+        self.pacing.set_compaction_debt(debt);
+        let is_limited = self.pacing.is_limited_by(WaitFor::Compaction);
+        self.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
+    }
+
+    /// Garbage in table files, and what running compactions will have written beside their inputs when these go, as part of what
+    /// is allowed: the peak to come.
+    pub(crate) fn garbage_debt(&self) -> f64 {
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let (mut all_bytes, mut garbage_bytes) = (0.0, 0.0);
+        let mut beside_bytes = 0.0;
+        let catalog = self.catalog.lock();
+        let compactions = self.compactions.inner.lock();
+        for (number, file) in &catalog.state().files {
+            let (length_bytes, garbage_part) = (file.length_bytes as f64, garbage_part(file, droppable_through));
+            all_bytes += length_bytes;
+            garbage_bytes += length_bytes * garbage_part;
+            if compactions.busy.contains(number) {
+                beside_bytes += length_bytes * (1.0 - garbage_part);
+            }
+        }
+        drop((compactions, catalog));
+        let part = self.options.compaction.space_amplification_max - 1.0;
+        let few_bytes = (MEMTABLES_OF_GARBAGE * self.options.memtable_bytes) as f64;
+        (garbage_bytes + beside_bytes) / ((all_bytes - garbage_bytes) * part).max(few_bytes)
+    }
+}

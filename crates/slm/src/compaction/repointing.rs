@@ -1,0 +1,98 @@
+//! The index thread's part of a compaction: keys are moved to the new file, and the MANIFEST learns of it.
+
+use std::collections::BTreeMap;
+
+use slmdb_env::Result;
+use slmdb_manifest::{Edit, FileRecord};
+use slmdb_pmem::{Medium, Pool};
+use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
+use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
+use slmdb_sync::epoch;
+
+use crate::compaction::outputs::Output;
+use crate::flush::file_creation::numbered;
+use crate::store::Store;
+
+impl<M: Medium + Clone> Store<M> {
+    /// The index thread's part: moves the keys, and commits. Once a key has moved there is no way back, and flushes wait behind it.
+    /// So it looks first whether the MANIFEST will have space, and gives the output up if not, with all that follow of its compaction.
+    pub(crate) fn index_output(&self, output: Output) -> Result<()> {
+        let mut index_is_ahead = self.indexing.lock();
+        let Output { file, kept_back, origin, removed, deletes_dropped_through, done } = output;
+        if origin.refused.get().is_none() {
+            match self.has_ballast_for_moving(origin.inputs) {
+                Err(error) if error.may_be_tried_again() => drop(origin.refused.set(error)),
+                looked => looked?,
+            }
+        }
+        if origin.refused.get().is_some() {
+            file.map_or(Ok(()), |file| self.give_up_output(file, kept_back))?;
+            let _ = done.send(());
+            return Ok(());
+        }
+        *index_is_ahead = true;
+        self.retired.announce(&removed);
+        let mut edit = Edit { files_removed: removed, ..Edit::default() };
+        let (mut slot, mut number) = (None, None);
+        if let Some(file) = file {
+            let moved = move_to(&self.tree, &self.pool, &file.segment)?;
+            add_output(&mut edit, file.number, file.record, &moved);
+            (slot, number) = (file.slot, Some(file.number));
+        }
+        self.when_there_is_space(|| {
+            self.commit(|state| {
+                let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
+                numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })
+            })
+        })?;
+        number.inspect(|&number| self.file_numbers.end(number));
+        *index_is_ahead = false;
+        drop(index_is_ahead);
+        if let Some(slot) = slot {
+            self.jobs.clear(&self.pool, slot)?;
+        }
+        // If nobody waits any more, nobody needs to know.
+        let _ = done.send(());
+        Ok(())
+    }
+}
+
+/// What moving keys to an output changes in the MANIFEST. `moved`: how many from which file.
+pub(crate) fn add_output(edit: &mut Edit, number: u32, record: FileRecord, moved: &BTreeMap<u32, u64>) {
+    edit.files_added.push((number, FileRecord { live: moved.values().sum(), ..record }));
+    edit.live_changes.extend(moved.iter().map(|(&from, &count)| (from, -(count as i64))));
+}
+
+/// Moves the index to the records of a compaction's output, if it has the same versions elsewhere. Returns how many came
+/// from which file. Doing it again after a crash in the middle does only what is missing, and counts all.
+pub(crate) fn move_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) -> Result<BTreeMap<u32, u64>> {
+    let offsets: Vec<u64> = {
+        let guard = epoch::pin();
+        let puts = segment
+            .records(pool, &guard)
+            .filter(|record| record.as_ref().map_or(true, |record| record.kind() == EntryKind::Put));
+        puts.map(|record| record.map(|record| record.offset())).collect::<Result<_>>()?
+    };
+    let mut moved = BTreeMap::new();
+    for part in offsets.chunks(ENTRIES_UNDER_ONE_GUARD) {
+        let guard = epoch::pin();
+        let records: Vec<KeyRecord<'_>> =
+            part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
+        tree.swap_sorted(records.iter().map(|record| record.key()), |index, current| {
+            let record = &records[index];
+            // One version in two outputs, since an earlier compaction was given up on the way: it is the later one's, also
+            // when a recovery that was cut short has moved it there and begins anew with the earlier.
+            if current.sequence() != record.sequence() || current.file() >= record.file() {
+                return Ok(None);
+            }
+            set_replaced_file(pool, record.offset(), current.file())?;
+            Ok(Some(record.offset()))
+        })?;
+        for record in records.iter().filter(|record| record.replaced_file() != 0) {
+            *moved.entry(record.replaced_file()).or_insert(0) += 1;
+        }
+        guard.flush();
+    }
+    Ok(moved)
+}

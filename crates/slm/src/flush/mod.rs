@@ -1,0 +1,4 @@
+//! Section 3.2: the file creation thread, the B+-tree insertion thread, and the queue between them.
+
+pub(crate) mod file_creation;
+pub(crate) mod older_versions;

@@ -1,0 +1,98 @@
+//! What a flush writes for snapshots: versions that are not the newest of their key (design.md section 10; the rules and why
+//! they do are in [`crate::index::snapshots`]).
+//!
+//! The newest version of each key is always written. Of the others a put is written if a snapshot's moment lies between its
+//! own number and that of the next newer version. A delete is not: that its key has no value follows from the map having
+//! none for that moment. Where no snapshot's moment lies within a MemTable, nothing of this happens.
+
+use std::collections::HashMap;
+
+use slmdb_env::{Error, Result};
+use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
+use slmdb_structures::memtable::{MemTable, MemTableEntry};
+use slmdb_table::KeySection;
+
+use crate::index::snapshots::Snapshots;
+use slmdb_engine::files::location::Location;
+
+/// Which versions of one MemTable snapshots see beside the newest.
+#[derive(Debug, Default)]
+pub(crate) struct OlderVersions {
+    /// Moments of snapshots at which the MemTable was half filled, ascending.
+    moments: Vec<u64>,
+    /// When each older version that was written was replaced, in the order in which they were.
+    replaced_at: Vec<u64>,
+    /// The oldest version of each key whose versions differ for a snapshot, where it is not the newest: that is what
+    /// replaced the version before the MemTable.
+    oldest: HashMap<Vec<u8>, u64>,
+}
+
+impl OlderVersions {
+    /// Writes the entries that belong into the table file of a MemTable, in its order: of each key the newest version, and
+    /// what the snapshots at these moments see otherwise.
+    pub(crate) fn write<M: Medium>(
+        memtable: &MemTable<M>,
+        moments: Vec<u64>,
+        mut write: impl FnMut(&MemTableEntry<'_>) -> Result<()>,
+    ) -> Result<OlderVersions> {
+        let mut older = OlderVersions { moments, replaced_at: Vec::new(), oldest: HashMap::new() };
+        if older.moments.is_empty() {
+            memtable.newest_entries().try_for_each(|entry| write(&entry))?;
+            return Ok(older);
+        }
+        let mut newer: Option<MemTableEntry<'_>> = None;
+        for entry in memtable.all_entries() {
+            match newer.filter(|newer| newer.key == entry.key) {
+                Some(newer) if older.is_seen(entry.sequence, newer.sequence) => {
+                    if entry.kind == EntryKind::Put {
+                        write(&entry)?;
+                        older.replaced_at.push(newer.sequence);
+                    }
+                    older.oldest.insert(entry.key.to_vec(), entry.sequence);
+                }
+                Some(_) => {
+                    // Something newer was seen: this is what replaced the version before it.
+                    if let Some(oldest) = older.oldest.get_mut(entry.key) {
+                        *oldest = entry.sequence;
+                    }
+                }
+                None => write(&entry)?,
+            }
+            newer = Some(entry);
+        }
+        Ok(older)
+    }
+
+    /// Whether a snapshot sees what was there from `sequence` until `replaced_at`.
+    fn is_seen(&self, sequence: u64, replaced_at: u64) -> bool {
+        let after = self.moments.partition_point(|&moment| moment < sequence);
+        self.moments.get(after).is_some_and(|&moment| moment < replaced_at)
+    }
+
+    /// Enters what was written into the map of replaced records; `keys` is the key section of table file `number`, which
+    /// is durable.
+    pub(crate) fn note(&self, number: u32, keys: &KeySection, snapshots: &Snapshots) -> Result<()> {
+        let mut replaced_at = self.replaced_at.iter();
+        if self.replaced_at.is_empty() {
+            return Ok(());
+        }
+        for entry in keys.older_entries() {
+            let entry = entry?;
+            let Some(&replaced_at) = replaced_at.next() else { break };
+            let location = Location { file: number, place: entry.place, sequence: entry.sequence };
+            snapshots.note_replaced(entry.key, location, replaced_at);
+        }
+        match replaced_at.next() {
+            None => Ok(()),
+            Some(_) => {
+                Err(Error::invalid("a table file with fewer versions than were written, which is a bug in slmdb"))
+            }
+        }
+    }
+
+    /// When a record of the index was replaced, if what takes its place is the MemTable's version `newest` of `key`.
+    pub(crate) fn replaced_at(&self, key: &[u8], newest: u64) -> u64 {
+        if self.oldest.is_empty() { newest } else { self.oldest.get(key).copied().unwrap_or(newest) }
+    }
+}

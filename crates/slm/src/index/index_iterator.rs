@@ -1,0 +1,225 @@
+//! The index as a cursor sees it: the records of its moment, whatever flushes do meanwhile (paper, section 3.2 «Scanning a
+//! B+-tree»).
+//!
+//! One leaf is read at a time and its records are copied out, so that no epoch is held between a cursor's calls. What the
+//! index holds of the cursor's moment is taken as it is; what has been replaced since is found in the map of replaced
+//! records. The map is asked *after* the leaf was read, for just the range that the leaf covers: a record may move from
+//! the index to the map in between, never the other way, so it is seen at least once; of two versions the newer wins.
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_order::KeyOrder;
+use slmdb_pmem::Medium;
+use slmdb_structures::fast_fair::{Direction, LeafRead};
+use slmdb_sync::epoch;
+
+use crate::flush::file_creation::location;
+use crate::store::Store;
+use slmdb_engine::files::location::Location;
+
+/// A position among the index's records that are visible at a moment.
+pub(crate) struct IndexSource {
+    moment: u64,
+    leaf: LeafRead,
+    /// The keys of `entries`, one behind the other.
+    keys: Vec<u8>,
+    /// What was copied out of one leaf (and the map), in key order.
+    entries: Vec<Entry>,
+    /// Which of them the source is on; `None`: on none.
+    position: Option<usize>,
+    /// Where what was not copied out begins, in either direction; `None`: there is nothing more.
+    rest: Rest,
+}
+
+struct Entry {
+    key: Range<usize>,
+    location: Location,
+}
+
+#[derive(Default)]
+struct Rest {
+    after: Option<Bound<Vec<u8>>>,
+    before: Option<Bound<Vec<u8>>>,
+}
+
+impl IndexSource {
+    pub(crate) fn new(moment: u64) -> IndexSource {
+        IndexSource {
+            moment,
+            leaf: LeafRead::default(),
+            keys: Vec::new(),
+            entries: Vec::new(),
+            position: None,
+            rest: Rest::default(),
+        }
+    }
+
+    /// The key it is on.
+    pub(crate) fn key(&self) -> Option<&[u8]> {
+        self.position.map(|position| &self.keys[self.entries[position].key.clone()])
+    }
+
+    /// Where its value is.
+    pub(crate) fn location(&self) -> Option<Location> {
+        self.position.map(|position| self.entries[position].location)
+    }
+
+    /// To the first visible key at or after `key`.
+    pub(crate) fn seek<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
+        self.read_forward(store, Bound::Included(key.to_vec()))
+    }
+
+    /// To the first visible key.
+    pub(crate) fn seek_first<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
+        self.read_forward(store, Bound::Unbounded)
+    }
+
+    /// To the last visible key before `key`.
+    pub(crate) fn seek_before<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
+        self.read_backward(store, Bound::Excluded(key.to_vec()))
+    }
+
+    /// To the last visible key up to `key`.
+    pub(crate) fn seek_back<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
+        self.read_backward(store, Bound::Included(key.to_vec()))
+    }
+
+    /// To the last visible key.
+    pub(crate) fn seek_last<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
+        self.read_backward(store, Bound::Unbounded)
+    }
+
+    /// To the next visible key. REQUIRES: on one.
+    pub(crate) fn next<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
+        let Some(position) = self.position else { return Ok(()) };
+        if position + 1 < self.entries.len() {
+            self.position = Some(position + 1);
+            return Ok(());
+        }
+        match self.rest.after.take() {
+            Some(from) => self.read_forward(store, from),
+            None => {
+                self.position = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// To the previous visible key. REQUIRES: on one.
+    pub(crate) fn prev<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
+        let Some(position) = self.position else { return Ok(()) };
+        if position > 0 {
+            self.position = Some(position - 1);
+            return Ok(());
+        }
+        match self.rest.before.take() {
+            Some(from) => self.read_backward(store, from),
+            None => {
+                self.position = None;
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies out the first leaf with something visible from `from` on, and stands on its first entry.
+    fn read_forward<M: Medium + Clone>(&mut self, store: &Store<M>, from: Bound<Vec<u8>>) -> Result<()> {
+        self.position = None;
+        let mut from = from;
+        loop {
+            let next = self.read(store, &from, Direction::Forward)?;
+            if !self.entries.is_empty() {
+                self.rest = Rest { after: next, before: other_side(from) };
+                self.position = Some(0);
+                return Ok(());
+            }
+            let Some(next) = next else { return Ok(()) };
+            from = next;
+        }
+    }
+
+    /// Copies out the last leaf with something visible from `from` back, and stands on its last entry.
+    fn read_backward<M: Medium + Clone>(&mut self, store: &Store<M>, from: Bound<Vec<u8>>) -> Result<()> {
+        self.position = None;
+        let mut from = from;
+        loop {
+            let next = self.read(store, &from, Direction::Backward)?;
+            if !self.entries.is_empty() {
+                self.rest = Rest { after: other_side(from), before: next };
+                self.position = Some(self.entries.len() - 1);
+                return Ok(());
+            }
+            let Some(next) = next else { return Ok(()) };
+            from = next;
+        }
+    }
+
+    /// Copies out what is visible of one leaf, from a bound on. Returns the bound to go on from.
+    fn read<M: Medium + Clone>(
+        &mut self,
+        store: &Store<M>,
+        from: &Bound<Vec<u8>>,
+        direction: Direction,
+    ) -> Result<Option<Bound<Vec<u8>>>> {
+        self.keys.clear();
+        self.entries.clear();
+        let guard = epoch::pin();
+        let near = from.as_ref().map(Vec::as_slice);
+        store.tree.read_leaf(near, direction, &guard, &mut self.leaf)?;
+        for &offset in self.leaf.records() {
+            let record = store.tree.record(offset, &guard)?;
+            if record.sequence() <= self.moment {
+                let start = self.keys.len();
+                self.keys.extend_from_slice(record.key());
+                self.entries.push(Entry { key: start..self.keys.len(), location: location(&record) });
+            }
+        }
+        if direction == Direction::Backward {
+            self.entries.reverse();
+        }
+        let next = self.leaf.next().map(|bound| bound.map(<[u8]>::to_vec));
+        let far = next.clone().map_or(Bound::Unbounded, |next| other_side(next).unwrap_or(Bound::Unbounded));
+        let far = far.as_ref().map(Vec::as_slice);
+        let range = if direction == Direction::Forward { (near, far) } else { (far, near) };
+        self.add_replaced(store.snapshots.replaced_in(range, self.moment), store.tree.order());
+        Ok(next)
+    }
+
+    /// Merges records from the map, which are in key order, into the entries. (Sorting might panic, if the order is a
+    /// comparator's and none.)
+    fn add_replaced(&mut self, replaced: Vec<(Arc<[u8]>, Location)>, order: &KeyOrder) {
+        if replaced.is_empty() {
+            return;
+        }
+        let mut entries = Vec::with_capacity(self.entries.len() + replaced.len());
+        let mut visible = std::mem::take(&mut self.entries).into_iter().peekable();
+        for (key, location) in replaced {
+            let compare = |entry: &Entry| order.compare(&self.keys[entry.key.clone()], &key);
+            while let Some(entry) = visible.next_if(|entry| compare(entry).is_lt()) {
+                entries.push(entry);
+            }
+            match visible.next_if(|entry| compare(entry).is_eq()) {
+                // Of one key the newest stays.
+                Some(entry) if entry.location.sequence >= location.sequence => entries.push(entry),
+                Some(entry) => entries.push(Entry { location, ..entry }),
+                None => {
+                    let start = self.keys.len();
+                    self.keys.extend_from_slice(&key);
+                    entries.push(Entry { key: start..self.keys.len(), location });
+                }
+            }
+        }
+        entries.extend(visible);
+        self.entries = entries;
+    }
+}
+
+/// The bound that begins where this one ends.
+fn other_side(bound: Bound<Vec<u8>>) -> Option<Bound<Vec<u8>>> {
+    match bound {
+        Bound::Included(key) => Some(Bound::Excluded(key)),
+        Bound::Excluded(key) => Some(Bound::Included(key)),
+        Bound::Unbounded => None,
+    }
+}

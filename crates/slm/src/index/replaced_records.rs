@@ -1,0 +1,145 @@
+//! [`ReplacedRecords`]: an ordered map in DRAM of records that the index does not hold, (key, sequence number) → place,
+//! for those who look at an earlier moment (design.md section 10). What is in it, and until when, is for
+//! [`crate::index::snapshots`] to say.
+//!
+//! A version is visible from its own sequence number until the one of whatever replaced it, so of one key at most one is
+//! visible at a moment. Each pins its table file: a file that is in no MANIFEST any more must stay as long as a version
+//! here lies in it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use slmdb_order::KeyOrder;
+use slmdb_table::Place;
+
+use slmdb_engine::files::location::Location;
+use slmdb_engine::read::ordered_key::OrderedKey;
+
+/// What a version takes in memory beside the bytes of its key: its entry in the map, whose nodes are two thirds full on
+/// average; the key's counts; its mention by whoever sees it.
+const VERSION_BYTES: usize = {
+    let in_map = size_of::<Name>() + size_of::<Version>();
+    let key_counts = 2 * size_of::<usize>();
+    in_map + in_map / 2 + key_counts + 2 * size_of::<(Arc<[u8]>, u64)>()
+};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ReplacedRecords {
+    /// The order of the store's keys.
+    order: KeyOrder,
+    versions: BTreeMap<Name, Version>,
+    /// How many versions lie in each table file.
+    pins: HashMap<u32, u64>,
+    bytes: usize,
+}
+
+/// In key order, versions of one key newest first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    key: OrderedKey,
+    sequence: Reverse<u64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Version {
+    file: u32,
+    place: Place,
+    replaced_at: u64,
+}
+
+impl ReplacedRecords {
+    /// None, in this order of keys.
+    pub(crate) fn new(order: KeyOrder) -> ReplacedRecords {
+        ReplacedRecords { order, versions: BTreeMap::new(), pins: HashMap::new(), bytes: 0 }
+    }
+
+    /// The order of their keys.
+    pub(crate) fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
+    /// How many versions there are.
+    pub(crate) fn len(&self) -> usize {
+        self.versions.len()
+    }
+
+    /// What they take in memory, about, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether a version lies in this table file.
+    pub(crate) fn pins(&self, file: u32) -> bool {
+        self.pins.contains_key(&file)
+    }
+
+    /// The table files that versions lie in.
+    pub(crate) fn pinned(&self) -> Vec<u32> {
+        self.pins.keys().copied().collect()
+    }
+
+    /// Adds a version of `key`, visible from its own sequence number until `replaced_at`. Returns the key as it is kept;
+    /// `None` if the version is there already.
+    pub(crate) fn insert(&mut self, key: &[u8], location: Location, replaced_at: u64) -> Option<Arc<[u8]>> {
+        let Location { file, place, sequence } = location;
+        let name = self.name(key.into(), sequence);
+        let key = name.key.key.clone();
+        if self.versions.insert(name, Version { file, place, replaced_at }).is_some() {
+            return None;
+        }
+        *self.pins.entry(file).or_default() += 1;
+        self.bytes += VERSION_BYTES + key.len();
+        Some(key)
+    }
+
+    /// When the version of a key was replaced, if there is that version.
+    pub(crate) fn replaced_at(&self, key: &Arc<[u8]>, sequence: u64) -> Option<u64> {
+        self.versions.get(&self.name(key.clone(), sequence)).map(|version| version.replaced_at)
+    }
+
+    /// Removes a version, if it is there. Returns the number of its table file if that was the last one in it.
+    pub(crate) fn remove(&mut self, key: &Arc<[u8]>, sequence: u64) -> Option<u32> {
+        let Version { file, .. } = self.versions.remove(&self.name(key.clone(), sequence))?;
+        self.bytes -= VERSION_BYTES + key.len();
+        let pins = self.pins.get_mut(&file)?;
+        *pins -= 1;
+        if *pins > 0 {
+            return None;
+        }
+        self.pins.remove(&file);
+        Some(file)
+    }
+
+    /// The version of a key that is visible at `moment`.
+    pub(crate) fn get(&self, key: &[u8], moment: u64) -> Option<Location> {
+        let (name, version) = self.versions.range(self.name(key.into(), moment)..).next()?;
+        (*name.key.key == *key).then(|| visible(name, version, moment)).flatten()
+    }
+
+    /// The versions visible at `moment` with keys in a range, in key order.
+    pub(crate) fn in_range(&self, range: (Bound<&[u8]>, Bound<&[u8]>), moment: u64) -> Vec<(Arc<[u8]>, Location)> {
+        let from = match range.0 {
+            Bound::Included(key) => Bound::Included(self.name(key.into(), u64::MAX)),
+            Bound::Excluded(key) => Bound::Excluded(self.name(key.into(), 0)),
+            Bound::Unbounded => Bound::Unbounded,
+        };
+        self.versions
+            .range((from, Bound::Unbounded))
+            .take_while(|(name, _)| self.order.is_up_to(&name.key.key, range.1))
+            .filter_map(|(name, version)| Some((name.key.key.clone(), visible(name, version, moment)?)))
+            .collect()
+    }
+
+    fn name(&self, key: Arc<[u8]>, sequence: u64) -> Name {
+        Name { key: OrderedKey::new(key, &self.order), sequence: Reverse(sequence) }
+    }
+}
+
+fn visible(name: &Name, version: &Version, moment: u64) -> Option<Location> {
+    let sequence = name.sequence.0;
+    let is_visible = sequence <= moment && moment < version.replaced_at;
+    is_visible.then_some(Location { file: version.file, place: version.place, sequence })
+}

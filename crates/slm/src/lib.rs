@@ -1,0 +1,83 @@
+//! SLM-DB: Kaiyrakhmet, Lee, Nam, Noh, Choi: «SLM-DB: Single-Level Key-Value Store with Persistent Memory», FAST '19.
+//!
+//! Where each part of the paper is:
+//!
+//! | paper | here |
+//! |---|---|
+//! | 3.1 the persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `slmdb_engine::write::arenas` |
+//! | 3.1 put, Immutable MemTables | `write::write_path`, `write::memtables`; what is made before it is needed: `write::memtable_preparer` |
+//! | 3.2 the B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
+//! | 3.2 file creation thread, B+-tree insertion thread, the queue between them | `flush::file_creation`, `compaction::repointing` |
+//! | 3.2 scanning the index | `index::index_iterator` |
+//! | 3.3 selective compaction | `compaction::compactor` and the files beside it |
+//! | 3.3 the compaction candidate list, the live-key ratio | `selection::candidate_list` |
+//! | 3.3 leaf node scans | `selection::leaf_node_scan` |
+//! | 3.3 the degree of sequentiality per range query | `selection::sequentiality_degree`, watched by `operations::range_query` |
+//! | 3.3 overlap ratios, and the choice | `selection::distances`, `selection::overlap_ratio`, `selection::paper_policy` |
+//! | 3.3 the validity check | `compaction::compactor` |
+//! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::compaction_log` |
+//! | 4 get | `operations::get` |
+//! | 4 range query | `operations::range_query`; how it reads: `operations::scan_buffers`, `operations::read_ahead`, `operations::ask_ahead` |
+//! | 4 insert if absent, update if present | `operations::conditional` |
+//! | 5 recovery | `recovery::open`, `recovery::recover`, `recovery::replay` |
+//!
+//! Not in the paper: snapshots (`operations::snapshot`, `index::snapshots`, `index::replaced_records`, `flush::older_versions`); an
+//! index made from files alone (`recovery::rebuild`, `recovery::repair`) and what spares that most of them
+//! (`recovery::index_checkpoint`); space (`space`); copies, removal, checks (`operations`).
+//!
+//! Reading order: `store` (what there is), `write::memtables`, `write::write_path`, `flush::file_creation`, `operations::get`,
+//! `operations::range_query`, `recovery::recover`.
+
+#![forbid(unsafe_code)]
+
+mod compaction;
+mod flush;
+mod index;
+mod memory;
+mod operations;
+mod recovery;
+mod selection;
+mod space;
+mod stats;
+mod store;
+mod write;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
+use slmdb_env::Result;
+
+pub use crate::operations::destroy::{destroy, destroy_on};
+
+/// The name under which the MANIFEST records this engine.
+pub const ENGINE_NAME: &str = "slm";
+
+/// Opens, recovers or makes an SLM-DB store.
+pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    recovery::open::open(options, directory)
+}
+
+/// Opens, recovers or makes an SLM-DB store that has a pool (of kind `Emulated` or `Dax`), on a medium that the caller brings
+/// instead of the machine's own. This is for simulators: what survives what is as that medium does it.
+pub fn open_on<M: slmdb_pmem::Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: M,
+) -> Result<Arc<dyn Engine>> {
+    recovery::open::open_on(options, directory, medium)
+}
+
+/// Repairs an SLM-DB store.
+pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
+    recovery::repair::repair(options, directory, progress)
+}
+
+/// Repairs an SLM-DB store that has a pool, on a medium that the caller brings, as with [`open_on`].
+pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: &M,
+) -> Result<RepairReport> {
+    recovery::repair::repair_on(options, directory, medium)
+}

@@ -1,0 +1,82 @@
+//! What a store keeps in plain memory, and what the block cache gets of the budget ([`slmdb_engine::memory::budget`]).
+
+use slmdb_pmem::Medium;
+use slmdb_structures::memtable::MemTable;
+
+use crate::store::Store;
+use slmdb_engine::Memory;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::memory::budget::{CURSOR_BYTES, FLOOR_BYTES, FLOOR_PART};
+
+impl<M: Medium + Clone> Store<M> {
+    /// What the store keeps in plain memory now.
+    pub(crate) fn memory(&self) -> Memory {
+        let mut memory = Memory {
+            block_cache_bytes: self.tables.cache_memory_bytes(),
+            open_tables_bytes: self.tables.readers_memory_bytes(),
+            index_bytes: self.pool.dram_bytes(),
+            replaced_records_bytes: self.snapshots.kept_bytes(),
+            cursors_bytes: self.snapshots.open() as u64 * CURSOR_BYTES + self.budget.cursor_blocks.bytes(),
+            catalog_bytes: self.catalog.lock().state().memory_bytes() + self.candidates.memory_bytes(),
+            background_bytes: self.budget.background.bytes().max(self.budget.left_with_threads()),
+            ..Memory::default()
+        };
+        let mut add = |memtable: &MemTable<M>| {
+            memory.memtable_lists_bytes += memtable.memory_bytes();
+            memory.memtable_arenas_bytes += memtable.arena().dram_bytes(memtable.used_bytes());
+        };
+        self.view.load().memtables.iter().for_each(|memtable| add(memtable));
+        self.arenas.for_each_retired(&mut add);
+        if let Some(spare) = &self.traffic.lock().spare {
+            add(&spare.memtable);
+        }
+        memory
+    }
+
+    /// What MemTables will need more of memory while writes go on: room for the one that takes writes when it is full, for those
+    /// that wait for their flush, and for one in any case. (Else the cache would shrink at every flush, and grow again.)
+    /// Nothing if nothing was written since the last flush.
+    fn memory_to_come(&self) -> u64 {
+        let (active, immutables) = {
+            let traffic = self.traffic.lock();
+            let Some(active) = &traffic.active else { return 0 };
+            (active.memtable.clone(), traffic.immutables as u64)
+        };
+        if active.entries() == 0 {
+            return 0;
+        }
+        let (mut lists, mut arenas, mut used) = (0, 0, 0);
+        for memtable in &self.view.load().memtables {
+            lists += memtable.memory_bytes();
+            arenas += memtable.arena().dram_bytes(memtable.used_bytes());
+            used += memtable.used_bytes();
+        }
+        let capacity = active.capacity_bytes();
+        let full_list = lists.saturating_mul(capacity) / used.max(capacity / FLOOR_PART).max(1);
+        let full = full_list + active.arena().dram_bytes(capacity);
+        ((immutables + 1).max(2) * full).saturating_sub(lists + arenas)
+    }
+
+    /// So much less is kept for cursors and snapshots. It may be the cache's.
+    pub(crate) fn kept_freed(&self, freed_bytes: u64) {
+        // After the last there may be nobody for long whose freed memory would be counted with the rest.
+        let was_last = self.snapshots.open() == 0;
+        let noticeable_bytes = if was_last { FLOOR_BYTES } else { self.budget.noticeable_bytes() };
+        if freed_bytes > 0 && self.budget.freed_among(freed_bytes, noticeable_bytes) {
+            self.share_memory();
+        }
+    }
+
+    /// A flush has ended: its buffers are free, and its MemTable's list, unless somebody reads it.
+    pub(crate) fn flush_freed(&self, totals: &Totals, list_bytes: u64) {
+        self.budget.flush_ended(totals, list_bytes);
+        self.share_memory();
+    }
+
+    /// Gives the block cache what the rest leaves of the memory budget.
+    pub(crate) fn share_memory(&self) {
+        let memory = self.memory();
+        let rest = memory.total_bytes() - memory.block_cache_bytes + self.memory_to_come();
+        self.budget.share(&self.tables, rest);
+    }
+}

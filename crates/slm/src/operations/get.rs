@@ -1,0 +1,107 @@
+//! Point reads (paper, section 4 «Get»): MemTable, Immutable MemTables, index, one block.
+//!
+//! The order is what makes them right while flushes go on: a MemTable leaves the readers' list only after the index
+//! points to all that was in it, so whoever takes the list first and looks in the index afterwards misses nothing. The
+//! index knows every key that has a value in a table file; a key that it does not know is missing, and no block is read.
+//!
+//! A read at a snapshot's moment goes the same way, up to that; and what the index has replaced since is in the map of
+//! replaced records ([`crate::index::snapshots`]).
+//!
+//! Between index and block a compaction may have moved the entry and removed the file. Then the file is gone from the
+//! store, and the key is looked up again: the entry, or what replaced it, is somewhere else.
+
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
+use slmdb_sync::epoch;
+use slmdb_table::Slice;
+
+use crate::flush::file_creation::location;
+use crate::store::Store;
+use slmdb_engine::files::location::Location;
+
+/// Of which moment a read is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Moment {
+    /// The present one.
+    Now,
+    /// One that is [registered](crate::index::snapshots).
+    At(u64),
+}
+
+/// Where the newest version of a key is.
+enum Newest {
+    InMemTable(Slice),
+    InTable(Location),
+    Missing,
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// See [`slmdb_engine::Engine::get`].
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.get_at(key, Moment::Now)
+    }
+
+    /// See [`slmdb_engine::Engine::contains_key`].
+    pub(crate) fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.contains_key_at(key, Moment::Now)
+    }
+
+    /// The value of `key` at a moment.
+    pub(crate) fn get_at(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
+        let mut before = None;
+        loop {
+            let location = match self.newest(key, moment, |value| Slice::from(value))? {
+                Newest::InMemTable(value) => return Ok(Some(value)),
+                Newest::Missing => return Ok(None),
+                Newest::InTable(location) => location,
+            };
+            match self.tables.value(key, location) {
+                // The same place again is none that a compaction has left behind.
+                Err(_) if self.is_gone(location.file) && before != Some(location) => before = Some(location),
+                value => return value.map(Some),
+            }
+        }
+    }
+
+    /// Whether `key` has a value at a moment.
+    pub(crate) fn contains_key_at(&self, key: &[u8], moment: Moment) -> Result<bool> {
+        Ok(!matches!(self.newest(key, moment, |_| Slice::default())?, Newest::Missing))
+    }
+
+    /// Where the version of `key` is that a moment sees, if it is in a table file. The index is asked first: a version may
+    /// move from there to the map of replaced records in between, never the other way.
+    pub(crate) fn location_at(&self, key: &[u8], moment: u64) -> Result<Option<Location>> {
+        let in_index = {
+            let guard = epoch::pin();
+            self.tree.get(key, &guard)?.map(|record| location(&record))
+        };
+        let seen = in_index.filter(|location| location.sequence <= moment);
+        Ok(seen.or_else(|| self.snapshots.replaced(key, moment)))
+    }
+
+    fn newest(&self, key: &[u8], moment: Moment, take: impl Fn(&[u8]) -> Slice) -> Result<Newest> {
+        let up_to = match moment {
+            Moment::Now => self.publication.published(),
+            Moment::At(moment) => moment,
+        };
+        for memtable in &self.view.load().memtables {
+            if let Some(found) = memtable.get(key, up_to) {
+                return Ok(match found.kind {
+                    EntryKind::Put => Newest::InMemTable(take(found.value)),
+                    EntryKind::Delete => Newest::Missing,
+                });
+            }
+        }
+        let guard = epoch::pin();
+        let indexed = self.tree.get(key, &guard)?.map(|record| location(&record));
+        let location = match moment {
+            Moment::Now => indexed,
+            // What it saw may have moved from the index to the map, never the other way.
+            Moment::At(moment) => {
+                indexed.filter(|location| location.sequence <= moment).or_else(|| self.snapshots.replaced(key, moment))
+            }
+        };
+        Ok(location.map_or(Newest::Missing, Newest::InTable))
+    }
+}

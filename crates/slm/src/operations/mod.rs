@@ -1,0 +1,13 @@
+//! Section 4: get, range query, insert if absent and update if present; and what is beside the paper: snapshots, copies, checks.
+
+pub(crate) mod approximate;
+pub(crate) mod ask_ahead;
+pub(crate) mod checkpoint;
+pub(crate) mod conditional;
+pub(crate) mod destroy;
+pub(crate) mod get;
+pub(crate) mod range_query;
+pub(crate) mod read_ahead;
+pub(crate) mod scan_buffers;
+pub(crate) mod snapshot;
+pub(crate) mod verify;

@@ -1,0 +1,74 @@
+//! [`SlmSnapshot`]: the store as it was at one moment, to be read for as long as it is held.
+//!
+//! It keeps its moment registered and nothing else: no MemTable, no file. What that means for flushes, and why every read
+//! finds what it should, is told in [`crate::index::snapshots`].
+
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+use slmdb_table::Slice;
+
+use crate::index::snapshots::Holder;
+use crate::operations::get::Moment;
+use crate::operations::range_query::Cursor;
+use crate::store::Store;
+use slmdb_engine::{EngineCursor, EngineSnapshot};
+
+/// See [`EngineSnapshot`].
+pub(crate) struct SlmSnapshot<M: Medium + Clone> {
+    store: Arc<Store<M>>,
+    moment: u64,
+}
+
+impl<M: Medium + Clone> SlmSnapshot<M> {
+    /// Of the present moment.
+    pub(crate) fn new(store: Arc<Store<M>>) -> SlmSnapshot<M> {
+        let moment = store.snapshots.register(Holder::Snapshot, || store.publication.published());
+        SlmSnapshot { store, moment }
+    }
+}
+
+impl<M: Medium + Clone> EngineSnapshot for SlmSnapshot<M> {
+    fn sequence_number(&self) -> u64 {
+        self.moment
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.store.get_at(key, Moment::At(self.moment))
+    }
+
+    fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.store.contains_key_at(key, Moment::At(self.moment))
+    }
+
+    fn cursor(&self) -> Result<Box<dyn EngineCursor>> {
+        Ok(Box::new(Cursor::at(self.store.clone(), self.moment)))
+    }
+}
+
+impl<M: Medium + Clone> Drop for SlmSnapshot<M> {
+    fn drop(&mut self) {
+        self.store.release(self.moment, Holder::Snapshot);
+    }
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Ends what a cursor or snapshot has registered.
+    pub(crate) fn release(&self, moment: u64, holder: Holder) {
+        let kept_bytes = self.snapshots.kept_bytes();
+        if !self.snapshots.release(moment, holder).is_empty() {
+            self.sweep_retired();
+            // What it saw may be garbage now, and files may have gone.
+            self.space_came_back();
+        }
+        // Of a store that has failed nothing is deleted, and of a closed one everything is the next opening's.
+        let is_open = self.check_writable().is_ok();
+        let reclaimed = if is_open { self.arenas.reader_has_gone() } else { Ok(0) };
+        let lists_bytes = reclaimed.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the arena of a flushed MemTable stays for now");
+            0
+        });
+        self.kept_freed(kept_bytes.saturating_sub(self.snapshots.kept_bytes()) + lists_bytes);
+    }
+}

@@ -1,0 +1,353 @@
+//! Verification: everything there is, checked against everything else.
+//!
+//! - every table file from end to end: checksums, order, key section against blocks, properties against the MANIFEST;
+//! - the index's own structure: fences, order, levels, links, no block leaked;
+//! - every entry of every table file against the index: the index points to it, or to something newer, or the key was
+//!   deleted by something newer (older versions, which flushes write for snapshots, are passed over: the newest of the
+//!   same key stands beside them);
+//! - the number of keys in the index against the live counts of the MANIFEST;
+//! - key segments: all parts, and their checksums;
+//! - the index checkpoints: every chunk;
+//! - the directory and the pool's extents against the MANIFEST.
+//!
+//! Flushes wait meanwhile; reads and writes don't.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
+use slmdb_pmem::{Extent, ExtentKind, Medium};
+use slmdb_structures::fast_fair::Segment;
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::MutexGuard;
+use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
+
+use crate::flush::file_creation::location;
+use crate::recovery::rebuild::open_checkpoint;
+use crate::store::Store;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::file_names::FileKind;
+use slmdb_engine::files::location::Location;
+use slmdb_engine::{VerifyProgress, VerifyReport};
+
+/// Findings of one kind beyond these are counted, not listed.
+const FINDINGS_MAX: usize = 1000;
+
+/// How long a verification waits for the index before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+impl<M: Medium + Clone> Store<M> {
+    /// See [`slmdb_engine::Engine::verify`].
+    pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        let _agreement = self.agreement()?;
+        let files = self.catalog.lock().state().files.clone();
+        let memtable_entries = self.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
+        let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
+        report.findings.extend(self.pool.verify());
+        report.findings.extend(self.tree.verify());
+
+        let keys = self.verify_tables(&files, &mut report, progress);
+        let mut deleted_at = newest_deletes(&keys, &mut report);
+        deleted_at.dropped_through = self.catalog.lock().state().deletes_dropped_through;
+        let mut live = BTreeMap::new();
+        for (&number, Keys { section, .. }) in &keys {
+            live.insert(number, self.verify_entries(number, section, &deleted_at, &mut report)?);
+        }
+        self.verify_counts(&files, &live, &mut report)?;
+        self.verify_directory(&files, &keys, &mut report)?;
+        self.verify_checkpoints(&mut report)?;
+        if report.findings.len() > FINDINGS_MAX {
+            let more = report.findings.len() - FINDINGS_MAX;
+            report.findings.truncate(FINDINGS_MAX);
+            report.findings.push(Error::corruption(&self.directory, 0, format!("and {more} findings more")));
+        }
+        Ok(report)
+    }
+
+    /// Waits until no job is between its first swing and its commit, and keeps it so. Gives up when one finds no
+    /// space: it may wait for that as long as it takes; and where one was given up in between.
+    fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
+        let mut traffic = self.traffic.lock();
+        let setbacks = traffic.setbacks.count();
+        loop {
+            match self.indexing.try_lock() {
+                Some(agreement) if !*agreement => return Ok(agreement),
+                Some(_) => {
+                    let what = "the index is ahead of the MANIFEST since a job was given up; it can be verified when the store \
+                                has been opened again";
+                    return Err(Error::ReadOnly { cause: what.into() });
+                }
+                None => {}
+            }
+            traffic.setbacks.check_flush(setbacks)?;
+            // Another verification ends without a word.
+            traffic = self.room.wait_timeout(traffic, LOOK_AGAIN);
+        }
+    }
+
+    /// Reads every table file; returns the key sections of those that have a readable one.
+    fn verify_tables(
+        &self,
+        files: &BTreeMap<u32, FileRecord>,
+        report: &mut VerifyReport,
+        progress: &mut dyn FnMut(VerifyProgress),
+    ) -> BTreeMap<u32, Keys> {
+        let total_bytes = files.values().map(|file| file.length_bytes).sum();
+        let mut before_bytes = 0;
+        let mut keys = BTreeMap::new();
+        for (&number, record) in files {
+            match self.tables.reader(number) {
+                Err(error) => report.findings.push(error),
+                Ok(reader) => {
+                    let mut tell =
+                        |done_bytes| progress(VerifyProgress { done_bytes: before_bytes + done_bytes, total_bytes });
+                    report.findings.extend(reader.verify(&mut tell));
+                    let properties = reader.properties();
+                    let told = (properties.entries, properties.deletes, properties.highest_sequence);
+                    if told != (record.entries, record.deletes, record.highest_sequence) {
+                        let what = format!(
+                            "the MANIFEST says {} entries, {} deletes, sequence numbers to {} of table file {number}, which says {}, {}, {}",
+                            record.entries, record.deletes, record.highest_sequence, told.0, told.1, told.2
+                        );
+                        report.findings.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
+                    }
+                    match reader.key_section() {
+                        Ok(section) => {
+                            let count = properties.entries - properties.older_versions;
+                            keys.insert(number, Keys { section, count });
+                        }
+                        Err(error) => report.findings.push(error),
+                    }
+                }
+            }
+            report.table_files_checked += 1;
+            report.table_bytes_checked += record.length_bytes;
+            before_bytes += record.length_bytes;
+            progress(VerifyProgress { done_bytes: before_bytes, total_bytes });
+        }
+        keys
+    }
+
+    /// Compares every entry of one file with the index; returns how many puts the index points to.
+    fn verify_entries(
+        &self,
+        number: u32,
+        section: &KeySection,
+        deleted_at: &Deletes,
+        report: &mut VerifyReport,
+    ) -> Result<u64> {
+        let mut live = 0;
+        report.entries_checked += section.len();
+        for entry in section.newest_entries() {
+            // A broken key section has been reported already.
+            let Ok(entry) = entry else { break };
+            let guard = epoch::pin();
+            let in_index = match self.tree.get(entry.key, &guard) {
+                Ok(record) => record.map(|record| location(&record)),
+                Err(error) => {
+                    report.findings.push(error);
+                    continue;
+                }
+            };
+            let wrong = match in_index {
+                Some(found) if found.file == number => {
+                    live += 1;
+                    points_elsewhere(found, entry.sequence, entry.kind, entry.place)
+                }
+                // At the same number: a compaction has moved it, and this file is on its way out.
+                Some(found) => (found.sequence < entry.sequence).then(|| {
+                    format!("the index points to the older sequence number {} in file {}", found.sequence, found.file)
+                }),
+                None => {
+                    let deleted =
+                        deleted_at.newest.get(entry.key).copied().unwrap_or(0).max(deleted_at.dropped_through);
+                    (entry.kind == EntryKind::Put && deleted < entry.sequence)
+                        .then(|| "the index does not know its key, and nothing newer deletes it".to_string())
+                }
+            };
+            if let Some(wrong) = wrong {
+                let what = format!(
+                    "entry with sequence number {} (key {}): {wrong}",
+                    entry.sequence,
+                    entry.key.escape_ascii()
+                );
+                let path = names::table(&self.directory, number);
+                report.findings.push(Error::corruption(path, u64::from(entry.place.offset), what));
+            }
+        }
+        Ok(live)
+    }
+
+    /// Live counts of the MANIFEST against what was counted, and the index's keys against their sum.
+    fn verify_counts(
+        &self,
+        files: &BTreeMap<u32, FileRecord>,
+        live: &BTreeMap<u32, u64>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        let manifest = self.directory.join(MANIFEST_NAME);
+        for (number, &counted) in live {
+            let recorded = files.get(number).map_or(0, |file| file.live);
+            if recorded != counted {
+                let what =
+                    format!("the MANIFEST says that {recorded} entries of table file {number} are live; {counted} are");
+                report.findings.push(Error::corruption(&manifest, 0, what));
+            }
+        }
+        report.index_keys_checked = self.tree.count()?;
+        let counted: u64 = live.values().sum();
+        if report.index_keys_checked != counted {
+            let what =
+                format!("the index has {} keys, the table files {counted} live entries", report.index_keys_checked);
+            report.findings.push(Error::corruption(self.pool.path(), 0, what));
+        }
+        Ok(())
+    }
+
+    /// The index checkpoints of the MANIFEST, from end to end.
+    fn verify_checkpoints(&self, report: &mut VerifyReport) -> Result<()> {
+        let listed = || self.catalog.lock().state().checkpoints.clone();
+        for checkpoint in listed() {
+            let checked =
+                open_checkpoint(&self.options, &self.directory, self.files_uuid, &checkpoint).and_then(|reader| {
+                    let mut stream = CheckpointStream::new(reader);
+                    while stream.advance()? {}
+                    Ok(())
+                });
+            match checked {
+                // A newer one may have taken its place meanwhile.
+                Err(error) if listed().contains(&checkpoint) => report.findings.push(error),
+                _ => {}
+            }
+        }
+        let oldest = listed().first().map_or(0, |oldest| oldest.number);
+        for entry in self.env.list_directory(&self.directory)? {
+            match names::kind(&entry.name) {
+                // One may be about to be removed, and one about to be recorded. What a repair has left goes with the next opening that may.
+                FileKind::Checkpoint(number) if !self.options.read_only && number.saturating_add(1) < oldest => {
+                    let path = self.directory.join(&entry.name);
+                    report.findings.push(Error::corruption(
+                        path,
+                        0,
+                        "an index checkpoint that the MANIFEST does not know",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Files and extents that belong to nobody, or that are missing.
+    fn verify_directory(
+        &self,
+        files: &BTreeMap<u32, FileRecord>,
+        keys: &BTreeMap<u32, Keys>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        // What is being made, or waits for this verification to be committed, has its file and segment already; what was
+        // compacted away may linger. Asked before and after: it may begin, or be given up, in between.
+        let under_way = self.file_numbers.under_way();
+        let is_under_way = |number: u32| {
+            under_way.contains(&number) || self.file_numbers.is_under_way(number) || self.retired.lingers(number)
+        };
+        // What a crash has left over is for the next opening to remove that may.
+        let is_stray = |number: u32| !self.options.read_only && !files.contains_key(&number) && !is_under_way(number);
+        for entry in self.env.list_directory(&self.directory)? {
+            if let FileKind::Table(number) = names::kind(&entry.name) {
+                let path = self.directory.join(&entry.name);
+                // One that lingered when it was listed may have gone before that was asked.
+                if is_stray(number) && self.env.exists(&path)? {
+                    report.findings.push(Error::corruption(path, 0, "a table file that the MANIFEST does not know"));
+                }
+            }
+        }
+        let mut segments: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
+        for extent in self.pool.extents() {
+            if extent.kind == ExtentKind::KeySegment {
+                segments.entry(extent.owner).or_default().push(extent);
+            }
+        }
+        for (number, parts) in &segments {
+            if is_stray(*number) && parts.iter().any(|part| self.pool.extent_at(part.offset) == Some(*part)) {
+                let what = format!("a key segment of table file {number}, which the MANIFEST does not know");
+                report.findings.push(Error::corruption(self.pool.path(), parts[0].offset, what));
+            }
+        }
+        for (number, file) in files {
+            let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
+            match Segment::open(&self.pool, parts) {
+                // One that was made by a rebuild has records of what was live then, and no others. (What can't be read has
+                // been reported already.)
+                Ok(segment)
+                    if keys.get(number).is_some_and(|keys| !(file.live..=keys.count).contains(&segment.count())) =>
+                {
+                    let what = format!(
+                        "the key segment of table file {number} has {} records for {} keys",
+                        segment.count(),
+                        keys.get(number).map_or(0, |keys| keys.count)
+                    );
+                    report.findings.push(Error::corruption(self.pool.path(), segment.parts()[0].offset, what));
+                }
+                Ok(_) => {}
+                Err(_) if parts.is_empty() => {
+                    let what = format!("the key segment of table file {number} is missing");
+                    report.findings.push(Error::corruption(self.pool.path(), 0, what));
+                }
+                Err(error) => report.findings.push(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The keys of a table file.
+struct Keys {
+    section: KeySection,
+    /// How many there are: each once, whatever versions of it the file has.
+    count: u64,
+}
+
+/// What may have deleted a key.
+struct Deletes {
+    /// The newest delete of each key that has one.
+    newest: HashMap<Vec<u8>, u64>,
+    /// Up to here there may have been others, which compactions have dropped.
+    dropped_through: u64,
+}
+
+/// The newest delete of each key that has one.
+fn newest_deletes(keys: &BTreeMap<u32, Keys>, report: &mut VerifyReport) -> Deletes {
+    let mut newest = HashMap::new();
+    for Keys { section, .. } in keys.values() {
+        for entry in section.newest_entries() {
+            match entry {
+                Ok(entry) if entry.kind == EntryKind::Delete => {
+                    let sequence = newest.entry(entry.key.to_vec()).or_insert(0);
+                    *sequence = entry.sequence.max(*sequence);
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    report.findings.push(error);
+                    break;
+                }
+            }
+        }
+    }
+    Deletes { newest, dropped_through: 0 }
+}
+
+/// What is wrong with an index record that points into the right file.
+fn points_elsewhere(found: Location, sequence: u64, kind: EntryKind, place: Place) -> Option<String> {
+    if kind == EntryKind::Delete {
+        Some("the index points to a delete".into())
+    } else if (found.sequence, found.place) != (sequence, place) {
+        Some(format!(
+            "the index points to sequence number {} at {}+{}, the key section says {}+{}",
+            found.sequence, found.place.offset, found.place.length, place.offset, place.length
+        ))
+    } else {
+        None
+    }
+}

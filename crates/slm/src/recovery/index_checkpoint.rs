@@ -1,0 +1,296 @@
+//! Index checkpoints: taken while the store runs (design.md section 9).
+//!
+//! A checkpoint is a file that says where the newest version of every key is. It is begun with S, up to where flushes are
+//! committed, and the table files of that moment; then the tree is read leaf by leaf, while it goes on changing. So it is
+//! *fuzzy*: of a key that changes meanwhile it has the old or the new version. That does no harm, because a rebuild looks
+//! at every file that came later, too. But what the scan may have seen must be in the MANIFEST before the checkpoint is:
+//! whoever swings keys holds `Store::indexing` from his first swing to his commit, so taking that lock once, after the scan,
+//! waits for all of them.
+//!
+//! Two checkpoints are kept, and tombstones that are at or below the S of both need not be kept in table files any more. A
+//! disk that is full costs the checkpoint, and nothing else: it is tried again later.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use slmdb_env::{Env, Error, Result};
+use slmdb_manifest::{CheckpointRecord, Edit, StoreState};
+use slmdb_pmem::Medium;
+use slmdb_structures::fast_fair::{Direction, LeafRead, Tree};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::{Mutex, MutexGuard, atomic::AtomicU64};
+use slmdb_table::CheckpointWriter;
+
+use crate::flush::file_creation::location;
+use crate::store::Store;
+use slmdb_engine::Event;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::location::Location;
+use slmdb_engine::lock_order;
+
+/// A checkpoint costs about as much as the index is large. So it is not taken before so large a part of the index's keys
+/// was flushed again.
+const OF_INDEX_PART: u64 = 2;
+/// A clean close takes one earlier: for a part of what the option says. The next opening is waiting for it.
+const AT_CLOSE_PART: u64 = 16;
+/// About so many keys are read from the tree at once.
+const KEYS_AT_ONCE: usize = 1024;
+
+/// When the next checkpoint is due, and what the last ones allow.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    /// Held by whoever takes one.
+    taking: Mutex<()>,
+    /// Entries flushed since the last one was begun.
+    entries_since: AtomicU64,
+    /// So many make the next one due.
+    entries_due: AtomicU64,
+    deletes_droppable_through: AtomicU64,
+}
+
+/// S of the older of the last two.
+fn droppable_through(checkpoints: &[CheckpointRecord]) -> u64 {
+    if checkpoints.len() < 2 { 0 } else { checkpoints[0].through }
+}
+
+impl Default for Checkpoints {
+    fn default() -> Checkpoints {
+        Checkpoints {
+            taking: Mutex::ranked(lock_order::INDEX_CHECKPOINT, ()),
+            entries_since: AtomicU64::new(0),
+            entries_due: AtomicU64::new(0),
+            deletes_droppable_through: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Checkpoints {
+    /// Those of a store that is opened.
+    pub(crate) fn new(state: &StoreState, entries_due: u64) -> Checkpoints {
+        let (through, entries) = state.checkpoints.last().map_or((0, 0), |last| (last.through, last.entries));
+        let since = state.files.values().filter(|file| file.highest_sequence > through).map(|file| file.entries).sum();
+        let checkpoints = Checkpoints::default();
+        checkpoints.entries_since.store(since, Ordering::Relaxed);
+        checkpoints.entries_due.store(entries_due.max(entries / OF_INDEX_PART), Ordering::Relaxed);
+        checkpoints.deletes_droppable_through.store(droppable_through(&state.checkpoints), Ordering::Release);
+        checkpoints
+    }
+
+    /// So many entries more are in table files.
+    pub(crate) fn flushed(&self, entries: u64) {
+        self.entries_since.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Deletes up to this sequence number need not be kept in table files: two checkpoints cover them.
+    pub(crate) fn deletes_droppable_through(&self) -> u64 {
+        self.deletes_droppable_through.load(Ordering::Acquire)
+    }
+
+    /// As long as this is held no checkpoint is taken or removed.
+    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
+        self.taking.lock()
+    }
+
+    fn is_due(&self) -> bool {
+        self.entries_since.load(Ordering::Relaxed) >= self.entries_due.load(Ordering::Relaxed)
+    }
+
+    fn is_due_at_close(&self, entries_due: u64) -> bool {
+        self.entries_since.load(Ordering::Relaxed) >= (entries_due / AT_CLOSE_PART).max(1)
+    }
+
+    /// One could not be taken: not again before as much is flushed once more.
+    fn put_off(&self) {
+        let since = self.entries_since.load(Ordering::Relaxed);
+        self.entries_due.fetch_max(since.saturating_mul(2), Ordering::Relaxed);
+    }
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// The checkpoint thread.
+    pub(crate) fn run_checkpoint_thread(&self) {
+        loop {
+            {
+                let mut traffic = self.traffic.lock();
+                while !traffic.closing && !self.has_failed() && !self.checkpoints.is_due() {
+                    traffic = Self::wait(&self.work, traffic);
+                }
+                if traffic.closing || self.has_failed() {
+                    return;
+                }
+            }
+            let is_stopped = || self.has_failed() || self.traffic.lock().closing;
+            if let Err(error) = self.take_due_checkpoint(&is_stopped) {
+                return self.fail(error);
+            }
+        }
+    }
+
+    /// Takes one if it is due, once nobody else takes one; afterwards none is before more is flushed.
+    pub(crate) fn take_due_checkpoint(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        // (A copy of the store may be being made, for which none is taken, and that may be long.)
+        if !self.checkpoints.is_due() {
+            return Ok(());
+        }
+        let taking = self.checkpoints.taking.lock();
+        if self.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
+    }
+
+    /// At a clean close, when all background threads have ended: on `Dram` the next opening begins with it.
+    pub(crate) fn checkpoint_at_close(&self) -> Result<()> {
+        if M::PERSISTENT || !self.checkpoints.is_due_at_close(self.options.checkpoint_entries) {
+            return Ok(());
+        }
+        self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.has_failed())
+    }
+
+    /// Takes one, unless there is no space, or nothing to open it with, or the tree can't be read; none is a reason to stop.
+    fn take_checkpoint_if_possible(&self, taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        match self.take_checkpoint(taking, is_stopped) {
+            Ok(_) => Ok(()),
+            Err(error) if costs_the_checkpoint_alone(&error) => {
+                tracing::warn!(%error, "no index checkpoint could be taken");
+                self.checkpoints.put_off();
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes an index checkpoint, durably; `false` if `is_stopped` said so meanwhile, or if the index has what the MANIFEST
+    /// will not. After an error there is none; what may be left of it goes with the next opening.
+    fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
+        let began_ns = self.env.monotonic_ns();
+        let entries_since = self.checkpoints.entries_since.load(Ordering::Relaxed);
+        let new = {
+            let catalog = self.catalog.lock();
+            let state = catalog.state();
+            let last = state.checkpoints.last().map_or(0, |last| last.number);
+            NewCheckpoint {
+                env: &*self.env,
+                directory: &self.directory,
+                store_uuid: self.files_uuid,
+                tree: &self.tree,
+                number: last.saturating_add(1),
+                through: state.flushed_through,
+                files: state.files.keys().copied().collect(),
+            }
+        };
+        let path = names::checkpoint(&self.directory, new.number);
+        let written = new.write(is_stopped);
+        // After any other error nothing is deleted.
+        let may_go = written.as_ref().map_or_else(costs_the_checkpoint_alone, Option::is_none);
+        if may_go {
+            remove_if_there(&*self.env, &path)?;
+        }
+        let Some(record) = written? else { return Ok(false) };
+        self.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
+
+        // Whatever the scan has seen is in the MANIFEST after this, unless whoever was at it failed or gave up.
+        let index_is_ahead = *self.indexing.lock();
+        if self.has_failed() {
+            return Ok(false);
+        }
+        if index_is_ahead {
+            self.env.remove_file(&path)?;
+            return Ok(false);
+        }
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        let committed = self.commit(|state| {
+            kept = state.checkpoints.iter().copied().chain([record]).collect();
+            dropped = kept.drain(..kept.len().saturating_sub(2)).collect();
+            Edit { checkpoints: Some(kept.clone()), ..Edit::default() }
+        });
+        if let Err(error) = committed {
+            // Unless the record may be there all the same.
+            if error.may_be_tried_again() && !self.has_failed() {
+                self.env.remove_file(&path)?;
+            }
+            return Err(error);
+        }
+        self.checkpoints.entries_since.fetch_sub(entries_since, Ordering::Relaxed);
+        let entries_due = self.options.checkpoint_entries.max(record.entries / OF_INDEX_PART);
+        self.checkpoints.entries_due.store(entries_due, Ordering::Relaxed);
+        self.checkpoints.deletes_droppable_through.store(droppable_through(&kept), Ordering::Release);
+        for checkpoint in dropped {
+            // It may have been missing: nobody needed it.
+            remove_if_there(&*self.env, &names::checkpoint(&self.directory, checkpoint.number))?;
+        }
+        // There may be deletes now that need not be kept.
+        self.compactions.wake();
+        self.notify(|| Event::IndexCheckpointTaken {
+            sequence_number: record.through,
+            keys: record.entries,
+            bytes: record.length_bytes,
+            duration: self.since(began_ns),
+        });
+        Ok(true)
+    }
+}
+
+/// Whether there is no more to an error than that a checkpoint can't be taken now.
+fn costs_the_checkpoint_alone(error: &Error) -> bool {
+    error.may_be_tried_again() || matches!(error, Error::Corruption { .. })
+}
+
+fn remove_if_there(env: &dyn Env, path: &Path) -> Result<()> {
+    if env.exists(path)? { env.remove_file(path) } else { Ok(()) }
+}
+
+/// A checkpoint to be written.
+pub(crate) struct NewCheckpoint<'a, M: Medium> {
+    pub(crate) env: &'a dyn Env,
+    pub(crate) directory: &'a Path,
+    pub(crate) store_uuid: [u8; 16],
+    pub(crate) tree: &'a Tree<M>,
+    pub(crate) number: u32,
+    /// S, and the table files at that moment.
+    pub(crate) through: u64,
+    pub(crate) files: Vec<u32>,
+}
+
+impl<M: Medium> NewCheckpoint<'_, M> {
+    /// Writes the file and makes it and its name durable. `None`: `is_stopped` said so.
+    pub(crate) fn write(&self, is_stopped: &dyn Fn() -> bool) -> Result<Option<CheckpointRecord>> {
+        let (env, tree, number, through) = (self.env, self.tree, self.number, self.through);
+        let path = names::checkpoint(self.directory, number);
+        // Of an attempt that did not come to be recorded.
+        remove_if_there(env, &path)?;
+        let (order, files) = (tree.order().clone(), self.files.iter().copied());
+        let mut writer = CheckpointWriter::new(env, &path, number, self.store_uuid, through, files, order)?;
+        let (mut leaf, mut from) = (LeafRead::new(), Bound::Unbounded);
+        let (mut keys, mut entries): (Vec<u8>, Vec<(usize, Location)>) = (Vec::new(), Vec::new());
+        loop {
+            if is_stopped() {
+                return Ok(None);
+            }
+            keys.clear();
+            entries.clear();
+            {
+                // Not held while the file is written.
+                let guard = epoch::pin();
+                let bound = from.as_ref().map(Vec::as_slice);
+                tree.read_leaves(bound, Direction::Forward, KEYS_AT_ONCE, &guard, &mut leaf)?;
+                for &offset in leaf.records() {
+                    let record = tree.record(offset, &guard)?;
+                    keys.extend_from_slice(record.key());
+                    entries.push((keys.len(), location(&record)));
+                }
+            }
+            let mut start = 0;
+            for &(end, Location { file, place, sequence }) in &entries {
+                writer.add(&keys[start..end], sequence, file, place)?;
+                start = end;
+            }
+            match leaf.next() {
+                Some(next) => from = next.map(<[u8]>::to_vec),
+                None => break,
+            }
+        }
+        let finished = writer.finish()?;
+        env.sync_directory(self.directory)?;
+        let (entries, length_bytes) = (finished.entries, finished.length_bytes);
+        Ok(Some(CheckpointRecord { number, through, entries, length_bytes }))
+    }
+}

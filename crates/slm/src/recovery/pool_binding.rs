@@ -1,0 +1,279 @@
+//! Binding the fast tier: which medium a store has, where its pool is, and whether what lies there is its own.
+//!
+//! A store keeps the medium it was made with. The MANIFEST says which that is, and the pool's path and identity, so that
+//! later openings need not name them; whoever names them must name the same, but a pool may have been moved. What is
+//! imitated (latency, bandwidth, the write unit) and what the machine's caches survive is of the opening, not of the
+//! store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Env, Error, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
+use slmdb_pmem::pool::{check_direct, check_new_device};
+use slmdb_pmem::{Blocks, Dram, Medium as PoolMedium, Pool, PoolOptions};
+use slmdb_structures::fast_fair::Tree;
+
+use crate::recovery::recover::Fast;
+use crate::space::admission::check_pool;
+use slmdb_engine::{Medium, Options};
+
+/// Checks, before anything is made, that the options describe a fast tier that a new store can have.
+pub(crate) fn check_new(options: &Options) -> Result<()> {
+    let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
+    let path = medium.pool_path().map(|path| options.env.absolute(path)).transpose()?;
+    check_opening(options, medium.kind(), path.as_deref())?;
+    let Some(path) = path else { return Ok(()) };
+    check_free(&*options.env, &path)?;
+    match medium.kind() {
+        MediumKind::Dax => check_direct(&*options.env, &path),
+        _ => Ok(()),
+    }
+}
+
+/// The fast tier of a new store, as its MANIFEST is to have it.
+pub(crate) fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumRecord> {
+    let env = &*options.env;
+    let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
+    let pool_path = medium.pool_path().map(|path| env.absolute(path)).transpose()?;
+    if let Some(path) = &pool_path {
+        check_free(env, path)?;
+    }
+    let pool_uuid = pool_path.is_some().then_some(uuid);
+    Ok(MediumRecord { kind: medium.kind(), pool_path, pool_uuid, boot_id: env.boot_id() })
+}
+
+/// Reconciles the medium that the options name, if any, with the store's own.
+pub(crate) fn bind(options: &Options, state: &mut StoreState) -> Result<()> {
+    let kind = state.medium.kind;
+    if let Some(asked) = &options.medium {
+        if asked.kind() != kind {
+            return Err(Error::invalid(format!(
+                "the store's fast tier is {kind:?}, not {:?}: a store keeps the medium it was made with; open it without \
+                 naming one",
+                asked.kind()
+            )));
+        }
+        if let Some(path) = asked.pool_path() {
+            // Whether the pool there is this store's is checked when it is opened.
+            state.medium.pool_path = Some(options.env.absolute(path)?);
+        }
+    }
+    check_opening(options, kind, state.medium.pool_path.as_deref())
+}
+
+/// Whether what is asked for this opening makes sense on such a medium.
+fn check_opening(options: &Options, kind: MediumKind, pool: Option<&Path>) -> Result<()> {
+    if !options.imitation.is_nothing() && kind != MediumKind::Emulated {
+        let what = format!("latency and bandwidth are imitated on an Emulated fast tier only; this one is {kind:?}");
+        return Err(Error::invalid(what));
+    }
+    if options.caches_are_persistent && kind != MediumKind::Dax {
+        let what = format!("persistent caches (eADR) matter to a fast tier on Dax only; this one is {kind:?}");
+        return Err(Error::invalid(what));
+    }
+    let device = pool.map(|path| options.env.dax_device(path)).transpose()?.flatten();
+    check_pool(options, kind, device.map(|device| device.size_bytes))
+}
+
+/// A pool is made where nothing is, or on a device-dax that holds nothing.
+fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
+    if check_new_device(env, path)? || !env.exists(path)? {
+        return Ok(());
+    }
+    let what = format!(
+        "{} exists already; the pool of a new store is made by it, in a file that is not there",
+        path.display()
+    );
+    Err(Error::invalid(what))
+}
+
+/// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
+pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Fast<Dram>> {
+    with_index(Pool::anonymous(Dram, &pool_options(options, state.uuid))?, options)
+}
+
+/// The pool of a store as the MANIFEST has it, newly made with an empty index. Replaces what an earlier attempt left there,
+/// and nothing else.
+pub(crate) fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+    let (env, (path, uuid)) = (&*options.env, pool_of(state)?);
+    let pool = Pool::create(env, path, medium, &pool_options(options, uuid))?;
+    // The name of a device is nothing that the store has made.
+    if env.dax_device(path)?.is_none() {
+        path.parent().map_or(Ok(()), |directory| env.sync_directory(directory))?;
+    }
+    with_index(pool, options)
+}
+
+/// The pool that a store had, to be read and nothing else: no byte of it changes.
+pub(crate) fn old_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
+    let (path, uuid) = pool_of(state)?;
+    Pool::open(&*options.env, path, medium, &pool_options(options, uuid), true)
+}
+
+/// Where a store's pool is, and its identity.
+fn pool_of(state: &StoreState) -> Result<(&Path, [u8; 16])> {
+    match (&state.medium.pool_path, state.medium.pool_uuid) {
+        (Some(path), Some(uuid)) => Ok((path, uuid)),
+        _ => Err(Error::corruption(MANIFEST_NAME, 0, "the MANIFEST names no pool for a store that needs one")),
+    }
+}
+
+/// Refuses a store that has no index, and no pool: a repair of it was cut short.
+pub(crate) fn check_not_in_repair(state: &StoreState) -> Result<()> {
+    if state.unfinished_repair.is_none() {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "a repair of this store was cut short, and it has no index since: let `slmdb repair` make it again",
+    ))
+}
+
+/// The pool of a store that has one: opened, or made if the store is virgin.
+pub(crate) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+    let env = &*options.env;
+    let (path, uuid) = pool_of(state)?;
+    let pool_options = pool_options(options, uuid);
+    if is_virgin(state) {
+        if options.read_only {
+            return Err(Error::invalid(
+                "the store's creation was cut short: open it for writing once, which finishes it",
+            ));
+        }
+        return new_pool(medium, options, state);
+    }
+    if !env.exists(path)? {
+        return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
+    }
+    let pool = Pool::open(env, path, medium, &pool_options, options.read_only).map_err(|error| match error {
+        Error::Invalid { what } => wants_another_pool(what),
+        other => other,
+    });
+    let pool = Arc::new(pool?);
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
+    Ok(Fast { pool, tree })
+}
+
+/// A new pool with an empty index.
+fn with_index<M: PoolMedium + Clone>(pool: Pool<M>, options: &Options) -> Result<Fast<M>> {
+    let pool = Arc::new(pool);
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;
+    Ok(Fast { pool, tree })
+}
+
+fn pool_options(options: &Options, uuid: [u8; 16]) -> PoolOptions {
+    PoolOptions {
+        initial_bytes: options.pool_initial_bytes,
+        growth_bytes: options.pool_growth_bytes,
+        maximum_bytes: options.pool_maximum_bytes,
+        uuid,
+    }
+}
+
+fn wants_another_pool(what: String) -> Error {
+    Error::invalid(format!("{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files"))
+}
+
+/// Nothing was ever written to the store: its creation may not have come as far as the pool.
+pub(crate) fn is_virgin(state: &StoreState) -> bool {
+    state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use slmdb_env::ErrorKind;
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_pmem::Imitation;
+
+    use super::*;
+
+    const KINDS: [MediumKind; 3] = [MediumKind::Dram, MediumKind::Emulated, MediumKind::Dax];
+
+    fn state(kind: MediumKind) -> StoreState {
+        let pool_path = (kind != MediumKind::Dram).then(|| PathBuf::from("/old"));
+        let pool_uuid = pool_path.is_some().then_some([1; 16]);
+        StoreState::new([1; 16], "slm", "bytewise", MediumRecord { kind, pool_path, pool_uuid, boot_id: [0; 16] })
+    }
+
+    fn options(medium: Option<Medium>) -> Options {
+        Options { medium, env: Arc::new(MemoryEnv::new()), ..Options::default() }
+    }
+
+    fn medium(kind: MediumKind, path: &str) -> Medium {
+        match kind {
+            MediumKind::Dram => Medium::Dram,
+            MediumKind::Emulated => Medium::Emulated { path: path.into() },
+            MediumKind::Dax => Medium::Dax { path: path.into() },
+        }
+    }
+
+    #[test]
+    fn a_store_keeps_its_medium_and_may_move_its_pool() {
+        for kind in KINDS {
+            let mut found = state(kind);
+            bind(&options(None), &mut found).unwrap();
+            assert_eq!(found, state(kind));
+            for asked in KINDS {
+                let mut found = state(kind);
+                let bound = bind(&options(Some(medium(asked, "/new"))), &mut found);
+                if asked == kind {
+                    bound.unwrap();
+                    let path = (kind != MediumKind::Dram).then(|| PathBuf::from("/new"));
+                    assert_eq!(found.medium.pool_path, path);
+                } else {
+                    let error = bound.unwrap_err();
+                    assert_eq!(error.kind(), ErrorKind::Invalid);
+                    let text = error.to_string();
+                    assert!(text.contains(&format!("{kind:?}, not {asked:?}")), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_imitated_fits_emulated_and_what_caches_survive_fits_dax() {
+        let imitation = Imitation { latency_ns: 1, ..Imitation::default() };
+        for kind in KINDS {
+            let imitating = bind(&Options { imitation, ..options(None) }, &mut state(kind));
+            assert_eq!(imitating.is_ok(), kind == MediumKind::Emulated);
+            let fences_only = bind(&Options { caches_are_persistent: true, ..options(None) }, &mut state(kind));
+            assert_eq!(fences_only.is_ok(), kind == MediumKind::Dax);
+            let new = check_new(&Options { imitation, ..options(Some(medium(kind, "/new"))) });
+            assert_eq!(new.is_ok(), kind == MediumKind::Emulated);
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_new_pool_outlives_a_power_cut() {
+        let env = MemoryEnv::new();
+        let directory = Path::new("/pools");
+        env.create_directory(directory).unwrap();
+        env.sync_directory(Path::new("/")).unwrap();
+        let medium = Some(Medium::Emulated { path: directory.join("pool") });
+        let options = Options { env: Arc::new(env.clone()), ..options(medium) };
+        let (path, uuid) = (Some(directory.join("pool")), Some([3; 16]));
+        let record = MediumRecord { kind: MediumKind::Emulated, pool_path: path, pool_uuid: uuid, boot_id: [0; 16] };
+        let state = StoreState::new([3; 16], "slm", "bytewise", record);
+        new_pool(slmdb_pmem::Emulated::new(), &options, &state).unwrap();
+        assert!(env.crash().content(directory.join("pool")).is_some(), "the pool has lost its name");
+    }
+
+    #[test]
+    fn a_new_store_takes_nobodys_file() {
+        let env = MemoryEnv::new();
+        env.set_content("/taken", b"");
+        for kind in [MediumKind::Emulated, MediumKind::Dax] {
+            let options = Options { env: Arc::new(env.clone()), ..options(Some(medium(kind, "/taken"))) };
+            assert_eq!(check_new(&options).unwrap_err().kind(), ErrorKind::Invalid);
+            assert_eq!(new_record(&options, [2; 16]).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+        let options = Options { env: Arc::new(env), ..options(Some(medium(MediumKind::Emulated, "/free"))) };
+        check_new(&options).unwrap();
+        let record = new_record(&options, [2; 16]).unwrap();
+        assert_eq!((record.pool_path, record.pool_uuid), (Some(PathBuf::from("/free")), Some([2; 16])));
+    }
+}

@@ -1,0 +1,404 @@
+//! Rebuilding the index from files alone: on `Dram` at every opening, on other media when the pool is lost (`repair`).
+//!
+//! The key sections of all table files are merged in key order ([`slmdb_engine::read::merge`]), and of each key the newest version counts
+//! ([`newest`]): whatever the numbers of the files, they say nothing about what is newer. If there is an index checkpoint,
+//! it takes the place of the files that were there when it was begun. What counts goes into the key segment of its file and
+//! into a tree that is built from the bottom up (`fast_fair/bulk.rs`); what does not is not kept anywhere. The key space is
+//! cut into as many parts as there are processors, by keys that are sampled.
+//!
+//! The MANIFEST says of each file how many of its entries the index points to. That holds after any crash, because the
+//! record that commits a job carries the changes, so it must agree with what is found: else something is damaged, and the
+//! store is not opened.
+
+mod newest;
+mod sources;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{CheckpointRecord, FILE_NAME as MANIFEST_NAME, FileRecord, StoreState};
+use slmdb_order::KeyOrder;
+use slmdb_pmem::{Dram, Medium, Pool};
+use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
+use slmdb_sync::scheduled::{processors, thread};
+use slmdb_table::{CheckpointReader, CheckpointStream};
+
+use crate::recovery::pool_binding as fast_tier;
+use crate::recovery::recover::Fast;
+use newest::{Newest, Verdict};
+use slmdb_engine::Options;
+use slmdb_engine::background::workers::spawn_scoped;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::table_cache::Tables;
+use slmdb_engine::read::merge::{Merge, Source, TableKeys, common_prefix};
+use slmdb_engine::read::ordered_key::positions_in_order;
+use sources::Keys;
+
+/// Fewer entries than this are not worth a second thread.
+const ENTRIES_A_PART_MIN: u64 = 32 * 1024;
+/// More parts than this don't make it faster.
+const PARTS_MAX: u64 = 16;
+/// About so many keys are sampled to cut the key space.
+const SAMPLES: usize = 64;
+
+/// The index of a `Dram` store. A checkpoint that turns out to be damaged is left out, and taken out of `state`, if what
+/// there is without it tells the same.
+pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Fast<Dram>> {
+    let make = || fast_tier::in_memory(options, state);
+    let rebuilt = with_best_checkpoint(options, directory, state, make, Insist::OnEverything)?;
+    check_live(directory, &state.files, &rebuilt.live)?;
+    state.checkpoints = rebuilt.checkpoints;
+    Ok(rebuilt.fast)
+}
+
+/// Keys and sequence numbers.
+type Lost = Vec<(Vec<u8>, u64)>;
+/// For each file that a checkpoint tells of, its place among those of the store, if it is there still.
+type KnownFiles = Arc<[Option<usize>]>;
+
+/// An index that was rebuilt.
+pub(crate) struct Rebuilt<M: Medium> {
+    pub(crate) fast: Fast<M>,
+    /// The checkpoints that were not found damaged.
+    pub(crate) checkpoints: Vec<CheckpointRecord>,
+    /// How many entries of each file it points to, in the order of their numbers.
+    pub(crate) live: Vec<u64>,
+    /// Keys that a checkpoint has in a file that is gone, with nothing in its place, and their numbers.
+    pub(crate) lost: Lost,
+    /// S of the checkpoint that it was begun from; 0 without one.
+    pub(crate) through: u64,
+    /// Deletes may have been dropped that no checkpoint told of.
+    pub(crate) may_have_come_back: bool,
+}
+
+/// What a rebuild does not do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Insist {
+    OnEverything,
+    /// What is missing is told. Nor is a checkpoint believed: it says which versions count, and each is looked for in the files.
+    OnNothing,
+}
+
+/// The index of a store that is repaired: what is missing is told instead of being an error, and what it points to is there.
+pub(crate) fn as_far_as_possible<M: Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    state: &StoreState,
+    make: impl Fn() -> Result<Fast<M>>,
+) -> Result<Rebuilt<M>> {
+    with_best_checkpoint(options, directory, state, make, Insist::OnNothing)
+}
+
+/// Makes an index from the newest checkpoint that is whole.
+fn with_best_checkpoint<M: Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    state: &StoreState,
+    make: impl Fn() -> Result<Fast<M>>,
+    insist: Insist,
+) -> Result<Rebuilt<M>> {
+    let tables = Tables::new(options, directory.into(), state.files_uuid);
+    let mut checkpoints = state.checkpoints.clone();
+    let mut damage = None;
+    loop {
+        let checkpoint = checkpoints.last().copied();
+        let through = checkpoint.map_or(0, |checkpoint| checkpoint.through);
+        let may_have_come_back = through < state.deletes_dropped_through;
+        if may_have_come_back && insist == Insist::OnEverything {
+            let path = checkpoint_path(directory, state.checkpoints.last());
+            let what = "no index checkpoint is whole that tells of all deletes that were dropped since: without one, deleted \
+                        keys would come back";
+            return Err(damage.unwrap_or_else(|| Error::corruption(path, 0, what)));
+        }
+        let fast = make()?;
+        let rebuilt = checkpoint
+            .map(|checkpoint| open_checkpoint(options, directory, state.files_uuid, &checkpoint))
+            .transpose()
+            .and_then(|reader| rebuild(&fast.pool, &fast.tree, &tables, state, reader, insist));
+        let path = checkpoint_path(directory, checkpoint.as_ref());
+        match rebuilt {
+            Ok((live, lost)) => return Ok(Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back }),
+            Err(Error::Corruption { file, offset, what }) if checkpoint.is_some() && file == path => {
+                let error = Error::Corruption { file, offset, what };
+                tracing::warn!(%error, "an index checkpoint is damaged; the index is made without it");
+                damage.get_or_insert(error);
+                checkpoints.pop();
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn checkpoint_path(directory: &Path, checkpoint: Option<&CheckpointRecord>) -> PathBuf {
+    names::checkpoint(directory, checkpoint.map_or(0, |checkpoint| checkpoint.number))
+}
+
+/// Opens a checkpoint of the MANIFEST. Missing or of another length is [`Error::Corruption`].
+pub(crate) fn open_checkpoint(
+    options: &Options,
+    directory: &Path,
+    uuid: [u8; 16],
+    record: &CheckpointRecord,
+) -> Result<Arc<CheckpointReader>> {
+    let path = names::checkpoint(directory, record.number);
+    if !options.env.exists(&path)? {
+        return Err(Error::corruption(path, 0, "an index checkpoint of the store is missing"));
+    }
+    let order = options.comparator.clone();
+    let reader = CheckpointReader::open(&*options.env, &path, record.number, uuid, order)?;
+    let is = (reader.length_bytes(), reader.through(), reader.entries());
+    if is != (record.length_bytes, record.through, record.entries) {
+        return Err(Error::corruption(path, 0, "an index checkpoint is not the one that the MANIFEST tells of"));
+    }
+    Ok(Arc::new(reader))
+}
+
+/// Fills an empty index. Gives how many entries of each file it points to, in the order of their numbers, and what is lost.
+fn rebuild<M: Medium + Clone>(
+    pool: &Pool<M>,
+    tree: &Tree<M>,
+    tables: &Tables,
+    state: &StoreState,
+    checkpoint: Option<Arc<CheckpointReader>>,
+    insist: Insist,
+) -> Result<(Vec<u64>, Lost)> {
+    let plan = Plan::new(tables, state, tree.order(), checkpoint, insist)?;
+    let bounds = plan.bounds()?;
+    let parts = tree.bulk_load(&bounds)?;
+    let results = thread::scope(|scope| {
+        let lows = std::iter::once(None).chain(bounds.iter().map(|bound| Some(&bound[..])));
+        let highs = bounds.iter().map(|bound| Some(&bound[..])).chain([None]);
+        let filling: Vec<_> = parts
+            .into_iter()
+            .zip(lows.zip(highs))
+            .map(|(part, (low, high))| {
+                let (plan, share) = (&plan, bounds.len() as u64 + 1);
+                spawn_scoped(scope, move || plan.fill(pool, part, (low, high), share, insist))
+            })
+            .collect::<Result<_>>()?;
+        let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.collect::<Result<Vec<_>>>()
+    })?;
+
+    let (mut live, mut lost) = (vec![0; plan.files.len()], Vec::new());
+    let mut segments: Vec<Vec<SegmentWriter<'_, M>>> = plan.files.iter().map(|_| Vec::new()).collect();
+    let mut loaded = Vec::with_capacity(results.len());
+    for Filled { part, writers, live: of_part, lost: mut of_part_lost } in results {
+        lost.append(&mut of_part_lost);
+        live.iter_mut().zip(of_part).for_each(|(sum, count)| *sum += count);
+        segments.iter_mut().zip(writers).for_each(|(all, writer)| all.push(writer));
+        loaded.push(part);
+    }
+    for writers in segments {
+        SegmentWriter::finish(writers)?;
+    }
+    tree.finish_bulk_load(loaded)?;
+    Ok((live, lost))
+}
+
+/// What one part of the key space has become.
+struct Filled<'p, M: Medium> {
+    part: BulkPart<'p, M>,
+    /// For each file.
+    writers: Vec<SegmentWriter<'p, M>>,
+    live: Vec<u64>,
+    lost: Lost,
+}
+
+/// What is read, and where it goes.
+struct Plan<'t> {
+    tables: &'t Tables,
+    order: &'t KeyOrder,
+    /// The files of the store in the order of their numbers, each with what its key records will take, about.
+    files: Vec<(u32, u64)>,
+    /// Those whose key sections are read, by their places in `files`.
+    read: Vec<usize>,
+    checkpoint: Option<(Arc<CheckpointReader>, KnownFiles)>,
+    /// S of the checkpoint.
+    through: u64,
+    /// What all keys begin with.
+    prefix: Vec<u8>,
+    entries: u64,
+}
+
+impl<'t> Plan<'t> {
+    fn new(
+        tables: &'t Tables,
+        state: &StoreState,
+        order: &'t KeyOrder,
+        checkpoint: Option<Arc<CheckpointReader>>,
+        insist: Insist,
+    ) -> Result<Plan<'t>> {
+        let believed = checkpoint.as_ref().filter(|_| insist == Insist::OnEverything);
+        let listed: HashSet<u32> = believed.iter().flat_map(|reader| reader.listed_files()).collect();
+        let places: HashMap<u32, usize> = match believed {
+            Some(_) => state.files.keys().enumerate().map(|(at, &number)| (number, at)).collect(),
+            None => HashMap::new(),
+        };
+        let read: Vec<usize> =
+            state.files.keys().enumerate().filter(|(_, number)| !listed.contains(number)).map(|(at, _)| at).collect();
+        let mut key_bytes = HashMap::new();
+        for file in checkpoint.iter().flat_map(|reader| reader.files()) {
+            key_bytes.insert(file.number, file.key_bytes / file.entries.max(1));
+        }
+        let mut files = Vec::with_capacity(state.files.len());
+        for (at, (&number, record)) in state.files.iter().enumerate() {
+            let mean_bytes = match key_bytes.get(&number) {
+                // Whatever a checkpoint says, no key is longer.
+                Some(&mean_bytes) => mean_bytes.min(u64::from(u16::MAX)),
+                None if read.binary_search(&at).is_ok() => {
+                    let properties = tables.reader(number)?;
+                    let properties = properties.properties();
+                    properties.key_bytes / properties.entries.max(1)
+                }
+                None => 0,
+            };
+            files.push((number, record.live.saturating_mul((20 + mean_bytes).next_multiple_of(8))));
+        }
+        let entries = read.iter().map(|&at| state.files[&files[at].0].entries).sum::<u64>()
+            + checkpoint.as_ref().map_or(0, |reader| reader.entries());
+        let through = checkpoint.as_ref().map_or(0, |reader| reader.through());
+        let checkpoint = checkpoint.map(|reader| {
+            let known = reader.files().map(|file| places.get(&file.number).copied()).collect();
+            (reader, known)
+        });
+        let bounds = state.files.values().flat_map(|file| [&file.smallest_key, &file.largest_key]);
+        let prefix = common_prefix(bounds.map(Vec::as_slice));
+        Ok(Plan { tables, order, files, read, checkpoint, through, prefix, entries })
+    }
+
+    /// The sources, each before its first entry.
+    fn sources(&self) -> Result<Vec<Keys<'t>>> {
+        let mut sources = Vec::with_capacity(self.read.len() + 1);
+        for &file in &self.read {
+            let number = self.files[file].0;
+            let keys = TableKeys::new(number, &*self.tables.reader(number)?, self.tables);
+            sources.push(Keys::Table { file, keys });
+        }
+        if let Some((reader, files)) = &self.checkpoint {
+            sources.push(Keys::Checkpoint { files: files.clone(), stream: CheckpointStream::new(reader.clone()) });
+        }
+        Ok(sources)
+    }
+
+    /// Where to cut the key space, so that parts are about as large.
+    fn bounds(&self) -> Result<Vec<Vec<u8>>> {
+        let parts = (processors() as u64).min(PARTS_MAX).min(self.entries / ENTRIES_A_PART_MIN).max(1) as usize;
+        if parts == 1 {
+            return Ok(Vec::new());
+        }
+        // A sample is the first key of a chunk, and stands for as many chunks as there are for a sample.
+        let sources = self.sources()?;
+        let mut samples: Vec<(Vec<u8>, usize)> = Vec::new();
+        let wanted_each = SAMPLES.div_ceil(sources.len().max(1));
+        for source in sources.iter().step_by(sources.len().div_ceil(SAMPLES).max(1)) {
+            let chunks = source.chunks();
+            let wanted = wanted_each.min(chunks);
+            for sample in 0..wanted {
+                samples.push((source.first_key((2 * sample + 1) * chunks / (2 * wanted))?, chunks / wanted));
+            }
+        }
+        let whole: usize = samples.iter().map(|(_, weight)| weight).sum();
+        let (mut bounds, mut passed): (Vec<Vec<u8>>, usize) = (Vec::new(), 0);
+        for position in positions_in_order(samples.iter().map(|(key, _)| &key[..]), self.order) {
+            let (key, weight) = &samples[position];
+            let is_larger = bounds.last().is_none_or(|last| self.order.compare(last, key).is_lt());
+            if bounds.len() + 1 < parts && is_larger && passed * parts >= whole * (bounds.len() + 1) {
+                bounds.push(key.clone());
+            }
+            passed += weight;
+        }
+        Ok(bounds)
+    }
+
+    /// Merges a part of the key space: from `low` up to `high`, which does not belong to it.
+    fn fill<'p, M: Medium + Clone>(
+        &self,
+        pool: &'p Pool<M>,
+        part: BulkPart<'p, M>,
+        (low, high): (Option<&[u8]>, Option<&[u8]>),
+        parts: u64,
+        insist: Insist,
+    ) -> Result<Filled<'p, M>> {
+        let writers =
+            self.files.iter().map(|&(number, bytes)| SegmentWriter::new(pool, number, bytes / parts)).collect();
+        let mut filled = Filled { part, writers, live: vec![0; self.files.len()], lost: Vec::new() };
+        let mut sources = self.sources()?;
+        if let Some(low) = low {
+            sources.iter_mut().try_for_each(|keys| keys.seek(low))?;
+        }
+        let of_any = |(_, error): (usize, Error)| error;
+        let mut merge = Merge::new(sources, self.order.clone(), self.prefix.clone(), (low, high)).map_err(of_any)?;
+        let mut newest = Newest::default();
+        // Of a checkpoint alone keys are copied as they come: it has each once.
+        while let Some((_, keys)) = merge.first().filter(|_| self.read.is_empty()) {
+            let Some(version) = keys.version() else { break };
+            newest.consider(version, self.through);
+            self.take(&mut filled, keys.key(), newest.decide(), insist)?;
+            merge.advance().map_err(of_any)?;
+        }
+        let mut key = Vec::new();
+        while let Some((_, first)) = merge.first() {
+            key.clear();
+            key.extend_from_slice(first.key());
+            let head = merge.first_head();
+            while let Some(keys) = merge.first_of(&key, head) {
+                let Some(version) = keys.version() else { break };
+                newest.consider(version, self.through);
+                merge.advance().map_err(of_any)?;
+            }
+            self.take(&mut filled, &key, newest.decide(), insist)?;
+        }
+        Ok(filled)
+    }
+
+    /// Takes a key for which it was decided what becomes of it.
+    #[inline]
+    fn take<M: Medium>(&self, filled: &mut Filled<'_, M>, key: &[u8], verdict: Verdict, insist: Insist) -> Result<()> {
+        match verdict {
+            Verdict::Live(version, file) => {
+                let entry = SegmentEntry {
+                    key,
+                    sequence: version.sequence,
+                    kind: EntryKind::Put,
+                    block_offset: version.place.offset,
+                    block_length: version.place.length,
+                };
+                filled.part.add(key, filled.writers[file].add(&entry)?)?;
+                filled.live[file] += 1;
+            }
+            Verdict::Absent => {}
+            Verdict::Lost(sequence) if insist == Insist::OnEverything => return Err(self.lost(key, sequence)),
+            Verdict::Lost(sequence) => filled.lost.push((key.to_vec(), sequence)),
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn lost(&self, key: &[u8], sequence: u64) -> Error {
+        let path = self.checkpoint.as_ref().map_or(Path::new(""), |(reader, _)| reader.path());
+        let what = format!(
+            "it has key {} at sequence number {sequence} in a table file that is gone, and nothing has come in its place",
+            key.escape_ascii()
+        );
+        Error::corruption(path, 0, what)
+    }
+}
+
+/// The MANIFEST's live counts against those found.
+fn check_live(directory: &Path, files: &BTreeMap<u32, FileRecord>, found: &[u64]) -> Result<()> {
+    match files.iter().zip(found).find(|((_, file), found)| file.live != **found) {
+        None => Ok(()),
+        Some(((number, file), found)) => {
+            let what = format!(
+                "it says that {} entries of table file {number} are live, but the files tell of {found}; `slmdb repair` counts anew",
+                file.live
+            );
+            Err(Error::corruption(directory.join(MANIFEST_NAME), 0, what))
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Which version of a key counts, when the index is made from files alone (design.md section 9).
+//!
+//! Without a checkpoint: the one with the largest sequence number, and a delete hides what is older. If two files have the
+//! very same one, a compaction has copied it from one to the other, and the file with the higher number was made later. Only
+//! if one of them is a delete it does not count: `repair` has put it in the place of a copy that it could not read.
+//!
+//! With a checkpoint, which knows every flush up to S: what it says counts like an entry. Entries of files that it has not
+//! seen count above S. At or below S they are copies that a compaction made, and count only if the checkpoint has that key
+//! at that very number: what it did not have any more, or had replaced, was dead when the checkpoint was taken, and the
+//! delete that killed it may have been dropped since.
+
+use slmdb_table::EntryKind;
+
+use crate::recovery::rebuild::sources::Version;
+
+/// The versions of one key.
+#[derive(Debug, Default)]
+pub(crate) struct Newest {
+    best: Option<Version>,
+    /// What the checkpoint says.
+    checkpointed: Option<Version>,
+    /// Entries at or below S.
+    copies: Vec<Version>,
+}
+
+/// What becomes of a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// The index points to this version, a put in a file of the store.
+    Live(Version, usize),
+    /// The index does not have the key.
+    Absent,
+    /// The checkpoint has it in a file that is gone, and nothing that is there has come in its place.
+    Lost(u64),
+}
+
+impl Newest {
+    /// Takes a version into account. `through`: S, or 0 without a checkpoint.
+    pub(crate) fn consider(&mut self, version: Version, through: u64) {
+        if version.is_of_checkpoint {
+            self.checkpointed = Some(version);
+        } else if version.sequence <= through {
+            self.copies.push(version);
+        } else {
+            self.take(version);
+        }
+    }
+
+    fn take(&mut self, version: Version) {
+        // Seen in the checkpoint and in its file, it is the same.
+        let rank = |version: &Version| {
+            (version.sequence, version.kind == EntryKind::Put, version.file, version.is_of_checkpoint)
+        };
+        if self.best.as_ref().is_none_or(|best| rank(&version) > rank(best)) {
+            self.best = Some(version);
+        }
+    }
+
+    /// Decides, and begins anew. (The files of a store are in the order of their numbers.)
+    pub(crate) fn decide(&mut self) -> Verdict {
+        let checkpointed = self.checkpointed.take();
+        if let Some(checkpointed) = checkpointed {
+            let is_copy = |copy: &Version| copy.sequence == checkpointed.sequence && copy.kind == EntryKind::Put;
+            let copies = std::mem::take(&mut self.copies);
+            copies.iter().filter(|copy| is_copy(copy)).for_each(|&copy| self.take(copy));
+            if checkpointed.file.is_some() {
+                self.take(checkpointed);
+            }
+        }
+        self.copies.clear();
+        match (self.best.take(), checkpointed) {
+            (Some(best), Some(lost)) if best.sequence < lost.sequence => Verdict::Lost(lost.sequence),
+            (None, Some(lost)) => Verdict::Lost(lost.sequence),
+            (Some(Version { kind: EntryKind::Delete, .. }), _) | (None, None) => Verdict::Absent,
+            (Some(best), _) => best.file.map_or(Verdict::Absent, |file| Verdict::Live(best, file)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slmdb_table::Place;
+
+    fn version(sequence: u64, kind: EntryKind, file: Option<usize>, is_of_checkpoint: bool) -> Version {
+        Version { sequence, kind, place: Place { offset: 0, length: 100 }, file, is_of_checkpoint }
+    }
+
+    fn put(sequence: u64, file: usize) -> Version {
+        version(sequence, EntryKind::Put, Some(file), false)
+    }
+
+    fn delete(sequence: u64, file: usize) -> Version {
+        version(sequence, EntryKind::Delete, Some(file), false)
+    }
+
+    fn checkpoint(sequence: u64, file: Option<usize>) -> Version {
+        version(sequence, EntryKind::Put, file, true)
+    }
+
+    /// In every order.
+    fn verdict(versions: &[Version], through: u64) -> Verdict {
+        fn all_orders(rest: Vec<Version>, done: Vec<Version>, each: &mut dyn FnMut(&[Version])) {
+            if rest.is_empty() {
+                return each(&done);
+            }
+            for at in 0..rest.len() {
+                let (mut rest, mut done) = (rest.clone(), done.clone());
+                done.push(rest.remove(at));
+                all_orders(rest, done, each);
+            }
+        }
+        let mut verdicts = Vec::new();
+        let mut newest = Newest::default();
+        all_orders(versions.to_vec(), Vec::new(), &mut |order| {
+            order.iter().for_each(|&version| newest.consider(version, through));
+            verdicts.push(newest.decide());
+        });
+        assert!(verdicts.windows(2).all(|pair| pair[0] == pair[1]), "{verdicts:?}");
+        verdicts.remove(0)
+    }
+
+    fn live(version: Version) -> Verdict {
+        Verdict::Live(version, version.file.unwrap())
+    }
+
+    #[test]
+    fn the_newest_wins_and_a_delete_hides_what_is_older() {
+        assert_eq!(verdict(&[put(5, 9), put(7, 1)], 0), live(put(7, 1)), "whatever the files' numbers");
+        assert_eq!(verdict(&[put(5, 9), delete(7, 1), put(6, 3)], 0), Verdict::Absent);
+        assert_eq!(verdict(&[put(8, 2), delete(7, 3)], 0), live(put(8, 2)));
+        assert_eq!(verdict(&[put(5, 1), put(5, 4), put(5, 2)], 0), live(put(5, 4)), "the last copy");
+    }
+
+    #[test]
+    fn a_copy_that_could_not_be_read_costs_nothing_where_there_is_another() {
+        assert_eq!(verdict(&[put(5, 2), delete(5, 9)], 0), live(put(5, 2)));
+        assert_eq!(verdict(&[put(5, 2), delete(5, 9), put(4, 1)], 3), live(put(5, 2)));
+        assert_eq!(verdict(&[delete(5, 9), put(4, 1)], 0), Verdict::Absent);
+    }
+
+    #[test]
+    fn what_a_checkpoint_did_not_have_any_more_does_not_come_back() {
+        // The delete at 7 is dropped; a compaction has copied the dead put at 5 into a file that is new.
+        assert_eq!(verdict(&[put(5, 9)], 10), Verdict::Absent);
+        assert_eq!(verdict(&[put(5, 9), checkpoint(8, Some(2))], 10), live(checkpoint(8, Some(2))));
+        assert_eq!(verdict(&[delete(7, 9), checkpoint(8, Some(2))], 10), live(checkpoint(8, Some(2))));
+        // A delete and a put with the same number are no copies of each other.
+        assert_eq!(verdict(&[delete(8, 9), checkpoint(8, Some(2))], 10), live(checkpoint(8, Some(2))));
+    }
+
+    #[test]
+    fn what_was_moved_since_is_found_where_it_is_now() {
+        assert_eq!(verdict(&[put(8, 9), checkpoint(8, None)], 10), live(put(8, 9)));
+        assert_eq!(verdict(&[put(8, 9), put(8, 7), checkpoint(8, Some(2))], 10), live(put(8, 9)));
+        // The scan may have seen what was flushed after S.
+        let seen_twice = verdict(&[put(12, 4), checkpoint(12, Some(4))], 10);
+        assert!(matches!(seen_twice, Verdict::Live(Version { sequence: 12, .. }, 4)));
+        assert_eq!(verdict(&[put(12, 9), checkpoint(12, None)], 10), live(put(12, 9)));
+    }
+
+    #[test]
+    fn what_is_newer_than_the_checkpoint_wins() {
+        assert_eq!(verdict(&[put(11, 9), checkpoint(8, None)], 10), live(put(11, 9)));
+        assert_eq!(verdict(&[delete(11, 9), checkpoint(8, Some(1))], 10), Verdict::Absent);
+        assert_eq!(verdict(&[delete(11, 9), put(12, 3), checkpoint(8, Some(1))], 10), live(put(12, 3)));
+    }
+
+    #[test]
+    fn what_is_gone_with_nothing_in_its_place_is_told() {
+        assert_eq!(verdict(&[checkpoint(8, None)], 10), Verdict::Lost(8));
+        assert_eq!(verdict(&[put(7, 9), checkpoint(8, None)], 10), Verdict::Lost(8));
+        assert_eq!(verdict(&[put(11, 9), checkpoint(12, None)], 10), Verdict::Lost(12));
+    }
+}

@@ -1,0 +1,100 @@
+//! Where a rebuild has its keys from: key sections, and perhaps an index checkpoint.
+
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_table::{CheckpointStream, EntryKind, Place};
+
+use slmdb_engine::read::merge::{Source, TableKeys};
+
+/// Where keys come from.
+pub(crate) enum Keys<'t> {
+    /// The key section of a table file, and its place among the files of the store.
+    Table { file: usize, keys: TableKeys<'t> },
+    /// A checkpoint, and for each of its files the place among those of the store, if it is there still.
+    Checkpoint { files: Arc<[Option<usize>]>, stream: CheckpointStream },
+}
+
+/// One version of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Version {
+    pub(crate) sequence: u64,
+    pub(crate) kind: EntryKind,
+    pub(crate) place: Place,
+    /// The place of its file among those of the store; `None`: it is not there any more.
+    pub(crate) file: Option<usize>,
+    pub(crate) is_of_checkpoint: bool,
+}
+
+impl Keys<'_> {
+    /// Before the first entry with this key or a larger one, or somewhat before.
+    pub(crate) fn seek(&mut self, from: &[u8]) -> Result<()> {
+        match self {
+            Keys::Table { keys, .. } => keys.seek(from),
+            Keys::Checkpoint { stream, .. } => stream.seek(from),
+        }
+    }
+
+    /// How many chunks it has.
+    pub(crate) fn chunks(&self) -> usize {
+        match self {
+            Keys::Table { keys, .. } => keys.chunks(),
+            Keys::Checkpoint { stream, .. } => stream.chunks(),
+        }
+    }
+
+    /// The first key of a chunk.
+    pub(crate) fn first_key(&self, chunk: usize) -> Result<Vec<u8>> {
+        match self {
+            Keys::Table { keys, .. } => keys.first_key(chunk),
+            Keys::Checkpoint { stream, .. } => stream.first_key(chunk),
+        }
+    }
+
+    /// The version that it is at, if it is at one.
+    #[inline]
+    pub(crate) fn version(&self) -> Option<Version> {
+        match self {
+            Keys::Table { file, keys } => keys.entry().map(|entry| Version {
+                sequence: entry.sequence,
+                kind: entry.kind,
+                place: entry.place,
+                file: Some(*file),
+                is_of_checkpoint: false,
+            }),
+            Keys::Checkpoint { files, stream } => stream.location().map(|location| Version {
+                sequence: location.sequence,
+                kind: EntryKind::Put,
+                place: location.place,
+                file: files[location.file_index],
+                is_of_checkpoint: true,
+            }),
+        }
+    }
+}
+
+impl Source for Keys<'_> {
+    #[inline]
+    fn advance(&mut self) -> Result<bool> {
+        match self {
+            Keys::Table { keys, .. } => keys.advance(),
+            Keys::Checkpoint { stream, .. } => stream.advance(),
+        }
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        match self {
+            Keys::Table { keys, .. } => keys.key(),
+            Keys::Checkpoint { stream, .. } => stream.key(),
+        }
+    }
+
+    #[inline]
+    fn sequence(&self) -> u64 {
+        match self {
+            Keys::Table { keys, .. } => keys.sequence(),
+            Keys::Checkpoint { stream, .. } => stream.location().map_or(0, |location| location.sequence),
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5; `docs/recovery.md`).
+//!
+//! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
+//!    *building* are dropped; their MemTables are still there. Then the index must have as many keys as the MANIFEST tells of.
+//!    (Persistent media.)
+//! 2. On `Dram` the index is rebuilt from an index checkpoint and the key sections of the table files (`rebuild`).
+//! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence numbers
+//!    (`replay`).
+//! 4. What was found becomes durable as it is, in one rename of the MANIFEST; only then is anything removed, and only then
+//!    are writes taken.
+//!
+//! Until step 4 nothing on the slow tier changes and what changes in the pool may be done again, so a crash in recovery is
+//! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use slmdb_env::{Error, Lock, Result};
+use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
+use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
+use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree};
+use slmdb_structures::memtable::MemTable;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::compaction::compactor::{add_output, move_to};
+use crate::flush::file_creation::{file_record, numbered, swing};
+use crate::index::compaction_log::{Jobs, Phase, Slot};
+use crate::recovery::replay::{check_strays, replay_log};
+use crate::space::admission::table_bytes;
+use crate::space::compaction_reserve::KeptBack;
+use crate::store::{Catalog, Parts, Store};
+use crate::write::memtables::{Filling, Immutable};
+use slmdb_engine::Options;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::events::Events;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::file_names::FileKind;
+use slmdb_engine::files::table_cache::{Tables, missing};
+use slmdb_engine::observe::spans::timed;
+use slmdb_engine::space::reserved_file::{SetAside, remove_leftovers as remove_space};
+use slmdb_engine::write::arena_kind;
+use slmdb_engine::write::arenas::Arenas;
+
+/// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
+/// openings don't leave many small table files.
+const COPY_UP_TO_PART: u64 = 4;
+
+/// The fast tier, opened.
+pub(crate) struct Fast<M: Medium> {
+    pub(crate) pool: Arc<Pool<M>>,
+    pub(crate) tree: Tree<M>,
+}
+
+/// Brings a store back as the MANIFEST `state`, the files and the pool tell.
+pub(crate) fn recover<M: Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    mut state: StoreState,
+    fast: Fast<M>,
+    lock: Option<Box<dyn Lock>>,
+) -> Result<Store<M>> {
+    let Fast { pool, tree } = fast;
+    let tables = Tables::new(options, directory.into(), state.files_uuid);
+    let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
+    let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
+    let jobs = Jobs::default();
+
+    let finished_jobs = if M::PERSISTENT {
+        let finish = || finish_jobs(&mut state, &pool, &tree, &jobs, &tables);
+        let finished = timed(&*env, info_span!("finish_jobs", ms = Empty), finish)?;
+        timed(&*env, info_span!("count_keys", ms = Empty), || check_count(&state, &pool, &tree))?;
+        finished
+    } else {
+        // It was made from the files just now.
+        Vec::new()
+    };
+    let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
+    let log = timed(&*env, span, || replay_log(options, &state, &arenas))?;
+    check_strays(options, &state, &arenas, log.last_sequence)?;
+
+    let mut parts = Parts {
+        options: options.clone(),
+        directory: directory.into(),
+        pool,
+        tree,
+        jobs,
+        arenas,
+        tables,
+        catalog: Catalog::ReadOnly(state),
+        active: None,
+        active_from: log.last_sequence + 1,
+        recovered: log.memtables,
+        kept_back: KeptBack::default(),
+        last_sequence: log.last_sequence,
+        file_bytes_written: 0,
+        events: Events::default(),
+        lock,
+    };
+    if !options.read_only {
+        let span = info_span!("take_over", memtables = parts.recovered.len(), ms = Empty);
+        timed(&*env, span, || take_over(&mut parts))?;
+        for slot in finished_jobs {
+            parts.jobs.clear(&parts.pool, slot)?;
+        }
+        remove_leftovers(&parts)?;
+    }
+    let state = parts.catalog.state();
+    tracing::info!(table_files = state.files.len(), last_sequence_number = parts.last_sequence, "recovered");
+    Ok(Store::new(parts))
+}
+
+/// Every table file of the MANIFEST must be there in full length.
+pub(crate) fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+    let entries = options.env.list_directory(directory)?.into_iter();
+    let lengths: HashMap<PathBuf, u64> =
+        entries.map(|entry| (directory.join(entry.name), entry.length_bytes)).collect();
+    for (&number, record) in &state.files {
+        let path = names::table(directory, number);
+        match lengths.get(&path) {
+            None => return Err(missing(&path)),
+            Some(&length_bytes) if length_bytes != record.length_bytes => {
+                let what = format!("a table file has {length_bytes} bytes instead of {}", record.length_bytes);
+                return Err(Error::corruption(path, length_bytes.min(record.length_bytes), what));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Step 1. Returns the slots to clear once the MANIFEST says what they said.
+fn finish_jobs<M: Medium + Clone>(
+    state: &mut StoreState,
+    pool: &Arc<Pool<M>>,
+    tree: &Tree<M>,
+    jobs: &Jobs,
+    tables: &Tables,
+) -> Result<Vec<Slot>> {
+    let mut slots = Vec::new();
+    for (job, slot) in jobs.left(pool)? {
+        let committed = state.files.contains_key(&job.file);
+        if !committed && job.phase == Phase::Moving {
+            let segment = Segment::of_file(pool, job.file)?;
+            let reader = tables.reader(job.file)?;
+            let moved = move_to(tree, pool, &segment)?;
+            let mut edit = Edit::default();
+            add_output(&mut edit, job.file, file_record(reader.properties(), reader.length_bytes()), &moved);
+            apply(state, edit, pool)?;
+        }
+        if !committed && job.phase == Phase::Indexing {
+            let segment = Segment::of_file(pool, job.file)?;
+            let reader = tables.reader(job.file)?;
+            let live_changes = swing(tree, pool, &segment, |_, _, _| ())?;
+            let record = file_record(reader.properties(), reader.length_bytes());
+            let edit = Edit {
+                files_added: vec![(job.file, record)],
+                live_changes: live_changes.into_iter().collect(),
+                arenas_removed: vec![job.generation],
+                flushed_through: Some(job.last_sequence),
+                ..Edit::default()
+            };
+            apply(state, edit, pool)?;
+        }
+        slots.push(slot);
+    }
+    Ok(slots)
+}
+
+/// Whatever a pool says of itself: an index that has not as many keys as the MANIFEST tells of live entries is not this store's.
+fn check_count<M: Medium + Clone>(state: &StoreState, pool: &Pool<M>, tree: &Tree<M>) -> Result<()> {
+    let live: u64 = state.files.values().map(|file| file.live).sum();
+    let keys = tree.count()?;
+    if keys == live {
+        return Ok(());
+    }
+    let what = format!(
+        "the index has {keys} keys, but {live} entries of table files are live by the MANIFEST; `slmdb repair` makes the index anew"
+    );
+    Err(Error::corruption(pool.path(), 0, what))
+}
+
+/// Applies what a job that was carried to its end changes.
+fn apply<M: Medium>(state: &mut StoreState, edit: Edit, pool: &Pool<M>) -> Result<()> {
+    let edit = numbered(state, edit);
+    let damaged = |what| Error::corruption(pool.path(), 0, format!("a job record does not fit the MANIFEST: {what}"));
+    state.apply(&edit).map_err(damaged)
+}
+
+/// Step 4: a new arena for new writes; what was recovered is durable and sealed, or moved into it; one MANIFEST says so.
+fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
+    let mut state = parts.catalog.state().clone();
+    // An opening that did not come to tell the MANIFEST may have used a generation already.
+    let stray = parts.arenas.present()?.into_iter().max().unwrap_or(0);
+    let generation = state.next_generation.max(stray.saturating_add(1));
+    let Some(next_generation) = generation.checked_add(1) else {
+        return Err(Error::corruption(
+            parts.arenas.describe(stray),
+            0,
+            "an arena with the last generation there can be",
+        ));
+    };
+    // Copied or not: the log must never be shorter in a later recovery than what this one has copied.
+    for immutable in &parts.recovered {
+        parts.arenas.make_durable(&immutable.memtable)?;
+    }
+    // What belongs to nobody goes first: on a full disk that may be the space that is needed.
+    discard_all_but(parts, &state)?;
+    remove_leftover_files(parts)?;
+    remove_space(&*parts.options.env, &parts.directory)?;
+    // So does what is kept back for a compaction, before the arena.
+    parts.kept_back.settle(&parts.options, &SegmentSize::of_files(&parts.pool), &state);
+    parts.reserve_for_recovered()?;
+    parts.set_aside_for_recovered()?;
+    match parts.kept_back.fill(&*parts.options.env, &parts.directory, true) {
+        Ok(()) | Err(Error::Full { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    state.closed_at_sequence = None;
+    state.medium.boot_id = parts.options.env.boot_id();
+    match parts.arenas.make(generation, parts.options.memtable_bytes, arena_kind::at_first(parts.options.syncs_writes))
+    {
+        Ok(arena) => {
+            let with_arena = StoreState { next_generation, ..state.clone() };
+            match take_over_in(parts, arena, generation, with_arena) {
+                // What the arena took may be what the MANIFEST needs.
+                Err(Error::Full { .. }) => parts.arenas.discard(generation)?,
+                done => return done,
+            }
+        }
+        Err(Error::Full { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    // Writes are refused until flushes of what was recovered have made room, or somebody else has. What is kept back may be what
+    // the MANIFEST needs; the ahead thread tries again.
+    parts.kept_back.discard(&*parts.options.env)?;
+    state.arenas = sealed(parts, &state);
+    write_manifest(parts, &state).map_err(|error| match error {
+        Error::Full { path, what } => {
+            Error::Full { path, what: format!("{what}; an opening for reading alone needs no space") }
+        }
+        error => error,
+    })
+}
+
+/// Goes on in a new arena: with what was recovered, if it is little, moved there.
+fn take_over_in<M: Medium + Clone>(
+    parts: &mut Parts<M>,
+    arena: Arena<M>,
+    generation: u64,
+    mut state: StoreState,
+) -> Result<()> {
+    let options = parts.options.memtable::<M>();
+    let recovered: Vec<_> = parts.recovered.iter().map(|immutable| &*immutable.memtable).collect();
+    let copied_bytes: u64 = recovered.iter().map(|memtable| memtable.copied_bytes(options.links)).sum();
+    let is_copied = copied_bytes <= parts.options.memtable_bytes / COPY_UP_TO_PART;
+    let copied = if is_copied { &recovered[..] } else { &[] };
+    let active = MemTable::copied_from(arena, generation, state.uuid, &options, copied)?;
+    // Its header, and what was copied.
+    active.sync()?;
+    state.arenas = if is_copied { BTreeMap::new() } else { sealed(parts, &state) };
+    let length_bytes = active.capacity_bytes();
+    state.arenas.insert(generation, ArenaRecord { sealed_last_sequence: None, length_bytes });
+    write_manifest(parts, &state)?;
+    let (mut totals, mut space) = (Totals::default(), None);
+    if is_copied && !parts.recovered.is_empty() {
+        let env = &*parts.options.env;
+        parts.active_from = state.flushed_through + 1;
+        for immutable in parts.recovered.drain(..) {
+            totals = totals.plus(&immutable.totals);
+            immutable.space.map_or(Ok(()), |space| space.discard(env))?;
+        }
+        space = SetAside::if_there_is(env, &parts.directory, generation, table_bytes(&parts.options, &totals))?;
+    }
+    parts.active = Some(Filling { memtable: Arc::new(active), totals, space });
+    Ok(())
+}
+
+/// The arenas of what was recovered, each with where it ends.
+fn sealed<M: Medium>(parts: &Parts<M>, state: &StoreState) -> BTreeMap<u64, ArenaRecord> {
+    let seal = |immutable: &Immutable<M>| {
+        let generation = immutable.memtable.generation();
+        let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
+        (generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes })
+    };
+    parts.recovered.iter().map(seal).collect()
+}
+
+/// Writes the MANIFEST anew. [`Error::Full`]: nothing has happened.
+fn write_manifest<M: Medium>(parts: &mut Parts<M>, state: &StoreState) -> Result<()> {
+    let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, state)?;
+    parts.file_bytes_written += manifest.length_bytes();
+    parts.catalog = Catalog::Manifest(manifest);
+    Ok(())
+}
+
+/// Removes the arenas that a state of the store does not name.
+fn discard_all_but<M: Medium + Clone>(parts: &Parts<M>, state: &StoreState) -> Result<()> {
+    let present = parts.arenas.present()?;
+    let leftovers = present.into_iter().filter(|generation| !state.arenas.contains_key(generation));
+    leftovers.into_iter().try_for_each(|generation| parts.arenas.discard(generation))
+}
+
+fn remove_files<M: Medium>(parts: &Parts<M>, is_leftover: impl Fn(&str) -> bool) -> Result<()> {
+    let env = &parts.options.env;
+    let entries = env.list_directory(&parts.directory)?.into_iter();
+    let mut leftovers = entries.map(|entry| entry.name).filter(|name| is_leftover(name));
+    leftovers.try_for_each(|name| env.remove_file(&parts.directory.join(name)))
+}
+
+/// Removes table files that belong to nobody, outputs of dropped jobs and those that a compaction had retired, and an unfinished
+/// MANIFEST. (The MANIFEST that is still there does not name them either: jobs that were carried to their end only add files.)
+fn remove_leftover_files<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
+    let state = parts.catalog.state();
+    remove_files(parts, |name| match names::kind(name) {
+        FileKind::Table(number) => !state.files.contains_key(&number),
+        _ => name == slmdb_manifest::TEMPORARY_FILE_NAME,
+    })
+}
+
+/// Removes what belongs to nobody any more now that the MANIFEST is written: arenas that were copied, index checkpoints that were damaged,
+/// key segments.
+fn remove_leftovers<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
+    let state = parts.catalog.state();
+    discard_all_but(parts, state)?;
+    remove_files(parts, |name| match names::kind(name) {
+        FileKind::Checkpoint(number) => state.checkpoints.iter().all(|checkpoint| checkpoint.number != number),
+        _ => false,
+    })?;
+    for extent in parts.pool.extents() {
+        if extent.kind == ExtentKind::KeySegment && !state.files.contains_key(&extent.owner) {
+            parts.pool.free_extent(extent.offset)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,116 @@
+//! What MemTables hold that were not flushed goes into table files.
+
+use std::sync::Arc;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::ArenaRecord;
+use slmdb_pmem::{Medium, Pool};
+use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
+
+use crate::flush::file_creation::table_kind;
+use crate::recovery::repair::Repair;
+use crate::recovery::replay::{check_strays, replay_log};
+use slmdb_engine::Loss;
+use slmdb_engine::write::arenas::Arenas;
+
+impl Repair<'_> {
+    /// Whether the next opening can take the MemTables as they are.
+    pub(crate) fn log_is_whole<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> bool {
+        let arenas = self.arenas(pool);
+        let replayed = replay_log(self.options, &self.state, &arenas);
+        replayed.and_then(|log| check_strays(self.options, &self.state, &arenas, log.last_sequence)).is_ok()
+    }
+
+    fn arenas<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> Arenas<M> {
+        Arenas::new(pool, self.options.env.clone(), &self.directory, self.options.memtable_bytes)
+    }
+
+    /// Step 2: what MemTables hold goes into table files, up to the first thing that is not as it should be. At the end of the log
+    /// an arena may go on that the MANIFEST does not know, because this is not the newest.
+    pub(crate) fn save_log<M: Medium + Clone>(&mut self, pool: &Arc<Pool<M>>) -> Result<()> {
+        let arenas = self.arenas(pool);
+        let mut expected = ExpectedSequence::First { flushed_through: self.state.flushed_through };
+        let mut damage = None;
+        for (generation, record) in std::mem::take(&mut self.state.arenas) {
+            if damage.is_none() {
+                match self.save_arena(&arenas, generation, Some(&record), expected) {
+                    Ok(next) => expected = next,
+                    Err(error @ Error::Corruption { .. }) => damage = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            if damage.is_some() && !M::PERSISTENT {
+                self.set_aside(arenas.describe(generation))?;
+            }
+        }
+        let mut strays = arenas.present()?;
+        strays.retain(|&generation| generation >= self.state.next_generation);
+        strays.sort_unstable();
+        for generation in strays {
+            let expected = ExpectedSequence::First { flushed_through: self.state.flushed_through };
+            let saved = if damage.is_none() {
+                self.save_arena(&arenas, generation, None, expected).map(drop)
+            } else {
+                let what = "an arena that the MANIFEST does not know, behind the end of what can be read";
+                Err(Error::corruption(arenas.describe(generation), 0, what))
+            };
+            match saved {
+                Ok(()) => {}
+                Err(error @ Error::Corruption { .. }) => {
+                    damage.get_or_insert(error);
+                    if !M::PERSISTENT {
+                        self.set_aside(arenas.describe(generation))?;
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            // From now on it is one that was given up.
+            self.state.next_generation = self.state.next_generation.max(generation.saturating_add(1));
+        }
+        let closed_short = self.state.closed_at_sequence.is_some_and(|closed| closed > self.state.flushed_through);
+        if damage.is_some() || closed_short {
+            self.report.losses.push(Loss::Writes { from_sequence: self.state.flushed_through + 1 });
+        }
+        self.report.damage.extend(damage);
+        self.state.closed_at_sequence = None;
+        Ok(())
+    }
+
+    /// What an arena holds, where the log is expected to go on; without a record it is one that the MANIFEST does not know. Gives how
+    /// the log goes on behind it.
+    fn save_arena<M: Medium + Clone>(
+        &mut self,
+        arenas: &Arenas<M>,
+        generation: u64,
+        record: Option<&ArenaRecord>,
+        expected: ExpectedSequence,
+    ) -> Result<ExpectedSequence> {
+        let Some(arena) = arenas.load(generation, record.map(|record| record.length_bytes))? else {
+            let missing = || Error::corruption(arenas.describe(generation), 0, "an arena of the store is missing");
+            return record.map_or(Ok(expected), |_| Err(missing()));
+        };
+        let order = self.options.memtable::<M>().order;
+        let sealed_last_sequence = record.and_then(|record| record.sealed_last_sequence);
+        let read = read(arena, generation, self.state.uuid, &order, expected, sealed_last_sequence)?;
+        let next = read.expected_next();
+        let replayed = read.build()?;
+        if let Some(last) = replayed.last_sequence.filter(|&last| last > self.state.flushed_through) {
+            self.save_memtable(&replayed.memtable)?;
+            self.state.flushed_through = last;
+        }
+        Ok(next)
+    }
+
+    fn save_memtable<M: Medium>(&mut self, memtable: &MemTable<M>) -> Result<()> {
+        let flushed_through = self.state.flushed_through;
+        if !memtable.newest_entries().any(|entry| entry.sequence > flushed_through) {
+            return Ok(());
+        }
+        let (number, mut builder) = self.new_table()?;
+        for entry in memtable.newest_entries().filter(|entry| entry.sequence > flushed_through) {
+            builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;
+            self.report.memtable_entries_saved += 1;
+        }
+        self.add_table(number, builder)
+    }
+}

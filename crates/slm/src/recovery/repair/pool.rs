@@ -1,0 +1,136 @@
+//! Steps 2 to 5 where there is a pool: it is made anew, and until that is done the store has none.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, UnfinishedRepair};
+use slmdb_pmem::Medium;
+use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_pool_on};
+
+use crate::recovery::repair::Repair;
+use crate::recovery::{pool_binding as fast_tier, rebuild};
+use slmdb_engine::Loss;
+
+/// What is on the device where a pool is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OnDevice {
+    /// It is a file.
+    No,
+    Nothing,
+    /// The store's pool, with this identity.
+    Pool([u8; 16]),
+}
+
+impl Repair<'_> {
+    /// Steps 2 to 5 on media with a pool.
+    pub(crate) fn in_new_pool<M: Medium + Clone>(&mut self, medium: &M) -> Result<()> {
+        let path = self.pool_path()?;
+        let earlier = self.state.unfinished_repair.take();
+        if let Some(UnfinishedRepair { new_pool, .. }) = earlier {
+            self.discard_begun(&path, new_pool, medium)?;
+        }
+        let old_pool = earlier.map_or(self.state.medium.pool_uuid, |earlier| earlier.old_pool);
+        let on_device = self.device_to_clear(&path, old_pool)?;
+        // Should this repair be cut short, the next one misses the MemTables that this one has missed.
+        let log = (self.state.arenas.clone(), self.state.closed_at_sequence);
+        // (What an earlier repair could read of the old pool is in table files.)
+        self.save_log_of_old_pool(if earlier.is_none() { Some(&path) } else { None }, medium)?;
+
+        let mut new_pool = [0; 16];
+        self.env().random_bytes(&mut new_pool);
+        self.state.medium.boot_id = self.env().boot_id();
+        self.state.medium.pool_uuid = None;
+        let mut state = self.state.clone();
+        state.unfinished_repair = Some(UnfinishedRepair { old_pool, new_pool });
+        if self.report.losses.iter().any(|loss| matches!(loss, Loss::Writes { .. })) {
+            (state.arenas, state.closed_at_sequence) = log;
+        }
+        // It finds the damaged files in their places again, too, and tells of them.
+        state.files.retain(|number, _| !self.replacements.contains(number));
+        state.files.extend(self.damaged.iter().map(|(number, record)| (*number, record.clone())));
+        Manifest::rewrite(self.env(), &self.directory, &state)?;
+
+        match on_device {
+            OnDevice::No => self.set_pool_aside(path.clone())?,
+            OnDevice::Nothing => {}
+            OnDevice::Pool(uuid) => remove_pool_on(self.env(), &path, uuid, medium)?,
+        }
+        self.state.medium.pool_uuid = Some(new_pool);
+        let (options, state) = (self.options, self.state.clone());
+        let rebuilt = rebuild::as_far_as_possible(options, &self.directory, &state, || {
+            fast_tier::new_pool(medium.clone(), options, &state)
+        })?;
+        rebuilt.fast.pool.seal()?;
+        self.report.pool = Some(path);
+        self.finish(rebuilt)
+    }
+
+    fn pool_path(&self) -> Result<PathBuf> {
+        self.state.medium.pool_path.clone().ok_or_else(|| {
+            let manifest = self.directory.join(MANIFEST_NAME);
+            Error::corruption(manifest, 0, "the MANIFEST names no pool for a store that needs one")
+        })
+    }
+
+    /// Takes away the pool that a repair had begun which was cut short, so that it is not taken for one that was damaged.
+    fn discard_begun<M: Medium>(&self, path: &Path, new_pool: [u8; 16], medium: &M) -> Result<()> {
+        let env = self.env();
+        if !env.exists(path)? || creation_finished(env, path)? && !has_uuid(env, path, new_pool)? {
+            return Ok(());
+        }
+        match remove_pool_on(env, path, new_pool, medium) {
+            // It is something else, without a beginning.
+            Err(Error::Invalid { .. }) => Ok(()),
+            removed => removed,
+        }
+    }
+
+    /// Step 2: MemTables that were not flushed. Without a pool that can be read they are lost.
+    fn save_log_of_old_pool<M: Medium + Clone>(&mut self, path: Option<&Path>, medium: &M) -> Result<()> {
+        let flushed_through = self.state.flushed_through;
+        if let Some(path) = path.filter(|path| self.env().exists(path).unwrap_or(true)) {
+            match fast_tier::old_pool(medium.clone(), self.options, &self.state) {
+                Ok(pool) => return self.save_log(&Arc::new(pool)),
+                Err(error) => {
+                    tracing::warn!(%error, pool = %path.display(), "the pool can't be read");
+                    self.report.damage.push(error);
+                }
+            }
+        }
+        if !self.state.arenas.is_empty() && self.state.closed_at_sequence != Some(flushed_through) {
+            self.report.losses.push(Loss::Writes { from_sequence: flushed_through + 1 });
+        }
+        self.state.arenas.clear();
+        self.state.closed_at_sequence = None;
+        Ok(())
+    }
+
+    /// Whether the pool is on a device, which can't get another name. What is there is this store's pool, or nothing:
+    /// anything else is refused, before the MANIFEST says that there is another pool.
+    fn device_to_clear(&self, path: &Path, old_pool: Option<[u8; 16]>) -> Result<OnDevice> {
+        if self.env().dax_device(path)?.is_none() {
+            return Ok(OnDevice::No);
+        }
+        if let Some(uuid) = old_pool {
+            if has_uuid(self.env(), path, uuid)? {
+                return Ok(OnDevice::Pool(uuid));
+            }
+        }
+        check_new_device(self.env(), path)?;
+        Ok(OnDevice::Nothing)
+    }
+
+    /// Gives what is in the pool's place another name.
+    fn set_pool_aside(&mut self, path: PathBuf) -> Result<()> {
+        let tables = std::mem::take(&mut self.aside);
+        self.set_aside(path)?;
+        let pool = std::mem::replace(&mut self.aside, tables);
+        for (from, to) in pool {
+            self.env().rename(&from, &to)?;
+            self.sync_above(&to)?;
+            self.report.set_aside.push(to);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+//! Step 1: every table file is read from end to end; of a damaged one, what can be read goes into a new one.
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
+use slmdb_table::{Block, EntryKind, Place, TableBuilder, TableReader};
+
+use crate::flush::file_creation::{file_record, table_options};
+use crate::recovery::repair::Repair;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::table_cache::missing;
+use slmdb_engine::{Loss, RepairProgress};
+
+impl Repair<'_> {
+    /// Step 1.
+    pub(crate) fn check_tables(&mut self, progress: &mut dyn FnMut(RepairProgress)) -> Result<()> {
+        let files = self.state.files.clone();
+        let total_bytes = files.values().map(|file| file.length_bytes).sum();
+        let mut before_bytes = 0;
+        for (number, record) in files {
+            let path = names::table(&self.directory, number);
+            let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
+            let opened = if self.env().exists(&path)? {
+                TableReader::open_in_order(self.env(), &path, number, uuid, order)
+            } else {
+                Err(missing(&path))
+            };
+            match opened {
+                Ok(reader) => {
+                    let tell = &mut |done_bytes| {
+                        progress(RepairProgress { done_bytes: before_bytes + done_bytes, total_bytes });
+                    };
+                    let mut damage = reader.verify(tell);
+                    if reader.length_bytes() != record.length_bytes {
+                        damage.push(Error::corruption(&path, 0, "a table file is not as long as the MANIFEST says"));
+                    }
+                    if !damage.is_empty() {
+                        self.report.damage.append(&mut damage);
+                        self.save_entries(number, &record, &reader)?;
+                    } else {
+                        self.correct(number, &record, &reader);
+                    }
+                }
+                Err(error @ Error::Corruption { .. }) => {
+                    self.report.damage.push(error);
+                    self.lose(number, &record)?;
+                }
+                Err(error) => return Err(error),
+            }
+            self.report.table_files_checked += 1;
+            before_bytes += record.length_bytes;
+            progress(RepairProgress { done_bytes: before_bytes, total_bytes });
+        }
+        Ok(())
+    }
+
+    /// What the MANIFEST says of a sound table file becomes what that says itself. (What of it is live is counted at the end.) And what is
+    /// in a table file was flushed, with all that is older.
+    fn correct(&mut self, number: u32, record: &FileRecord, reader: &TableReader) {
+        let own = file_record(reader.properties(), reader.length_bytes());
+        let own = FileRecord { live: record.live.min(own.entries), ..own };
+        let is_flushed = own.highest_sequence <= self.state.flushed_through;
+        if own != *record || !is_flushed {
+            let what = format!("what the MANIFEST says of table file {number} is not so");
+            self.report.damage.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
+            self.state.flushed_through = self.state.flushed_through.max(own.highest_sequence);
+            self.state.closed_at_sequence.take_if(|closed| *closed < own.highest_sequence);
+            self.state.files.insert(number, own);
+        }
+    }
+
+    /// A file that nothing can be got from.
+    fn lose(&mut self, number: u32, record: &FileRecord) -> Result<()> {
+        self.report.losses.push(Loss::TableFile {
+            number,
+            entries: record.live,
+            smallest_key: record.smallest_key.clone(),
+            largest_key: record.largest_key.clone(),
+            lowest_sequence: record.lowest_sequence,
+            highest_sequence: record.highest_sequence,
+        });
+        self.give_up(number, record)
+    }
+
+    /// A damaged table file is none of the store any more.
+    fn give_up(&mut self, number: u32, record: &FileRecord) -> Result<()> {
+        self.state.files.remove(&number);
+        self.state.candidates.retain(|&candidate| candidate != number);
+        self.damaged.push((number, record.clone()));
+        self.set_aside(names::table(&self.directory, number))
+    }
+
+    /// Of a damaged file, what can be read goes into a new one.
+    fn save_entries(&mut self, number: u32, record: &FileRecord, reader: &TableReader) -> Result<()> {
+        let keys = match reader.key_section() {
+            Ok(keys) if keys.entries().all(|entry| entry.is_ok()) => keys,
+            _ => return self.lose(number, record),
+        };
+        let (new, mut builder) = self.new_table()?;
+        let mut block: Option<(Place, Option<Block>)> = None;
+        let mut last_key: Option<Vec<u8>> = None;
+        for entry in keys.entries() {
+            let entry = entry?;
+            if last_key.as_deref() == Some(entry.key) {
+                // An older version: nobody asks for it any more.
+                continue;
+            }
+            last_key = Some(entry.key.to_vec());
+            if block.as_ref().is_none_or(|(place, _)| *place != entry.place) {
+                block = Some((entry.place, reader.read_block(entry.place).ok()));
+            }
+            let found = match &block {
+                Some((_, Some(block))) => block.get(entry.key).ok().flatten(),
+                _ => None,
+            };
+            match found.filter(|found| (found.sequence, found.kind) == (entry.sequence, entry.kind)) {
+                Some(found) => builder.add(entry.key, entry.sequence, entry.kind, &found.value)?,
+                None => {
+                    if entry.kind == EntryKind::Put {
+                        self.report.losses.push(Loss::Key { key: entry.key.to_vec(), sequence: entry.sequence });
+                    }
+                    builder.add(entry.key, entry.sequence, EntryKind::Delete, b"")?;
+                }
+            }
+        }
+        self.add_table(new, builder)?;
+        self.replacements.push(new);
+        self.give_up(number, record)
+    }
+
+    /// A table file with the next number that is free.
+    pub(crate) fn new_table(&mut self) -> Result<(u32, TableBuilder)> {
+        loop {
+            let number = self.state.next_file_number;
+            let path = names::table(&self.directory, number);
+            self.state.next_file_number = number.checked_add(1).ok_or_else(|| Error::Unsupported {
+                what: "a store has numbers for 4 billion table files".into(),
+                file: Some(self.directory.join(MANIFEST_NAME)),
+            })?;
+            if self.env().exists(&path)? {
+                // What a repair that was cut short, or a flush, has left.
+                continue;
+            }
+            let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
+            let table = table_options(self.options);
+            return Ok((number, TableBuilder::new_in_order(self.env(), &path, number, uuid, table, order)?));
+        }
+    }
+
+    pub(crate) fn add_table(&mut self, number: u32, builder: TableBuilder) -> Result<()> {
+        let finished = builder.finish()?;
+        self.env().sync_directory(&self.directory)?;
+        self.state.files.insert(number, file_record(&finished.properties, finished.length_bytes));
+        Ok(())
+    }
+}

@@ -1,0 +1,168 @@
+//! The third step of recovery: MemTables from their arenas (paper, section 5; `docs/recovery.md`).
+//!
+//! The next arena is loaded while records of the one before are gone over, which must happen in order; and the lists of those gone
+//! over are made side by side meanwhile, for that takes the longest.
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::StoreState;
+use slmdb_pmem::{Arena, Medium};
+use slmdb_structures::EntryKind;
+use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, Stop, read};
+use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
+
+use crate::write::memtables::Immutable;
+use slmdb_engine::Options;
+use slmdb_engine::background::workers::spawn_scoped;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::write::arenas::Arenas;
+
+/// How many loaded arenas may wait to be gone over.
+const ARENAS_AHEAD: usize = 1;
+
+/// What the arenas hold beyond the table files.
+pub(crate) struct Log<M: Medium> {
+    /// Oldest first; none is empty.
+    pub(crate) memtables: Vec<Immutable<M>>,
+    pub(crate) last_sequence: u64,
+}
+
+/// The log is the records of all arenas; it ends for good at the first sequence number that is missing. Replaying an
+/// arena that goes on behind the end finds out whether its records vouch for what is missing; here the clean close does.
+pub(crate) fn replay_log<M: Medium + Clone>(
+    options: &Options,
+    state: &StoreState,
+    arenas: &Arenas<M>,
+) -> Result<Log<M>> {
+    let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
+    let order = options.memtable::<M>().order;
+    let mut read_next = |(generation, sealed_last_sequence, loaded): Loaded<M>| {
+        let read = read(loaded?, generation, state.uuid, &order, expected, sealed_last_sequence)?;
+        expected = read.expected_next();
+        Ok(read)
+    };
+    let built = if state.arenas.len() > 1 {
+        let (sender, receiver) = mpsc::sync_channel(ARENAS_AHEAD);
+        thread::scope(|scope| {
+            // Until there is nobody any more who takes them.
+            spawn_scoped(scope, move || load_in_order(state, arenas).try_for_each(|loaded| sender.send(loaded)))?;
+            build_side_by_side(receiver.into_iter().map(read_next))
+        })?
+    } else {
+        // Nobody could do anything beside.
+        load_in_order(state, arenas).map(|loaded| build(read_next(loaded)?)).collect::<Result<Vec<_>>>()?
+    };
+    let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
+    let mut end = (arenas.describe(0), 0);
+    for (replayed, totals) in built {
+        let memtable = Arc::new(replayed.memtable);
+        if matches!(replayed.stopped, Stop::Broken { .. }) {
+            arenas.check_end(memtable.generation(), memtable.arena(), replayed.end_offset)?;
+        }
+        if replayed.last_sequence.is_some() || log.memtables.is_empty() {
+            end = memtable.arena().place(replayed.end_offset);
+        }
+        if let Some(last_sequence) = replayed.last_sequence.filter(|&last| last > log.last_sequence) {
+            log.last_sequence = last_sequence;
+            log.memtables.push(Immutable { memtable, last_sequence, totals, space: None });
+        }
+    }
+    match state.closed_at_sequence {
+        Some(closed) if closed != log.last_sequence => {
+            let what = format!("the log ends at sequence number {}, but was closed at {closed}", log.last_sequence);
+            Err(Error::corruption(end.0, end.1, what))
+        }
+        _ => Ok(log),
+    }
+}
+
+/// An arena of the store: its generation, the last sequence number that it was sealed with, and its bytes.
+type Loaded<M> = (u64, Option<u64>, Result<Arena<M>>);
+
+/// Loads the arenas of the store, one behind the other.
+fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> impl Iterator<Item = Loaded<M>> {
+    state.arenas.iter().map(|(&generation, record)| {
+        let loaded = arenas.load(generation, Some(record.length_bytes)).and_then(|arena| {
+            let missing = || format!("arena {generation} of the store is missing");
+            arena.ok_or_else(|| Error::corruption(arenas.describe(generation), 0, missing()))
+        });
+        (generation, record.sealed_last_sequence, loaded)
+    })
+}
+
+/// Makes a MemTable of an arena that was read.
+fn build<M: Medium>(arena: ReadArena<M>) -> Result<(Replayed<M>, Totals)> {
+    let replayed = arena.build()?;
+    let totals = totals_of(&replayed.memtable);
+    Ok((replayed, totals))
+}
+
+/// Makes MemTables of arenas as they are read, one behind the other; several at once, for that takes longer than reading.
+fn build_side_by_side<M: Medium>(
+    arenas: impl Iterator<Item = Result<ReadArena<M>>>,
+) -> Result<Vec<(Replayed<M>, Totals)>> {
+    let threads = processors();
+    let mut built = thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {
+            let next = || receiver.lock().recv().ok();
+            let building =
+                std::iter::from_fn(next).map(|(position, arena): (usize, ReadArena<M>)| Ok((position, build(arena)?)));
+            building.collect::<Result<Vec<_>>>()
+        };
+        let mut builders = Vec::new();
+        for (position, read) in arenas.enumerate() {
+            // What can't be sent has nobody to build it any more: an error is waiting to be joined.
+            let _ = sender.send((position, read?));
+            if builders.len() < threads {
+                let receiver = receiver.clone();
+                builders.push(spawn_scoped(scope, move || build_all(receiver))?);
+            }
+        }
+        drop((sender, receiver));
+        let joined = builders.into_iter().map(|builder| builder.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.collect::<Result<Vec<_>>>()
+    })?
+    .into_iter()
+    .flatten()
+    .collect::<Vec<_>>();
+    built.sort_unstable_by_key(|&(position, ..)| position);
+    Ok(built.into_iter().map(|(_, built)| built).collect())
+}
+
+/// What the entries of a recovered MemTable add up to.
+fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
+    let mut totals = Totals::default();
+    for entry in memtable.logged_entries() {
+        let is_put = entry.kind == Some(EntryKind::Put);
+        totals.add(entry.key.len(), is_put.then_some(entry.value.len()));
+    }
+    totals
+}
+
+/// An arena that goes on where the log ends, and that the MANIFEST has never heard of, means that the MANIFEST is not the
+/// newest. (A recovery that was cut short may have left an arena with copies of what the log holds anyway.)
+pub(crate) fn check_strays<M: Medium + Clone>(
+    options: &Options,
+    state: &StoreState,
+    arenas: &Arenas<M>,
+    last_sequence: u64,
+) -> Result<()> {
+    for generation in arenas.present()? {
+        if generation < state.next_generation {
+            continue;
+        }
+        let Some(arena) = arenas.load(generation, None)? else { continue };
+        let expected = ExpectedSequence::First { flushed_through: last_sequence };
+        let read = read(arena, generation, state.uuid, &options.memtable::<M>().order, expected, None)?;
+        if read.last_sequence().is_some_and(|last| last > last_sequence) {
+            let (file, offset) = read.arena().place(0);
+            let what = format!("arena {generation} goes on where the log ends, but the MANIFEST does not know it");
+            return Err(Error::corruption(file, offset, what));
+        }
+    }
+    Ok(())
+}

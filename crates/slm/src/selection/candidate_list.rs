@@ -1,0 +1,324 @@
+//! The compaction candidate list: table files that are worth merging, and what has named them (paper, section 3.3).
+//!
+//! Four [sources](Source) name files: the live-key ratio, which is looked at as commits change it; leaf node scans; range
+//! queries; and, as in LevelDB, seeks. A file stays on the list until it is compacted. The list is written with MANIFEST
+//! records that are written anyway; what it got since the last is lost in a crash, and is noticed again.
+//!
+//! **Seeks.** In LevelDB a seek is wasted, and counted, when a read has to turn to a second file. Here a `get` turns to one
+//! block of one file, however disordered the store is, and wastes nothing. But a cursor that goes from file to file waits for
+//! the disk each time, where in an ordered store it would read on. So a seek is a block that is read from the disk because a
+//! cursor has turned to its file from another one, or was placed there.
+//!
+//! Readers tell what they have met in passing. They take the list's lock only when there is a file to be named, and nobody
+//! who holds it waits for a disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use slmdb_manifest::{Edit, FileRecord, StoreState};
+use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::Mutex;
+
+use crate::compaction::compactor::{Made, Plan};
+use crate::selection::leaf_node_scan::LeafScan;
+use crate::selection::seeks::FileCounts;
+use crate::selection::sequentiality_degree::Sequentiality;
+use crate::selection::{SMALL_FILES, garbage_part};
+use crate::store::Store;
+use slmdb_engine::lock_order;
+use slmdb_engine::{Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Options};
+
+/// What a file on the list takes in memory, about.
+const LISTED_BYTES: usize = 16;
+
+/// What names candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    LiveKeyRatio,
+    LeafNodeScan,
+    RangeQuery,
+    Seeks,
+    /// It was on the list that the MANIFEST had.
+    Manifest,
+}
+
+impl Source {
+    /// As events and `stats` call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Source::LiveKeyRatio => "live-key ratio",
+            Source::LeafNodeScan => "leaf node scan",
+            Source::RangeQuery => "range query",
+            Source::Seeks => "seeks",
+            Source::Manifest => "candidate in the MANIFEST",
+        }
+    }
+
+    fn chosen(self, choices: &mut CompactionChoices) -> &mut Chosen {
+        match self {
+            Source::LiveKeyRatio => &mut choices.by_live_key_ratio,
+            Source::LeafNodeScan => &mut choices.by_leaf_node_scans,
+            Source::RangeQuery => &mut choices.by_range_queries,
+            Source::Seeks => &mut choices.by_seeks,
+            Source::Manifest => &mut choices.by_manifest,
+        }
+    }
+}
+
+/// The list, and what goes with it.
+#[derive(Debug)]
+pub(crate) struct Candidates {
+    options: CompactionOptions,
+    /// Whether anything is named at all.
+    is_fed: bool,
+    list: Mutex<List>,
+    pub(crate) leaf_scan: LeafScan,
+    /// How often cursors have turned to each file.
+    seeks: FileCounts,
+}
+
+#[derive(Debug, Default)]
+struct List {
+    files: BTreeMap<u32, Source>,
+    /// Those of them that seeks have named, whatever else did before.
+    sought: BTreeSet<u32>,
+    /// Files, small as they are, that came out of a merge of small files no fewer than went in: another would do no better. (Not in
+    /// the MANIFEST: after an opening it is tried once more.)
+    no_larger: BTreeSet<u32>,
+    /// Whether the MANIFEST has another list.
+    is_changed: bool,
+    /// Up to which sequence number deletes were garbage when the live-key ratios of all files were looked at.
+    looked_at_all_with: Option<u64>,
+    choices: CompactionChoices,
+}
+
+impl List {
+    /// Whether that is news.
+    fn add(&mut self, files: impl IntoIterator<Item = u32>, source: Source) -> bool {
+        let (before, sought_before) = (self.files.len(), self.sought.len());
+        for file in files {
+            self.files.entry(file).or_insert(source);
+            if source == Source::Seeks {
+                self.sought.insert(file);
+            }
+        }
+        let added = (self.files.len() - before) as u64;
+        source.chosen(&mut self.choices).candidates += added;
+        self.is_changed |= added > 0;
+        added > 0 || self.sought.len() > sought_before
+    }
+}
+
+/// Files that are being compacted, and what named each.
+#[derive(Debug)]
+pub(crate) struct Taken(Vec<(Option<Source>, u64, f64)>);
+
+impl Candidates {
+    pub(crate) fn new(options: &Options, state: &StoreState) -> Candidates {
+        let mut list = List::default();
+        list.add(state.candidates.iter().copied(), Source::Manifest);
+        list.is_changed = false;
+        Candidates {
+            is_fed: options.compaction.policy != CompactionPolicy::Manual && !options.read_only,
+            options: options.compaction.clone(),
+            list: Mutex::ranked(lock_order::CANDIDATES, list),
+            leaf_scan: LeafScan::default(),
+            seeks: FileCounts::default(),
+        }
+    }
+
+    fn watches_range_queries(&self) -> bool {
+        self.is_fed && self.options.range_queries
+    }
+
+    /// For a cursor that begins.
+    pub(crate) fn range_query(&self) -> Sequentiality {
+        Sequentiality::new(if self.watches_range_queries() { self.options.sub_range_keys } else { 0 })
+    }
+
+    fn is_below_threshold(&self, file: &FileRecord, live: u64, droppable_through: u64) -> bool {
+        let file = FileRecord { live, smallest_key: Vec::new(), largest_key: Vec::new(), ..*file };
+        needed_part(&file, droppable_through) < self.options.live_key_threshold
+    }
+
+    /// Notes what a MANIFEST record makes of live-key ratios, and gives it the list if that has changed.
+    pub(crate) fn before_commit(&self, state: &StoreState, edit: &mut Edit, droppable_through: u64) {
+        let mut list = self.list.lock();
+        if self.is_fed && self.options.live_key_ratio {
+            let mut live: BTreeMap<u32, i64> = edit.files_added.iter().map(|(number, _)| (*number, 0)).collect();
+            for (number, change) in &edit.live_changes {
+                *live.entry(*number).or_default() += change;
+            }
+            let new: BTreeMap<u32, &FileRecord> =
+                edit.files_added.iter().map(|(number, file)| (*number, file)).collect();
+            let below = live.into_iter().filter_map(|(number, change)| {
+                let file = state.files.get(&number).or_else(|| new.get(&number).copied())?;
+                let live = file.live.saturating_add_signed(change);
+                self.is_below_threshold(file, live, droppable_through).then_some(number)
+            });
+            list.add(below.collect::<Vec<_>>(), Source::LiveKeyRatio);
+        }
+        if list.is_changed {
+            let is_there = |number: &u32| {
+                state.files.contains_key(number) || edit.files_added.iter().any(|(added, _)| added == number)
+            };
+            let stays = |number: &u32| is_there(number) && !edit.files_removed.contains(number);
+            edit.candidates = Some(list.files.keys().copied().filter(stays).collect());
+        }
+    }
+
+    /// The record is in the MANIFEST, or not.
+    pub(crate) fn after_commit(&self, edit: &Edit, is_committed: bool) {
+        let mut list = self.list.lock();
+        if is_committed {
+            list.is_changed &= edit.candidates.is_none();
+            for number in &edit.files_removed {
+                list.files.remove(number);
+                list.sought.remove(number);
+                list.no_larger.remove(number);
+                self.seeks.clear(*number);
+            }
+        }
+    }
+
+    /// Forgets what is no file (any more), and looks at all live-key ratios if other deletes are garbage now.
+    pub(crate) fn refresh(&self, state: &StoreState, droppable_through: u64) {
+        let mut list = self.list.lock();
+        let before = list.files.len();
+        list.files.retain(|number, _| state.files.contains_key(number));
+        list.sought.retain(|number| state.files.contains_key(number));
+        list.no_larger.retain(|number| state.files.contains_key(number));
+        list.is_changed |= list.files.len() != before;
+        let looked = list.looked_at_all_with.replace(droppable_through);
+        if self.is_fed && self.options.live_key_ratio && looked != Some(droppable_through) {
+            let below =
+                state.files.iter().filter(|(_, file)| self.is_below_threshold(file, file.live, droppable_through));
+            list.add(below.map(|(number, _)| *number).collect::<Vec<_>>(), Source::LiveKeyRatio);
+        }
+    }
+
+    /// The list.
+    pub(crate) fn listed(&self) -> Vec<(u32, Source)> {
+        self.list.lock().files.iter().map(|(number, source)| (*number, *source)).collect()
+    }
+
+    /// Puts files on the list. Whether that is news, and how long the list is.
+    pub(crate) fn name(&self, files: impl IntoIterator<Item = u32>, source: Source) -> (bool, usize) {
+        let mut list = self.list.lock();
+        (list.add(files, source), list.files.len())
+    }
+
+    /// Those that a merge of small files would make no larger.
+    pub(crate) fn no_larger(&self) -> BTreeSet<u32> {
+        self.list.lock().no_larger.clone()
+    }
+
+    /// Those that seeks have named.
+    pub(crate) fn sought(&self) -> BTreeSet<u32> {
+        self.list.lock().sought.clone()
+    }
+
+    /// A compaction of these files begins.
+    pub(crate) fn take(&self, inputs: &[u32], state: &StoreState, droppable_through: u64) -> Taken {
+        let list = self.list.lock();
+        let files = inputs.iter().filter_map(|number| Some((number, state.files.get(number)?)));
+        Taken(
+            files
+                .map(|(number, file)| {
+                    let needed_bytes = needed_part(file, droppable_through) * file.length_bytes as f64;
+                    (list.files.get(number).copied(), file.length_bytes, needed_bytes)
+                })
+                .collect(),
+        )
+    }
+
+    /// It has ended, and has made these.
+    pub(crate) fn compacted(&self, taken: &Taken, plan: &Plan, made: &Made) {
+        let bytes_written = made.bytes_written;
+        let list = &mut *self.list.lock();
+        if plan.chosen_by == SMALL_FILES && 2 * made.files.len() > plan.inputs.len() {
+            list.no_larger.extend(&made.files);
+        }
+        let choices = &mut list.choices;
+        let needed_bytes: f64 = taken.0.iter().map(|(_, _, needed_bytes)| needed_bytes).sum();
+        let length_bytes: u64 = taken.0.iter().map(|(_, length_bytes, _)| length_bytes).sum();
+        choices.all.candidates += taken.0.len() as u64;
+        choices.all.files += taken.0.len() as u64;
+        choices.all.rewritten_bytes += bytes_written;
+        choices.all.gained_bytes += length_bytes.saturating_sub(bytes_written);
+        for (source, length_bytes, needed) in &taken.0 {
+            let Some(source) = source else { continue };
+            let share = if needed_bytes > 0.0 { needed / needed_bytes } else { 0.0 };
+            let written = (bytes_written as f64 * share) as u64;
+            let chosen = source.chosen(choices);
+            chosen.files += 1;
+            chosen.rewritten_bytes += written;
+            chosen.gained_bytes += length_bytes.saturating_sub(written);
+        }
+    }
+
+    /// For `stats`.
+    pub(crate) fn choices(&self) -> CompactionChoices {
+        let list = self.list.lock();
+        let (leaf_node_scans, leaf_node_scan_keys) = self.leaf_scan.counted();
+        CompactionChoices { candidates: list.files.len() as u64, leaf_node_scans, leaf_node_scan_keys, ..list.choices }
+    }
+
+    /// What it takes in memory, about, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let list = self.list.lock();
+        let list_bytes = (list.files.len() + list.sought.len() + list.no_larger.len()) * LISTED_BYTES;
+        drop(list);
+        list_bytes as u64 + self.seeks.memory_bytes()
+    }
+
+    /// Whether compactions are followed by leaf node scans.
+    pub(crate) fn scans_leaves(&self) -> bool {
+        self.is_fed && self.options.leaf_node_scans
+    }
+}
+
+/// The part of a file's entries that is needed.
+pub(crate) fn needed_part(file: &FileRecord, deletes_droppable_through: u64) -> f64 {
+    1.0 - garbage_part(file, deletes_droppable_through)
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Puts files on the list. Has one compacted if that is a reason to.
+    pub(crate) fn name_candidates(&self, files: impl IntoIterator<Item = u32>, source: Source) {
+        let (is_news, length) = self.candidates.name(files, source);
+        let is_reason = source == Source::Seeks || length > self.options.compaction.candidates_threshold;
+        if is_news && is_reason {
+            self.compactions.wake();
+        }
+    }
+
+    /// A range query is done: these are the files of its worst sub-range.
+    pub(crate) fn range_query_ended(&self, files: &[u32]) {
+        if files.len() > self.options.compaction.sequentiality_degree_threshold {
+            self.name_candidates(files.iter().copied(), Source::RangeQuery);
+        }
+    }
+
+    /// A cursor has turned to a file, and a block of it has to be read from the disk.
+    pub(crate) fn file_sought(&self, file: u32) {
+        let (candidates, options) = (&self.candidates, &self.options.compaction);
+        if !candidates.is_fed || !options.seeks {
+            return;
+        }
+        let seeks = candidates.seeks.add(file);
+        if seeks % options.seeks_min != 0 {
+            return;
+        }
+        // Whoever commits holds the catalog while the disk writes. No reader waits for that: it is looked at again later.
+        let Some(catalog) = self.catalog.try_lock() else { return };
+        let length_bytes = catalog.state().files.get(&file).map(|file| file.length_bytes);
+        drop(catalog);
+        if length_bytes.is_some_and(|bytes| u64::from(seeks) >= bytes / options.seek_bytes) {
+            candidates.seeks.clear(file);
+            self.name_candidates([file], Source::Seeks);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! The default choice, by gain: compact no more than the space demands, and then where a byte rewritten gains most.
+//!
+//! Cleaning here is what cleaning is in a log-structured file system: a file of which the part *u* is needed costs *u* of
+//! its length to rewrite and gives back *1 - u*. So the file with the most garbage goes first. And waiting pays: the longer
+//! a file is left alone, the more of it dies for nothing. Hence a compaction begins as late as the bound on space
+//! allows, [`CompactionOptions::space_amplification_max`](slmdb_engine::CompactionOptions): when garbage, with what the compaction
+//! itself takes until its inputs go, would come up to it. When every key is overwritten as often as any other, the files
+//! that are cleaned at 1.4 are half dead, and each byte put is written twice, by flush and compaction together.
+//!
+//! What a compaction takes meanwhile is bounded, too: it rewrites [`REWRITTEN_PART`] of the store at a time, or one file.
+//! So large stores merge many files at once, which also puts them in order, and small ones few.
+//!
+//! More rules. A file of garbage alone goes at once: there is nothing to rewrite. A file is not rewritten for less garbage
+//! than the bound allows on average; a store over the bound has a file with more. A file without garbage is rewritten for two
+//! reasons only. Files much smaller than a MemTable (from flushes before their time) are merged when there are many. And
+//! order: where files overlap and scans pay for it.
+//!
+//! **Order.** What a scan pays for disorder is seeks, and those are counted for each file
+//! ([`candidates`](crate::selection::candidate_list)): once for every 16 KiB of it a cursor had to turn to it from another one and wait for
+//! a block. LevelDB reckons that so many cost what merging it costs. So a store that nobody scans is never put in order; one
+//! that is scanned pays once as much as its scans have paid. Files that seeks have named are merged with those of them that
+//! they [overlap](crate::selection::overlap_ratio), when nothing else is to be done, and no more at once than there is space for beside
+//! garbage: their outputs stand beside them until the end. What a merge writes does not overlap itself, and so the store
+//! comes to rest, however it is read.
+
+use slmdb_manifest::FileRecord;
+
+use crate::compaction::compactor::Plan;
+use crate::selection::{Choice, garbage_part, overlap_ratio as overlaps};
+use crate::write::memtables::entries_max;
+
+/// One compaction writes at most this part of what is needed of the store, unless a single file is more.
+const REWRITTEN_PART: f64 = 1.0 / 64.0;
+/// Several run at once only while they rewrite no more than this part of it together: in a store of few files one alone is much.
+const REWRITTEN_PART_AT_ONCE: f64 = 1.0 / 8.0;
+/// While a compaction writes a byte, so many more bytes of table files come: its own, those of the compactions beside it, and those of
+/// flushes until it has ended and the next has taken as much away.
+const BYTES_MEANWHILE: f64 = 6.0;
+/// A file is merged with the one that has the most garbage if it has this part of that, at least (in parts of their lengths).
+const GARBAGE_PART_BESIDE: f64 = 0.8;
+/// A file is small if it has less than this part of a MemTable, or of a compaction's file: in bytes and in entries.
+const SMALL_PART: f64 = 0.25;
+/// So many small files are merged.
+const SMALL_FILES_MERGED: usize = 8;
+/// What has chosen them.
+pub(crate) const SMALL_FILES: &str = "small files";
+/// What has chosen files that overlap.
+pub(crate) const ORDER: &str = "order";
+
+/// A file that may be taken.
+struct Candidate<'a> {
+    number: u32,
+    file: &'a FileRecord,
+    length_bytes: f64,
+    garbage_part: f64,
+}
+
+impl Candidate<'_> {
+    fn garbage_bytes(&self) -> f64 {
+        self.length_bytes * self.garbage_part
+    }
+
+    fn needed_bytes(&self) -> f64 {
+        self.length_bytes * (1.0 - self.garbage_part)
+    }
+}
+
+fn garbage_bytes(candidates: &[Candidate<'_>]) -> f64 {
+    candidates.iter().map(Candidate::garbage_bytes).sum()
+}
+
+/// How much garbage a store with so much that is needed may have.
+fn garbage_bytes_max(choice: &Choice<'_>, needed_bytes: f64) -> f64 {
+    needed_bytes * (choice.options.space_amplification_max - 1.0)
+}
+
+pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
+    let (mut candidates, mut needed_bytes, mut running_bytes) = (Vec::new(), 0.0, 0.0);
+    for (&number, file) in &choice.state.files {
+        let garbage_part = garbage_part(file, choice.deletes_droppable_through);
+        let candidate = Candidate { number, file, length_bytes: file.length_bytes as f64, garbage_part };
+        needed_bytes += candidate.needed_bytes();
+        if choice.running.contains(&number) {
+            running_bytes += candidate.needed_bytes();
+        }
+        if (choice.is_free)(number) {
+            candidates.push(candidate);
+        }
+    }
+    candidates.sort_by(|a, b| b.garbage_part.total_cmp(&a.garbage_part));
+    dead(choice, &candidates)
+        .or_else(|| with_most_garbage(choice, &candidates, (needed_bytes, running_bytes)))
+        .or_else(|| small(choice, &candidates))
+        .or_else(|| out_of_order(choice, &candidates, needed_bytes))
+}
+
+fn plan<'a>(chosen: impl Iterator<Item = &'a Candidate<'a>>, chosen_by: &'static str) -> Option<Plan> {
+    let inputs: Vec<u32> = chosen.map(|candidate| candidate.number).collect();
+    (!inputs.is_empty()).then_some(Plan { inputs, chosen_by })
+}
+
+/// Files of garbage alone.
+fn dead(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
+    let dead = candidates.iter().take_while(|candidate| candidate.garbage_part >= 1.0);
+    plan(dead.take(choice.options.files_merged_max), "garbage alone")
+}
+
+/// The files with the most garbage, if it is time. `running_bytes`: what other compactions rewrite just now.
+fn with_most_garbage(
+    choice: &Choice<'_>,
+    candidates: &[Candidate<'_>],
+    (needed_bytes, running_bytes): (f64, f64),
+) -> Option<Plan> {
+    let garbage_bytes_max = garbage_bytes_max(choice, needed_bytes);
+    let garbage_part_min = 1.0 - 1.0 / choice.options.space_amplification_max;
+    let garbage_bytes = garbage_bytes(candidates);
+    let most = candidates.first().map_or(0.0, |first| first.garbage_part);
+    let is_worth_it = |candidate: &&Candidate<'_>| {
+        candidate.garbage_part >= garbage_part_min && candidate.garbage_part >= most * GARBAGE_PART_BESIDE
+    };
+    let mut rewritten_bytes = 0.0;
+    let mut chosen = Vec::new();
+    for candidate in candidates.iter().take_while(is_worth_it).take(choice.options.files_merged_max) {
+        let with_it_bytes = rewritten_bytes + candidate.needed_bytes();
+        if !chosen.is_empty() && with_it_bytes > needed_bytes * REWRITTEN_PART {
+            break;
+        }
+        rewritten_bytes = with_it_bytes;
+        chosen.push(candidate);
+    }
+    if running_bytes > 0.0 && running_bytes + rewritten_bytes > needed_bytes * REWRITTEN_PART_AT_ONCE {
+        return None;
+    }
+    let is_time = garbage_bytes + BYTES_MEANWHILE * rewritten_bytes >= garbage_bytes_max;
+    plan(chosen.into_iter().filter(|_| is_time), "most garbage")
+}
+
+/// Small files, if there are many.
+fn small(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
+    let usual_bytes = choice.options.table_file_bytes.min(choice.memtable_bytes);
+    let is_small = |candidate: &&Candidate<'_>| {
+        candidate.length_bytes < usual_bytes as f64 * SMALL_PART
+            && (candidate.file.entries as f64) < entries_max(usual_bytes) as f64 * SMALL_PART
+    };
+    let no_larger = choice.candidates.no_larger();
+    let is_worth_it = |candidate: &&Candidate<'_>| is_small(candidate) && !no_larger.contains(&candidate.number);
+    let mut small: Vec<&Candidate<'_>> = candidates.iter().filter(is_worth_it).collect();
+    small.sort_by(|a, b| a.length_bytes.total_cmp(&b.length_bytes));
+    let many = SMALL_FILES_MERGED.min(choice.options.files_merged_max);
+    (many > 1 && small.len() >= many).then(|| plan(small.into_iter().take(many), SMALL_FILES)).flatten()
+}
+
+/// Files that scans go to and fro between, if there is space to have them twice for a while, and still to begin to collect
+/// garbage in time.
+fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes: f64) -> Option<Plan> {
+    let sought = choice.candidates.sought();
+    let sought: Vec<&Candidate<'_>> =
+        candidates.iter().filter(|candidate| sought.contains(&candidate.number)).collect();
+    let files = sought.iter().map(|candidate| candidate.file);
+    let merged = overlaps::most_overlapping(choice.order, files, choice.options.files_merged_max)?;
+    let for_garbage_bytes = garbage_bytes(candidates) + BYTES_MEANWHILE * needed_bytes * REWRITTEN_PART;
+    let mut left_bytes = garbage_bytes_max(choice, needed_bytes) - for_garbage_bytes;
+    let has_space = |candidate: &&Candidate<'_>| {
+        left_bytes -= candidate.needed_bytes();
+        left_bytes >= 0.0
+    };
+    let chosen: Vec<&Candidate<'_>> = merged.into_iter().map(|at| sought[at]).take_while(has_space).collect();
+    if chosen.len() > 1 { plan(chosen.into_iter(), ORDER) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use slmdb_manifest::{MediumKind, MediumRecord, StoreState};
+
+    use slmdb_order::KeyOrder;
+
+    use super::*;
+    use crate::selection::candidate_list::{Candidates, Source};
+    use slmdb_engine::{CompactionOptions, Options};
+
+    /// Table files of 1000 bytes and 100 entries, each with so many live ones.
+    fn store(live: &[u64]) -> StoreState {
+        let record = |live: u64| FileRecord { length_bytes: 1000, entries: 100, live, ..FileRecord::default() };
+        let files = live.iter().enumerate().map(|(at, &live)| (at as u32 + 1, record(live))).collect();
+        let kind = MediumKind::Dram;
+        let medium = MediumRecord { kind, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
+        StoreState { files, ..StoreState::new([1; 16], "slm", "bytewise", medium) }
+    }
+
+    fn picked(state: &StoreState, busy: &[u32]) -> Option<Vec<u32>> {
+        picked_of_sought(state, busy, &[])
+    }
+
+    fn picked_of_sought(state: &StoreState, busy: &[u32], sought: &[u32]) -> Option<Vec<u32>> {
+        let options = CompactionOptions { table_file_bytes: 1000, ..CompactionOptions::default() };
+        let is_free = |number: u32| !busy.contains(&number);
+        let running = busy.iter().copied().collect();
+        let (options, deletes_droppable_through) = (&options, 0);
+        let candidates = Candidates::new(&Options::default(), state);
+        candidates.name(sought.iter().copied(), Source::Seeks);
+        let choice = Choice {
+            options,
+            state,
+            order: &KeyOrder::Bytewise,
+            candidates: &candidates,
+            is_free: &is_free,
+            running: &running,
+            deletes_droppable_through,
+            memtable_bytes: 1000,
+        };
+        pick(&choice).map(|plan| plan.inputs)
+    }
+
+    #[test]
+    fn nothing_is_compacted_before_space_demands_it() {
+        let with = |spread: &[u64]| store(&[&[100; 40], spread].concat());
+        assert_eq!(picked(&with(&[]), &[]), None);
+        assert_eq!(picked(&with(&[10, 20]), &[]), None, "most of two files is little of the store");
+        let half_dead = with(&[50; 60]);
+        assert!(half_dead.files.len() == 100 && picked(&half_dead, &[]).is_some_and(|inputs| inputs[0] > 40));
+    }
+
+    #[test]
+    fn what_is_dead_goes_at_once_and_alone() {
+        assert_eq!(picked(&store(&[100, 0, 100, 0, 50]), &[]), Some(vec![2, 4]));
+        assert_eq!(picked(&store(&[100, 0, 100, 0, 100]), &[2, 4]), None);
+    }
+
+    #[test]
+    fn the_most_garbage_first_and_a_part_of_the_store_at_a_time() {
+        let mut live = vec![60; 200];
+        live[70] = 9;
+        live[80] = 10;
+        live[90] = 30;
+        let inputs = picked(&store(&live), &[]).expect("far over the bound");
+        assert_eq!(inputs, [71, 81], "the third has too little garbage to go with them");
+        let inputs = picked(&store(&live), &[71, 81, 91]).expect("still over the bound");
+        let needed = 60 * 197 + 49;
+        assert_eq!(inputs.len(), needed / 64 / 60, "a 64th of what is needed, in files of 60");
+    }
+
+    /// What they write stands beside their inputs.
+    #[test]
+    fn several_at_once_rewrite_no_more_than_an_eighth_of_the_store() {
+        let few = store(&[50; 12]);
+        let first = picked(&few, &[]).expect("far over the bound");
+        assert_eq!(first.len(), 1, "a file is more than a 64th");
+        assert_eq!(picked(&few, &first), None, "two would be a sixth of the store");
+        let more = store(&[50; 16]);
+        assert!(picked(&more, &[1]).is_some(), "two are an eighth");
+        assert_eq!(picked(&more, &[1, 2]), None);
+    }
+
+    #[test]
+    fn a_file_is_not_rewritten_for_little() {
+        // One file is much of such a store, so that the time has come soon: but not for so little.
+        assert_eq!(picked(&store(&[80, 80]), &[]), None);
+        assert_eq!(picked(&store(&[100, 70]), &[]), Some(vec![2]));
+    }
+
+    #[test]
+    fn small_files_are_merged_when_there_are_many() {
+        let mut state = store(&[100; 20]);
+        for file in state.files.values_mut().take(7) {
+            file.length_bytes = 200;
+        }
+        assert_eq!(picked(&state, &[]), None);
+        state.files.values_mut().nth(12).expect("there are 20").length_bytes = 100;
+        assert_eq!(picked(&state, &[]), Some(vec![13, 1, 2, 3, 4, 5, 6, 7]));
+    }
+
+    /// Files 1 to 8 have all keys from a to z, 9 to 40 a key each.
+    fn disordered(live: u64) -> StoreState {
+        let mut state = store(&[live; 40]);
+        for (number, file) in &mut state.files {
+            let range =
+                if *number > 8 { (format!("f{number}"), format!("f{number}")) } else { ("a".into(), "z".into()) };
+            (file.smallest_key, file.largest_key) = (range.0.into(), range.1.into());
+        }
+        state
+    }
+
+    #[test]
+    fn files_that_overlap_are_merged_where_scans_pay_for_it() {
+        let state = disordered(100);
+        assert_eq!(picked(&state, &[]), None, "nobody scans");
+        assert_eq!(picked_of_sought(&state, &[], &[3]), None, "the others have not paid");
+        let picked = |busy: &[u32], sought: &[u32]| {
+            let mut inputs = picked_of_sought(&state, busy, sought).unwrap_or_default();
+            inputs.sort_unstable();
+            inputs
+        };
+        assert_eq!(picked(&[], &[2, 3, 5]), [2, 3, 5]);
+        assert_eq!(picked(&[5], &[2, 3, 5]), [2, 3]);
+        assert_eq!(picked(&[], &[9, 10, 11]), [], "no two of them overlap");
+        assert_eq!(picked(&[], &[3, 9, 10]), [3, 9, 10]);
+    }
+
+    #[test]
+    fn order_takes_no_more_space_than_garbage_leaves() {
+        // With 0.4 of 40 files for garbage, of which a compaction for garbage takes 3 of 32.
+        let all: Vec<u32> = (1..=40).collect();
+        let merged = |state: &StoreState| picked_of_sought(state, &[], &all).map_or(0, |inputs| inputs.len());
+        assert_eq!(merged(&disordered(100)), 10, "as many as are merged at once");
+        let with_garbage = |live| {
+            let mut state = disordered(100);
+            state.files.values_mut().skip(8).for_each(|file| file.live = live);
+            merged(&state)
+        };
+        assert_eq!(with_garbage(80), 3, "6.4 files are garbage, of 0.4 of 33.6, less 3 of 32 of those");
+        assert_eq!(with_garbage(75), 0, "there is space for one, which is no merge");
+    }
+}

@@ -1,0 +1,77 @@
+//! A counter for each table file, for what readers notice in passing.
+//!
+//! Readers must not wait for one another to count. So a count is one word at a place that follows from the file's number, with
+//! no lock; two files whose numbers fall on the same place displace each other, and two readers at the same moment
+//! may count once. What is decided by it, an unlucky count delays.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Files further apart than this have a place of their own. (A file's data takes a thousand times its counter's 8 bytes.)
+const PLACES: usize = 2048;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct FileCounts {
+    /// A file's number, then its count.
+    places: Box<[AtomicU64]>,
+}
+
+impl Default for FileCounts {
+    fn default() -> FileCounts {
+        FileCounts { places: (0..PLACES).map(|_| AtomicU64::new(0)).collect() }
+    }
+}
+
+impl FileCounts {
+    fn place(&self, file: u32) -> &AtomicU64 {
+        &self.places[file as usize % PLACES]
+    }
+
+    fn set(&self, file: u32, count: u32) {
+        self.place(file).store(u64::from(file) << 32 | u64::from(count), Ordering::Relaxed);
+    }
+
+    /// How often this file was counted.
+    fn get(&self, file: u32) -> u32 {
+        let word = self.place(file).load(Ordering::Relaxed);
+        if (word >> 32) as u32 == file { word as u32 } else { 0 }
+    }
+
+    /// Counts it once more, and says how often that is.
+    pub(crate) fn add(&self, file: u32) -> u32 {
+        let count = self.get(file).saturating_add(1);
+        self.set(file, count);
+        count
+    }
+
+    /// What it takes in memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        size_of_val(&*self.places) as u64
+    }
+
+    /// It starts anew.
+    pub(crate) fn clear(&self, file: u32) {
+        if self.get(file) > 0 {
+            self.set(file, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_counted_apart_until_one_displaces_another() {
+        let counts = FileCounts::default();
+        assert_eq!((counts.get(0), counts.get(7)), (0, 0));
+        assert_eq!((counts.add(7), counts.add(8), counts.add(7)), (1, 1, 2));
+        assert_eq!((counts.get(7), counts.get(8)), (2, 1));
+        counts.clear(7);
+        assert_eq!((counts.get(7), counts.get(8)), (0, 1));
+        let other = 8 + PLACES as u32;
+        counts.clear(other);
+        assert_eq!(counts.get(8), 1, "what has not been counted is not cleared");
+        assert_eq!((counts.add(other), counts.get(8)), (1, 0));
+    }
+}

@@ -1,0 +1,8 @@
+//! Space on the disk and in the pool: what is admitted, what is kept back, and what happens when there is none.
+
+pub(crate) mod admission;
+pub(crate) mod ballast;
+pub(crate) mod commit;
+pub(crate) mod compaction_reserve;
+pub(crate) mod passing_lacks;
+pub(crate) mod space_errors;

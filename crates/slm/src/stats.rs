@@ -1,0 +1,130 @@
+//! What the store tells of itself: [`Stats`], [`TableFile`]s, and the counters that both are made of.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slmdb_manifest::{Counters, FileRecord, MediumKind};
+use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
+
+use crate::store::Store;
+use slmdb_engine::stall::stall_stats::Waits;
+use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
+
+/// Counters since the store was opened.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    pub(crate) user_bytes_put: AtomicU64,
+    pub(crate) file_bytes_written: AtomicU64,
+    pub(crate) flushes: AtomicU64,
+    pub(crate) compactions: AtomicU64,
+    pub(crate) compaction_bytes_read: AtomicU64,
+    pub(crate) compaction_bytes_written: AtomicU64,
+    pub(crate) waits: Waits,
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// Counters since the store was opened.
+    fn since_open(&self) -> Counters {
+        let FlushCounters { persists, lines_flushed, media_bytes, bytes_asked } = self.pool.medium().counters();
+        Counters {
+            user_bytes_put: self.counted.user_bytes_put.load(Ordering::Relaxed),
+            file_bytes_written: self.counted.file_bytes_written.load(Ordering::Relaxed),
+            persists,
+            lines_flushed,
+            media_bytes,
+            fast_tier_bytes_asked: bytes_asked,
+            flushes: self.counted.flushes.load(Ordering::Relaxed),
+            compactions: self.counted.compactions.load(Ordering::Relaxed),
+            compaction_bytes_read: self.counted.compaction_bytes_read.load(Ordering::Relaxed),
+            compaction_bytes_written: self.counted.compaction_bytes_written.load(Ordering::Relaxed),
+            delay_us: self.counted.waits.total_ns() / 1000,
+        }
+    }
+
+    /// Counters since the store was made.
+    pub(crate) fn lifetime(&self) -> Counters {
+        self.lifetime_before.plus(&self.since_open())
+    }
+
+    /// See [`slmdb_engine::Engine::table_files`].
+    pub(crate) fn table_files(&self) -> Vec<TableFile> {
+        let catalog = self.catalog.lock();
+        let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
+            number,
+            bytes: file.length_bytes,
+            entries: file.entries,
+            live: file.live,
+            deletes: file.deletes,
+            smallest_key: file.smallest_key.clone(),
+            largest_key: file.largest_key.clone(),
+            lowest_sequence: file.lowest_sequence,
+            highest_sequence: file.highest_sequence,
+            created_unix_ns: file.created_unix_ns,
+        });
+        files.collect()
+    }
+
+    /// See [`slmdb_engine::Engine::stats`].
+    pub(crate) fn stats(&self) -> Stats {
+        let view = self.view.load_full();
+        let (medium, index_keys, table_bytes, live_bytes, table_files) = {
+            let catalog = self.catalog.lock();
+            let medium = match catalog.state().medium.kind {
+                MediumKind::Dram => "dram",
+                MediumKind::Emulated => "emulated",
+                MediumKind::Dax => "dax",
+            };
+            let files = &catalog.state().files;
+            let live: u64 = files.values().map(|file| file.live).sum();
+            let bytes: u64 = files.values().map(|file| file.length_bytes).sum();
+            let share = |file: &FileRecord| {
+                (u128::from(file.length_bytes) * u128::from(file.live) / u128::from(file.entries.max(1))) as u64
+            };
+            (medium, live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
+        };
+        let extents = self.pool.extents();
+        let taken_by =
+            |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
+        let (node_bytes, key_segment_bytes) = (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
+        let memtable_bytes = view.memtables.iter().map(|m| m.used_bytes()).sum();
+        let memory = self.memory();
+        let kept = self.snapshots.kept();
+        let since_open = self.since_open();
+        let (immutable_memtables, flush_waits_for) = {
+            let traffic = self.traffic.lock();
+            (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|cause| cause.to_string()))
+        };
+        Stats {
+            format_version: FORMAT_VERSION,
+            medium,
+            index_keys,
+            memtable_entries: view.memtables.iter().map(|m| m.entries()).sum(),
+            memtable_bytes,
+            immutable_memtables,
+            table_files,
+            table_bytes,
+            live_bytes,
+            fast_tier_bytes: self.pool.used_bytes(),
+            fast_tier_node_bytes: node_bytes,
+            fast_tier_key_segment_bytes: key_segment_bytes,
+            fast_tier_index_bytes_per_key: match index_keys {
+                0 => 0.0,
+                keys => (node_bytes + key_segment_bytes) as f64 / keys as f64,
+            },
+            // A tree whose root can't be read is for `verify` to report.
+            index_height: self.tree.height().unwrap_or(0),
+            memory_budget_bytes: self.options.memory_budget_bytes,
+            memory_bytes: memory.total_bytes(),
+            memory,
+            last_sequence_number: self.publication.published(),
+            replaced_records_kept: kept.records,
+            replaced_records_bytes: kept.bytes,
+            open_cursors: kept.cursors,
+            open_snapshots: kept.snapshots,
+            waits: self.counted.waits.told(),
+            flush_waits_for,
+            choices: self.candidates.choices(),
+            since_open,
+            lifetime: self.lifetime(),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The ahead thread: what writers will need soon, made before they need it.
+//!
+//! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record; and what is
+//! admitted takes space that is set aside first ([`crate::space::admission`]). Both take system calls and syncs, which are not to
+//! happen under a lock that writers need; so one thread does them, asked by writers while there is still some left.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{ArenaRecord, Edit};
+use slmdb_pmem::Medium;
+use slmdb_structures::memtable::MemTable;
+
+use crate::store::Store;
+use crate::write::memtables::Filling;
+use slmdb_engine::events::SpaceFor;
+use slmdb_engine::space::reserved_file::SetAside;
+
+impl<M: Medium + Clone> Store<M> {
+    /// The ahead thread.
+    pub(crate) fn run_ahead_thread(&self) {
+        match self.fill_ballast() {
+            Err(error) if !error.may_be_tried_again() => return self.fail(error),
+            _ => {}
+        }
+        let mut traffic = self.traffic.lock();
+        loop {
+            if traffic.closing || self.has_failed() {
+                return;
+            }
+            let (spare_wanted_bytes, space_wanted) = (traffic.spare_wanted_bytes, traffic.space_wanted);
+            let done = if spare_wanted_bytes > 0 {
+                drop(traffic);
+                self.patiently(|| self.provide_spare(spare_wanted_bytes))
+            } else if let Some(wanted) = space_wanted {
+                drop(traffic);
+                self.patiently(|| self.set_aside(wanted))
+            } else {
+                traffic = Self::wait(&self.work, traffic);
+                continue;
+            };
+            match done {
+                Ok(()) => {}
+                Err(lack) if lack.is_passing_lack() => self.tell_of_lack(lack),
+                Err(error) => return self.fail(error),
+            }
+            traffic = self.traffic.lock();
+        }
+    }
+
+    /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
+    fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
+        let (has_spare, too_small, space_returned) = {
+            let mut traffic = self.traffic.lock();
+            let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
+            let too_small = traffic.spare.take_if(is_too_small);
+            (traffic.spare.is_some(), too_small, self.space_returned(&traffic))
+        };
+        let usual_bytes = self.options.memtable_bytes;
+        let (spare, setback) = if has_spare {
+            (None, None)
+        } else {
+            match self.make_spare(capacity_bytes, too_small.as_ref().map(|spare| &*spare.memtable)) {
+                Ok(spare) => {
+                    if let Some(Filling { memtable, space, .. }) = too_small {
+                        space.map_or(Ok(()), |space| space.discard(&*self.env))?;
+                        self.arenas.retire(memtable)?;
+                    }
+                    (Some(spare), None)
+                }
+                // Others may wait for a usual one.
+                Err(cause @ Error::Full { .. }) if too_small.is_none() && capacity_bytes > usual_bytes => {
+                    match self.make_spare(usual_bytes, None) {
+                        Ok(spare) => (Some(spare), Some(cause)),
+                        Err(Error::Full { .. }) => (None, Some(cause)),
+                        Err(error) => return Err(error),
+                    }
+                }
+                Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
+                Err(error) => {
+                    self.traffic.lock().spare = too_small;
+                    return Err(error);
+                }
+            }
+        };
+        let mut traffic = self.traffic.lock();
+        if let Some(spare) = spare {
+            traffic.spare = Some(spare);
+            self.events.space_found(SpaceFor::MemTable);
+        }
+        let somebody_waits = traffic.spare_waited_for;
+        if let (Some(cause), true) = (setback, somebody_waits) {
+            // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
+            let usual = capacity_bytes <= usual_bytes;
+            let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+            match self.unless_space_may_come(traffic, space_returned, worth_flushing, (&cause, false)) {
+                Some(still) => traffic = still,
+                None => return Ok(()),
+            }
+            self.events.space_refused(SpaceFor::MemTable, &cause);
+            traffic.setbacks.of_memtable(capacity_bytes, cause);
+        }
+        traffic.spare_wanted_bytes = 0;
+        traffic.spare_waited_for = false;
+        self.room.notify_all();
+        Ok(())
+    }
+
+    /// A new MemTable, its generation durable in the MANIFEST, which gives up `instead_of`. Nothing has happened of what may be
+    /// tried again.
+    ///
+    /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
+    /// (80 % more to the device in a random fill), and a replay can do without it.
+    fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
+        self.kept_back.check_not_needed(&*self.env, &self.directory, capacity_bytes)?;
+        let generation = self.catalog.lock().state().next_generation;
+        let bytes_put = self.counted.user_bytes_put.load(Ordering::Relaxed);
+        let kind = self.kind_of_arena.next(bytes_put, self.options.memtable_bytes);
+        let arena = self.arenas.make(generation, capacity_bytes, kind)?;
+        let memtable = MemTable::create(arena, generation, self.uuid, &self.options.memtable::<M>());
+        let length_bytes = memtable.capacity_bytes();
+        let edit = Edit {
+            arenas_added: vec![(generation, ArenaRecord { sealed_last_sequence: None, length_bytes })],
+            arenas_removed: instead_of.iter().map(|memtable| memtable.generation()).collect(),
+            next_generation: Some(generation + 1),
+            ..Edit::default()
+        };
+        match self.commit(|_| edit) {
+            Ok(()) => {
+                let space = self.first_space(generation, length_bytes)?;
+                Ok(Filling { memtable: Arc::new(memtable), totals: Default::default(), space })
+            }
+            Err(cause) if cause.may_be_tried_again() && !self.has_failed() => {
+                // The next attempt has the same generation: recovery must not find two arenas of it.
+                drop(memtable);
+                self.arenas.discard(generation)?;
+                Err(cause)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets disk space aside for what usually goes into a MemTable, if there is as much: without, admission asks for it
+    /// once a write needs it.
+    pub(crate) fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<SetAside>>> {
+        let space_bytes = arena_bytes + arena_bytes / 8;
+        match self.fill_ballast_expecting(space_bytes, 0) {
+            Ok(_) => SetAside::if_there_is(&*self.env, &self.directory, generation, space_bytes),
+            Err(Error::Full { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}

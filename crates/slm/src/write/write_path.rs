@@ -1,0 +1,258 @@
+//! The write path (paper, sections 3.1 and 4 «Put»; design.md section 5).
+//!
+//! A batch comes encoded. Under one short lock it is admitted ([`crate::space::admission`]) and gets a place in the active
+//! MemTable's arena and its sequence numbers; everything dear (copying, linking, writing back cache lines) happens outside, in parallel with other writers, and
+//! can't fail. Then the write is published, and returns when publication covers it.
+//!
+//! When the place does not fit, the writer makes the spare MemTable the active one and queues the full one for its flush.
+//! Spares are made ahead ([`crate::write::memtable_preparer`]). When flushes fall behind, writers are slowed before they have to wait
+//! ([`slmdb_engine::stall::pacing`]).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slmdb_env::{Error, Result};
+use slmdb_pmem::Medium;
+use slmdb_structures::memtable::{MemTable, Payload, Reservation};
+use slmdb_sync::scheduled::{MutexGuard, thread};
+
+use crate::space::admission::{Admission, Wanted};
+use crate::store::{Store, View};
+use crate::write::memtables::{Filling, Immutable, Traffic};
+use crate::write::write_stall::Delay;
+use slmdb_engine::WriteBatch;
+use slmdb_engine::stall::stall_stats::WaitFor;
+use slmdb_engine::write::publication::Ticket;
+
+/// Where a write goes, and when its turn comes. See [`Store::place`].
+pub(crate) struct Place<M: Medium> {
+    pub(crate) memtable: Arc<MemTable<M>>,
+    pub(crate) reservation: Reservation,
+    pub(crate) ticket: Ticket,
+    pub(crate) first_sequence: u64,
+    pub(crate) last_sequence: u64,
+}
+
+impl<M: Medium + Clone> Store<M> {
+    /// See [`slmdb_engine::Engine::write`].
+    pub(crate) fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
+        self.check_writable()?;
+        if batch.is_empty() {
+            return if sync { self.sync() } else { Ok(()) };
+        }
+        self.pace(batch.user_bytes());
+        let place = self.place(batch)?;
+        let payload = batch.payload();
+        place.memtable.fill(place.reservation, payload, place.first_sequence, self.known_safe_sequence());
+        self.publish(place.ticket, place.last_sequence);
+        self.count_filled(payload);
+        self.count_put(batch);
+        if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
+    }
+
+    /// Sleeps if flushes or compactions have fallen behind; see [`slmdb_engine::stall::pacing`].
+    pub(crate) fn pace(&self, bytes: u64) {
+        if !self.pacing.is_limited() {
+            return;
+        }
+        let start_ns = self.env.monotonic_ns();
+        if let Some((pause, waits_for)) = self.pacing.pause(bytes, start_ns) {
+            thread::sleep(pause);
+            self.counted.waits.add(waits_for, self.env.monotonic_ns() - start_ns);
+        }
+    }
+
+    /// Reserves what a batch needs: space for its flush, room in the active MemTable's arena, sequence numbers, a turn to be
+    /// published. From here to [`Store::publish`] nothing may fail: a place that stays empty would end the log, and hold up
+    /// all later writes.
+    pub(crate) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
+        let payload = batch.payload();
+        let links = self.options.memtable::<M>().links;
+        let space_bytes = links.space_for(payload.len_bytes(), payload.count());
+        let arena_bytes = links.arena_bytes_for(payload.len_bytes(), payload.count());
+        let totals = batch.totals();
+        let deletes_alone = totals.puts == 0;
+        let mut traffic = self.traffic.lock();
+        let setbacks = traffic.setbacks.count();
+        let mut delay = Delay::none(self);
+        let (memtable, reservation) = loop {
+            self.check_writable()?;
+            if traffic.closing {
+                return Err(closed());
+            }
+            let active = traffic.active.as_ref();
+            let active = active.filter(|active| {
+                active.room_bytes() >= space_bytes && active.takes_entries(totals.entries, self.options.memtable_bytes)
+            });
+            let Some(active) = active else {
+                traffic = self.rotate(traffic, arena_bytes, setbacks, &mut delay)?;
+                continue;
+            };
+            match self.admission(&traffic, active, totals, deletes_alone) {
+                Admission::Granted => {}
+                Admission::Scarce if traffic.space_wanted.is_some() => {}
+                Admission::Scarce => self.want_space(&mut traffic, Wanted::default()),
+                Admission::Refused => {
+                    let wanted = Wanted::new(totals, deletes_alone);
+                    traffic.setbacks.check_space(setbacks, &wanted)?;
+                    self.want_space(&mut traffic, wanted);
+                    traffic = delay.wait(traffic, WaitFor::Space);
+                    continue;
+                }
+            }
+            let Some(active) = &mut traffic.active else { continue };
+            if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count()) {
+                active.totals = active.totals.plus(totals);
+                break (active.memtable.clone(), reservation);
+            }
+        };
+        traffic.admitted = traffic.admitted.plus(totals);
+        let first_sequence = traffic.next_sequence;
+        let last_sequence = first_sequence + u64::from(payload.count()) - 1;
+        traffic.next_sequence = last_sequence + 1;
+        let ticket = self.publication.begin(last_sequence);
+        if traffic.immutables > 0 {
+            self.set_pace(&traffic);
+        }
+        if traffic.spare.is_none()
+            && traffic.spare_wanted_bytes == 0
+            && memtable.used_bytes() > memtable.capacity_bytes() / 2
+        {
+            self.want_spare(&mut traffic, 0);
+        }
+        Ok(Place { memtable, reservation, ticket, first_sequence, last_sequence })
+    }
+
+    /// Publishes a place that has been filled, and returns once readers see it, and all before it.
+    pub(crate) fn publish(&self, ticket: Ticket, last_sequence: u64) {
+        self.publication.complete(ticket);
+        self.publication.wait_for(last_sequence);
+    }
+
+    /// Counts what a batch that was applied has put.
+    pub(crate) fn count_put(&self, batch: &WriteBatch) {
+        self.counted.user_bytes_put.fetch_add(batch.user_bytes(), Ordering::Relaxed);
+    }
+
+    /// Counts what a place that was filled has written.
+    pub(crate) fn count_filled(&self, payload: &Payload) {
+        if !M::PERSISTENT {
+            let space_bytes = self.options.memtable::<M>().links.space_for(payload.len_bytes(), payload.count());
+            self.counted.file_bytes_written.fetch_add(space_bytes, Ordering::Relaxed);
+        }
+    }
+
+    /// What is certain to be found again after the worst that the medium promises to survive. Every record carries it: a
+    /// later one thereby vouches for the earlier ones.
+    pub(crate) fn known_safe_sequence(&self) -> u64 {
+        if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
+    }
+
+    /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller tries again
+    /// either way; or gets an error, if since it came what it waits for could not be had.
+    fn rotate<'a>(
+        &'a self,
+        mut traffic: MutexGuard<'a, Traffic<M>>,
+        needed_bytes: u64,
+        setbacks: u64,
+        delay: &mut Delay<'a, M>,
+    ) -> Result<MutexGuard<'a, Traffic<M>>> {
+        if traffic.closing {
+            return Err(closed());
+        }
+        let has_room = traffic.immutables < self.options.immutable_memtables_max;
+        if has_room {
+            if let Some(spare) = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes) {
+                self.make_immutable(&mut traffic, Some(spare));
+                return Ok(traffic);
+            }
+        }
+        if has_room {
+            traffic.setbacks.check_memtable(setbacks, needed_bytes.max(self.options.memtable_bytes))?;
+            self.want_spare(&mut traffic, needed_bytes);
+            traffic.spare_waited_for = true;
+        } else {
+            traffic.setbacks.check_flush(setbacks)?;
+        }
+        self.work.notify_all();
+        Ok(delay.wait(traffic, if has_room { WaitFor::MemTable } else { WaitFor::Flush }))
+    }
+
+    /// The active MemTable becomes an Immutable MemTable. `next` takes the writes from then on; without, they wait until its
+    /// flush has given its arena back.
+    pub(crate) fn make_immutable(&self, traffic: &mut Traffic<M>, next: Option<Filling<M>>) {
+        if let Some(next) = &next {
+            let view = self.view.load();
+            let memtables = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
+            self.view.store(Arc::new(View { memtables }));
+        }
+        if let Some(full) = std::mem::replace(&mut traffic.active, next) {
+            traffic.queue.push_back(Immutable::new(full, traffic.next_sequence - 1));
+            traffic.immutables += 1;
+        }
+        traffic.active_from = traffic.next_sequence;
+        self.work.notify_all();
+    }
+
+    /// Asks the ahead thread for a spare with at least this capacity.
+    pub(crate) fn want_spare(&self, traffic: &mut Traffic<M>, capacity_bytes: u64) {
+        traffic.spare_wanted_bytes = traffic.spare_wanted_bytes.max(capacity_bytes).max(self.options.memtable_bytes);
+        self.work.notify_all();
+    }
+
+    /// See [`slmdb_engine::Engine::flush`].
+    pub(crate) fn flush(&self) -> Result<()> {
+        self.check_writable()?;
+        let mut traffic = self.traffic.lock();
+        let setbacks = traffic.setbacks.count();
+        let target = traffic.next_sequence - 1;
+        let mut delay = Delay::none(self);
+        loop {
+            self.check_writable()?;
+            if self.flushed_through.load(Ordering::Acquire) >= target {
+                return Ok(());
+            }
+            if traffic.active.is_some() && traffic.active_from <= target {
+                traffic = self.rotate(traffic, 0, setbacks, &mut delay)?;
+                continue;
+            }
+            traffic.setbacks.check_flush(setbacks)?;
+            traffic = Self::wait(&self.room, traffic);
+        }
+    }
+
+    /// See [`slmdb_engine::Engine::sync`].
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_writable()?;
+        self.sync_through(self.publication.published())
+    }
+
+    /// Returns once everything up to `sequence` would outlive a power cut.
+    pub(crate) fn sync_through(&self, sequence: u64) -> Result<()> {
+        if M::PERSISTENT {
+            return Ok(());
+        }
+        let sync = || {
+            self.check_writable()?;
+            self.sync_arenas()
+        };
+        self.group_sync.through(sequence, || self.publication.published(), sync)
+    }
+
+    /// Syncs every arena that has something not on the device yet. A failure stops all writing: what an fsync that
+    /// failed has left behind can't be known.
+    pub(crate) fn sync_arenas(&self) -> Result<()> {
+        let synced = self.group_sync.synced();
+        self.kind_of_arena.synced();
+        for memtable in &self.view.load().memtables {
+            if memtable.last_sequence().is_some_and(|last| last > synced) {
+                memtable.sync().inspect_err(|error| self.fail(error.clone()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn closed() -> Error {
+    Error::ReadOnly { cause: "it was closed".into() }
+}
