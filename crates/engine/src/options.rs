@@ -11,7 +11,7 @@ use slmdb_pmem::Imitation;
 use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
 use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
 use slmdb_sync::scheduled::processors;
-use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES};
+use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES, TableOptions};
 
 use crate::Listener;
 
@@ -280,6 +280,15 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How table files are written.
+    pub fn table(&self) -> TableOptions {
+        TableOptions {
+            block_bytes: self.block_bytes,
+            restart_interval: self.restart_interval,
+            compression: self.compression,
+        }
+    }
+
     /// How MemTables on this medium are made. What is not persistent may keep any part of what was not synced, so that links
     /// there would say nothing.
     pub fn memtable<M: slmdb_pmem::Medium>(&self) -> MemTableOptions {

@@ -25,9 +25,9 @@ impl<M: Medium + Clone> Store<M> {
             memory.memtable_lists_bytes += memtable.memory_bytes();
             memory.memtable_arenas_bytes += memtable.arena().dram_bytes(memtable.used_bytes());
         };
-        self.view.load().memtables.iter().for_each(|memtable| add(memtable));
-        self.arenas.for_each_retired(&mut add);
-        if let Some(spare) = &self.traffic.lock().spare {
+        self.writes.view.load().memtables.iter().for_each(|memtable| add(memtable));
+        self.writes.arenas.for_each_retired(&mut add);
+        if let Some(spare) = &self.writes.traffic.lock().spare {
             add(&spare.memtable);
         }
         memory
@@ -38,7 +38,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Nothing if nothing was written since the last flush.
     fn memory_to_come(&self) -> u64 {
         let (active, immutables) = {
-            let traffic = self.traffic.lock();
+            let traffic = self.writes.traffic.lock();
             let Some(active) = &traffic.active else { return 0 };
             (active.memtable.clone(), traffic.immutables as u64)
         };
@@ -46,7 +46,7 @@ impl<M: Medium + Clone> Store<M> {
             return 0;
         }
         let (mut lists, mut arenas, mut used) = (0, 0, 0);
-        for memtable in &self.view.load().memtables {
+        for memtable in &self.writes.view.load().memtables {
             lists += memtable.memory_bytes();
             arenas += memtable.arena().dram_bytes(memtable.used_bytes());
             used += memtable.used_bytes();

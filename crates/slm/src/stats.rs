@@ -1,25 +1,12 @@
-//! What the store tells of itself: [`Stats`], [`TableFile`]s, and the counters that both are made of.
+//! What the store tells of itself: [`Stats`], [`TableFile`]s.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use slmdb_manifest::{Counters, FileRecord, MediumKind};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
 
 use crate::store::Store;
-use slmdb_engine::stall::stall_stats::Waits;
 use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
-
-/// Counters since the store was opened.
-#[derive(Debug, Default)]
-pub(crate) struct Counted {
-    pub(crate) user_bytes_put: AtomicU64,
-    pub(crate) file_bytes_written: AtomicU64,
-    pub(crate) flushes: AtomicU64,
-    pub(crate) compactions: AtomicU64,
-    pub(crate) compaction_bytes_read: AtomicU64,
-    pub(crate) compaction_bytes_written: AtomicU64,
-    pub(crate) waits: Waits,
-}
 
 impl<M: Medium + Clone> Store<M> {
     /// Counters since the store was opened.
@@ -65,7 +52,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// See [`slmdb_engine::Engine::stats`].
     pub(crate) fn stats(&self) -> Stats {
-        let view = self.view.load_full();
+        let view = self.writes.view.load_full();
         let (medium, index_keys, table_bytes, live_bytes, table_files) = {
             let catalog = self.catalog.lock();
             let medium = match catalog.state().medium.kind {
@@ -90,7 +77,7 @@ impl<M: Medium + Clone> Store<M> {
         let kept = self.snapshots.kept();
         let since_open = self.since_open();
         let (immutable_memtables, flush_waits_for) = {
-            let traffic = self.traffic.lock();
+            let traffic = self.writes.traffic.lock();
             (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|cause| cause.to_string()))
         };
         Stats {
@@ -115,7 +102,7 @@ impl<M: Medium + Clone> Store<M> {
             memory_budget_bytes: self.options.memory_budget_bytes,
             memory_bytes: memory.total_bytes(),
             memory,
-            last_sequence_number: self.publication.published(),
+            last_sequence_number: self.writes.publication.published(),
             replaced_records_kept: kept.records,
             replaced_records_bytes: kept.bytes,
             open_cursors: kept.cursors,

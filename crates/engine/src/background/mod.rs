@@ -1,3 +1,4 @@
-//! Background threads.
+//! Background threads, and whether a store still takes writes.
 
+pub mod health;
 pub mod workers;

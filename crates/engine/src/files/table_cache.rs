@@ -59,7 +59,7 @@ pub struct Tables {
     order: KeyOrder,
     readers: Arc<Readers>,
     blocks: Cache<BlockKey, Block, ByMemory>,
-    /// Whether the last cursor had to wait for the disk; see [`slmdb_slm::operations::ask_ahead`].
+    /// Whether the last cursor had to wait for the disk: then the next one asks for blocks ahead.
     pub are_cold: AtomicBool,
 }
 

@@ -1,3 +1,4 @@
 //! What is told of a store's work.
 
+pub mod counters;
 pub mod spans;

@@ -1,3 +1,6 @@
-//! Disk space that is allocated before anything is admitted that needs it.
+//! Space on the disk and in the pool: what a write needs before it is admitted.
 
+pub mod admission;
+pub mod flush_cost;
 pub mod reserved_file;
+pub mod space_errors;

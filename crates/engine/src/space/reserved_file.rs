@@ -5,7 +5,7 @@
 //! between; what is too much is cut off at the end. It holds nothing: the next opening removes what a crash left of it.
 //!
 //! Two more are for no MemTable: the *ballast*, what a MANIFEST record takes on a full disk; and what is kept back for the
-//! output of a compaction ([`slmdb_slm::space::compaction_reserve`]).
+//! output of a compaction.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //! When writers are faster than flushes, somebody has to wait. Waiting only when no MemTable is left would make a few
 //! writes wait very long; so writers are slowed early, each a little, and the more the further flushes fall behind. The
 //! *debt* is what waits for its flush, as part of what may wait: 0 when one MemTable has just begun to wait, 1 when the
-//! active MemTable is full and no other may follow it. Up to [`FLUSH`]'s first debt nobody is slowed. From there on writers
+//! active MemTable is full and no other may follow it. Up to `FLUSH`'s first debt nobody is slowed. From there on writers
 //! may fill memory at a multiple of the rate at which flushes empty it, which falls with the debt and passes 1 well before
 //! the end, so that the queue stops growing before it is full.
 //!

@@ -1,7 +1,7 @@
 //! What kind of arena the next MemTable gets: one for synced writes or one for others ([`ArenaKind`]).
 //!
 //! An arena's kind can't be changed once it is written to. So the one that is made ahead is of the kind that would have suited the
-//! last: where it was synced at least once for each [`BYTES_A_SYNC`], one for synced writes. (Then a sync costs far more than the page
+//! last: where it was synced at least once for each `BYTES_A_SYNC`, one for synced writes. (Then a sync costs far more than the page
 //! faults that this kind takes.) The first is as the options say.
 
 use std::sync::atomic::Ordering;

@@ -1,6 +1,11 @@
-//! What a write goes through on its way to a MemTable: arenas, publication, one sync for all who wait.
+//! The write path: what a write goes through on its way to a MemTable, and the MemTables until they are flushed.
 
 pub mod arena_kind;
 pub mod arenas;
+mod conditional;
 pub mod group_commit;
+pub mod memtables;
 pub mod publication;
+pub mod replay;
+pub mod write_path;
+mod write_stall;

@@ -151,7 +151,7 @@ impl<M: Medium + Clone> Store<M> {
             }
             if ended.is_err() {
                 // What it had written has gone again. (Before it is not under way any more: who waits for it looks for either.)
-                self.traffic.lock().space_returned += 1;
+                self.writes.traffic.lock().space_returned += 1;
             }
             self.compactions.inner.lock().ended(&plan, &reason, &ended);
             if let Err(Stopped::Failed(error)) = &ended {
@@ -302,7 +302,7 @@ impl<M: Medium + Clone> Store<M> {
         let last_end_ns = std::mem::replace(&mut self.compactions.inner.lock().last_end_ns, now_ns);
         let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));
         if plan.is_for_garbage() {
-            self.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
+            self.writes.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
         }
         self.notify(|| Event::CompactionEnded {
             number,

@@ -9,15 +9,15 @@ use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
 use slmdb_table::{KeyEntry, TableBuilder};
 
 use crate::compaction::compactor::{In, Stopped};
-use crate::flush::file_creation::{BuiltFile, Finished, file_record, segment_of, table_options};
+use crate::flush::file_creation::{BuiltFile, Finished, file_record, segment_of};
 use crate::flush::older_versions::OlderVersions;
 use crate::index::compaction_log::Job;
 use crate::store::Store;
-use crate::write::memtables::entries_max;
 use slmdb_engine::batch::Totals;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::write::memtables::entries_max;
 
 /// A file that a compaction has made, or the end of one.
 pub(crate) struct Output {
@@ -112,7 +112,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         let store = self.store;
         let number = store.file_numbers.begin()?;
         let path = names::table(&store.directory, number);
-        let (options, order) = (table_options(&store.options), store.options.comparator.clone());
+        let (options, order) = (store.options.table(), store.options.comparator.clone());
         let build = || {
             let env = &*store.env;
             let kept_back = if self.space == In::KeptBack { store.kept_back.take(env, &path)? } else { None };

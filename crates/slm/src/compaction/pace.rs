@@ -20,9 +20,9 @@ impl<M: Medium + Clone> Store<M> {
             CompactionPolicy::Gain => self.garbage_debt().min(DEBT_AT_REST_MAX),
             _ => 0.0,
         };
-        self.pacing.set_compaction_debt(debt);
-        let is_limited = self.pacing.is_limited_by(WaitFor::Compaction);
-        self.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
+        self.writes.pacing.set_compaction_debt(debt);
+        let is_limited = self.writes.pacing.is_limited_by(WaitFor::Compaction);
+        self.writes.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
     }
 
     /// Garbage in table files, and what running compactions will have written beside their inputs when these go, as part of what

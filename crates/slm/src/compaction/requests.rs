@@ -179,10 +179,10 @@ impl<M: Medium + Clone> Store<M> {
     /// See [`slmdb_engine::Engine::compact_range`].
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
         self.check_writable()?;
-        self.flush()?;
+        self.writes.flush()?;
         // Deletes that it covers are garbage.
         self.take_due_checkpoint(&|| self.compactions.is_stopping()).inspect_err(|error| self.fail(error.clone()))?;
-        let setbacks = self.traffic.lock().setbacks.count();
+        let setbacks = self.writes.traffic.lock().setbacks.count();
         let asked = Arc::new(Asked { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
         let mut inner = self.compactions.inner.lock();
         inner.asked.push_back(asked.clone());
@@ -199,7 +199,7 @@ impl<M: Medium + Clone> Store<M> {
             }
             drop(self.compactions.changed.wait_timeout(inner, LOOK_AGAIN));
             // The compaction goes on when there is space again; who asked for it is not kept waiting for that.
-            self.traffic.lock().setbacks.check_flush(setbacks)?;
+            self.writes.traffic.lock().setbacks.check_flush(setbacks)?;
             inner = self.compactions.inner.lock();
         }
     }

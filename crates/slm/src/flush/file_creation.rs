@@ -25,21 +25,22 @@ use slmdb_structures::fast_fair::{
 };
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender};
-use slmdb_table::{FinishedTable, KeySection, TableBuilder, TableOptions};
+use slmdb_table::{FinishedTable, KeySection, TableBuilder};
 use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::compactor::Output;
 use crate::flush::older_versions::OlderVersions;
 use crate::index::compaction_log::{Job, Phase, Slot};
-use crate::store::{Store, View};
-use crate::write::memtables::Immutable;
+use crate::store::Store;
 use slmdb_engine::Event;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::write::memtables::Immutable;
+use slmdb_engine::write::memtables::View;
 
 /// What the index thread takes from its queue.
 pub(crate) enum Finished<M: Medium> {
@@ -72,7 +73,7 @@ impl<M: Medium + Clone> Store<M> {
     /// The file thread.
     pub(crate) fn run_file_thread(&self, finished: SyncSender<Finished<M>>) {
         while let Some(immutable) = self.next_immutable() {
-            self.publication.wait_for(immutable.last_sequence);
+            self.writes.publication.wait_for(immutable.last_sequence);
             self.share_memory();
             let began_ns = self.env.monotonic_ns();
             self.notify(|| Event::FlushBegan {
@@ -110,7 +111,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// The oldest MemTable that waits for its flush; `None` when the store closes and none is left, or has failed.
     fn next_immutable(&self) -> Option<Immutable<M>> {
-        let mut traffic = self.traffic.lock();
+        let mut traffic = self.writes.traffic.lock();
         loop {
             if self.has_failed() {
                 return None;
@@ -121,7 +122,7 @@ impl<M: Medium + Clone> Store<M> {
             if traffic.closing {
                 return None;
             }
-            traffic = Self::wait(&self.work, traffic);
+            traffic = self.writes.work.wait(traffic);
         }
     }
 
@@ -167,7 +168,7 @@ impl<M: Medium + Clone> Store<M> {
 
     fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<(FinishedTable, OlderVersions)> {
         let path = names::table(&self.directory, number);
-        let (options, order) = (table_options(&self.options), self.options.comparator.clone());
+        let (options, order) = (self.options.table(), self.options.comparator.clone());
         let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.env, &path))?;
         let mut builder = match space {
             Some(file) => TableBuilder::in_file(file, &*self.env, &path, number, self.files_uuid, options, order)?,
@@ -202,7 +203,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Whether a job that finds no space is left to the next opening.
     pub(crate) fn gives_up(&self) -> bool {
-        self.has_failed() || self.traffic.lock().closing
+        self.has_failed() || self.writes.traffic.lock().closing
     }
 
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
@@ -223,7 +224,7 @@ impl<M: Medium + Clone> Store<M> {
             };
             let swing = || swing(&self.tree, &self.pool, &file.segment, note);
             let live_changes = timed(&*self.env, span, || self.when_there_is_space(swing))?;
-            self.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
+            self.writes.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
             edit.live_changes = live_changes.into_iter().collect();
             self.kept_back.settle_with(&self.options, &self.pool, file.record.length_bytes, &file.segment);
             edit.files_added = vec![(file.number, file.record)];
@@ -260,24 +261,24 @@ impl<M: Medium + Clone> Store<M> {
         }
         let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
         {
-            let _traffic = self.traffic.lock();
-            let view = self.view.load_full();
+            let _traffic = self.writes.traffic.lock();
+            let view = self.writes.view.load_full();
             let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
-            self.view.store(Arc::new(View { memtables: rest }));
+            self.writes.view.store(Arc::new(View { memtables: rest }));
         }
         // Before anybody who waits for space looks again.
-        self.arenas.retire(memtable)?;
+        self.writes.arenas.retire(memtable)?;
         self.flush_freed(&totals, list_bytes);
         self.release_in_pool(&totals)?;
         let now_ns = self.env.monotonic_ns();
-        let mut traffic = self.traffic.lock();
-        self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
+        let mut traffic = self.writes.traffic.lock();
+        self.writes.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
         traffic.last_flush_end_ns = now_ns;
-        self.set_pace(&traffic);
-        self.flushed_through.store(last_sequence, Ordering::Release);
-        self.group_sync.advance(last_sequence);
-        self.room.notify_all();
-        self.work.notify_all();
+        self.writes.set_pace(&traffic);
+        self.writes.flushed_through.store(last_sequence, Ordering::Release);
+        self.writes.group_sync.advance(last_sequence);
+        self.writes.room.notify_all();
+        self.writes.work.notify_all();
         // Writers need it, and whoever holds what follows may be waiting for the MANIFEST's disk.
         drop(traffic);
         self.set_compaction_pace();
@@ -380,14 +381,6 @@ pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u6
         lowest_sequence: properties.lowest_sequence,
         highest_sequence: properties.highest_sequence,
         created_unix_ns: properties.created_unix_ns,
-    }
-}
-
-pub(crate) fn table_options(options: &slmdb_engine::Options) -> TableOptions {
-    TableOptions {
-        block_bytes: options.block_bytes,
-        restart_interval: options.restart_interval,
-        compression: options.compression,
     }
 }
 

@@ -133,7 +133,7 @@ impl<M: Medium + Clone> Store<M> {
     /// There is space, or garbage: what found none is to be tried again.
     pub(crate) fn space_came_back(&self) {
         self.compactions.wake();
-        self.traffic.lock().space_returned += 1;
+        self.writes.traffic.lock().space_returned += 1;
         self.tell_who_waits_for_space();
     }
 

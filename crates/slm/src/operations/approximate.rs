@@ -45,8 +45,8 @@ impl<M: Medium + Clone> Store<M> {
 
     /// By how much MemTables change the number of keys that the index has, and the bytes of their entries.
     fn approximate_in_memtables(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<(f64, u64)> {
-        let published = self.publication.published();
-        let memtables = &self.view.load().memtables;
+        let published = self.writes.publication.published();
+        let memtables = &self.writes.view.load().memtables;
         let (mut keys, mut bytes) = (0.0, 0);
         for (number, memtable) in memtables.iter().enumerate() {
             let (entries, each) = memtable.sample(range);

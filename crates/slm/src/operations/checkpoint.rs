@@ -38,7 +38,7 @@ impl<M: Medium + Clone> Store<M> {
                 "{copy} is inside the store itself, {store}: a copy is made beside it"
             )));
         }
-        self.flush()?;
+        self.writes.flush()?;
         let directory = env.absolute(directory)?;
         prepare(env, &directory)?;
 

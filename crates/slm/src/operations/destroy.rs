@@ -21,7 +21,7 @@ use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::{Destroyed, Options, PoolFate};
 
-/// See [`slmdb_engine::destroy`].
+/// Removes the store in `directory`, with its pool, and nothing else.
 pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
     destroy_on(options, directory, &Persistent::new())
 }

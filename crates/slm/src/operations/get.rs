@@ -82,10 +82,10 @@ impl<M: Medium + Clone> Store<M> {
 
     fn newest(&self, key: &[u8], moment: Moment, take: impl Fn(&[u8]) -> Slice) -> Result<Newest> {
         let up_to = match moment {
-            Moment::Now => self.publication.published(),
+            Moment::Now => self.writes.publication.published(),
             Moment::At(moment) => moment,
         };
-        for memtable in &self.view.load().memtables {
+        for memtable in &self.writes.view.load().memtables {
             if let Some(found) = memtable.get(key, up_to) {
                 return Ok(match found.kind {
                     EntryKind::Put => Newest::InMemTable(take(found.value)),

@@ -29,10 +29,11 @@ use crate::index::snapshots::Holder;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
 use crate::operations::scan_buffers::AtHand;
 use crate::selection::sequentiality_degree::Sequentiality;
-use crate::store::{Store, View};
+use crate::store::Store;
 use slmdb_engine::EngineCursor;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
+use slmdb_engine::write::memtables::View;
 
 /// See [`EngineCursor`].
 pub(crate) struct Cursor<M: Medium + Clone> {
@@ -74,9 +75,9 @@ impl<M: Medium + Clone> Cursor<M> {
     /// A cursor on no entry, at the present moment.
     pub(crate) fn new(store: Arc<Store<M>>) -> Cursor<M> {
         let (moment, view) = loop {
-            let before = store.view.load_full();
-            let moment = store.snapshots.register(Holder::Cursor, || store.publication.published());
-            let after = store.view.load_full();
+            let before = store.writes.view.load_full();
+            let moment = store.snapshots.register(Holder::Cursor, || store.writes.publication.published());
+            let after = store.writes.view.load_full();
             if Arc::ptr_eq(&before, &after) {
                 break (moment, before);
             }
@@ -88,7 +89,7 @@ impl<M: Medium + Clone> Cursor<M> {
     /// A cursor on no entry, at the moment of a snapshot that is held.
     pub(crate) fn at(store: Arc<Store<M>>, moment: u64) -> Cursor<M> {
         let moment = store.snapshots.register(Holder::Cursor, || moment);
-        let view = store.view.load_full();
+        let view = store.writes.view.load_full();
         Cursor::over(store, moment, &view)
     }
 

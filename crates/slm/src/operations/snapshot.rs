@@ -24,7 +24,7 @@ pub(crate) struct SlmSnapshot<M: Medium + Clone> {
 impl<M: Medium + Clone> SlmSnapshot<M> {
     /// Of the present moment.
     pub(crate) fn new(store: Arc<Store<M>>) -> SlmSnapshot<M> {
-        let moment = store.snapshots.register(Holder::Snapshot, || store.publication.published());
+        let moment = store.snapshots.register(Holder::Snapshot, || store.writes.publication.published());
         SlmSnapshot { store, moment }
     }
 }
@@ -64,7 +64,7 @@ impl<M: Medium + Clone> Store<M> {
         }
         // Of a store that has failed nothing is deleted, and of a closed one everything is the next opening's.
         let is_open = self.check_writable().is_ok();
-        let reclaimed = if is_open { self.arenas.reader_has_gone() } else { Ok(0) };
+        let reclaimed = if is_open { self.writes.arenas.reader_has_gone() } else { Ok(0) };
         let lists_bytes = reclaimed.unwrap_or_else(|error| {
             tracing::warn!(%error, "the arena of a flushed MemTable stays for now");
             0

@@ -42,7 +42,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _agreement = self.agreement()?;
         let files = self.catalog.lock().state().files.clone();
-        let memtable_entries = self.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
+        let memtable_entries = self.writes.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
         let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
         report.findings.extend(self.pool.verify());
         report.findings.extend(self.tree.verify());
@@ -68,7 +68,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Waits until no job is between its first swing and its commit, and keeps it so. Gives up when one finds no
     /// space: it may wait for that as long as it takes; and where one was given up in between.
     fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
-        let mut traffic = self.traffic.lock();
+        let mut traffic = self.writes.traffic.lock();
         let setbacks = traffic.setbacks.count();
         loop {
             match self.indexing.try_lock() {
@@ -82,7 +82,7 @@ impl<M: Medium + Clone> Store<M> {
             }
             traffic.setbacks.check_flush(setbacks)?;
             // Another verification ends without a word.
-            traffic = self.room.wait_timeout(traffic, LOOK_AGAIN);
+            traffic = self.writes.room.wait_timeout(traffic, LOOK_AGAIN);
         }
     }
 

@@ -112,15 +112,15 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn run_checkpoint_thread(&self) {
         loop {
             {
-                let mut traffic = self.traffic.lock();
+                let mut traffic = self.writes.traffic.lock();
                 while !traffic.closing && !self.has_failed() && !self.checkpoints.is_due() {
-                    traffic = Self::wait(&self.work, traffic);
+                    traffic = self.writes.work.wait(traffic);
                 }
                 if traffic.closing || self.has_failed() {
                     return;
                 }
             }
-            let is_stopped = || self.has_failed() || self.traffic.lock().closing;
+            let is_stopped = || self.has_failed() || self.writes.traffic.lock().closing;
             if let Err(error) = self.take_due_checkpoint(&is_stopped) {
                 return self.fail(error);
             }

@@ -6,4 +6,3 @@ pub(crate) mod pool_binding;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod repair;
-pub(crate) mod replay;

@@ -246,7 +246,7 @@ pub(crate) fn check_names(options: &Options, state: &StoreState, directory: &Pat
 
 /// Gives the background threads of a store their work, if it takes writes.
 fn start<M: slmdb_pmem::Medium + Clone>(mut store: Store<M>, mut workers: Workers) -> Arc<dyn Engine> {
-    store.events = std::mem::take(&mut workers.events);
+    store.writes.events = Arc::new(std::mem::take(&mut workers.events));
     let store = Arc::new(store);
     store.share_memory();
     if !store.options.read_only {
@@ -285,11 +285,11 @@ struct Slm<M: slmdb_pmem::Medium + Clone>(Arc<Store<M>>);
 
 impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
     fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
-        self.0.write(batch, sync)
+        self.0.writes.write(batch, sync)
     }
 
     fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool> {
-        self.0.write_if(condition, batch, sync)
+        self.0.writes.write_if(condition, batch, sync, |key| self.0.contains_key(key))
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
@@ -309,11 +309,11 @@ impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
     }
 
     fn sync(&self) -> Result<()> {
-        self.0.sync()
+        self.0.writes.sync()
     }
 
     fn flush(&self) -> Result<()> {
-        self.0.flush()
+        self.0.writes.flush()
     }
 
     fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
@@ -349,7 +349,7 @@ impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
 
     fn close(&self) -> Result<()> {
         let closed = self.0.close();
-        self.0.events.end();
+        self.0.writes.events.end();
         closed
     }
 }

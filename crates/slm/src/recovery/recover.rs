@@ -27,11 +27,8 @@ use tracing::info_span;
 use crate::compaction::compactor::{add_output, move_to};
 use crate::flush::file_creation::{file_record, numbered, swing};
 use crate::index::compaction_log::{Jobs, Phase, Slot};
-use crate::recovery::replay::{check_strays, replay_log};
-use crate::space::admission::table_bytes;
 use crate::space::compaction_reserve::KeptBack;
 use crate::store::{Catalog, Parts, Store};
-use crate::write::memtables::{Filling, Immutable};
 use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
 use slmdb_engine::events::Events;
@@ -39,9 +36,12 @@ use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::files::table_cache::{Tables, missing};
 use slmdb_engine::observe::spans::timed;
+use slmdb_engine::space::flush_cost::table_bytes;
 use slmdb_engine::space::reserved_file::{SetAside, remove_leftovers as remove_space};
 use slmdb_engine::write::arena_kind;
 use slmdb_engine::write::arenas::Arenas;
+use slmdb_engine::write::memtables::{Filling, Immutable};
+use slmdb_engine::write::replay::{check_strays, replay_log};
 
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
 /// openings don't leave many small table files.

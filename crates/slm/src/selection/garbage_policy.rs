@@ -27,7 +27,7 @@ use slmdb_manifest::FileRecord;
 
 use crate::compaction::compactor::Plan;
 use crate::selection::{Choice, garbage_part, overlap_ratio as overlaps};
-use crate::write::memtables::entries_max;
+use slmdb_engine::write::memtables::entries_max;
 
 /// One compaction writes at most this part of what is needed of the store, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 64.0;

@@ -10,7 +10,6 @@
 //! flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case into what it
 //! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for them.)
 
-mod flush_cost;
 mod smallest_pool;
 
 use std::sync::Arc;
@@ -21,49 +20,20 @@ use slmdb_structures::fast_fair::KeyLengths;
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 
-pub(crate) use crate::space::admission::flush_cost::Grant;
-pub(crate) use crate::space::admission::flush_cost::table_bytes;
-use crate::space::admission::flush_cost::{kept_back, reserve, step_in_pool};
 pub(crate) use crate::space::admission::smallest_pool::check_pool;
 use crate::space::ballast::BALLAST_STEP_BYTES;
 use crate::space::compaction_reserve::{Lacking, READERS_PAUSE};
+use crate::space::pool_reserve::reserve;
 use crate::store::{Parts, Store};
-use crate::write::memtables::{Filling, Immutable, Traffic};
 use slmdb_engine::batch::Totals;
 use slmdb_engine::events::SpaceFor;
+use slmdb_engine::space::admission::{STEP_PART, Wanted, memtables};
+use slmdb_engine::space::flush_cost::{Grant, kept_back, step_in_pool, table_bytes};
 use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::write::memtables::{Filling, Immutable, Traffic};
 
-/// Part of a MemTable's size by which more disk space is set aside at a time.
-const STEP_PART: u64 = 8;
 /// The active MemTable is flushed early for its space only if it is filled to this part at least.
 const WORTH_FLUSHING_PART: u64 = 8;
-
-/// What a write that was not admitted waits for; by default nobody does.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted {
-    totals: Totals,
-    deletes_alone: bool,
-}
-
-impl Wanted {
-    pub(crate) fn new(totals: &Totals, deletes_alone: bool) -> Wanted {
-        Wanted { totals: *totals, deletes_alone }
-    }
-
-    /// Whether somebody waits.
-    fn is_waited_for(&self) -> bool {
-        self.totals.entries > 0
-    }
-
-    /// Whether there is space for it where there is space for the other.
-    pub(crate) fn is_at_most(&self, other: &Wanted) -> bool {
-        let (mine, others) = (&self.totals, &other.totals);
-        (self.deletes_alone || !other.deletes_alone)
-            && others.covers_in_index(mine)
-            && others.key_bytes >= mine.key_bytes
-            && others.value_bytes >= mine.value_bytes
-    }
-}
 
 /// Where space is taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,23 +43,6 @@ enum TakenFrom {
     /// Also from what is [kept back](crate::space::compaction_reserve): on the disk what is for deletes; in the pool also what is for a compaction, when
     /// there is nothing that it could be needed for.
     KeptBack,
-}
-
-/// MemTables that a write and what is kept back beside it are in, when so many wait for their flush: the active one, and
-/// the next.
-fn memtables(immutables: usize, deletes_alone: bool) -> u64 {
-    immutables as u64 + if deletes_alone { 1 } else { 2 }
-}
-
-/// Whether there is space for a write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Admission {
-    /// Yes.
-    Granted,
-    /// Yes, but more should be set aside soon.
-    Scarce,
-    /// No.
-    Refused,
 }
 
 impl<M: Medium + Clone> Parts<M> {
@@ -124,56 +77,24 @@ impl<M: Medium + Clone> Parts<M> {
 }
 
 impl<M: Medium + Clone> Store<M> {
-    /// Whether a write may be admitted to the active MemTable.
-    pub(crate) fn admission(
-        &self,
-        traffic: &Traffic<M>,
-        active: &Filling<M>,
-        totals: &Totals,
-        deletes_alone: bool,
-    ) -> Admission {
-        let more = totals.plus(&kept_back(&self.options, deletes_alone));
-        let (all, granted) = (traffic.admitted.plus(&more), &traffic.granted_in_pool);
-        let on_disk = table_bytes(&self.options, &active.totals.plus(&more));
-        let set_aside = active.space_bytes();
-        if !granted.covers(&all, memtables(traffic.immutables, deletes_alone)) || on_disk > set_aside {
-            return Admission::Refused;
-        }
-        let left = granted.totals.entries - all.entries;
-        let step = self.options.memtable_bytes / STEP_PART;
-        if left < step_in_pool(&self.options, &Totals::default()).entries / 2 || on_disk + step / 2 > set_aside {
-            return Admission::Scarce;
-        }
-        Admission::Granted
-    }
-
-    /// Asks the ahead thread for more space. Of several that wait the one that wants least comes first.
-    pub(crate) fn want_space(&self, traffic: &mut Traffic<M>, mine: Wanted) {
-        let wanted = traffic.space_wanted.get_or_insert_default();
-        if mine.is_waited_for() && (!wanted.is_waited_for() || mine.is_at_most(wanted)) {
-            *wanted = mine;
-        }
-        self.work.notify_all();
-    }
-
     /// The ahead thread's part: sets aside what is wanted, and a step more where that can be had. Writers that wait are
     /// told, whether it came to something or not.
     pub(crate) fn set_aside(&self, wanted: Wanted) -> Result<()> {
         let mut from = TakenFrom::FreeSpace;
         loop {
-            let space_returned = self.space_returned(&self.traffic.lock());
+            let space_returned = self.space_returned(&self.writes.traffic.lock());
             let full = match self.set_aside_from(from, &wanted) {
                 Ok(()) => {
-                    let mut traffic = self.traffic.lock();
+                    let mut traffic = self.writes.traffic.lock();
                     traffic.space_wanted = None;
-                    self.events.space_found(SpaceFor::Write);
-                    self.room.notify_all();
+                    self.writes.events.space_found(SpaceFor::Write);
+                    self.writes.room.notify_all();
                     return Ok(());
                 }
                 Err(full @ Error::Full { .. }) => full,
                 Err(error) => return Err(error),
             };
-            let mut traffic = self.traffic.lock();
+            let mut traffic = self.writes.traffic.lock();
             if !wanted.is_waited_for() {
                 // Somebody may have come to wait meanwhile.
                 traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
@@ -183,7 +104,8 @@ impl<M: Medium + Clone> Store<M> {
                 let capacity_bytes = active.memtable.capacity_bytes();
                 let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
                 // What is deleted is garbage once that is flushed.
-                active.totals.entries > 0 && (is_filled || wanted.deletes_alone || self.arenas.is_large(capacity_bytes))
+                active.totals.entries > 0
+                    && (is_filled || wanted.deletes_alone || self.writes.arenas.is_large(capacity_bytes))
             });
             let room = (&full, wanted.deletes_alone);
             let Some(traffic) = self.unless_space_may_come(traffic, space_returned, worth_flushing, room) else {
@@ -200,7 +122,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Sets aside what is wanted, if there is as much.
     fn set_aside_from(&self, from: TakenFrom, wanted: &Wanted) -> Result<()> {
         let (all, of_active, generation, space) = {
-            let traffic = self.traffic.lock();
+            let traffic = self.writes.traffic.lock();
             let active = traffic.active.as_ref();
             let of_active = active.map_or_else(Totals::default, |active| active.totals);
             let generation = active.map(|active| active.memtable.generation());
@@ -272,7 +194,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Disk space for the table file of the active MemTable, which has none yet.
     fn begin_space(&self, generation: u64) -> Result<Arc<SetAside>> {
         let space = Arc::new(SetAside::new(&*self.env, &self.directory, generation)?);
-        let mut traffic = self.traffic.lock();
+        let mut traffic = self.writes.traffic.lock();
         match &mut traffic.active {
             Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
             // It was full meanwhile: its flush does without.
@@ -285,7 +207,7 @@ impl<M: Medium + Clone> Store<M> {
     fn grant_in_pool(&self, more: Grant, kept_back_bytes: u64) -> Result<()> {
         let indexed = self.indexed_keys.lock();
         let grant = {
-            let mut traffic = self.traffic.lock();
+            let mut traffic = self.writes.traffic.lock();
             let totals = traffic.admitted.plus(&more.totals);
             let grant = Grant { totals, memtables: traffic.immutables as u64 + more.memtables };
             // Less than before, perhaps; and writers are at work meanwhile.
@@ -293,22 +215,22 @@ impl<M: Medium + Clone> Store<M> {
             grant
         };
         reserve(&self.pool, &self.tree, &grant, *indexed, kept_back_bytes)?;
-        self.traffic.lock().granted_in_pool = grant;
+        self.writes.traffic.lock().granted_in_pool = grant;
         Ok(())
     }
 
     /// Tells those who wait that it is full.
     fn refuse(&self, mut traffic: MutexGuard<'_, Traffic<M>>, wanted: Wanted, cause: Error) {
         traffic.space_wanted = None;
-        self.events.space_refused(SpaceFor::Write, &cause);
+        self.writes.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.of_space(wanted, cause);
-        let has_large_arena = |active: &Filling<M>| self.arenas.is_large(active.memtable.capacity_bytes());
+        let has_large_arena = |active: &Filling<M>| self.writes.arenas.is_large(active.memtable.capacity_bytes());
         if traffic.immutables == 0 && traffic.active.as_ref().is_some_and(has_large_arena) && !traffic.closing {
             // Made for what is refused now, and nothing is in it: others need the space.
             let spare = traffic.spare.take();
-            self.make_immutable(&mut traffic, spare);
+            self.writes.make_immutable(&mut traffic, spare);
         }
-        self.room.notify_all();
+        self.writes.room.notify_all();
     }
 
     /// How often space has been given back: who found none before may find some now.
@@ -338,25 +260,25 @@ impl<M: Medium + Clone> Store<M> {
         }
         if traffic.immutables == 0 && worth_flushing {
             let spare = traffic.spare.take();
-            self.make_immutable(&mut traffic, spare);
+            self.writes.make_immutable(&mut traffic, spare);
         }
         if awaits_readers {
             // Nobody tells when they have gone.
-            drop(self.work.wait_timeout(traffic, READERS_PAUSE));
+            drop(self.writes.work.wait_timeout(traffic, READERS_PAUSE));
             epoch::pin().flush();
             return None;
         }
         if traffic.immutables == 0 && !self.may_make_room(full, at_any_cost) {
             return Some(traffic);
         }
-        drop(Self::wait(&self.work, traffic));
+        drop(self.writes.work.wait(traffic));
         None
     }
 
     /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.
     pub(crate) fn reserve_again(&self) -> Result<()> {
         let indexed = self.indexed_keys.lock();
-        let granted = self.traffic.lock().granted_in_pool;
+        let granted = self.writes.traffic.lock().granted_in_pool;
         reserve(&self.pool, &self.tree, &granted, *indexed, self.kept_back.segment_bytes())
     }
 
@@ -365,7 +287,7 @@ impl<M: Medium + Clone> Store<M> {
         let mut indexed = self.indexed_keys.lock();
         indexed.add_all(flushed.long_keys);
         let granted = {
-            let mut traffic = self.traffic.lock();
+            let mut traffic = self.writes.traffic.lock();
             traffic.admitted = traffic.admitted.minus(flushed);
             traffic.immutables -= 1;
             traffic.space_returned += 1;

@@ -116,12 +116,12 @@ impl<M: Medium + Clone> Store<M> {
     /// What the keys in a MANIFEST record take, if they are the longest.
     fn longest_keys_bytes(&self) -> u64 {
         let indexed_bytes = self.indexed_keys.lock().longest_bytes;
-        2 * u64::from(indexed_bytes.max(self.traffic.lock().admitted.long_keys.longest_bytes))
+        2 * u64::from(indexed_bytes.max(self.writes.traffic.lock().admitted.long_keys.longest_bytes))
     }
 
     /// The MemTables that wait for their flush, or will, and the next.
     fn flushes_to_come(&self) -> u64 {
-        let traffic = self.traffic.lock();
+        let traffic = self.writes.traffic.lock();
         let has_entries = traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
         traffic.immutables as u64 + u64::from(has_entries) + 1
     }
@@ -193,11 +193,11 @@ mod tests {
     use slmdb_pmem::Persistent;
 
     use crate::recovery::open;
-    use crate::space::admission::Wanted;
     use crate::space::compaction_reserve::FOR_DELETES_BYTES;
     use crate::store::Store;
     use slmdb_engine::batch::Totals;
     use slmdb_engine::files::file_names as names;
+    use slmdb_engine::space::admission::Wanted;
     use slmdb_engine::space::reserved_file::BALLAST;
     use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 
@@ -329,13 +329,13 @@ mod tests {
         let mut totals = Totals::default();
         totals.add(10, None);
         store.set_aside(Wanted::new(&totals, true)).unwrap();
-        let set_aside_bytes = store.traffic.lock().active.as_ref().unwrap().space_bytes();
+        let set_aside_bytes = store.writes.traffic.lock().active.as_ref().unwrap().space_bytes();
         assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
         assert_eq!(store.kept_back.length_bytes() + set_aside_bytes, for_one_file_bytes + LITTLE_BYTES);
 
         store.set_aside(Wanted::new(&totals.times(500), true)).unwrap();
         assert!(store.kept_back.length_bytes() >= for_one_file_bytes);
-        let refused = store.traffic.lock().setbacks.check_space(0, &Wanted::new(&totals.times(500), true));
+        let refused = store.writes.traffic.lock().setbacks.check_space(0, &Wanted::new(&totals.times(500), true));
         assert!(matches!(refused, Err(Error::Full { .. })), "{refused:?}");
     }
 }

@@ -76,28 +76,28 @@ impl<M: Medium + Clone> Store<M> {
                 Err(cause) if cause.may_be_tried_again() => cause,
                 done => {
                     if was_set_back {
-                        self.traffic.lock().flush_setback = None;
-                        self.events.space_found(SpaceFor::Job);
+                        self.writes.traffic.lock().flush_setback = None;
+                        self.writes.events.space_found(SpaceFor::Job);
                     }
                     return done;
                 }
             };
             was_set_back = true;
             tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
-            let mut traffic = self.traffic.lock();
+            let mut traffic = self.writes.traffic.lock();
             traffic.setbacks.of_flush(cause.clone());
-            self.events.space_refused(SpaceFor::Job, &cause);
+            self.writes.events.space_refused(SpaceFor::Job, &cause);
             traffic.flush_setback = Some(cause.clone());
             if !cause.is_passing_lack() {
                 self.may_make_room(&cause, true);
             }
-            self.room.notify_all();
-            self.work.notify_all();
+            self.writes.room.notify_all();
+            self.writes.work.notify_all();
             // Not at every word: two jobs that wait would wake each other without end.
             let (since, space_returned) = (Instant::now(), self.space_returned(&traffic));
             while !traffic.closing && !self.has_failed() && self.space_returned(&traffic) == space_returned {
                 let Some(left) = pause.checked_sub(since.elapsed()) else { break };
-                traffic = self.work.wait_timeout(traffic, left);
+                traffic = self.writes.work.wait_timeout(traffic, left);
             }
             if traffic.closing || self.has_failed() {
                 return Err(cause);

@@ -420,7 +420,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A compaction has ended, or there will be none.
     pub(crate) fn tell_who_waits_for_space(&self) {
-        let _traffic = self.traffic.lock();
-        self.work.notify_all();
+        let _traffic = self.writes.traffic.lock();
+        self.writes.work.notify_all();
     }
 }

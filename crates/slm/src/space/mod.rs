@@ -5,4 +5,4 @@ pub(crate) mod ballast;
 pub(crate) mod commit;
 pub(crate) mod compaction_reserve;
 pub(crate) mod passing_lacks;
-pub(crate) mod space_errors;
+pub(crate) mod pool_reserve;

@@ -34,12 +34,12 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A writer that waits is told what is lacking; the ahead thread has nothing to do until the next asks.
     pub(crate) fn tell_of_lack(&self, lack: Error) {
-        let mut traffic = self.traffic.lock();
+        let mut traffic = self.writes.traffic.lock();
         tracing::warn!(%lack, "writers that wait get this error");
         traffic.setbacks.of_lack(lack);
         traffic.spare_wanted_bytes = 0;
         traffic.spare_waited_for = false;
         traffic.space_wanted = None;
-        self.room.notify_all();
+        self.writes.room.notify_all();
     }
 }

@@ -13,9 +13,9 @@ use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 
 use crate::store::Store;
-use crate::write::memtables::Filling;
 use slmdb_engine::events::SpaceFor;
 use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::write::memtables::Filling;
 
 impl<M: Medium + Clone> Store<M> {
     /// The ahead thread.
@@ -24,7 +24,7 @@ impl<M: Medium + Clone> Store<M> {
             Err(error) if !error.may_be_tried_again() => return self.fail(error),
             _ => {}
         }
-        let mut traffic = self.traffic.lock();
+        let mut traffic = self.writes.traffic.lock();
         loop {
             if traffic.closing || self.has_failed() {
                 return;
@@ -37,7 +37,7 @@ impl<M: Medium + Clone> Store<M> {
                 drop(traffic);
                 self.patiently(|| self.set_aside(wanted))
             } else {
-                traffic = Self::wait(&self.work, traffic);
+                traffic = self.writes.work.wait(traffic);
                 continue;
             };
             match done {
@@ -45,14 +45,14 @@ impl<M: Medium + Clone> Store<M> {
                 Err(lack) if lack.is_passing_lack() => self.tell_of_lack(lack),
                 Err(error) => return self.fail(error),
             }
-            traffic = self.traffic.lock();
+            traffic = self.writes.traffic.lock();
         }
     }
 
     /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
         let (has_spare, too_small, space_returned) = {
-            let mut traffic = self.traffic.lock();
+            let mut traffic = self.writes.traffic.lock();
             let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
             let too_small = traffic.spare.take_if(is_too_small);
             (traffic.spare.is_some(), too_small, self.space_returned(&traffic))
@@ -65,7 +65,7 @@ impl<M: Medium + Clone> Store<M> {
                 Ok(spare) => {
                     if let Some(Filling { memtable, space, .. }) = too_small {
                         space.map_or(Ok(()), |space| space.discard(&*self.env))?;
-                        self.arenas.retire(memtable)?;
+                        self.writes.arenas.retire(memtable)?;
                     }
                     (Some(spare), None)
                 }
@@ -79,15 +79,15 @@ impl<M: Medium + Clone> Store<M> {
                 }
                 Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
                 Err(error) => {
-                    self.traffic.lock().spare = too_small;
+                    self.writes.traffic.lock().spare = too_small;
                     return Err(error);
                 }
             }
         };
-        let mut traffic = self.traffic.lock();
+        let mut traffic = self.writes.traffic.lock();
         if let Some(spare) = spare {
             traffic.spare = Some(spare);
-            self.events.space_found(SpaceFor::MemTable);
+            self.writes.events.space_found(SpaceFor::MemTable);
         }
         let somebody_waits = traffic.spare_waited_for;
         if let (Some(cause), true) = (setback, somebody_waits) {
@@ -98,12 +98,12 @@ impl<M: Medium + Clone> Store<M> {
                 Some(still) => traffic = still,
                 None => return Ok(()),
             }
-            self.events.space_refused(SpaceFor::MemTable, &cause);
+            self.writes.events.space_refused(SpaceFor::MemTable, &cause);
             traffic.setbacks.of_memtable(capacity_bytes, cause);
         }
         traffic.spare_wanted_bytes = 0;
         traffic.spare_waited_for = false;
-        self.room.notify_all();
+        self.writes.room.notify_all();
         Ok(())
     }
 
@@ -116,8 +116,8 @@ impl<M: Medium + Clone> Store<M> {
         self.kept_back.check_not_needed(&*self.env, &self.directory, capacity_bytes)?;
         let generation = self.catalog.lock().state().next_generation;
         let bytes_put = self.counted.user_bytes_put.load(Ordering::Relaxed);
-        let kind = self.kind_of_arena.next(bytes_put, self.options.memtable_bytes);
-        let arena = self.arenas.make(generation, capacity_bytes, kind)?;
+        let kind = self.writes.kind_of_arena.next(bytes_put, self.options.memtable_bytes);
+        let arena = self.writes.arenas.make(generation, capacity_bytes, kind)?;
         let memtable = MemTable::create(arena, generation, self.uuid, &self.options.memtable::<M>());
         let length_bytes = memtable.capacity_bytes();
         let edit = Edit {
@@ -134,7 +134,7 @@ impl<M: Medium + Clone> Store<M> {
             Err(cause) if cause.may_be_tried_again() && !self.has_failed() => {
                 // The next attempt has the same generation: recovery must not find two arenas of it.
                 drop(memtable);
-                self.arenas.discard(generation)?;
+                self.writes.arenas.discard(generation)?;
                 Err(cause)
             }
             Err(error) => Err(error),

@@ -199,7 +199,7 @@ fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
         let env = MemoryEnv::new();
         let store = store(&env);
         compact(&store, &env, (chosen_by, In::FreeSpace), None).0.unwrap();
-        assert_eq!(store.pacing.knows_compactions(), is_measured, "{chosen_by}");
+        assert_eq!(store.writes.pacing.knows_compactions(), is_measured, "{chosen_by}");
     }
 }
 

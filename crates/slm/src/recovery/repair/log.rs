@@ -9,9 +9,9 @@ use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
 
 use crate::flush::file_creation::table_kind;
 use crate::recovery::repair::Repair;
-use crate::recovery::replay::{check_strays, replay_log};
 use slmdb_engine::Loss;
 use slmdb_engine::write::arenas::Arenas;
+use slmdb_engine::write::replay::{check_strays, replay_log};
 
 impl Repair<'_> {
     /// Whether the next opening can take the MemTables as they are.

@@ -4,7 +4,7 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
 use slmdb_table::{Block, EntryKind, Place, TableBuilder, TableReader};
 
-use crate::flush::file_creation::{file_record, table_options};
+use crate::flush::file_creation::file_record;
 use crate::recovery::repair::Repair;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::table_cache::missing;
@@ -141,7 +141,7 @@ impl Repair<'_> {
                 continue;
             }
             let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
-            let table = table_options(self.options);
+            let table = self.options.table();
             return Ok((number, TableBuilder::new_in_order(self.env(), &path, number, uuid, table, order)?));
         }
     }

@@ -1,14 +1,10 @@
-//! What flushing so much needs at worst: of the disk for the table file, of the pool for key records and nodes. And what is kept back
-//! for deletes beside it.
+//! What a flush needs at worst, as far as it is the same for any engine: the table file. And what is kept back for deletes.
 
-use slmdb_env::Result;
-use slmdb_pmem::{Medium, Pool};
-use slmdb_structures::fast_fair::{KeyLengths, Tree, segment_bytes_max};
+use slmdb_structures::fast_fair::KeyLengths;
 use slmdb_table::WorstCase;
 
-use crate::flush::file_creation::table_options;
-use slmdb_engine::Options;
-use slmdb_engine::batch::Totals;
+use crate::Options;
+use crate::batch::Totals;
 
 /// Space in the pool is set aside at a time for this many entries: one for so many bytes of a MemTable,
 const BYTES_PER_STEP_ENTRY: u64 = 2 << 10;
@@ -20,32 +16,36 @@ const BYTES_PER_KEPT_DELETE: u64 = 4096;
 /// Space for so many deletes is kept back at least.
 const KEPT_DELETES_MIN: u64 = 16;
 /// How long the keys of those deletes are reckoned to be, in bytes.
-pub(crate) const KEPT_DELETE_KEY_BYTES: usize = 32;
+pub const KEPT_DELETE_KEY_BYTES: usize = 32;
 
 /// What may be admitted, all MemTables together, as far as the pool is concerned: flushing it has been provided for.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Grant {
-    pub(crate) totals: Totals,
+pub struct Grant {
+    /// What is in the MemTables.
+    pub totals: Totals,
     /// In so many MemTables. (Each begins a key segment of its own.)
-    pub(crate) memtables: u64,
+    pub memtables: u64,
 }
 
 impl Grant {
-    pub(crate) fn covers(&self, totals: &Totals, memtables: u64) -> bool {
+    /// Whether it provides for so much in so many MemTables.
+    pub fn covers(&self, totals: &Totals, memtables: u64) -> bool {
         self.memtables >= memtables && self.totals.covers_in_index(totals)
     }
 
-    pub(crate) fn at_most(&self, other: &Grant) -> Grant {
+    /// The smaller of both, in each of its parts.
+    pub fn at_most(&self, other: &Grant) -> Grant {
         Grant { totals: self.totals.at_most(&other.totals), memtables: self.memtables.min(other.memtables) }
     }
 
-    pub(crate) fn minus(&self, flushed: &Totals) -> Grant {
+    /// What is left when one MemTable has been flushed.
+    pub fn minus(&self, flushed: &Totals) -> Grant {
         Grant { totals: self.totals.minus(flushed), memtables: self.memtables.saturating_sub(1) }
     }
 }
 
 /// The deletes for which there must be space once a write is admitted: none but itself, if it consists of deletes.
-pub(crate) fn kept_back(options: &Options, deletes_alone: bool) -> Totals {
+pub fn kept_back(options: &Options, deletes_alone: bool) -> Totals {
     if deletes_alone {
         return Totals::default();
     }
@@ -55,7 +55,7 @@ pub(crate) fn kept_back(options: &Options, deletes_alone: bool) -> Totals {
 }
 
 /// What is set aside in the pool at a time, beyond what is needed: for entries like those there are.
-pub(crate) fn step_in_pool(options: &Options, admitted: &Totals) -> Totals {
+pub fn step_in_pool(options: &Options, admitted: &Totals) -> Totals {
     let like = match admitted.entries {
         0 => {
             let mut one = Totals::default();
@@ -78,7 +78,7 @@ pub(crate) fn step_in_pool(options: &Options, admitted: &Totals) -> Totals {
 }
 
 /// What the table file of such entries takes at most, in bytes.
-pub(crate) fn table_bytes(options: &Options, totals: &Totals) -> u64 {
+pub fn table_bytes(options: &Options, totals: &Totals) -> u64 {
     if totals.entries == 0 {
         return 0;
     }
@@ -88,32 +88,5 @@ pub(crate) fn table_bytes(options: &Options, totals: &Totals) -> u64 {
         longest_key_bytes: u64::from(totals.long_keys.longest_bytes),
         value_bytes: totals.value_bytes,
     };
-    worst_case.file_bytes(&table_options(options))
-}
-
-/// What flushing so much takes of the pool at most, in bytes, and the pieces it takes it in. `indexed`: the keys that are in
-/// the index.
-fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> Result<(u64, u64)> {
-    let Grant { totals, memtables } = grant;
-    let mut keys = totals.long_keys;
-    keys.add_all(indexed);
-    let piece_bytes = tree.piece_bytes(keys);
-    let segments = segment_bytes_max(totals.key_record_bytes, totals.long_keys.longest_bytes, piece_bytes)
-        + memtables * piece_bytes;
-    Ok((segments + tree.node_bytes_max(totals.entries, keys)?, piece_bytes))
-}
-
-/// Sets aside in the pool what flushing so much takes, and keeps back so much for a compaction.
-pub(crate) fn reserve<M: Medium>(
-    pool: &Pool<M>,
-    tree: &Tree<M>,
-    grant: &Grant,
-    indexed: KeyLengths,
-    kept_back_bytes: u64,
-) -> Result<()> {
-    let (bytes, piece_bytes) = pool_bytes(tree, grant, indexed)?;
-    let bytes = bytes + kept_back_bytes.next_multiple_of(piece_bytes);
-    // Lowered first to what of it is free, so that raising it finds out what is not.
-    pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;
-    pool.set_reserve(bytes, piece_bytes)
+    worst_case.file_bytes(&options.table())
 }

@@ -13,29 +13,26 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, Stop, read};
 use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
 
+use crate::Options;
+use crate::background::workers::spawn_scoped;
+use crate::batch::Totals;
+use crate::write::arenas::Arenas;
 use crate::write::memtables::Immutable;
-use slmdb_engine::Options;
-use slmdb_engine::background::workers::spawn_scoped;
-use slmdb_engine::batch::Totals;
-use slmdb_engine::write::arenas::Arenas;
 
 /// How many loaded arenas may wait to be gone over.
 const ARENAS_AHEAD: usize = 1;
 
 /// What the arenas hold beyond the table files.
-pub(crate) struct Log<M: Medium> {
+pub struct Log<M: Medium> {
     /// Oldest first; none is empty.
-    pub(crate) memtables: Vec<Immutable<M>>,
-    pub(crate) last_sequence: u64,
+    pub memtables: Vec<Immutable<M>>,
+    /// The last sequence number before the log's end.
+    pub last_sequence: u64,
 }
 
 /// The log is the records of all arenas; it ends for good at the first sequence number that is missing. Replaying an
 /// arena that goes on behind the end finds out whether its records vouch for what is missing; here the clean close does.
-pub(crate) fn replay_log<M: Medium + Clone>(
-    options: &Options,
-    state: &StoreState,
-    arenas: &Arenas<M>,
-) -> Result<Log<M>> {
+pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
     let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
     let order = options.memtable::<M>().order;
     let mut read_next = |(generation, sealed_last_sequence, loaded): Loaded<M>| {
@@ -145,7 +142,7 @@ fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
 
 /// An arena that goes on where the log ends, and that the MANIFEST has never heard of, means that the MANIFEST is not the
 /// newest. (A recovery that was cut short may have left an arena with copies of what the log holds anyway.)
-pub(crate) fn check_strays<M: Medium + Clone>(
+pub fn check_strays<M: Medium + Clone>(
     options: &Options,
     state: &StoreState,
     arenas: &Arenas<M>,

@@ -8,11 +8,12 @@ use slmdb_env::Error;
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 
-use crate::space::admission::{Grant, Wanted};
+use crate::Options;
+use crate::batch::Totals;
+use crate::space::admission::Wanted;
+use crate::space::flush_cost::Grant;
+use crate::space::reserved_file::SetAside;
 use crate::space::space_errors::Setbacks;
-use slmdb_engine::Options;
-use slmdb_engine::batch::Totals;
-use slmdb_engine::space::reserved_file::SetAside;
 
 /// MemTables and compactions' files of usual size have at most an entry for each so many bytes, but so many in any case.
 const BYTES_PER_ENTRY_MIN: u64 = 256;
@@ -21,47 +22,49 @@ const ENTRIES_IN_ANY_CASE: u64 = 1024;
 /// How many entries a MemTable or a compaction's file takes at most that is to have so many bytes. (An opening after a kill builds
 /// the lists of all MemTables anew, and carries on those jobs that were under way: a microsecond or so for each entry. With tiny
 /// entries that would be seconds.)
-pub(crate) fn entries_max(usual_bytes: u64) -> u64 {
+pub fn entries_max(usual_bytes: u64) -> u64 {
     (usual_bytes / BYTES_PER_ENTRY_MIN).max(ENTRIES_IN_ANY_CASE)
 }
 
 /// What writers and background threads share.
-pub(crate) struct Traffic<M: Medium> {
+pub struct Traffic<M: Medium> {
     /// The MemTable that takes writes; `None` when the store is read-only, or was opened with no space for one.
-    pub(crate) active: Option<Filling<M>>,
-    pub(crate) next_sequence: u64,
+    pub active: Option<Filling<M>>,
+    /// The sequence number of the next write.
+    pub next_sequence: u64,
     /// The first sequence number that the active MemTable has or would get.
-    pub(crate) active_from: u64,
+    pub active_from: u64,
     /// A MemTable made ahead, so that no writer waits for the directory and the MANIFEST to be synced.
-    pub(crate) spare: Option<Filling<M>>,
+    pub spare: Option<Filling<M>>,
     /// Capacity that the next spare must have; 0: none is wanted.
-    pub(crate) spare_wanted_bytes: u64,
+    pub spare_wanted_bytes: u64,
     /// Whether somebody waits for the spare.
-    pub(crate) spare_waited_for: bool,
+    pub spare_waited_for: bool,
     /// What was admitted and is not flushed yet, all MemTables together.
-    pub(crate) admitted: Totals,
+    pub admitted: Totals,
     /// What may be admitted, all MemTables together, as far as the pool is concerned.
-    pub(crate) granted_in_pool: Grant,
+    pub granted_in_pool: Grant,
     /// Set while more space is to be set aside.
-    pub(crate) space_wanted: Option<Wanted>,
+    pub space_wanted: Option<Wanted>,
     /// Immutable MemTables that the file thread has not taken yet, oldest first.
-    pub(crate) queue: VecDeque<Immutable<M>>,
+    pub queue: VecDeque<Immutable<M>>,
     /// Immutable MemTables that are not retired yet.
-    pub(crate) immutables: usize,
+    pub immutables: usize,
     /// What the full disk, or pool, has refused. Who waits for that gives up.
-    pub(crate) setbacks: Setbacks,
+    pub setbacks: Setbacks,
     /// How many flushes and compactions have given back what they took: a reason to look for space again.
-    pub(crate) space_returned: u64,
+    pub space_returned: u64,
     /// What a flush waits for now, if it does.
-    pub(crate) flush_setback: Option<Error>,
+    pub flush_setback: Option<Error>,
     /// When the last flush ended, on the clock of the environment.
-    pub(crate) last_flush_end_ns: u64,
-    pub(crate) closing: bool,
+    pub last_flush_end_ns: u64,
+    /// The store is being closed: nobody waits any more.
+    pub closing: bool,
 }
 
 impl<M: Medium> Traffic<M> {
-    /// How far flushes have fallen behind; see [`slmdb_engine::stall::pacing`].
-    pub(crate) fn debt(&self, options: &Options) -> f64 {
+    /// How far flushes have fallen behind; see [`crate::stall::pacing`].
+    pub fn debt(&self, options: &Options) -> f64 {
         let part = |active: &Filling<M>| active.memtable.used_bytes() as f64 / active.memtable.capacity_bytes() as f64;
         let waiting = self.immutables as f64 - 1.0 + self.active.as_ref().map_or(0.0, part);
         waiting / options.immutable_memtables_max as f64
@@ -69,46 +72,54 @@ impl<M: Medium> Traffic<M> {
 }
 
 /// A MemTable that takes writes, or will, with what its flush will need.
-pub(crate) struct Filling<M: Medium> {
-    pub(crate) memtable: Arc<MemTable<M>>,
+pub struct Filling<M: Medium> {
+    /// The MemTable itself.
+    pub memtable: Arc<MemTable<M>>,
     /// What has been admitted to it.
-    pub(crate) totals: Totals,
+    pub totals: Totals,
     /// Disk space set aside for its table file.
-    pub(crate) space: Option<Arc<SetAside>>,
+    pub space: Option<Arc<SetAside>>,
 }
 
 impl<M: Medium> Filling<M> {
     /// What is left of its arena, in bytes.
-    pub(crate) fn room_bytes(&self) -> u64 {
+    pub fn room_bytes(&self) -> u64 {
         self.memtable.capacity_bytes().saturating_sub(self.memtable.used_bytes())
     }
 
     /// Whether it takes so many entries more, its arena aside; see [`entries_max`]. A batch of more gets a MemTable to itself.
-    pub(crate) fn takes_entries(&self, more: u64, usual_bytes: u64) -> bool {
+    pub fn takes_entries(&self, more: u64, usual_bytes: u64) -> bool {
         self.totals.entries == 0 || self.totals.entries + more <= entries_max(usual_bytes)
     }
 
     /// Disk space set aside for its table file, in bytes.
-    pub(crate) fn space_bytes(&self) -> u64 {
+    pub fn space_bytes(&self) -> u64 {
         self.space.as_ref().map_or(0, |space| space.length_bytes())
     }
 }
 
 /// A MemTable that takes no more writes.
-pub(crate) struct Immutable<M: Medium> {
-    pub(crate) memtable: Arc<MemTable<M>>,
+pub struct Immutable<M: Medium> {
+    /// The MemTable itself.
+    pub memtable: Arc<MemTable<M>>,
     /// The last sequence number handed out for it.
-    pub(crate) last_sequence: u64,
+    pub last_sequence: u64,
     /// What has been admitted to it.
-    pub(crate) totals: Totals,
+    pub totals: Totals,
     /// Disk space set aside for its table file.
-    pub(crate) space: Option<Arc<SetAside>>,
+    pub space: Option<Arc<SetAside>>,
 }
 
 impl<M: Medium> Immutable<M> {
     /// What was filled up to `last_sequence`.
-    pub(crate) fn new(full: Filling<M>, last_sequence: u64) -> Immutable<M> {
+    pub fn new(full: Filling<M>, last_sequence: u64) -> Immutable<M> {
         let Filling { memtable, totals, space } = full;
         Immutable { memtable, last_sequence, totals, space }
     }
+}
+
+/// The list of MemTables that readers take.
+pub struct View<M: Medium> {
+    /// Newest first.
+    pub memtables: Vec<Arc<MemTable<M>>>,
 }

@@ -7,7 +7,7 @@ use crate::space::admission::Wanted;
 
 /// The last setback of each kind, with its number.
 #[derive(Debug, Default)]
-pub(crate) struct Setbacks {
+pub struct Setbacks {
     count: u64,
     flush: Option<(u64, Error)>,
     memtable: Option<(u64, u64, Error)>,
@@ -17,30 +17,30 @@ pub(crate) struct Setbacks {
 
 impl Setbacks {
     /// How many there were: for who begins to wait.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.count
     }
 
     /// A flush found no space; it goes on trying.
-    pub(crate) fn of_flush(&mut self, cause: Error) {
+    pub fn of_flush(&mut self, cause: Error) {
         self.count += 1;
         self.flush = Some((self.count, cause));
     }
 
     /// There was no space for a MemTable of this capacity.
-    pub(crate) fn of_memtable(&mut self, capacity_bytes: u64, cause: Error) {
+    pub fn of_memtable(&mut self, capacity_bytes: u64, cause: Error) {
         self.count += 1;
         self.memtable = Some((self.count, capacity_bytes, cause));
     }
 
     /// There was not as much space for the flush of a write.
-    pub(crate) fn of_space(&mut self, wanted: Wanted, cause: Error) {
+    pub fn of_space(&mut self, wanted: Wanted, cause: Error) {
         self.count += 1;
         self.space = Some((self.count, wanted, cause));
     }
 
     /// The system lacked what a MemTable takes, or space for one.
-    pub(crate) fn of_lack(&mut self, cause: Error) {
+    pub fn of_lack(&mut self, cause: Error) {
         self.count += 1;
         self.lack = Some((self.count, cause));
     }
@@ -54,7 +54,7 @@ impl Setbacks {
     }
 
     /// An error if a flush found no space since there were `before` setbacks.
-    pub(crate) fn check_flush(&self, before: u64) -> Result<()> {
+    pub fn check_flush(&self, before: u64) -> Result<()> {
         match &self.flush {
             Some((number, cause)) if *number > before => Err(cause.clone()),
             _ => Ok(()),
@@ -62,7 +62,7 @@ impl Setbacks {
     }
 
     /// An error if a MemTable of such a capacity, or less, could not be had since.
-    pub(crate) fn check_memtable(&self, before: u64, capacity_bytes: u64) -> Result<()> {
+    pub fn check_memtable(&self, before: u64, capacity_bytes: u64) -> Result<()> {
         match &self.memtable {
             Some((number, refused, cause)) if *number > before && *refused <= capacity_bytes => Err(cause.clone()),
             _ => self.check_lack(before),
@@ -70,7 +70,7 @@ impl Setbacks {
     }
 
     /// An error if so much space, or less, could not be had since.
-    pub(crate) fn check_space(&self, before: u64, wanted: &Wanted) -> Result<()> {
+    pub fn check_space(&self, before: u64, wanted: &Wanted) -> Result<()> {
         match &self.space {
             Some((number, refused, cause)) if *number > before && refused.is_at_most(wanted) => Err(cause.clone()),
             _ => self.check_lack(before),

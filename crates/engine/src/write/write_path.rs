@@ -5,37 +5,189 @@
 //! can't fail. Then the write is published, and returns when publication covers it.
 //!
 //! When the place does not fit, the writer makes the spare MemTable the active one and queues the full one for its flush.
-//! Spares are made ahead ([`crate::write::memtable_preparer`]). When flushes fall behind, writers are slowed before they have to wait
-//! ([`slmdb_engine::stall::pacing`]).
+//! Spares are made ahead, by a thread of the engine. When flushes fall behind, writers are slowed before they have to wait
+//! ([`crate::stall::pacing`]).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_env::{Error, Result};
+use slmdb_env::{Env, Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
-use slmdb_sync::scheduled::{MutexGuard, thread};
+use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, atomic::AtomicU64, thread};
 
-use crate::space::admission::{Admission, Wanted};
-use crate::store::{Store, View};
-use crate::write::memtables::{Filling, Immutable, Traffic};
-use crate::write::write_stall::Delay;
-use slmdb_engine::WriteBatch;
-use slmdb_engine::stall::stall_stats::WaitFor;
-use slmdb_engine::write::publication::Ticket;
+use super::arena_kind::KindOfArena;
+use super::arenas::Arenas;
+use super::group_commit::GroupSync;
+use super::memtables::{Filling, Immutable, Traffic, View};
+use super::publication::{Publication, Ticket};
+use super::write_stall::Delay;
+use crate::background::health::{Health, closed};
+use crate::batch::Totals;
+use crate::events::Events;
+use crate::lock_order;
+use crate::observe::counters::Counted;
+use crate::space::admission::{Admission, Wanted, admission};
+use crate::space::flush_cost::Grant;
+use crate::space::space_errors::Setbacks;
+use crate::stall::pacing::Pacing;
+use crate::stall::stall_stats::WaitFor;
+use crate::{Event, Options, WriteBatch};
 
-/// Where a write goes, and when its turn comes. See [`Store::place`].
-pub(crate) struct Place<M: Medium> {
-    pub(crate) memtable: Arc<MemTable<M>>,
-    pub(crate) reservation: Reservation,
-    pub(crate) ticket: Ticket,
-    pub(crate) first_sequence: u64,
-    pub(crate) last_sequence: u64,
+/// Where a write goes, and when its turn comes. See [`WritePath::place`].
+pub(super) struct Place<M: Medium> {
+    pub(super) memtable: Arc<MemTable<M>>,
+    pub(super) reservation: Reservation,
+    pub(super) ticket: Ticket,
+    pub(super) first_sequence: u64,
+    pub(super) last_sequence: u64,
 }
 
-impl<M: Medium + Clone> Store<M> {
-    /// See [`slmdb_engine::Engine::write`].
-    pub(crate) fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
+/// What writes go through, and what they share with the engine's background threads.
+pub struct WritePath<M: Medium> {
+    options: Options,
+    pub(super) env: Arc<dyn Env>,
+    /// What is told of the store's work.
+    pub events: Arc<Events>,
+    /// Whether writes are taken.
+    pub health: Arc<Health>,
+    /// What is counted.
+    pub counted: Arc<Counted>,
+    /// What the engine does when the store fails: its background work stops.
+    stop: Box<dyn Fn() + Send + Sync>,
+
+    /// Where MemTables' arenas come from.
+    pub arenas: Arenas<M>,
+    /// The kind that the next arena is to be of.
+    pub kind_of_arena: KindOfArena,
+    /// The MemTables that hold what is not in table files yet, newest first. A reader takes one list and keeps it.
+    pub view: ArcSwap<View<M>>,
+    /// What readers see.
+    pub publication: Publication,
+    /// What would outlive a power cut.
+    pub group_sync: GroupSync,
+    /// The MemTables, what is admitted to them, and who waits for what.
+    pub traffic: Mutex<Traffic<M>>,
+    /// Something that a writer (or a flush's caller) waits for has come: room in the queue, a spare, a failure.
+    pub room: Condvar,
+    /// Something that a background thread waits for has come.
+    pub work: Condvar,
+    /// Everything up to here is in table files, durably.
+    pub flushed_through: AtomicU64,
+    /// How much writers are slowed.
+    pub pacing: Pacing,
+}
+
+/// What recovery found, for [`WritePath::new`].
+pub struct Found<M: Medium> {
+    /// The arenas of the store.
+    pub arenas: Arenas<M>,
+    /// The MemTable that takes writes; none in a store that is read-only, or that has no space for one.
+    pub active: Option<Filling<M>>,
+    /// The first sequence number that the active MemTable has or would get.
+    pub active_from: u64,
+    /// Recovered MemTables, oldest first, each with its last sequence number.
+    pub recovered: Vec<Immutable<M>>,
+    /// The last sequence number that was handed out.
+    pub last_sequence: u64,
+    /// The last sequence number that is in table files.
+    pub flushed_through: u64,
+}
+
+impl<M: Medium + Clone> WritePath<M> {
+    /// That of a store that has just been opened. `stop`: called once the store has failed, under no lock.
+    pub fn new(
+        options: &Options,
+        found: Found<M>,
+        counted: Arc<Counted>,
+        events: Arc<Events>,
+        stop: impl Fn() + Send + Sync + 'static,
+    ) -> WritePath<M> {
+        let Found { arenas, active, active_from, recovered, last_sequence, flushed_through } = found;
+        let memtables = active.iter().map(|active| &active.memtable);
+        let memtables = memtables.chain(recovered.iter().rev().map(|immutable| &immutable.memtable)).cloned().collect();
+        let totals = active.iter().map(|active| &active.totals);
+        let totals = totals.chain(recovered.iter().map(|immutable| &immutable.totals));
+        let admitted = totals.fold(Totals::default(), |sum, totals| sum.plus(totals));
+        let traffic = Traffic {
+            active,
+            next_sequence: last_sequence + 1,
+            active_from,
+            spare: None,
+            spare_wanted_bytes: 0,
+            spare_waited_for: false,
+            admitted,
+            granted_in_pool: Grant { totals: admitted, memtables: recovered.len() as u64 + 1 },
+            space_wanted: None,
+            immutables: recovered.len(),
+            queue: if options.read_only { VecDeque::new() } else { recovered.into() },
+            setbacks: Setbacks::default(),
+            space_returned: 0,
+            flush_setback: None,
+            last_flush_end_ns: 0,
+            closing: false,
+        };
+        WritePath {
+            env: options.env.clone(),
+            events,
+            health: Arc::new(Health::new(options.read_only)),
+            counted,
+            stop: Box::new(stop),
+            arenas,
+            kind_of_arena: KindOfArena::new(options.syncs_writes),
+            view: ArcSwap::from_pointee(View { memtables }),
+            publication: Publication::new(last_sequence),
+            group_sync: GroupSync::new(last_sequence),
+            traffic: Mutex::ranked(lock_order::TRAFFIC, traffic),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            flushed_through: AtomicU64::new(flushed_through),
+            pacing: Pacing::default(),
+            options: options.clone(),
+        }
+    }
+
+    /// Whether writes are taken; if not, why.
+    pub fn check_writable(&self) -> Result<()> {
+        self.health.check_writable()
+    }
+
+    /// Whether something failed that must not be tried again.
+    pub fn has_failed(&self) -> bool {
+        self.health.failure().is_some()
+    }
+
+    /// Something failed that must not be tried again. Writes are refused from now on; nothing is deleted; reads go on.
+    pub fn fail(&self, error: Error) {
+        if self.health.fail(error.clone()) {
+            tracing::error!(%error, "the store takes no more writes");
+            self.events.notify(|| Event::Failed { cause: error });
+        }
+        (self.stop)();
+        let traffic = self.traffic.lock();
+        self.room.notify_all();
+        self.work.notify_all();
+        drop(traffic);
+    }
+
+    /// Settles how much writers are slowed. The caller holds the traffic's lock.
+    pub fn set_pace(&self, traffic: &Traffic<M>) {
+        self.pacing.set_flush_debt(traffic.debt(&self.options));
+        self.events.paced(WaitFor::Pace, self.pacing.is_limited_by(WaitFor::Pace), || self.env.monotonic_ns());
+    }
+
+    /// Asks the ahead thread for more space. Of several that wait the one that wants least comes first.
+    pub fn want_space(&self, traffic: &mut Traffic<M>, mine: Wanted) {
+        let wanted = traffic.space_wanted.get_or_insert_default();
+        if mine.is_waited_for() && (!wanted.is_waited_for() || mine.is_at_most(wanted)) {
+            *wanted = mine;
+        }
+        self.work.notify_all();
+    }
+
+    /// See [`crate::Engine::write`].
+    pub fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
         self.check_writable()?;
         if batch.is_empty() {
             return if sync { self.sync() } else { Ok(()) };
@@ -50,8 +202,8 @@ impl<M: Medium + Clone> Store<M> {
         if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
     }
 
-    /// Sleeps if flushes or compactions have fallen behind; see [`slmdb_engine::stall::pacing`].
-    pub(crate) fn pace(&self, bytes: u64) {
+    /// Sleeps if flushes or compactions have fallen behind; see [`crate::stall::pacing`].
+    pub(super) fn pace(&self, bytes: u64) {
         if !self.pacing.is_limited() {
             return;
         }
@@ -63,9 +215,9 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Reserves what a batch needs: space for its flush, room in the active MemTable's arena, sequence numbers, a turn to be
-    /// published. From here to [`Store::publish`] nothing may fail: a place that stays empty would end the log, and hold up
+    /// published. From here to [`WritePath::publish`] nothing may fail: a place that stays empty would end the log, and hold up
     /// all later writes.
-    pub(crate) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
+    pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
         let payload = batch.payload();
         let links = self.options.memtable::<M>().links;
         let space_bytes = links.space_for(payload.len_bytes(), payload.count());
@@ -88,7 +240,7 @@ impl<M: Medium + Clone> Store<M> {
                 traffic = self.rotate(traffic, arena_bytes, setbacks, &mut delay)?;
                 continue;
             };
-            match self.admission(&traffic, active, totals, deletes_alone) {
+            match admission(&self.options, &traffic, active, totals, deletes_alone) {
                 Admission::Granted => {}
                 Admission::Scarce if traffic.space_wanted.is_some() => {}
                 Admission::Scarce => self.want_space(&mut traffic, Wanted::default()),
@@ -124,18 +276,18 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Publishes a place that has been filled, and returns once readers see it, and all before it.
-    pub(crate) fn publish(&self, ticket: Ticket, last_sequence: u64) {
+    pub(super) fn publish(&self, ticket: Ticket, last_sequence: u64) {
         self.publication.complete(ticket);
         self.publication.wait_for(last_sequence);
     }
 
     /// Counts what a batch that was applied has put.
-    pub(crate) fn count_put(&self, batch: &WriteBatch) {
+    pub(super) fn count_put(&self, batch: &WriteBatch) {
         self.counted.user_bytes_put.fetch_add(batch.user_bytes(), Ordering::Relaxed);
     }
 
     /// Counts what a place that was filled has written.
-    pub(crate) fn count_filled(&self, payload: &Payload) {
+    pub(super) fn count_filled(&self, payload: &Payload) {
         if !M::PERSISTENT {
             let space_bytes = self.options.memtable::<M>().links.space_for(payload.len_bytes(), payload.count());
             self.counted.file_bytes_written.fetch_add(space_bytes, Ordering::Relaxed);
@@ -144,7 +296,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// What is certain to be found again after the worst that the medium promises to survive. Every record carries it: a
     /// later one thereby vouches for the earlier ones.
-    pub(crate) fn known_safe_sequence(&self) -> u64 {
+    pub(super) fn known_safe_sequence(&self) -> u64 {
         if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
     }
 
@@ -180,7 +332,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// The active MemTable becomes an Immutable MemTable. `next` takes the writes from then on; without, they wait until its
     /// flush has given its arena back.
-    pub(crate) fn make_immutable(&self, traffic: &mut Traffic<M>, next: Option<Filling<M>>) {
+    pub fn make_immutable(&self, traffic: &mut Traffic<M>, next: Option<Filling<M>>) {
         if let Some(next) = &next {
             let view = self.view.load();
             let memtables = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
@@ -195,13 +347,13 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Asks the ahead thread for a spare with at least this capacity.
-    pub(crate) fn want_spare(&self, traffic: &mut Traffic<M>, capacity_bytes: u64) {
+    pub fn want_spare(&self, traffic: &mut Traffic<M>, capacity_bytes: u64) {
         traffic.spare_wanted_bytes = traffic.spare_wanted_bytes.max(capacity_bytes).max(self.options.memtable_bytes);
         self.work.notify_all();
     }
 
-    /// See [`slmdb_engine::Engine::flush`].
-    pub(crate) fn flush(&self) -> Result<()> {
+    /// See [`crate::Engine::flush`].
+    pub fn flush(&self) -> Result<()> {
         self.check_writable()?;
         let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
@@ -217,18 +369,18 @@ impl<M: Medium + Clone> Store<M> {
                 continue;
             }
             traffic.setbacks.check_flush(setbacks)?;
-            traffic = Self::wait(&self.room, traffic);
+            traffic = self.room.wait(traffic);
         }
     }
 
-    /// See [`slmdb_engine::Engine::sync`].
-    pub(crate) fn sync(&self) -> Result<()> {
+    /// See [`crate::Engine::sync`].
+    pub fn sync(&self) -> Result<()> {
         self.check_writable()?;
         self.sync_through(self.publication.published())
     }
 
     /// Returns once everything up to `sequence` would outlive a power cut.
-    pub(crate) fn sync_through(&self, sequence: u64) -> Result<()> {
+    pub(super) fn sync_through(&self, sequence: u64) -> Result<()> {
         if M::PERSISTENT {
             return Ok(());
         }
@@ -241,7 +393,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Syncs every arena that has something not on the device yet. A failure stops all writing: what an fsync that
     /// failed has left behind can't be known.
-    pub(crate) fn sync_arenas(&self) -> Result<()> {
+    pub fn sync_arenas(&self) -> Result<()> {
         let synced = self.group_sync.synced();
         self.kind_of_arena.synced();
         for memtable in &self.view.load().memtables {
@@ -251,8 +403,4 @@ impl<M: Medium + Clone> Store<M> {
         }
         Ok(())
     }
-}
-
-fn closed() -> Error {
-    Error::ReadOnly { cause: "it was closed".into() }
 }

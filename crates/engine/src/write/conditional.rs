@@ -15,15 +15,24 @@
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 
-use crate::store::Store;
-use crate::write::write_path::Place;
-use slmdb_engine::{Condition, WriteBatch};
+use super::write_path::{Place, WritePath};
+use crate::{Condition, WriteBatch};
 
-impl<M: Medium + Clone> Store<M> {
-    /// See [`slmdb_engine::Engine::write_if`].
-    pub(crate) fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool> {
+impl<M: Medium + Clone> WritePath<M> {
+    /// See [`crate::Engine::write_if`]. `contains` says whether a key has a value in what is published, and reads no table file.
+    pub fn write_if(
+        &self,
+        condition: Condition<'_>,
+        batch: &WriteBatch,
+        sync: bool,
+        contains: impl Fn(&[u8]) -> Result<bool>,
+    ) -> Result<bool> {
+        let holds = || match condition {
+            Condition::Absent(key) => contains(key).map(|contains| !contains),
+            Condition::Present(key) => contains(key),
+        };
         self.check_writable()?;
-        let held = self.holds(condition)?;
+        let held = holds()?;
         if !held || batch.is_empty() {
             return self.answer(held, self.publication.published(), sync);
         }
@@ -32,7 +41,7 @@ impl<M: Medium + Clone> Store<M> {
         let Place { memtable, reservation, ticket, first_sequence, last_sequence } = self.place(batch)?;
         self.publication.wait_for(first_sequence - 1);
         // An error has to wait until the place is filled.
-        let holds = self.holds(condition);
+        let holds = holds();
         let known_safe_sequence = self.known_safe_sequence();
         if let Ok(true) = holds {
             memtable.fill(reservation, payload, first_sequence, known_safe_sequence);
@@ -47,14 +56,6 @@ impl<M: Medium + Clone> Store<M> {
         } else {
             self.answer(false, first_sequence - 1, sync)
         }
-    }
-
-    /// Whether the condition holds for what is published now.
-    fn holds(&self, condition: Condition<'_>) -> Result<bool> {
-        Ok(match condition {
-            Condition::Absent(key) => !self.contains_key(key)?,
-            Condition::Present(key) => self.contains_key(key)?,
-        })
     }
 
     /// With `sync`, what the answer rests on outlives a power cut, though it be another's write.

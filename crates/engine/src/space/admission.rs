@@ -1,0 +1,83 @@
+//! Admission: a write is taken only when there is space to flush it (design.md section 4).
+//!
+//! A writer only adds and compares. What it compares with was set aside beforehand, in steps, by a background thread of the engine.
+
+use slmdb_pmem::Medium;
+
+use crate::Options;
+use crate::batch::Totals;
+use crate::space::flush_cost::{kept_back, step_in_pool, table_bytes};
+use crate::write::memtables::{Filling, Traffic};
+
+/// Part of a MemTable's size by which more disk space is set aside at a time.
+pub const STEP_PART: u64 = 8;
+
+/// What a write that was not admitted waits for; by default nobody does.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wanted {
+    /// What is in the write.
+    pub totals: Totals,
+    /// Whether these are deletes alone.
+    pub deletes_alone: bool,
+}
+
+impl Wanted {
+    /// Space for this write.
+    pub fn new(totals: &Totals, deletes_alone: bool) -> Wanted {
+        Wanted { totals: *totals, deletes_alone }
+    }
+
+    /// Whether somebody waits.
+    pub fn is_waited_for(&self) -> bool {
+        self.totals.entries > 0
+    }
+
+    /// Whether there is space for it where there is space for the other.
+    pub fn is_at_most(&self, other: &Wanted) -> bool {
+        let (mine, others) = (&self.totals, &other.totals);
+        (self.deletes_alone || !other.deletes_alone)
+            && others.covers_in_index(mine)
+            && others.key_bytes >= mine.key_bytes
+            && others.value_bytes >= mine.value_bytes
+    }
+}
+
+/// MemTables that a write and what is kept back beside it are in, when so many wait for their flush: the active one, and
+/// the next.
+pub fn memtables(immutables: usize, deletes_alone: bool) -> u64 {
+    immutables as u64 + if deletes_alone { 1 } else { 2 }
+}
+
+/// Whether there is space for a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Yes.
+    Granted,
+    /// Yes, but more should be set aside soon.
+    Scarce,
+    /// No.
+    Refused,
+}
+
+/// Whether a write may be admitted to the active MemTable.
+pub fn admission<M: Medium>(
+    options: &Options,
+    traffic: &Traffic<M>,
+    active: &Filling<M>,
+    totals: &Totals,
+    deletes_alone: bool,
+) -> Admission {
+    let more = totals.plus(&kept_back(options, deletes_alone));
+    let (all, granted) = (traffic.admitted.plus(&more), &traffic.granted_in_pool);
+    let on_disk = table_bytes(options, &active.totals.plus(&more));
+    let set_aside = active.space_bytes();
+    if !granted.covers(&all, memtables(traffic.immutables, deletes_alone)) || on_disk > set_aside {
+        return Admission::Refused;
+    }
+    let left = granted.totals.entries - all.entries;
+    let step = options.memtable_bytes / STEP_PART;
+    if left < step_in_pool(options, &Totals::default()).entries / 2 || on_disk + step / 2 > set_aside {
+        return Admission::Scarce;
+    }
+    Admission::Granted
+}
