@@ -11,6 +11,7 @@ mod amplification;
 pub mod background;
 pub mod batch;
 mod destroy_report;
+pub mod directory;
 pub mod events;
 pub mod files;
 pub mod lock_order;

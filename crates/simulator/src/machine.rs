@@ -252,7 +252,7 @@ impl Recorded {
 
     /// Removes the store.
     pub fn destroy(&self) -> Result<Destroyed> {
-        slmdb_slm::destroy_on(&self.options(), Path::new(STORE), &self.medium)
+        slmdb_engine::directory::destroy::destroy_on(&self.options(), Path::new(STORE), &self.medium)
     }
 
     /// The moment that it is.

@@ -346,7 +346,7 @@ fn check_destroyed(image: &Image, setup: Setup, expected: &Model, is_done: bool)
     if env.content(format!("{STORE}/MANIFEST")).is_some() {
         same(&held(&options, STORE)?, expected)?;
     }
-    match slmdb_slm::destroy(&options, Path::new(STORE)) {
+    match slmdb_engine::directory::destroy::destroy(&options, Path::new(STORE)) {
         Ok(_) | Err(Error::Invalid { .. }) if left().is_empty() => {}
         removed => return Err(format!("removed again, it says {removed:?}, and there is {:?}", left())),
     }

@@ -45,13 +45,12 @@ mod write;
 use std::path::Path;
 use std::sync::Arc;
 
+use slmdb_engine::directory::EngineKind;
 use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
 
-pub use crate::operations::destroy::{destroy, destroy_on};
-
-/// The name under which the MANIFEST records this engine.
-pub const ENGINE_NAME: &str = "slm";
+/// This engine, as the MANIFEST records it.
+pub const KIND: EngineKind = EngineKind { name: "slm", check_pool: space::admission::check_pool };
 
 /// Opens, recovers or makes an SLM-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

@@ -75,5 +75,5 @@ pub use snapshot::Snapshot;
 /// # }
 /// ```
 pub fn destroy(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Destroyed> {
-    slmdb_slm::destroy(options.of_engine(), path.as_ref())
+    slmdb_engine::directory::destroy::destroy(options.of_engine(), path.as_ref())
 }

@@ -17,8 +17,8 @@ use slmdb_manifest::{Manifest, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::Medium;
 
 use crate::index::obsolete_files::Retired;
-use crate::recovery::open::check_directory;
 use crate::store::Store;
+use slmdb_engine::directory::open::check_directory;
 use slmdb_engine::files::file_names as names;
 
 /// How much is copied at a time where files can't be shared, in bytes.

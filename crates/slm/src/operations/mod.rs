@@ -3,7 +3,6 @@
 pub(crate) mod approximate;
 pub(crate) mod ask_ahead;
 pub(crate) mod checkpoint;
-pub(crate) mod destroy;
 pub(crate) mod get;
 pub(crate) mod range_query;
 pub(crate) mod read_ahead;

@@ -1,8 +1,8 @@
 //! Section 5: opening a store, whatever the last opening left.
 
 pub(crate) mod index_checkpoint;
+pub(crate) mod index_in_pool;
 pub(crate) mod open;
-pub(crate) mod pool_binding;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod repair;

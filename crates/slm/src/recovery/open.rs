@@ -1,27 +1,23 @@
-//! Opening: which directory, which medium, may we; then recovery, then the background threads.
-//!
-//! When a store is created the MANIFEST comes first and the pool's header last: a store whose MANIFEST has never seen an
-//! arena is *virgin*, and whatever there is of its pool is made again.
+//! Opening: the directory ([`slmdb_engine::directory`]), the medium; then recovery, then the background threads.
 
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::{Env, Error, Lock, LockMode, Result};
-use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, StoreState};
+use slmdb_env::{Error, Lock, Result};
+use slmdb_manifest::{MediumKind, StoreState};
 use slmdb_pmem::Persistent;
 use slmdb_sync::scheduled::{mpsc::sync_channel, thread};
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::ENGINE_NAME;
-use crate::recovery::pool_binding as fast_tier;
+use crate::KIND;
+use crate::recovery::index_in_pool;
 use crate::recovery::rebuild;
-use crate::recovery::recover::{check_tables, recover};
+use crate::recovery::recover::recover;
 use crate::store::Store;
 use slmdb_engine::background::workers::{Work, Workers};
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::files::file_names::FileKind;
+use slmdb_engine::directory::open::{check_directory, prepare};
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::{
     Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Options, Slice, Stats, TableFile, VerifyProgress,
@@ -46,7 +42,7 @@ pub(crate) fn open_on<M: slmdb_pmem::Medium + Clone>(
     check_directory(&*options.env, directory)?;
     let directory = &options.env.absolute(directory)?;
     let workers = workers_for(options)?;
-    let (state, lock) = prepare(options, directory)?;
+    let (state, lock) = prepare(&KIND, options, directory)?;
     if state.medium.kind == MediumKind::Dram {
         return Err(Error::invalid("a store on Dram has no pool that could be on another medium"));
     }
@@ -56,7 +52,7 @@ pub(crate) fn open_on<M: slmdb_pmem::Medium + Clone>(
 /// See [`open`]; the directory is absolute.
 fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     let workers = workers_for(options)?;
-    let (mut state, lock) = prepare(options, directory)?;
+    let (mut state, lock) = prepare(&KIND, options, directory)?;
     let unit_bytes = options.media_unit_bytes;
     match state.medium.kind {
         MediumKind::Dram => {
@@ -82,48 +78,6 @@ fn workers_for(options: &Options) -> Result<Workers> {
     Workers::of(options)
 }
 
-/// The first thing in a path that is there must be a directory: [`Error::Invalid`] that names what is not.
-pub(crate) fn check_directory(env: &dyn Env, path: &Path) -> Result<()> {
-    if path.as_os_str().is_empty() {
-        return Err(Error::invalid("the path of a store is empty; name a directory"));
-    }
-    for above in env.absolute(path)?.ancestors() {
-        match env.is_directory(above)? {
-            Some(true) => break,
-            Some(false) => return Err(Error::invalid(format!("{} is no directory", above.display()))),
-            None => {}
-        }
-    }
-    Ok(())
-}
-
-/// Takes the lock, makes the store if it is wanted and missing, and checks that it can be opened so.
-fn prepare(options: &Options, directory: &Path) -> Result<(StoreState, Option<Box<dyn Lock>>)> {
-    let env = &options.env;
-    let lock = take_lock(options, directory)?;
-    let is_new = !env.exists(&directory.join(MANIFEST_NAME))?;
-    if is_new {
-        create_manifest(options, directory)?;
-    } else if options.error_if_exists {
-        return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
-    }
-    let reading = Manifest::read(&**env, directory)?;
-    let mut state = reading.state.clone();
-    check_names(options, &state, directory)?;
-    fast_tier::check_not_in_repair(&state)?;
-    fast_tier::bind(options, &mut state)?;
-    check_tables(options, directory, &state)?;
-    if !is_new && !options.read_only && state.closed_at_sequence.is_none() {
-        // A killed process may not have made it durable, nor its name; but recovery removes what it does not name, and a pool is made
-        // for a store that has none: it would belong to nobody. On a full disk, where space is had by removing, it is written in place.
-        match Manifest::rewrite(&**env, directory, &reading.state) {
-            Err(Error::Full { .. }) => Manifest::make_durable(&**env, directory, &reading)?,
-            rewritten => drop(rewritten?),
-        }
-    }
-    Ok((state, lock))
-}
-
 /// Opens a store that has a pool, on this medium.
 fn open_pool<M: slmdb_pmem::Medium + Clone>(
     medium: M,
@@ -132,7 +86,7 @@ fn open_pool<M: slmdb_pmem::Medium + Clone>(
     (state, lock): (StoreState, Option<Box<dyn Lock>>),
     workers: Workers,
 ) -> Result<Arc<dyn Engine>> {
-    let fast = fast_tier::in_pool(medium, options, &state)?;
+    let fast = index_in_pool::find(medium, options, &state)?;
     Ok(start(recover(options, directory, state, fast, lock)?, workers))
 }
 
@@ -143,8 +97,8 @@ pub(crate) fn without_threads<M: slmdb_pmem::Medium + Clone>(
     options: &Options,
     directory: &Path,
 ) -> Result<Store<M>> {
-    let (state, lock) = prepare(options, directory)?;
-    let fast = fast_tier::in_pool(medium, options, &state)?;
+    let (state, lock) = prepare(&KIND, options, directory)?;
+    let fast = index_in_pool::find(medium, options, &state)?;
     recover(options, directory, state, fast, lock)
 }
 
@@ -154,94 +108,11 @@ type PoolOfStore = Arc<slmdb_pmem::Pool<Persistent>>;
 /// A store that has a pool, and that pool.
 #[cfg(test)]
 pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Arc<dyn Engine>, PoolOfStore)> {
-    let (state, lock) = prepare(options, directory)?;
-    let fast = fast_tier::in_pool(Persistent::new(), options, &state)?;
+    let (state, lock) = prepare(&KIND, options, directory)?;
+    let fast = index_in_pool::find(Persistent::new(), options, &state)?;
     let pool = fast.pool.clone();
     let store = recover(options, directory, state, fast, lock)?;
     Ok((start(store, workers_for(options)?), pool))
-}
-
-/// Locks the directory; makes it if it is wanted and missing.
-fn take_lock(options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
-    let env = &options.env;
-    let has_manifest = env.exists(&directory.join(MANIFEST_NAME))?;
-    if !has_manifest && (options.read_only || !options.create_if_missing) {
-        check_no_remains(&**env, directory)?;
-        return Err(Error::invalid(format!("there is no store in {}", directory.display())));
-    }
-    if options.read_only {
-        return env.lock(&directory.join(names::LOCK), LockMode::Shared).map(Some);
-    }
-    if !has_manifest {
-        check_no_remains(&**env, directory)?;
-        fast_tier::check_new(options)?;
-        make_directory(&**env, directory)?;
-    }
-    env.lock(&directory.join(names::LOCK), LockMode::Exclusive).map(Some)
-}
-
-/// Makes the directory and what is missing above it; durable on return, before there is a MANIFEST in it. A directory that is there
-/// may be what an opening has left that was killed while it made the names above, so all of them are made durable.
-fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
-    let mut above = directory.ancestors().skip(1).filter(|ancestor| !ancestor.as_os_str().is_empty());
-    // Those that are missing, and the one that they are made in.
-    let mut changed = Vec::new();
-    for ancestor in &mut above {
-        changed.push(ancestor);
-        if env.exists(ancestor)? {
-            break;
-        }
-    }
-    env.create_directory(directory)?;
-    changed.into_iter().try_for_each(|ancestor| env.sync_directory(ancestor))?;
-    // Those further above may be of anybody, and are durable unless they were made just now, too.
-    above.for_each(|ancestor| drop(env.sync_directory(ancestor)));
-    Ok(())
-}
-
-/// Table files or arenas without a MANIFEST are a store that lost it, not a place for a new one.
-fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
-    if !env.exists(directory)? {
-        return Ok(());
-    }
-    let entries = env.list_directory(directory)?;
-    if entries.iter().any(|entry| entry.name == names::DESTROYED) {
-        let what = format!("the store in {} was being destroyed; destroy it again, to the end", directory.display());
-        return Err(Error::invalid(what));
-    }
-    match entries.iter().find(|entry| matches!(names::kind(&entry.name), FileKind::Table(_) | FileKind::Arena(_))) {
-        None => Ok(()),
-        Some(remains) => Err(Error::corruption(
-            directory.join(MANIFEST_NAME),
-            0,
-            format!("the MANIFEST is missing, but {} of a store is there", remains.name),
-        )),
-    }
-}
-
-fn create_manifest(options: &Options, directory: &Path) -> Result<()> {
-    let env = &options.env;
-    check_no_remains(&**env, directory)?;
-    let mut uuid = [0; 16];
-    env.random_bytes(&mut uuid);
-    let medium = fast_tier::new_record(options, uuid)?;
-    let state = StoreState::new(uuid, ENGINE_NAME, options.comparator.name(), medium);
-    Manifest::create(&**env, directory, &state)?;
-    Ok(())
-}
-
-/// Another engine, or another order of keys, would see disorder.
-pub(crate) fn check_names(options: &Options, state: &StoreState, directory: &Path) -> Result<()> {
-    let order = options.comparator.name();
-    let unknown = if state.engine != ENGINE_NAME {
-        format!("the store was made by engine {:?}; this version has {ENGINE_NAME:?}", state.engine)
-    } else if state.comparator != order {
-        let own = &state.comparator;
-        format!("the store's keys are in the order {own:?}, not {order:?}: name the comparator {own:?} to open it")
-    } else {
-        return Ok(());
-    };
-    Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
 }
 
 /// Gives the background threads of a store their work, if it takes writes.
@@ -369,17 +240,6 @@ mod tests {
 
     use super::*;
     use slmdb_engine::Medium;
-
-    /// The second opening found the directory, and made nothing durable but its own name.
-    #[test]
-    fn directories_that_a_killed_opening_has_made_are_durable_once_there_is_a_store() {
-        let env = MemoryEnv::new();
-        let directory = Path::new("/of/several/levels");
-        env.create_directory(directory).unwrap();
-        let options = Options { env: Arc::new(env.clone()), ..Options::default() };
-        drop(prepare(&options, directory).unwrap());
-        assert!(env.crash().content(directory.join(MANIFEST_NAME)).is_some());
-    }
 
     /// What waits for the last reader may run on any thread, and was on its way when the store failed and was opened again: it
     /// freed key segments that the index points to.

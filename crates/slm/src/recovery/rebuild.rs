@@ -27,7 +27,7 @@ use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
 use slmdb_sync::scheduled::{processors, thread};
 use slmdb_table::{CheckpointReader, CheckpointStream};
 
-use crate::recovery::pool_binding as fast_tier;
+use crate::recovery::index_in_pool;
 use crate::recovery::recover::Fast;
 use newest::{Newest, Verdict};
 use slmdb_engine::Options;
@@ -48,7 +48,7 @@ const SAMPLES: usize = 64;
 /// The index of a `Dram` store. A checkpoint that turns out to be damaged is left out, and taken out of `state`, if what
 /// there is without it tells the same.
 pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Fast<Dram>> {
-    let make = || fast_tier::in_memory(options, state);
+    let make = || index_in_pool::in_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, Insist::OnEverything)?;
     check_live(directory, &state.files, &rebuilt.live)?;
     state.checkpoints = rebuilt.checkpoints;

@@ -12,8 +12,8 @@
 //! Until step 4 nothing on the slow tier changes and what changes in the pool may be done again, so a crash in recovery is
 //! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Lock, Result};
@@ -34,7 +34,7 @@ use slmdb_engine::batch::Totals;
 use slmdb_engine::events::Events;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
-use slmdb_engine::files::table_cache::{Tables, missing};
+use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::flush_cost::table_bytes;
 use slmdb_engine::space::reserved_file::{SetAside, remove_leftovers as remove_space};
@@ -109,25 +109,6 @@ pub(crate) fn recover<M: Medium + Clone>(
     let state = parts.catalog.state();
     tracing::info!(table_files = state.files.len(), last_sequence_number = parts.last_sequence, "recovered");
     Ok(Store::new(parts))
-}
-
-/// Every table file of the MANIFEST must be there in full length.
-pub(crate) fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
-    let entries = options.env.list_directory(directory)?.into_iter();
-    let lengths: HashMap<PathBuf, u64> =
-        entries.map(|entry| (directory.join(entry.name), entry.length_bytes)).collect();
-    for (&number, record) in &state.files {
-        let path = names::table(directory, number);
-        match lengths.get(&path) {
-            None => return Err(missing(&path)),
-            Some(&length_bytes) if length_bytes != record.length_bytes => {
-                let what = format!("a table file has {length_bytes} bytes instead of {}", record.length_bytes);
-                return Err(Error::corruption(path, length_bytes.min(record.length_bytes), what));
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(())
 }
 
 /// Step 1. Returns the slots to clear once the MANIFEST says what they said.

@@ -28,10 +28,12 @@ use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, MediumKind, StoreState};
 use slmdb_pmem::{Medium, Persistent};
 
+use crate::KIND;
 use crate::recovery::index_checkpoint::NewCheckpoint;
+use crate::recovery::index_in_pool;
 use crate::recovery::rebuild;
 use crate::recovery::rebuild::Rebuilt;
-use crate::recovery::{open, pool_binding as fast_tier};
+use slmdb_engine::directory::{open, pool_binding};
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::{Loss, Options, RepairProgress, RepairReport};
 
@@ -89,8 +91,8 @@ impl Repair<'_> {
         }
         let lock = options.env.lock(&directory.join(names::LOCK), LockMode::Exclusive)?;
         let mut state = Manifest::read(&*options.env, &directory)?.state;
-        open::check_names(options, &state, &directory)?;
-        fast_tier::bind(options, &mut state)?;
+        open::check_names(&KIND, options, &state, &directory)?;
+        pool_binding::bind(&KIND, options, &mut state)?;
         let (report, damaged, replacements, aside) = Default::default();
         Ok((Repair { options, directory, state, report, damaged, replacements, aside }, lock))
     }
@@ -119,14 +121,15 @@ impl Repair<'_> {
 
     /// Steps 2 to 5 on `Dram`.
     fn on_dram(&mut self) -> Result<()> {
-        let fast = fast_tier::in_memory(self.options, &self.state)?;
+        let fast = index_in_pool::in_memory(self.options, &self.state)?;
         if !self.log_is_whole(&fast.pool) {
             self.save_log(&fast.pool)?;
         }
         drop(fast);
         let (options, state) = (self.options, self.state.clone());
-        let rebuilt =
-            rebuild::as_far_as_possible(options, &self.directory, &state, || fast_tier::in_memory(options, &state))?;
+        let rebuilt = rebuild::as_far_as_possible(options, &self.directory, &state, || {
+            index_in_pool::in_memory(options, &state)
+        })?;
         self.finish(rebuilt)
     }
 

@@ -9,8 +9,9 @@ use slmdb_pmem::Medium;
 use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_pool_on};
 
 use crate::recovery::repair::Repair;
-use crate::recovery::{pool_binding as fast_tier, rebuild};
+use crate::recovery::{index_in_pool, rebuild};
 use slmdb_engine::Loss;
+use slmdb_engine::directory::pool_binding;
 
 /// What is on the device where a pool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Repair<'_> {
         self.state.medium.pool_uuid = Some(new_pool);
         let (options, state) = (self.options, self.state.clone());
         let rebuilt = rebuild::as_far_as_possible(options, &self.directory, &state, || {
-            fast_tier::new_pool(medium.clone(), options, &state)
+            index_in_pool::make(medium.clone(), options, &state)
         })?;
         rebuilt.fast.pool.seal()?;
         self.report.pool = Some(path);
@@ -90,7 +91,7 @@ impl Repair<'_> {
     fn save_log_of_old_pool<M: Medium + Clone>(&mut self, path: Option<&Path>, medium: &M) -> Result<()> {
         let flushed_through = self.state.flushed_through;
         if let Some(path) = path.filter(|path| self.env().exists(path).unwrap_or(true)) {
-            match fast_tier::old_pool(medium.clone(), self.options, &self.state) {
+            match pool_binding::old_pool(medium.clone(), self.options, &self.state) {
                 Ok(pool) => return self.save_log(&Arc::new(pool)),
                 Err(error) => {
                     tracing::warn!(%error, pool = %path.display(), "the pool can't be read");

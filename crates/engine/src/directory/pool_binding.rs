@@ -6,23 +6,28 @@
 //! store.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::pool::{check_direct, check_new_device};
-use slmdb_pmem::{Blocks, Dram, Medium as PoolMedium, Pool, PoolOptions};
-use slmdb_structures::fast_fair::Tree;
+use slmdb_pmem::{Dram, Medium as PoolMedium, Pool, PoolOptions};
 
-use crate::recovery::recover::Fast;
-use crate::space::admission::check_pool;
-use slmdb_engine::{Medium, Options};
+use super::EngineKind;
+use crate::{Medium, Options};
+
+/// A pool, and whether there is anything in it.
+pub enum FoundPool<M: PoolMedium> {
+    /// It was made just now, and is empty.
+    New(Pool<M>),
+    /// It was there.
+    Old(Pool<M>),
+}
 
 /// Checks, before anything is made, that the options describe a fast tier that a new store can have.
-pub(crate) fn check_new(options: &Options) -> Result<()> {
+pub fn check_new(engine: &EngineKind, options: &Options) -> Result<()> {
     let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
     let path = medium.pool_path().map(|path| options.env.absolute(path)).transpose()?;
-    check_opening(options, medium.kind(), path.as_deref())?;
+    check_opening(engine, options, medium.kind(), path.as_deref())?;
     let Some(path) = path else { return Ok(()) };
     check_free(&*options.env, &path)?;
     match medium.kind() {
@@ -32,7 +37,7 @@ pub(crate) fn check_new(options: &Options) -> Result<()> {
 }
 
 /// The fast tier of a new store, as its MANIFEST is to have it.
-pub(crate) fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumRecord> {
+pub fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumRecord> {
     let env = &*options.env;
     let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
     let pool_path = medium.pool_path().map(|path| env.absolute(path)).transpose()?;
@@ -44,7 +49,7 @@ pub(crate) fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumReco
 }
 
 /// Reconciles the medium that the options name, if any, with the store's own.
-pub(crate) fn bind(options: &Options, state: &mut StoreState) -> Result<()> {
+pub fn bind(engine: &EngineKind, options: &Options, state: &mut StoreState) -> Result<()> {
     let kind = state.medium.kind;
     if let Some(asked) = &options.medium {
         if asked.kind() != kind {
@@ -59,11 +64,11 @@ pub(crate) fn bind(options: &Options, state: &mut StoreState) -> Result<()> {
             state.medium.pool_path = Some(options.env.absolute(path)?);
         }
     }
-    check_opening(options, kind, state.medium.pool_path.as_deref())
+    check_opening(engine, options, kind, state.medium.pool_path.as_deref())
 }
 
 /// Whether what is asked for this opening makes sense on such a medium.
-fn check_opening(options: &Options, kind: MediumKind, pool: Option<&Path>) -> Result<()> {
+fn check_opening(engine: &EngineKind, options: &Options, kind: MediumKind, pool: Option<&Path>) -> Result<()> {
     if !options.imitation.is_nothing() && kind != MediumKind::Emulated {
         let what = format!("latency and bandwidth are imitated on an Emulated fast tier only; this one is {kind:?}");
         return Err(Error::invalid(what));
@@ -73,7 +78,7 @@ fn check_opening(options: &Options, kind: MediumKind, pool: Option<&Path>) -> Re
         return Err(Error::invalid(what));
     }
     let device = pool.map(|path| options.env.dax_device(path)).transpose()?.flatten();
-    check_pool(options, kind, device.map(|device| device.size_bytes))
+    (engine.check_pool)(options, kind, device.map(|device| device.size_bytes))
 }
 
 /// A pool is made where nothing is, or on a device-dax that holds nothing.
@@ -88,25 +93,25 @@ fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
     Err(Error::invalid(what))
 }
 
-/// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
-pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Fast<Dram>> {
-    with_index(Pool::anonymous(Dram, &pool_options(options, state.uuid))?, options)
+/// The pool of a `Dram` store: empty memory.
+pub fn in_memory(options: &Options, state: &StoreState) -> Result<Pool<Dram>> {
+    Pool::anonymous(Dram, &pool_options(options, state.uuid))
 }
 
-/// The pool of a store as the MANIFEST has it, newly made with an empty index. Replaces what an earlier attempt left there,
+/// The pool of a store as the MANIFEST has it, newly made. Replaces what an earlier attempt left there,
 /// and nothing else.
-pub(crate) fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+pub fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
     let (env, (path, uuid)) = (&*options.env, pool_of(state)?);
     let pool = Pool::create(env, path, medium, &pool_options(options, uuid))?;
     // The name of a device is nothing that the store has made.
     if env.dax_device(path)?.is_none() {
         path.parent().map_or(Ok(()), |directory| env.sync_directory(directory))?;
     }
-    with_index(pool, options)
+    Ok(pool)
 }
 
 /// The pool that a store had, to be read and nothing else: no byte of it changes.
-pub(crate) fn old_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
+pub fn old_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
     let (path, uuid) = pool_of(state)?;
     Pool::open(&*options.env, path, medium, &pool_options(options, uuid), true)
 }
@@ -120,7 +125,7 @@ fn pool_of(state: &StoreState) -> Result<(&Path, [u8; 16])> {
 }
 
 /// Refuses a store that has no index, and no pool: a repair of it was cut short.
-pub(crate) fn check_not_in_repair(state: &StoreState) -> Result<()> {
+pub fn check_not_in_repair(state: &StoreState) -> Result<()> {
     if state.unfinished_repair.is_none() {
         return Ok(());
     }
@@ -130,7 +135,7 @@ pub(crate) fn check_not_in_repair(state: &StoreState) -> Result<()> {
 }
 
 /// The pool of a store that has one: opened, or made if the store is virgin.
-pub(crate) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+pub fn find_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<FoundPool<M>> {
     let env = &*options.env;
     let (path, uuid) = pool_of(state)?;
     let pool_options = pool_options(options, uuid);
@@ -140,7 +145,7 @@ pub(crate) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state
                 "the store's creation was cut short: open it for writing once, which finishes it",
             ));
         }
-        return new_pool(medium, options, state);
+        return new_pool(medium, options, state).map(FoundPool::New);
     }
     if !env.exists(path)? {
         return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
@@ -149,18 +154,7 @@ pub(crate) fn in_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state
         Error::Invalid { what } => wants_another_pool(what),
         other => other,
     });
-    let pool = Arc::new(pool?);
-    let blocks = Arc::new(Blocks::open(pool.clone())?);
-    let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
-    Ok(Fast { pool, tree })
-}
-
-/// A new pool with an empty index.
-fn with_index<M: PoolMedium + Clone>(pool: Pool<M>, options: &Options) -> Result<Fast<M>> {
-    let pool = Arc::new(pool);
-    let blocks = Arc::new(Blocks::open(pool.clone())?);
-    let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;
-    Ok(Fast { pool, tree })
+    pool.map(FoundPool::Old)
 }
 
 fn pool_options(options: &Options, uuid: [u8; 16]) -> PoolOptions {
@@ -177,13 +171,14 @@ fn wants_another_pool(what: String) -> Error {
 }
 
 /// Nothing was ever written to the store: its creation may not have come as far as the pool.
-pub(crate) fn is_virgin(state: &StoreState) -> bool {
+pub fn is_virgin(state: &StoreState) -> bool {
     state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
+    use std::sync::Arc;
 
     use slmdb_env::ErrorKind;
     use slmdb_env::memory::MemoryEnv;
@@ -191,6 +186,7 @@ mod tests {
 
     use super::*;
 
+    const ANY: EngineKind = EngineKind { name: "any", check_pool: |_, _, _| Ok(()) };
     const KINDS: [MediumKind; 3] = [MediumKind::Dram, MediumKind::Emulated, MediumKind::Dax];
 
     fn state(kind: MediumKind) -> StoreState {
@@ -215,11 +211,11 @@ mod tests {
     fn a_store_keeps_its_medium_and_may_move_its_pool() {
         for kind in KINDS {
             let mut found = state(kind);
-            bind(&options(None), &mut found).unwrap();
+            bind(&ANY, &options(None), &mut found).unwrap();
             assert_eq!(found, state(kind));
             for asked in KINDS {
                 let mut found = state(kind);
-                let bound = bind(&options(Some(medium(asked, "/new"))), &mut found);
+                let bound = bind(&ANY, &options(Some(medium(asked, "/new"))), &mut found);
                 if asked == kind {
                     bound.unwrap();
                     let path = (kind != MediumKind::Dram).then(|| PathBuf::from("/new"));
@@ -238,11 +234,11 @@ mod tests {
     fn what_is_imitated_fits_emulated_and_what_caches_survive_fits_dax() {
         let imitation = Imitation { latency_ns: 1, ..Imitation::default() };
         for kind in KINDS {
-            let imitating = bind(&Options { imitation, ..options(None) }, &mut state(kind));
+            let imitating = bind(&ANY, &Options { imitation, ..options(None) }, &mut state(kind));
             assert_eq!(imitating.is_ok(), kind == MediumKind::Emulated);
-            let fences_only = bind(&Options { caches_are_persistent: true, ..options(None) }, &mut state(kind));
+            let fences_only = bind(&ANY, &Options { caches_are_persistent: true, ..options(None) }, &mut state(kind));
             assert_eq!(fences_only.is_ok(), kind == MediumKind::Dax);
-            let new = check_new(&Options { imitation, ..options(Some(medium(kind, "/new"))) });
+            let new = check_new(&ANY, &Options { imitation, ..options(Some(medium(kind, "/new"))) });
             assert_eq!(new.is_ok(), kind == MediumKind::Emulated);
         }
     }
@@ -268,11 +264,11 @@ mod tests {
         env.set_content("/taken", b"");
         for kind in [MediumKind::Emulated, MediumKind::Dax] {
             let options = Options { env: Arc::new(env.clone()), ..options(Some(medium(kind, "/taken"))) };
-            assert_eq!(check_new(&options).unwrap_err().kind(), ErrorKind::Invalid);
+            assert_eq!(check_new(&ANY, &options).unwrap_err().kind(), ErrorKind::Invalid);
             assert_eq!(new_record(&options, [2; 16]).unwrap_err().kind(), ErrorKind::Invalid);
         }
         let options = Options { env: Arc::new(env), ..options(Some(medium(MediumKind::Emulated, "/free"))) };
-        check_new(&options).unwrap();
+        check_new(&ANY, &options).unwrap();
         let record = new_record(&options, [2; 16]).unwrap();
         assert_eq!((record.pool_path, record.pool_uuid), (Some(PathBuf::from("/free")), Some([2; 16])));
     }

@@ -15,13 +15,13 @@ use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MAGIC, Manifest, MediumRecord, 
 use slmdb_pmem::pool::{creation_finished, has_uuid, remove_pool_on};
 use slmdb_pmem::{Medium, Persistent};
 
-use crate::recovery::open::check_directory;
-use crate::recovery::pool_binding as fast_tier;
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::files::file_names::FileKind;
-use slmdb_engine::{Destroyed, Options, PoolFate};
+use super::open::check_directory;
+use super::pool_binding;
+use crate::files::file_names as names;
+use crate::files::file_names::FileKind;
+use crate::{Destroyed, Options, PoolFate};
 
-/// Removes the store in `directory`, with its pool, and nothing else.
+/// Removes the store in `directory`, whichever engine made it, with its pool, and nothing else.
 pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
     destroy_on(options, directory, &Persistent::new())
 }
@@ -122,7 +122,7 @@ fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 
             return Ok((PoolFate::Left { path, why }, None));
         }
     };
-    let is_virgin = fast_tier::is_virgin(&state);
+    let is_virgin = pool_binding::is_virgin(&state);
     let StoreState { medium: MediumRecord { kind, pool_path, pool_uuid, .. }, unfinished_repair, .. } = state;
     // A repair that was cut short may have left the old pool, or the new one, whole or not.
     let in_repair = unfinished_repair.map(|repair| [Some(repair.new_pool), repair.old_pool]);

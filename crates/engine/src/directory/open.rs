@@ -1,0 +1,186 @@
+//! Opening a directory: whose is it, may we, is all there that the MANIFEST names.
+//!
+//! When a store is created the MANIFEST comes first and the pool's header last: a store whose MANIFEST has never seen an
+//! arena is *virgin*, and whatever there is of its pool is made again.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use slmdb_env::{Env, Error, Lock, LockMode, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, StoreState};
+
+use super::{EngineKind, pool_binding};
+use crate::Options;
+use crate::files::file_names as names;
+use crate::files::file_names::FileKind;
+use crate::files::table_cache::missing;
+
+/// The first thing in a path that is there must be a directory: [`Error::Invalid`] that names what is not.
+pub fn check_directory(env: &dyn Env, path: &Path) -> Result<()> {
+    if path.as_os_str().is_empty() {
+        return Err(Error::invalid("the path of a store is empty; name a directory"));
+    }
+    for above in env.absolute(path)?.ancestors() {
+        match env.is_directory(above)? {
+            Some(true) => break,
+            Some(false) => return Err(Error::invalid(format!("{} is no directory", above.display()))),
+            None => {}
+        }
+    }
+    Ok(())
+}
+
+/// Takes the lock, makes the store if it is wanted and missing, and checks that it can be opened so.
+pub fn prepare(
+    engine: &EngineKind,
+    options: &Options,
+    directory: &Path,
+) -> Result<(StoreState, Option<Box<dyn Lock>>)> {
+    let env = &options.env;
+    let lock = take_lock(engine, options, directory)?;
+    let is_new = !env.exists(&directory.join(MANIFEST_NAME))?;
+    if is_new {
+        create_manifest(engine, options, directory)?;
+    } else if options.error_if_exists {
+        return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
+    }
+    let reading = Manifest::read(&**env, directory)?;
+    let mut state = reading.state.clone();
+    check_names(engine, options, &state, directory)?;
+    pool_binding::check_not_in_repair(&state)?;
+    pool_binding::bind(engine, options, &mut state)?;
+    check_tables(options, directory, &state)?;
+    if !is_new && !options.read_only && state.closed_at_sequence.is_none() {
+        // A killed process may not have made it durable, nor its name; but recovery removes what it does not name, and a pool is made
+        // for a store that has none: it would belong to nobody. On a full disk, where space is had by removing, it is written in place.
+        match Manifest::rewrite(&**env, directory, &reading.state) {
+            Err(Error::Full { .. }) => Manifest::make_durable(&**env, directory, &reading)?,
+            rewritten => drop(rewritten?),
+        }
+    }
+    Ok((state, lock))
+}
+
+/// Locks the directory; makes it if it is wanted and missing.
+fn take_lock(engine: &EngineKind, options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
+    let env = &options.env;
+    let has_manifest = env.exists(&directory.join(MANIFEST_NAME))?;
+    if !has_manifest && (options.read_only || !options.create_if_missing) {
+        check_no_remains(&**env, directory)?;
+        return Err(Error::invalid(format!("there is no store in {}", directory.display())));
+    }
+    if options.read_only {
+        return env.lock(&directory.join(names::LOCK), LockMode::Shared).map(Some);
+    }
+    if !has_manifest {
+        check_no_remains(&**env, directory)?;
+        pool_binding::check_new(engine, options)?;
+        make_directory(&**env, directory)?;
+    }
+    env.lock(&directory.join(names::LOCK), LockMode::Exclusive).map(Some)
+}
+
+/// Makes the directory and what is missing above it; durable on return, before there is a MANIFEST in it. A directory that is there
+/// may be what an opening has left that was killed while it made the names above, so all of them are made durable.
+fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
+    let mut above = directory.ancestors().skip(1).filter(|ancestor| !ancestor.as_os_str().is_empty());
+    // Those that are missing, and the one that they are made in.
+    let mut changed = Vec::new();
+    for ancestor in &mut above {
+        changed.push(ancestor);
+        if env.exists(ancestor)? {
+            break;
+        }
+    }
+    env.create_directory(directory)?;
+    changed.into_iter().try_for_each(|ancestor| env.sync_directory(ancestor))?;
+    // Those further above may be of anybody, and are durable unless they were made just now, too.
+    above.for_each(|ancestor| drop(env.sync_directory(ancestor)));
+    Ok(())
+}
+
+/// Table files or arenas without a MANIFEST are a store that lost it, not a place for a new one.
+fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
+    if !env.exists(directory)? {
+        return Ok(());
+    }
+    let entries = env.list_directory(directory)?;
+    if entries.iter().any(|entry| entry.name == names::DESTROYED) {
+        let what = format!("the store in {} was being destroyed; destroy it again, to the end", directory.display());
+        return Err(Error::invalid(what));
+    }
+    match entries.iter().find(|entry| matches!(names::kind(&entry.name), FileKind::Table(_) | FileKind::Arena(_))) {
+        None => Ok(()),
+        Some(remains) => Err(Error::corruption(
+            directory.join(MANIFEST_NAME),
+            0,
+            format!("the MANIFEST is missing, but {} of a store is there", remains.name),
+        )),
+    }
+}
+
+fn create_manifest(engine: &EngineKind, options: &Options, directory: &Path) -> Result<()> {
+    let env = &options.env;
+    check_no_remains(&**env, directory)?;
+    let mut uuid = [0; 16];
+    env.random_bytes(&mut uuid);
+    let medium = pool_binding::new_record(options, uuid)?;
+    let state = StoreState::new(uuid, engine.name, options.comparator.name(), medium);
+    Manifest::create(&**env, directory, &state)?;
+    Ok(())
+}
+
+/// Another engine, or another order of keys, would see disorder.
+pub fn check_names(engine: &EngineKind, options: &Options, state: &StoreState, directory: &Path) -> Result<()> {
+    let order = options.comparator.name();
+    let unknown = if state.engine != engine.name {
+        format!("the store was made by engine {:?}; not by {:?}", state.engine, engine.name)
+    } else if state.comparator != order {
+        let own = &state.comparator;
+        format!("the store's keys are in the order {own:?}, not {order:?}: name the comparator {own:?} to open it")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
+}
+
+/// Every table file of the MANIFEST must be there in full length.
+fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+    let entries = options.env.list_directory(directory)?.into_iter();
+    let lengths: HashMap<PathBuf, u64> =
+        entries.map(|entry| (directory.join(entry.name), entry.length_bytes)).collect();
+    for (&number, record) in &state.files {
+        let path = names::table(directory, number);
+        match lengths.get(&path) {
+            None => return Err(missing(&path)),
+            Some(&length_bytes) if length_bytes != record.length_bytes => {
+                let what = format!("a table file has {length_bytes} bytes instead of {}", record.length_bytes);
+                return Err(Error::corruption(path, length_bytes.min(record.length_bytes), what));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use slmdb_env::memory::MemoryEnv;
+
+    use super::*;
+
+    const ANY: EngineKind = EngineKind { name: "any", check_pool: |_, _, _| Ok(()) };
+
+    /// The second opening found the directory, and made nothing durable but its own name.
+    #[test]
+    fn directories_that_a_killed_opening_has_made_are_durable_once_there_is_a_store() {
+        let env = MemoryEnv::new();
+        let directory = Path::new("/of/several/levels");
+        env.create_directory(directory).unwrap();
+        let options = Options { env: Arc::new(env.clone()), ..Options::default() };
+        drop(prepare(&ANY, &options, directory).unwrap());
+        assert!(env.crash().content(directory.join(MANIFEST_NAME)).is_some());
+    }
+}

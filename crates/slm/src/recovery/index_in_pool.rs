@@ -1,0 +1,42 @@
+//! The index of a store in its pool: found, or made.
+
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_manifest::StoreState;
+use slmdb_pmem::{Blocks, Dram, Medium, Pool};
+use slmdb_structures::fast_fair::Tree;
+
+use crate::recovery::recover::Fast;
+use slmdb_engine::Options;
+use slmdb_engine::directory::pool_binding::{self, FoundPool};
+
+/// The pool of a store that has one, and its index; both made anew if the store is virgin.
+pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+    match pool_binding::find_pool(medium, options, state)? {
+        FoundPool::New(pool) => with_index(pool, options),
+        FoundPool::Old(pool) => {
+            let pool = Arc::new(pool);
+            let blocks = Arc::new(Blocks::open(pool.clone())?);
+            let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
+            Ok(Fast { pool, tree })
+        }
+    }
+}
+
+/// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
+pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Fast<Dram>> {
+    with_index(pool_binding::in_memory(options, state)?, options)
+}
+
+/// A pool made anew, as the MANIFEST has it, with an empty index.
+pub(crate) fn make<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+    with_index(pool_binding::new_pool(medium, options, state)?, options)
+}
+
+fn with_index<M: Medium + Clone>(pool: Pool<M>, options: &Options) -> Result<Fast<M>> {
+    let pool = Arc::new(pool);
+    let blocks = Arc::new(Blocks::open(pool.clone())?);
+    let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;
+    Ok(Fast { pool, tree })
+}
