@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::error::ErrorKind;
 use clap::{Args, Parser};
-use slmdb::{Compression, Db, Destroyed, Error, Options};
+use slmdb::{Compression, Db, Destroyed, EngineName, Error, Options};
 
 use crate::commands::Command;
 use crate::failure::{Failure, Result};
@@ -43,6 +43,12 @@ pub struct StoreArguments {
     /// The store's directory
     #[arg(long, value_name = "DIR")]
     pub db: PathBuf,
+
+    /// The design that a new store follows: slm, lab, tlsm or chameleon [default: slm]
+    ///
+    /// A store remembers its engine; naming another than its own is an error. A build may lack some of them.
+    #[arg(long, value_name = "NAME", verbatim_doc_comment, value_parser = parse_engine, help_heading = "Opening the store")]
+    pub engine: Option<EngineName>,
 
     /// Where the fast tier is: a pool file, made together with the store [default: plain memory]
     ///
@@ -89,6 +95,11 @@ pub struct WritableStoreArguments {
     /// have it [default: lz4]
     #[arg(long, value_enum, value_name = "HOW", help_heading = "Opening the store")]
     pub compression: Option<HowCompressed>,
+}
+
+/// What `--engine` can say.
+pub fn parse_engine(text: &str) -> std::result::Result<EngineName, Error> {
+    text.parse()
 }
 
 /// What `--compression` can say.
@@ -153,6 +164,9 @@ impl StoreArguments {
     /// The options that these arguments mean.
     pub fn options(&self) -> Options {
         let mut options = Options::default().caches_are_persistent(self.eadr);
+        if let Some(engine) = self.engine {
+            options = options.engine(engine);
+        }
         if let Some(tier) = &self.pm {
             options = tier.apply(options);
         }
@@ -237,6 +251,7 @@ mod tests {
             &["slmdb", "put", "--db", "d", "--pm", "emulated:p,latency=much", "k", "v"],
             &["slmdb", "put", "--db", "d", "--memory-budget", "much", "k", "v"],
             &["slmdb", "put", "--db", "d", "--compression", "best", "k", "v"],
+            &["slmdb", "put", "--db", "d", "--engine", "rocksdb", "k", "v"],
             &["slmdb", "import", "--db", "d", "--format", "xml", "-"],
         ] {
             let line = line(arguments);

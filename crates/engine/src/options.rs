@@ -13,7 +13,7 @@ use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
 use slmdb_sync::scheduled::processors;
 use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES, TableOptions};
 
-use crate::Listener;
+use crate::{EngineName, Listener};
 
 /// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
@@ -201,6 +201,8 @@ pub struct Options {
     pub error_if_exists: bool,
     /// Open for reading alone; no byte of the store changes.
     pub read_only: bool,
+    /// The design; `None`: an existing store's own, `slm` for a new one.
+    pub engine: Option<EngineName>,
     /// The fast tier; `None`: an existing store's own, `Dram` for a new one.
     pub medium: Option<Medium>,
     /// Latency and bandwidth to imitate, on [`Medium::Emulated`].
@@ -253,6 +255,7 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            engine: None,
             medium: None,
             imitation: Imitation::default(),
             media_unit_bytes: MEDIA_UNIT_BYTES,

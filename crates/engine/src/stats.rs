@@ -7,6 +7,8 @@ use slmdb_manifest::Counters;
 pub struct Stats {
     /// Version of the formats on disk.
     pub format_version: u32,
+    /// The engine, by its name: `slm`.
+    pub engine: &'static str,
     /// The fast tier: `dram`, `emulated` or `dax`.
     pub medium: &'static str,
     /// Keys in the index: those with a value in a table file.

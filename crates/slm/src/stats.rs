@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use slmdb_manifest::{Counters, FileRecord, MediumKind};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
 
+use crate::KIND;
 use crate::store::Store;
 use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
 
@@ -82,6 +83,7 @@ impl<M: Medium + Clone> Store<M> {
         };
         Stats {
             format_version: FORMAT_VERSION,
+            engine: KIND.name,
             medium,
             index_keys,
             memtable_entries: view.memtables.iter().map(|m| m.entries()).sum(),

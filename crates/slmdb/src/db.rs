@@ -10,6 +10,7 @@ use slmdb_engine::{
     VerifyProgress, VerifyReport, WriteBatch,
 };
 
+use crate::engines;
 use crate::range::{Bounds, bounds_of, bounds_of_prefix};
 use crate::{Cursor, Options, Range, Snapshot};
 
@@ -54,7 +55,7 @@ impl Db {
     }
 
     pub(crate) fn with_options(options: &slmdb_engine::Options, sync: bool, path: &Path) -> Result<Db> {
-        let engine = slmdb_slm::open(options, path)?;
+        let engine = engines::open(options, path)?;
         let (order, path) = (options.comparator.clone(), path.to_path_buf());
         Ok(Db { inner: Arc::new(Inner { engine, order, path, sync }) })
     }

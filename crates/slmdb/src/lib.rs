@@ -37,6 +37,7 @@ struct Readme;
 
 mod cursor;
 mod db;
+mod engines;
 mod options;
 mod properties;
 mod range;
@@ -48,8 +49,8 @@ pub use options::Options;
 pub use range::{Keys, Range};
 pub use slmdb_engine::{
     Approximate, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters,
-    Destroyed, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy, Loss,
-    MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, RepairProgress,
+    Destroyed, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy,
+    Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, RepairProgress,
     RepairReport, Result, Slice, SpaceFor, Stats, TableFile, VerifyProgress, VerifyReport, WaitFor, WriteAmplification,
     WriteBatch,
 };
@@ -75,5 +76,5 @@ pub use snapshot::Snapshot;
 /// # }
 /// ```
 pub fn destroy(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Destroyed> {
-    slmdb_engine::directory::destroy::destroy(options.of_engine(), path.as_ref())
+    engines::destroy(options.of_engine(), path.as_ref())
 }

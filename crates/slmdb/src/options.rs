@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{
-    CompactionOptions, Comparator, Compression, EventListener, Imitation, KeyOrder, LinkPolicy, Listener, Medium,
-    RepairProgress, RepairReport, Result,
+    CompactionOptions, Comparator, Compression, EngineName, EventListener, Imitation, KeyOrder, LinkPolicy, Listener,
+    Medium, RepairProgress, RepairReport, Result,
 };
 use slmdb_env::Env;
 
@@ -43,12 +43,21 @@ impl Options {
     /// As [`Db::repair`], with these options: the comparator must be the store's own; whoever knows that the pool was moved
     /// names its place.
     pub fn repair(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-        slmdb_slm::repair(&self.engine, path.as_ref(), progress)
+        crate::engines::repair(&self.engine, path.as_ref(), progress)
     }
 
     /// Those of them that an engine takes.
     pub(crate) fn of_engine(&self) -> &slmdb_engine::Options {
         &self.engine
+    }
+
+    /// The design that the store follows. Default: an existing store's own, [`EngineName::Slm`] for a new one.
+    ///
+    /// A store keeps the engine that it was made with. Naming another is [`crate::Error::Invalid`]; one that this build lacks is
+    /// [`crate::Error::Unsupported`]. Neither changes anything.
+    pub fn engine(mut self, engine: EngineName) -> Options {
+        self.engine.engine = Some(engine);
+        self
     }
 
     /// Whether a missing store is made. Default: true.

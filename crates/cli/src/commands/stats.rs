@@ -91,6 +91,7 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
             "store",
             vec![
                 ("format_version", Count(u64::from(stats.format_version))),
+                ("engine", Word(stats.engine)),
                 ("medium", Word(stats.medium)),
                 ("last_sequence_number", Count(stats.last_sequence_number)),
                 ("open_cursors", Count(stats.open_cursors)),
@@ -306,6 +307,7 @@ mod tests {
         let json = json(&Stats::default());
         for field in [
             "format_version",
+            "engine",
             "medium",
             "index_keys",
             "memtable_entries",

@@ -18,6 +18,7 @@ mod conditional_kill;
 mod conditional_void;
 mod destroy;
 mod device;
+mod engines;
 mod events;
 mod fixtures;
 mod full;

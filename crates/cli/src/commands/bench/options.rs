@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use slmdb::{CompactionOptions, CompactionPolicy, LinkPolicy, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, EngineName, LinkPolicy, Options};
 use slmdb_bench::flags::{self, WorkFlags, parse_benchmark, parse_switch};
 use slmdb_bench::{Benchmark, Settings, benchmark};
 
-use crate::arguments::HowCompressed;
+use crate::arguments::{HowCompressed, parse_engine};
 use crate::failure::{Failure, Result};
 use crate::pm::FastTier;
 use crate::units::parse_size;
@@ -52,6 +52,9 @@ pub struct Arguments {
     /// Every write waits until it would outlive a power cut
     #[arg(long, value_name = "0|1", value_parser = parse_switch, num_args = 0..=1, default_missing_value = "1", default_value = "0", hide_default_value = true, help_heading = "The store")]
     sync: bool,
+    /// The design of the store, as `slmdb put --help` tells [default: slm]
+    #[arg(long, value_name = "NAME", value_parser = parse_engine, help_heading = "The store")]
+    engine: Option<EngineName>,
     /// Where the fast tier is, as `slmdb put --help` tells: [emulated:]PATH[,latency=NS]... [default: plain memory]
     #[arg(long, value_name = "[emulated:]PATH", value_parser = FastTier::parser(), help_heading = "The store")]
     pm: Option<FastTier>,
@@ -102,6 +105,9 @@ impl Arguments {
     /// The options of the store.
     pub fn options(&self) -> Result<Options> {
         let mut options = self.pm.as_ref().map_or_else(Options::default, |tier| tier.apply(Options::default()));
+        if let Some(engine) = self.engine {
+            options = options.engine(engine);
+        }
         if let Some(bytes) = self.memory_budget {
             options = options.memory_budget_bytes(bytes);
         }
