@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod benchmark;
+pub mod description;
 pub mod distributions;
 pub mod empty;
 pub mod error;

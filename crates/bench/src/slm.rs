@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use slmdb::{Cursor, Db, ErrorKind, Options, Slice, WriteBatch};
 
+use crate::description;
 use crate::error::Result;
 use crate::place;
 use crate::store::{Description, Entry, Numbers, Opener, Start, Store, Which};
@@ -134,9 +135,9 @@ impl Store for Slm {
     }
 
     fn describe(&self, what: Description) -> Option<String> {
-        self.db.property(match what {
-            Description::Stats => "slmdb.stats",
-            Description::TableFiles => "slmdb.table-files",
+        Some(match what {
+            Description::Stats => description::stats(&self.db.stats()),
+            Description::TableFiles => description::table_files(&self.db.table_files()),
         })
     }
 

@@ -12,6 +12,7 @@ use slmdb_engine::{
 
 use crate::engines;
 use crate::range::{Bounds, bounds_of, bounds_of_prefix};
+use crate::write_options::WriteOptions;
 use crate::{Cursor, Options, Range, Snapshot};
 
 /// An open store. Clones are cheap and mean the same store; all of them may be used from any number of threads at once.
@@ -67,7 +68,13 @@ impl Db {
     /// [`crate::Error::ReadOnly`]. After an error nothing was written, but for one case: a write that waited for its
     /// sync ([`Options::sync`]) which then failed may be there or not, and the store takes no more writes.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.write_single(|batch| batch.put(key, value), |engine, batch, sync| engine.write(batch, sync))
+        self.put_with(key, value, WriteOptions::new())
+    }
+
+    /// As [`Db::put`], with options for this write.
+    pub fn put_with(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        let sync = options.is_synced(self.inner.sync);
+        self.write_single(|batch| batch.put(key, value), |engine, batch| engine.write(batch, sync))
     }
 
     /// Sets the value of `key` if it has none. True: it was set, and of any number of callers who insert one key at once
@@ -93,7 +100,7 @@ impl Db {
         let key = key.as_ref();
         self.write_single(
             |batch| batch.put(key, value),
-            |engine, batch, sync| engine.write_if(Condition::Absent(key), batch, sync),
+            |engine, batch| engine.write_if(Condition::Absent(key), batch, self.inner.sync),
         )
     }
 
@@ -103,19 +110,30 @@ impl Db {
         let key = key.as_ref();
         self.write_single(
             |batch| batch.put(key, value),
-            |engine, batch, sync| engine.write_if(Condition::Present(key), batch, sync),
+            |engine, batch| engine.write_if(Condition::Present(key), batch, self.inner.sync),
         )
     }
 
     /// Removes `key` and its value; it is no error if there is none. Durability and errors as with [`Db::put`].
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
-        self.write_single(|batch| batch.delete(key), |engine, batch, sync| engine.write(batch, sync))
+        self.delete_with(key, WriteOptions::new())
+    }
+
+    /// As [`Db::delete`], with options for this write.
+    pub fn delete_with(&self, key: impl AsRef<[u8]>, options: WriteOptions) -> Result<()> {
+        let sync = options.is_synced(self.inner.sync);
+        self.write_single(|batch| batch.delete(key), |engine, batch| engine.write(batch, sync))
     }
 
     /// Applies a batch: readers see all of it or nothing, and so does recovery after any crash. Of several changes to one
     /// key the last counts. Durability and errors as with [`Db::put`].
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
-        self.inner.engine.write(batch, self.inner.sync)
+        self.write_with(batch, WriteOptions::new())
+    }
+
+    /// As [`Db::write`], with options for this write.
+    pub fn write_with(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
+        self.inner.engine.write(batch, options.is_synced(self.inner.sync))
     }
 
     /// The value of `key`, or `None`. Reads one block of one table file at most; none for a missing key.
@@ -225,65 +243,28 @@ impl Db {
         self.inner.engine.table_files()
     }
 
-    /// What a property says now, as text for people: one of [`Db::property_names`], or `None`.
-    ///
-    /// `slmdb.table-files` is a table of the table files; `slmdb.stats` has all numbers of [`Db::stats`], a line each, and each
-    /// of them is a property of its own: `slmdb.table-bytes`, `slmdb.lifetime.flushes`. [`Db::stats`] and
-    /// [`Db::table_files`] give the same as numbers.
-    ///
-    /// ```
-    /// # fn main() -> slmdb::Result<()> {
-    /// # let directory = tempfile::tempdir().unwrap();
-    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
-    /// db.put("k", "v")?;
-    /// assert_eq!(db.property("slmdb.memtable-entries").as_deref(), Some("1"));
-    /// assert_eq!(db.property("slmdb.no-such-thing"), None);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn property(&self, name: &str) -> Option<String> {
-        crate::properties::property(self, name)
-    }
-
-    /// The names that [`Db::property`] knows.
-    pub fn property_names(&self) -> Vec<String> {
-        crate::properties::names(self)
-    }
-
     /// How much is in a range, about. It takes some milliseconds at most, whatever the range, and reads no table file.
     ///
     /// Up to 4,096 keys in table files are counted exactly, and so are up to 256 entries in each MemTable; beyond that the
     /// number of keys is meant to be within 10 % of the truth for what is in table files, and within 20 % for what is in
     /// MemTables. Bytes are as good where the values of one table file are about as long as each other; each entry of a mixed
     /// file is taken to be as long as its mean, within the limits of its block. Writes that go on meanwhile may be in it or not.
-    pub fn approximate<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Approximate> {
-        fn bytes<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<&[u8]> {
-            bound.map(K::as_ref)
-        }
-        self.inner.engine.approximate((bytes(range.start_bound()), bytes(range.end_bound())))
-    }
-
-    /// About how many bytes a range takes, in table files and MemTables together; see [`Db::approximate`].
     ///
     /// ```
     /// # fn main() -> slmdb::Result<()> {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let db = slmdb::Db::open(directory.path().join("db"))?;
     /// db.put("b", [0; 1000])?;
-    /// assert_eq!(db.approximate_size("a".."c")?, 1001);
-    /// assert_eq!(db.approximate_count("a".."c")?, 1);
-    /// assert_eq!(db.approximate_size("c".."d")?, 0);
+    /// let about = db.approximate("a".."c")?;
+    /// assert_eq!((about.keys, about.table_bytes, about.memtable_bytes), (1, 0, 1001));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn approximate_size<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
-        let approximate = self.approximate(range)?;
-        Ok(approximate.table_bytes + approximate.memtable_bytes)
-    }
-
-    /// About how many keys with a value are in a range; see [`Db::approximate`].
-    pub fn approximate_count<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
-        Ok(self.approximate(range)?.keys)
+    pub fn approximate<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Approximate> {
+        fn bytes<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<&[u8]> {
+            bound.map(K::as_ref)
+        }
+        self.inner.engine.approximate((bytes(range.start_bound()), bytes(range.end_bound())))
     }
 
     /// Checks everything there is against everything else; `progress` is told how far it has come. What is wrong is in
@@ -312,12 +293,12 @@ impl Db {
     fn write_single<T>(
         &self,
         encode: impl FnOnce(&mut WriteBatch) -> Result<()>,
-        write: impl FnOnce(&dyn Engine, &WriteBatch, bool) -> Result<T>,
+        write: impl FnOnce(&dyn Engine, &WriteBatch) -> Result<T>,
     ) -> Result<T> {
         SINGLE.with_borrow_mut(|batch| {
             batch.clear();
             encode(batch)?;
-            let written = write(&*self.inner.engine, batch, self.inner.sync);
+            let written = write(&*self.inner.engine, batch);
             if batch.byte_len() > KEPT_BATCH_BYTES {
                 *batch = WriteBatch::new();
             }

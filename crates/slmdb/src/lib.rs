@@ -39,9 +39,9 @@ mod cursor;
 mod db;
 mod engines;
 mod options;
-mod properties;
 mod range;
 mod snapshot;
+mod write_options;
 
 pub use cursor::Cursor;
 pub use db::Db;
@@ -55,6 +55,7 @@ pub use slmdb_engine::{
     WriteBatch,
 };
 pub use snapshot::Snapshot;
+pub use write_options::WriteOptions;
 
 /// Removes the store in the directory `path`: its files, its pool (if what is there carries this store's identity), and the
 /// directory if nothing else is in it. Everything else stays, and is named in what is returned. Of `options` only the

@@ -44,7 +44,10 @@ mod checked {
         #[track_caller]
         pub(crate) fn take_in_order(&self) -> Held {
             if let Some(rank) = self.0 {
-                let before = HELD.with_borrow(|held| held.iter().copied().find(|held| held.level >= rank.level));
+                let holds =
+                    |held: &RefCell<Vec<Rank>>| held.borrow().iter().copied().find(|held| held.level >= rank.level);
+                // (What is deferred to a thread's end finds nothing there any more.)
+                let before = HELD.try_with(holds).ok().flatten();
                 if let Some(before) = before {
                     panic!(
                         "the lock `{}` (rank {}) is taken while this thread holds `{}` (rank {}): see docs/internals/locking.md",
@@ -57,7 +60,7 @@ mod checked {
 
         pub(crate) fn take(&self) -> Held {
             if let Some(rank) = self.0 {
-                HELD.with_borrow_mut(|held| held.push(rank));
+                let _ = HELD.try_with(|held| held.borrow_mut().push(rank));
             }
             Held(self.0)
         }
@@ -146,6 +149,27 @@ mod tests {
         let (first, second, changed) = (Mutex::ranked(FIRST, ()), Mutex::ranked(SECOND, ()), Condvar::new());
         let wait = || changed.wait_timeout(second.lock(), std::time::Duration::from_millis(1));
         assert!(panics(|| drop((wait(), first.lock()))));
+    }
+
+    /// What readers leave behind may be freed when their thread ends, under locks.
+    #[test]
+    fn locks_can_be_taken_while_a_thread_ends() {
+        struct AtTheEnd(std::sync::Arc<Mutex<u32>>);
+        impl Drop for AtTheEnd {
+            fn drop(&mut self) {
+                *self.0.lock() += 1;
+            }
+        }
+        thread_local!(static LAST: std::cell::RefCell<Option<AtTheEnd>> = const { std::cell::RefCell::new(None) });
+        let lock = std::sync::Arc::new(Mutex::ranked(FIRST, 0));
+        let ended = lock.clone();
+        let thread = thread::spawn(move || {
+            LAST.set(Some(AtTheEnd(ended.clone())));
+            // Made after it, so that it is gone before.
+            drop(ended.lock());
+        });
+        thread.join().unwrap();
+        assert_eq!(*lock.lock(), 1);
     }
 
     /// What a panic left is for the store to judge, not for the lock.

@@ -226,7 +226,7 @@ fn write_files(options: &StatsOptions, db: &Db, output: &mut Output, before: &st
     if options.json {
         return db.table_files().iter().try_for_each(|file| output.line(&format!("{before}{}", json_of_file(file))));
     }
-    let table = db.property("slmdb.table-files").unwrap_or_default();
+    let table = slmdb_bench::description::table_files(&db.table_files());
     table.lines().try_for_each(|line| output.line(&format!("{before}{line}")))
 }
 

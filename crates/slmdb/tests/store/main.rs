@@ -45,4 +45,5 @@ mod stress_full;
 mod synced_arenas;
 mod upkeep_kill;
 mod vouched;
+mod write_options;
 mod zstd;

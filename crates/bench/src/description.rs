@@ -1,32 +1,10 @@
-//! What a store says of itself as text, by name: the field's tradition, built on [`Stats`] and [`TableFile`].
+//! What a store says of itself as text: all its numbers, and its table files.
 
-use slmdb_engine::{Counters, Stats, TableFile, WriteAmplification};
+use slmdb::{Counters, Stats, TableFile, WriteAmplification};
 
-use crate::Db;
-
-/// What all names begin with.
-const PREFIX: &str = "slmdb.";
-
-/// See [`Db::property`].
-pub(crate) fn property(db: &Db, name: &str) -> Option<String> {
-    match name.strip_prefix(PREFIX)? {
-        "table-files" => Some(table(&db.table_files())),
-        "stats" => {
-            let lines = numbers(&db.stats()).into_iter().map(|(name, number)| format!("{name}: {number}\n"));
-            Some(lines.collect())
-        }
-        name => numbers(&db.stats()).into_iter().find(|(other, _)| other == name).map(|(_, number)| number),
-    }
-}
-
-/// See [`Db::property_names`].
-pub(crate) fn names(db: &Db) -> Vec<String> {
-    let numbers = numbers(&db.stats()).into_iter().map(|(name, _)| name);
-    ["stats".into(), "table-files".into()]
-        .into_iter()
-        .chain(numbers)
-        .map(|name: String| PREFIX.to_owned() + &name)
-        .collect()
+/// All numbers of [`Stats`], a line each.
+pub fn stats(stats: &Stats) -> String {
+    numbers(stats).into_iter().map(|(name, number)| format!("{name}: {number}\n")).collect()
 }
 
 /// The numbers by the names of their fields, with hyphens.
@@ -35,13 +13,11 @@ fn numbers(stats: &Stats) -> Vec<(String, String)> {
         ($of:expr; $($field:ident)*) => { vec![$((stringify!($field).replace('_', "-"), $of.$field.to_string())),*] };
     }
     let mut numbers = fields![stats;
-        format_version medium last_sequence_number index_keys index_height memtable_entries memtable_bytes
+        format_version engine medium last_sequence_number index_keys index_height memtable_entries memtable_bytes
         immutable_memtables table_files table_bytes live_bytes fast_tier_bytes fast_tier_node_bytes
         fast_tier_key_segment_bytes fast_tier_index_bytes_per_key memory_bytes open_cursors replaced_records_kept];
-    numbers.retain(|(name, _)| name != "table-files"); // that is the table of them
     let parts = stats.memory.parts().into_iter();
     numbers.extend(parts.map(|(name, bytes)| (format!("memory.{}", name.replace('_', "-")), bytes.to_string())));
-    numbers.push(("table-files-count".into(), stats.table_files.to_string()));
     numbers.push(("space-amplification".into(), format!("{:.3}", stats.space_amplification())));
     let waits = fields![stats.waits; pace_us compaction_us flush_us memtable_us space_us longest_us];
     numbers.extend(waits.into_iter().map(|(name, number)| (format!("waits.{name}"), number)));
@@ -68,7 +44,7 @@ fn counted(since: &str, counters: &Counters) -> Vec<(String, String)> {
 }
 
 /// Table files, a line each, under a line of names; in columns.
-fn table(files: &[TableFile]) -> String {
+pub fn table_files(files: &[TableFile]) -> String {
     let heads = ["number", "bytes", "entries", "live", "deletes", "sequence numbers", "keys"];
     let mut rows = vec![heads.map(String::from)];
     rows.extend(files.iter().map(|file| {
@@ -94,4 +70,39 @@ fn table(files: &[TableFile]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_number_has_a_name_of_its_own() {
+        let text = stats(&Stats { table_bytes: 17, index_keys: 3, ..Stats::default() });
+        let names: Vec<&str> = text.lines().map(|line| line.split_once(": ").unwrap().0).collect();
+        let unique: std::collections::BTreeSet<_> = names.iter().collect();
+        assert!(names.len() > 40 && unique.len() == names.len(), "{text}");
+        for line in ["table-bytes: 17", "index-keys: 3", "lifetime.flushes: 0", "since-open.flushes: 0"] {
+            assert!(text.lines().any(|other| other == line), "{line}: {text}");
+        }
+    }
+
+    #[test]
+    fn table_files_stand_in_columns() {
+        let file = TableFile {
+            number: 1,
+            bytes: 512,
+            entries: 3,
+            live: 1,
+            deletes: 1,
+            smallest_key: b"a".to_vec(),
+            largest_key: b"c\n".to_vec(),
+            lowest_sequence: 1,
+            highest_sequence: 3,
+            created_unix_ns: 0,
+        };
+        let text = table_files(&[file]);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["1", "512", "3", "1", "1", "1", "to", "3", "a", "to", "c\\n"], "{text}");
+    }
 }
