@@ -206,7 +206,7 @@ pub struct TableFile {
     pub bytes: u64,
     /// All entries in it.
     pub entries: u64,
-    /// Those that still count: puts that the index points to, and deletes that are still needed.
+    /// The puts that the index points to. (Deletes are never among them, needed or not.)
     pub live: u64,
     /// Deletes in it.
     pub deletes: u64,

@@ -86,7 +86,7 @@ pub struct MediumRecord {
 /// The kinds of media (section 2 of the design).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediumKind {
-    /// Plain memory; nothing of it outlives the process.
+    /// Plain memory for the index, and MemTables in mapped files of the directory.
     Dram = 1,
     /// A file that stands in for persistent memory.
     Emulated = 2,
@@ -103,7 +103,7 @@ pub struct FileRecord {
     pub entries: u64,
     /// The tombstones among them.
     pub deletes: u64,
-    /// The entries that still count: those the index points to, and tombstones that are still needed.
+    /// The puts that the index points to. (Tombstones are never among them, needed or not.)
     pub live: u64,
     /// The smallest key in it, by the store's comparator.
     pub smallest_key: Vec<u8>,

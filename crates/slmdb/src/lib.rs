@@ -1,6 +1,9 @@
-//! slmdb: an ordered, embedded key-value store that is durable the moment a put returns, reads any key with one disk
-//! read, and writes little more than it is given. It is SLM-DB (Kaiyrakhmet et al., FAST '19) as real software: a MemTable
-//! that is its own log, one level of sorted table files, and a B+-tree over all live keys.
+//! slmdb is an ordered, embedded key-value store: on any machine, a put that has returned survives a crash of the process, and
+//! with `sync`, or on persistent memory, a power cut too. Without `sync` a power cut may take the newest writes: a suffix,
+//! never a hole.
+//!
+//! A key is read with one disk read, and little more is written than is put. The default engine is SLM-DB (Kaiyrakhmet et al.,
+//! FAST '19): a MemTable that is its own log, one level of sorted table files, and a B+-tree over all live keys.
 //!
 //! ```
 //! # fn main() -> slmdb::Result<()> {

@@ -1,7 +1,7 @@
 //! [`WorstCase`]: what a table file takes at most, known before a byte of it is written.
 //!
 //! A store sets space aside for the table file of a MemTable while it admits writes to it, so that a disk that fills up
-//! meanwhile refuses the next write and never one that was accepted (design.md section 4). The bound follows the builder:
+//! meanwhile refuses the next write and never one that was accepted. The bound follows the builder:
 //! an entry stands once in a block and its key once more in the key section; two blocks in a row are together longer than
 //! one block may be, as are two chunks.
 

@@ -1,4 +1,4 @@
-//! Admission: a write is taken only when there is space to flush it (design.md section 4).
+//! Admission: a write is taken only when there is space to flush it.
 //!
 //! A writer only adds and compares. What it compares with was set aside beforehand, in steps, by a background thread of the engine.
 

@@ -1,4 +1,4 @@
-//! Pacing: the delay that grows with the debt (design.md sections 5 and 10).
+//! Pacing: the delay that grows with the debt.
 //!
 //! When writers are faster than flushes, somebody has to wait. Waiting only when no MemTable is left would make a few
 //! writes wait very long; so writers are slowed early, each a little, and the more the further flushes fall behind. The

@@ -1,4 +1,4 @@
-//! Conditional writes: `insert_if_absent` and `update_if_present` (paper, section 4; design.md section 5).
+//! Conditional writes: `insert_if_absent` and `update_if_present` (paper, section 4).
 //!
 //! A conditional write takes a place in the log like any other, and decides when its turn has come. As long as its place is
 //! not filled nothing behind it can be published, and once everything before it is, what readers see is the very state

@@ -1,4 +1,4 @@
-//! The write path (paper, sections 3.1 and 4 «Put»; design.md section 5).
+//! The write path (paper, sections 3.1 and 4 «Put»).
 //!
 //! A batch comes encoded. Under one short lock it is admitted ([`crate::space::admission`]) and gets a place in the active
 //! MemTable's arena and its sequence numbers; everything dear (copying, linking, writing back cache lines) happens outside, in parallel with other writers, and

@@ -1,5 +1,4 @@
-//! Selective compaction: table files are merged, and only what still counts is written anew (paper, section 3.3; design.md
-//! section 8).
+//! Selective compaction: table files are merged, and only what still counts is written anew (paper, section 3.3).
 //!
 //! Which files, is for [`crate::selection`] to say. Here they are merged: a compaction thread goes through their entries in
 //! key order, asks the index whether it still points there, and copies what it does point to into new files of

@@ -1,4 +1,4 @@
-//! Flush: an Immutable MemTable becomes a table file (paper, section 3.2 «Building a B+-tree»; design.md section 8).
+//! Flush: an Immutable MemTable becomes a table file (paper, section 3.2 «Building a B+-tree»).
 //!
 //! Two threads, as in the paper. The *file thread* writes the newest version of every key to a table file (and older
 //! ones that snapshots see), syncs it and its directory, and builds the key segment. The *index thread* takes finished files from a queue and swings the index's

@@ -1,4 +1,4 @@
-//! What a flush writes for snapshots: versions that are not the newest of their key (design.md section 10; the rules and why
+//! What a flush writes for snapshots: versions that are not the newest of their key (the rules and why
 //! they do are in [`crate::index::snapshots`]).
 //!
 //! The newest version of each key is always written. Of the others a put is written if a snapshot's moment lies between its

@@ -1,4 +1,4 @@
-//! Job records: how far flushes and compactions have come, in the pool (design.md section 8; the paper's compaction log,
+//! Job records: how far flushes and compactions have come, in the pool (the paper's compaction log,
 //! section 3.3).
 //!
 //! A record says which table file is being made, of which MemTable if it is a flush, and the phase. While a flush is

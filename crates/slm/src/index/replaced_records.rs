@@ -1,5 +1,5 @@
 //! [`ReplacedRecords`]: an ordered map in DRAM of records that the index does not hold, (key, sequence number) → place,
-//! for those who look at an earlier moment (design.md section 10). What is in it, and until when, is for
+//! for those who look at an earlier moment. What is in it, and until when, is for
 //! [`crate::index::snapshots`] to say.
 //!
 //! A version is visible from its own sequence number until the one of whatever replaced it, so of one key at most one is

@@ -1,5 +1,4 @@
-//! What open snapshots and cursors still see: their moments, and the records that were replaced since (design.md
-//! section 10).
+//! What open snapshots and cursors still see: their moments, and the records that were replaced since.
 //!
 //! The index holds the newest version of a key alone. Whoever looks at an earlier moment finds every other version that it
 //! sees in one of two places: in a MemTable that is not retired, or in the [map of replaced records](crate::index::replaced_records). The

@@ -1,4 +1,4 @@
-//! A copy of the store, made while it is in use (design.md section 12: `checkpoint`).
+//! A copy of the store, made while it is in use.
 //!
 //! Table files and index checkpoints never change once they are written, so the copy shares them: each gets a second
 //! name in the copy's directory, or, where that can't be, is copied. What the copy has of its own is a MANIFEST with an

@@ -1,5 +1,5 @@
 //! Cursors: the whole store in key order, forwards and backwards, as it was at one moment (paper, section 4 «Range
-//! query»; design.md sections 10 and 11).
+//! query»).
 //!
 //! A cursor merges the MemTables of its moment, which it keeps alive, with the index, which moves on; what the index no
 //! longer holds for it is in the map of replaced records ([`crate::index::snapshots`]). Every source gives at most one version a

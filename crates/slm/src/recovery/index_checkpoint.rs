@@ -1,4 +1,4 @@
-//! Index checkpoints: taken while the store runs (design.md section 9).
+//! Index checkpoints: taken while the store runs.
 //!
 //! A checkpoint is a file that says where the newest version of every key is. It is begun with S, up to where flushes are
 //! committed, and the table files of that moment; then the tree is read leaf by leaf, while it goes on changing. So it is

@@ -1,4 +1,4 @@
-//! Which table files are compacted (paper, section 3.3; design.md section 10).
+//! Which table files are compacted (paper, section 3.3).
 //!
 //! Two policies can be compared: [`paper_policy`], and [`garbage_policy`], the default. Both use the list of [`candidate_list`], which four
 //! sources fill (gain that of seeks alone); three of them need watching: [`leaf_node_scan`], range queries

@@ -1,4 +1,4 @@
-//! Admission: a write is taken only when there is space to flush it (design.md section 4).
+//! Admission: a write is taken only when there is space to flush it.
 //!
 //! What a write needs of the arena it gets at once. What its flush will need is set aside before: in the pool, room for
 //! its key records and for the nodes that the index may have to split at worst; on the disk, room for its entries in the

@@ -2,7 +2,7 @@
 //!
 //! Arenas are recycled, so the bytes behind the header may be any earlier MemTable's. The **generation** keeps the two
 //! apart: it is never used twice in a store, every record's CRC starts from it, and the header that names it is durable
-//! before the first record (design: "The MemTable is the log").
+//! before the first record.
 //!
 //! [`ARENA_HEADER_BYTES`] bytes at offset 0, little endian:
 //!

@@ -1,4 +1,4 @@
-//! Which version of a key counts, when the index is made from files alone (design.md section 9).
+//! Which version of a key counts, when the index is made from files alone.
 //!
 //! Without a checkpoint: the one with the largest sequence number, and a delete hides what is older. If two files have the
 //! very same one, a compaction has copied it from one to the other, and the file with the higher number was made later. Only
