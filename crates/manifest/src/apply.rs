@@ -62,6 +62,7 @@ impl StoreState {
         never_back("flushed_through", self.flushed_through, edit.flushed_through)?;
         check_closing(edit.closed_at_sequence, edit.flushed_through.unwrap_or(self.flushed_through))?;
         self.check_arenas(edit)?;
+        self.check_level_changes(edit)?;
         let flushed_through = edit.flushed_through.unwrap_or(self.flushed_through);
         if let Some(checkpoints) = &edit.checkpoints {
             check_checkpoints(checkpoints, flushed_through)?;
@@ -86,6 +87,11 @@ impl StoreState {
                 file.live = live;
             }
         }
+        for (number, level) in &edit.level_changes {
+            if let Some(file) = self.files.get_mut(number) {
+                file.level = *level;
+            }
+        }
         for number in &edit.files_removed {
             self.files.remove(number);
         }
@@ -105,6 +111,9 @@ impl StoreState {
         self.deletes_dropped_through = edit.deletes_dropped_through.unwrap_or(self.deletes_dropped_through);
         if let Some(medium) = &edit.medium {
             self.medium = medium.clone();
+        }
+        if let Some(section) = &edit.engine_section {
+            self.engine_section = Some(section.clone());
         }
         match &edit.candidates {
             Some(candidates) => self.candidates.clone_from(candidates),
@@ -133,6 +142,16 @@ impl StoreState {
             }
         }
         Ok(removed)
+    }
+
+    fn check_level_changes(&self, edit: &Edit) -> Result<(), String> {
+        let mut changed = BTreeSet::new();
+        for (number, _) in &edit.level_changes {
+            if !self.files.contains_key(number) || !changed.insert(number) {
+                return Err(format!("file {number} goes to another level, but is not there, or goes twice"));
+            }
+        }
+        Ok(())
     }
 
     fn new_live(&self, edit: &Edit, added: &BTreeMap<u32, &FileRecord>) -> Result<NewLive, String> {

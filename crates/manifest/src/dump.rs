@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::state::{CheckpointRecord, FileRecord, MediumKind, StoreState, UnfinishedRepair};
+use crate::state::{CheckpointRecord, EngineSection, FileRecord, MediumKind, StoreState, UnfinishedRepair};
 
 /// More of a key than this is not shown.
 const KEY_SHOWN_BYTES: usize = 40;
@@ -51,7 +51,11 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
         let (smallest, largest) = (Key(&file.smallest_key), Key(&file.largest_key));
         let (lowest, highest) = (file.lowest_sequence, file.highest_sequence);
         write!(to, "  {number}: {length_bytes} bytes, {entries} entries, {deletes} deletes, {live} live, ")?;
-        writeln!(to, "sequence {lowest}..{highest}, keys {smallest}..{largest}, made {}", file.created_unix_ns)?;
+        write!(to, "sequence {lowest}..{highest}, keys {smallest}..{largest}, made {}", file.created_unix_ns)?;
+        if file.level > 0 {
+            write!(to, ", level {}", file.level)?;
+        }
+        writeln!(to)?;
     }
     writeln!(to, "arenas {}", state.arenas.len())?;
     for (generation, arena) in &state.arenas {
@@ -76,6 +80,9 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
     if let Some(UnfinishedRepair { old_pool, new_pool }) = &state.unfinished_repair {
         let old_pool = old_pool.as_ref().map_or_else(|| "none".into(), |uuid| Hex(uuid).to_string());
         writeln!(to, "unfinished repair, old pool {old_pool}, new pool {}", Hex(new_pool))?;
+    }
+    if let Some(EngineSection { version, bytes }) = &state.engine_section {
+        writeln!(to, "engine section, version {version}, {} bytes", bytes.len())?;
     }
     writeln!(to, "lifetime")?;
     for (name, value) in state.lifetime.named() {

@@ -1,6 +1,6 @@
 //! One change of a [`StoreState`](crate::StoreState): what a flush, a compaction, a new arena or a clean close appends.
 
-use crate::state::{ArenaRecord, CheckpointRecord, Counters, FileRecord, MediumRecord};
+use crate::state::{ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, MediumRecord};
 
 /// A change, applied as a whole or not at all. The default changes nothing but `closed_at_sequence`, which it clears.
 ///
@@ -40,4 +40,8 @@ pub struct Edit {
     pub deletes_dropped_through: Option<u64>,
     /// The medium, if it moved or was rebuilt.
     pub medium: Option<MediumRecord>,
+    /// Files that were there and go to another level.
+    pub level_changes: Vec<(u32, u8)>,
+    /// What the engine keeps of its own from now on, if that changed.
+    pub engine_section: Option<EngineSection>,
 }

@@ -36,5 +36,6 @@ pub use edit::Edit;
 pub use format::MAGIC;
 pub use log::{FILE_NAME, Manifest, Reading, TEMPORARY_FILE_NAME};
 pub use state::{
-    ArenaRecord, CheckpointRecord, Counters, FileRecord, MediumKind, MediumRecord, StoreState, UnfinishedRepair,
+    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, MediumKind, MediumRecord, StoreState,
+    UnfinishedRepair,
 };

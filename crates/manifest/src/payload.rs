@@ -27,8 +27,10 @@
 //! | 18 | e | live changes | n × (file u32, change i64) |
 //! | 19 | s* e* | arena added | generation u64, length u64, sealed u8 (0 or 1), last sequence number u64 (0 unless sealed) |
 //! | 20 | e | arenas removed | n × u64 |
+//! | 21 | s e | levels | n × (file u32, level u8): of a file that is added by the same record or, in an edit, was there; absent: 0, or as it was |
+//! | 22 | s e | engine section | version u32, what the engine keeps of its own: the remaining bytes; absent: none, or as it was |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -36,8 +38,8 @@ use std::path::PathBuf;
 use crate::edit::Edit;
 use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
 use crate::state::{
-    ArenaRecord, CheckpointRecord, Counters, FileRecord, LIFETIME_COUNTERS, MediumKind, MediumRecord, StoreState,
-    UnfinishedRepair,
+    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, LIFETIME_COUNTERS, MediumKind, MediumRecord,
+    StoreState, UnfinishedRepair,
 };
 
 pub(crate) const UUID: u16 = 1;
@@ -60,6 +62,8 @@ pub(crate) const FILES_REMOVED: u16 = 17;
 pub(crate) const LIVE_CHANGES: u16 = 18;
 pub(crate) const ARENA_ADDED: u16 = 19;
 pub(crate) const ARENAS_REMOVED: u16 = 20;
+pub(crate) const LEVELS: u16 = 21;
+pub(crate) const ENGINE_SECTION: u16 = 22;
 
 const PATH_PRESENT: u8 = 1;
 const UUID_PRESENT: u8 = 2;
@@ -95,6 +99,8 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
     for (&generation, arena) in &state.arenas {
         put_arena(&mut to, generation, arena);
     }
+    put_levels(&mut to, state.files.iter().map(|(&number, file)| (number, file.level)), &[]);
+    put_engine_section(&mut to, state.engine_section.as_ref());
     to.into_bytes()
 }
 
@@ -140,6 +146,8 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
     if !edit.arenas_removed.is_empty() {
         put_list(&mut to, ARENAS_REMOVED, edit.arenas_removed.iter().map(|generation| generation.to_le_bytes()));
     }
+    put_levels(&mut to, edit.files_added.iter().map(|(number, file)| (*number, file.level)), &edit.level_changes);
+    put_engine_section(&mut to, edit.engine_section.as_ref());
     to.into_bytes()
 }
 
@@ -152,6 +160,24 @@ fn put_u64(to: &mut FieldWriter, tag: u16, value: Option<u64>) {
 fn put_list<const N: usize>(to: &mut FieldWriter, tag: u16, items: impl Iterator<Item = [u8; N]>) {
     let bytes: Vec<u8> = items.flatten().collect();
     to.put(tag, &[&bytes]);
+}
+
+/// The levels of new files that are not on level 0, and the changes.
+fn put_levels(to: &mut FieldWriter, added: impl Iterator<Item = (u32, u8)>, changes: &[(u32, u8)]) {
+    let mut bytes = Vec::new();
+    for (number, level) in added.filter(|&(_, level)| level > 0).chain(changes.iter().copied()) {
+        bytes.extend_from_slice(&number.to_le_bytes());
+        bytes.push(level);
+    }
+    if !bytes.is_empty() {
+        to.put(LEVELS, &[&bytes]);
+    }
+}
+
+fn put_engine_section(to: &mut FieldWriter, section: Option<&EngineSection>) {
+    if let Some(EngineSection { version, bytes }) = section {
+        to.put(ENGINE_SECTION, &[&version.to_le_bytes(), bytes]);
+    }
 }
 
 fn put_checkpoints(to: &mut FieldWriter, checkpoints: &[CheckpointRecord]) {
@@ -204,7 +230,10 @@ fn put_arena(to: &mut FieldWriter, generation: u64, arena: &ArenaRecord) {
 
 /// A state; not yet checked for plausibility.
 pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
-    let fields = Fields::decode(bytes)?;
+    let mut fields = Fields::decode(bytes)?;
+    if !fields.take_levels()?.is_empty() {
+        return malformed("the level of a file that is not there");
+    }
     let (mut files, mut arenas) = (BTreeMap::new(), BTreeMap::new());
     for (number, file) in fields.files_added {
         if files.insert(number, file).is_some() {
@@ -238,12 +267,14 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
         checkpoints: fields.checkpoints.unwrap_or_default(),
         deletes_dropped_through: fields.deletes_dropped_through.unwrap_or_default(),
         unfinished_repair: fields.unfinished_repair,
+        engine_section: fields.engine_section,
     })
 }
 
 /// An edit; whether it fits is another question.
 pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
-    let fields = Fields::decode(bytes)?;
+    let mut fields = Fields::decode(bytes)?;
+    let level_changes = fields.take_levels()?;
     if fields.uuid.is_some() || fields.files_uuid.is_some() || fields.engine.is_some() || fields.comparator.is_some() {
         return malformed("an edit with another identity");
     }
@@ -266,6 +297,8 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
         checkpoints: fields.checkpoints,
         deletes_dropped_through: fields.deletes_dropped_through,
         medium: fields.medium,
+        level_changes,
+        engine_section: fields.engine_section,
     })
 }
 
@@ -296,6 +329,8 @@ struct Fields {
     live_changes: Option<Vec<(u32, i64)>>,
     arenas_added: Vec<(u64, ArenaRecord)>,
     arenas_removed: Option<Vec<u64>>,
+    levels: Option<Vec<(u32, u8)>>,
+    engine_section: Option<EngineSection>,
 }
 
 impl Fields {
@@ -308,6 +343,25 @@ impl Fields {
             }
         }
         Ok(fields)
+    }
+
+    /// Gives files that are added their levels. Returns the levels of others.
+    fn take_levels(&mut self) -> Decoded<Vec<(u32, u8)>> {
+        let levels = self.levels.take().unwrap_or_default();
+        let mut of_added: BTreeMap<u32, u8> = BTreeMap::new();
+        let is_added: BTreeSet<u32> = self.files_added.iter().map(|(number, _)| *number).collect();
+        let mut of_others = Vec::new();
+        for (number, level) in levels {
+            if !is_added.contains(&number) {
+                of_others.push((number, level));
+            } else if level == 0 || of_added.insert(number, level).is_some() {
+                return malformed(format!("the level of file {number}"));
+            }
+        }
+        for (number, file) in &mut self.files_added {
+            file.level = of_added.get(number).copied().unwrap_or(0);
+        }
+        Ok(of_others)
     }
 
     fn take(&mut self, tag: u16, value: &mut Reader<'_>) -> Decoded<()> {
@@ -338,6 +392,8 @@ impl Fields {
                 Ok(())
             }
             ARENAS_REMOVED => once(&mut self.arenas_removed, value.list(Reader::u64)),
+            LEVELS => once(&mut self.levels, value.list(|value| Ok((value.u32()?, value.u8()?)))),
+            ENGINE_SECTION => once(&mut self.engine_section, engine_section(value)),
             unknown => Err(Undecodable::Unknown(format!("field {unknown}"))),
         }
     }
@@ -404,7 +460,12 @@ fn file(value: &mut Reader<'_>) -> Decoded<FileRecord> {
             value.take(length as usize)?.to_vec()
         },
         largest_key: value.take_rest().to_vec(),
+        level: 0,
     })
+}
+
+fn engine_section(value: &mut Reader<'_>) -> Decoded<EngineSection> {
+    Ok(EngineSection { version: value.u32()?, bytes: value.take_rest().to_vec() })
 }
 
 fn checkpoint(value: &mut Reader<'_>) -> Decoded<CheckpointRecord> {

@@ -46,6 +46,8 @@ pub struct StoreState {
     pub deletes_dropped_through: u64,
     /// A repair has begun to make the pool anew, and has not come to its end: there is no index. Only a repair may go on here.
     pub unfinished_repair: Option<UnfinishedRepair>,
+    /// What the engine keeps here of its own, if it keeps anything.
+    pub engine_section: Option<EngineSection>,
 }
 
 /// The pools of a repair that has not come to its end. Neither is the store's: it has none until the repair is through.
@@ -115,6 +117,17 @@ pub struct FileRecord {
     pub highest_sequence: u64,
     /// When it was made, in nanoseconds since 1970 UTC.
     pub created_unix_ns: u64,
+    /// The level that it is on, for engines that have several; 0 otherwise.
+    pub level: u8,
+}
+
+/// What an engine keeps in the MANIFEST of its own. Nobody else knows what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EngineSection {
+    /// The version of its format, for the engine to check.
+    pub version: u32,
+    /// Its content.
+    pub bytes: Vec<u8>,
 }
 
 /// An arena that holds a MemTable.
@@ -243,6 +256,7 @@ impl StoreState {
             checkpoints: Vec::new(),
             deletes_dropped_through: 0,
             unfinished_repair: None,
+            engine_section: None,
         }
     }
 
@@ -251,8 +265,9 @@ impl StoreState {
         // A map's nodes are two thirds full on average; keys are allocations of their own.
         const KEY_BYTES: usize = 16;
         let keys: usize = self.files.values().map(|file| file.smallest_key.len() + file.largest_key.len()).sum();
+        let section = self.engine_section.as_ref().map_or(0, |section| section.bytes.len());
         let per_file = size_of::<(u32, FileRecord)>() * 3 / 2 + 2 * KEY_BYTES;
         let per_arena = size_of::<(u64, ArenaRecord)>() * 3 / 2;
-        (size_of::<StoreState>() + keys + self.files.len() * per_file + self.arenas.len() * per_arena) as u64
+        (size_of::<StoreState>() + section + keys + self.files.len() * per_file + self.arenas.len() * per_arena) as u64
     }
 }

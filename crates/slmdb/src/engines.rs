@@ -28,8 +28,10 @@ pub(crate) fn repair(
 
 /// Removes a store.
 pub(crate) fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
-    of_store(options, directory)?;
-    directory::destroy::destroy(options, directory)
+    match of_store(options, directory)? {
+        EngineName::Slm => directory::destroy::destroy(options, directory),
+        other => Err(lacking(other.as_str(), None)),
+    }
 }
 
 /// The engine of the store in `directory`, or of the one that is to be made there. Changes nothing.

@@ -1,7 +1,9 @@
 //! Each refusal by itself, and what a fitting edit does.
 
 use super::*;
-use crate::state::{ArenaRecord, CheckpointRecord, Counters, MediumKind, MediumRecord, UnfinishedRepair};
+use crate::state::{
+    ArenaRecord, CheckpointRecord, Counters, EngineSection, MediumKind, MediumRecord, UnfinishedRepair,
+};
 
 fn file(entries: u64, live: u64) -> FileRecord {
     FileRecord { entries, live, deletes: 1, lowest_sequence: 5, highest_sequence: 9, ..FileRecord::default() }
@@ -200,5 +202,24 @@ fn states_that_contradict_themselves_are_refused() {
         change(&mut state);
         let refused = state.check().unwrap_err();
         assert!(refused.contains(why), "{refused:?} lacks {why:?}");
+    }
+}
+
+#[test]
+fn files_change_their_level_and_the_engine_its_section() {
+    let mut state = state();
+    let section = |version| Some(EngineSection { version, bytes: vec![version as u8; 3] });
+    state.apply(&Edit { level_changes: vec![(1, 4)], engine_section: section(1), ..Edit::default() }).unwrap();
+    assert_eq!((state.files[&1].level, state.files[&2].level, &state.engine_section), (4, 0, &section(1)));
+    state.apply(&Edit::default()).unwrap();
+    assert_eq!((state.files[&1].level, &state.engine_section), (4, &section(1)), "they stay");
+    state.apply(&Edit { level_changes: vec![(1, 0)], engine_section: section(2), ..Edit::default() }).unwrap();
+    assert_eq!((state.files[&1].level, &state.engine_section), (0, &section(2)));
+
+    for wrong in [vec![(9, 1)], vec![(1, 1), (1, 2)]] {
+        let before = state.clone();
+        let refused = state.apply(&Edit { level_changes: wrong, ..Edit::default() }).unwrap_err();
+        assert!(refused.contains("another level"), "{refused}");
+        assert_eq!(state, before);
     }
 }

@@ -23,6 +23,7 @@ fn any_file() -> impl Strategy<Value = FileRecord> {
         lowest_sequence: numbers[4],
         highest_sequence: numbers[5],
         created_unix_ns: numbers[6],
+        level: numbers[6] as u8 / 64,
     })
 }
 
@@ -57,7 +58,8 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         any::<Vec<u32>>(),
         vec(any_checkpoint(), 0..3),
     );
-    (texts, maps, numbers, unfinished).prop_map(|(texts, (files, arenas), numbers, unfinished_repair)| StoreState {
+    let own = (unfinished, option::of(any_section()));
+    (texts, maps, numbers, own).prop_map(|(texts, (files, arenas), numbers, own)| StoreState {
         uuid: texts.0.0,
         files_uuid: texts.0.1.unwrap_or(texts.0.0),
         engine: texts.1,
@@ -74,8 +76,13 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         candidates: numbers.4,
         checkpoints: numbers.5,
         deletes_dropped_through: numbers.1[3],
-        unfinished_repair,
+        unfinished_repair: own.0,
+        engine_section: own.1,
     })
+}
+
+fn any_section() -> impl Strategy<Value = EngineSection> {
+    any::<(u32, Vec<u8>)>().prop_map(|(version, bytes)| EngineSection { version, bytes })
 }
 
 fn any_checkpoint() -> impl Strategy<Value = CheckpointRecord> {
@@ -89,11 +96,13 @@ fn any_checkpoint() -> impl Strategy<Value = CheckpointRecord> {
 
 fn any_edit() -> impl Strategy<Value = Edit> {
     let files = (vec((any::<u32>(), any_file()), 0..6), any::<Vec<u32>>(), any::<Vec<(u32, i64)>>());
+    let own = (any::<Vec<(u32, u8)>>(), option::of(any_section()));
     let arenas = (vec((any::<u64>(), any_arena()), 0..6), any::<Vec<u64>>());
     let numbers = any::<(u64, Option<u32>, Option<u64>, Option<u64>, Option<u64>)>();
     let others = (any::<Option<[u64; LIFETIME_COUNTERS]>>(), any::<Option<Vec<u32>>>(), option::of(any_medium()));
     let checkpoints = (option::of(vec(any_checkpoint(), 0..3)), any::<Option<u64>>());
-    (files, arenas, numbers, others, checkpoints).prop_map(|(files, arenas, numbers, others, checkpoints)| Edit {
+    let all = (files, arenas, numbers, others, checkpoints, own);
+    all.prop_map(|(files, arenas, numbers, others, checkpoints, own)| Edit {
         job: numbers.0,
         files_added: files.0,
         files_removed: files.1,
@@ -109,6 +118,8 @@ fn any_edit() -> impl Strategy<Value = Edit> {
         checkpoints: checkpoints.0,
         deletes_dropped_through: checkpoints.1,
         medium: others.2,
+        level_changes: own.0,
+        engine_section: own.1,
     })
 }
 
@@ -225,7 +236,7 @@ fn states_and_edits_are_not_mistaken_for_each_other() {
 #[test]
 fn what_is_not_known_is_told_from_what_is_wrong() {
     let unknown = |bytes: &[u8]| matches!(decode_state(bytes), Err(Undecodable::Unknown(_)));
-    for tag in [0_u16, 21, 24, u16::MAX] {
+    for tag in [0_u16, 23, 24, u16::MAX] {
         let mut writer = FieldWriter::default();
         writer.put(tag, &[b"abc"]);
         let more = writer.into_bytes();
@@ -267,4 +278,40 @@ fn lengths_are_exact() {
             assert_malformed(with_length(bytes.len() - 6 - 1), "field");
         }
     }
+}
+
+/// A store whose engine has one level and keeps nothing here is written as before there were levels and sections.
+#[test]
+fn what_an_engine_does_not_use_takes_no_byte() {
+    let mut plain = state();
+    plain.files.insert(1, FileRecord::default());
+    let edit = Edit { files_added: vec![(2, FileRecord::default())], ..Edit::default() };
+    for bytes in [encode_state(&plain), encode_edit(&edit)] {
+        assert!(fields(&bytes).iter().all(|(tag, _)| ![LEVELS, ENGINE_SECTION].contains(tag)));
+    }
+}
+
+#[test]
+fn levels_are_of_files_that_are_there() {
+    let levels = |levels: &[(u32, u8)]| {
+        let mut to = FieldWriter::default();
+        put_levels(&mut to, [].into_iter(), levels);
+        to.into_bytes()
+    };
+    let mut with_file = state();
+    with_file.files.insert(3, FileRecord::default());
+    let (bare, with_file) = (encode_state(&state()), encode_state(&with_file));
+
+    let decoded = decode_state(&[&with_file[..], &levels(&[(3, 7)])].concat()).unwrap();
+    assert_eq!(decoded.files[&3].level, 7);
+    for (bytes, wrong) in
+        [(&bare, &[(3, 7)][..]), (&with_file, &[(4, 7)]), (&with_file, &[(3, 0)]), (&with_file, &[(3, 7), (3, 8)])]
+    {
+        let decoded = decode_state(&[&bytes[..], &levels(wrong)].concat());
+        assert!(matches!(decoded, Err(Undecodable::Malformed(_))), "{wrong:?}: {decoded:?}");
+    }
+
+    let edit = Edit { files_added: vec![(3, FileRecord { level: 2, ..FileRecord::default() })], ..Edit::default() };
+    let with_change = decode_edit(&encode_edit(&Edit { level_changes: vec![(1, 0)], ..edit.clone() })).unwrap();
+    assert_eq!((with_change.files_added, with_change.level_changes), (edit.files_added, vec![(1, 0)]));
 }

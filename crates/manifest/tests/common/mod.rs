@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use slmdb_env::Result;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{
-    ArenaRecord, Counters, Edit, FileRecord, Manifest, MediumKind, MediumRecord, Reading, StoreState,
+    ArenaRecord, Counters, Edit, EngineSection, FileRecord, Manifest, MediumKind, MediumRecord, Reading, StoreState,
 };
 
 pub const DIRECTORY: &str = "/db";
@@ -94,6 +94,7 @@ impl Random {
             lowest_sequence,
             highest_sequence: lowest_sequence + self.below(1000),
             created_unix_ns: self.next(),
+            level: if self.one_in(3) { self.next() as u8 } else { 0 },
         }
     }
 
@@ -147,6 +148,10 @@ impl Random {
             edit.candidates = Some(all.filter(|_| self.one_in(2)).collect());
         }
         edit.medium = self.one_in(5).then(|| self.medium());
+        let kept = files.iter().copied().filter(|number| !edit.files_removed.contains(number));
+        edit.level_changes = kept.filter(|_| self.one_in(6)).map(|number| (number, number as u8)).collect();
+        let section = EngineSection { version: self.next() as u32, bytes: self.bytes(longest_key) };
+        edit.engine_section = self.one_in(4).then_some(section);
         edit
     }
 

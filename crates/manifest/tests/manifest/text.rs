@@ -27,6 +27,7 @@ fn edits() -> [Edit; 3] {
         lowest_sequence: 1,
         highest_sequence: 100,
         created_unix_ns: 1_700_000_000_000_000_000,
+        level: 0,
     };
     [
         Edit { arenas_added: vec![(1, arena(None))], next_generation: Some(2), ..Edit::default() },

@@ -381,6 +381,7 @@ pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u6
         lowest_sequence: properties.lowest_sequence,
         highest_sequence: properties.highest_sequence,
         created_unix_ns: properties.created_unix_ns,
+        level: 0,
     }
 }
 

@@ -14,6 +14,7 @@ fn file(live: u64) -> FileRecord {
         lowest_sequence: 1,
         highest_sequence: 10,
         created_unix_ns: 0,
+        level: 0,
     }
 }
 

@@ -48,6 +48,7 @@ fn listed(files: &[File]) -> Case {
             lowest_sequence: 1,
             highest_sequence: 10,
             created_unix_ns: 0,
+            level: 0,
         };
         state.files.insert(number, record);
         state.candidates.push(number);
