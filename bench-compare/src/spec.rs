@@ -186,7 +186,7 @@ impl Variant {
             .memory_budget_bytes(footing.memory_budget_bytes)
             .memtable_bytes(footing.write_buffer_bytes)
             .immutable_memtables_max(WRITE_BUFFERS - 1)
-            .memtable_links(links)
+            .advanced(|advanced| advanced.memtable_links(links))
             .compaction(CompactionOptions {
                 policy,
                 live_key_threshold: self.live_key_threshold,

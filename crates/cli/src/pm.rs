@@ -40,8 +40,11 @@ impl FastTier {
         match self {
             FastTier::Dax(path) => options.medium(Medium::Dax { path: path.clone() }),
             FastTier::Emulated { path, imitation, unit_bytes } => {
-                let options = options.medium(Medium::Emulated { path: path.clone() }).imitation(*imitation);
-                unit_bytes.map_or(options.clone(), |bytes| options.media_unit_bytes(bytes))
+                let options = options
+                    .medium(Medium::Emulated { path: path.clone() })
+                    .advanced(|advanced| advanced.imitation(*imitation));
+                unit_bytes
+                    .map_or(options.clone(), |bytes| options.advanced(|advanced| advanced.media_unit_bytes(bytes)))
             }
         }
     }

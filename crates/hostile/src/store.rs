@@ -46,7 +46,7 @@ fn options(on: On, env: &MemoryEnv) -> Options {
         .pool_initial_bytes(1 << 18)
         .pool_growth_bytes(64 << 10)
         .pool_maximum_bytes(POOL_BYTES_MAX as u64)
-        .checkpoint_entries(12)
+        .advanced(|advanced| advanced.checkpoint_entries(12))
         .compaction(manual)
 }
 

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = arguments.next().ok_or("a directory is needed")?;
     let directory = Path::new(&directory);
     let keys: u64 = arguments.next().map_or(Ok(10), |millions| millions.parse())? * 1_000_000;
-    let without = Options::default().checkpoint_entries(u64::MAX);
+    let without = Options::default().advanced(|advanced| advanced.checkpoint_entries(u64::MAX));
     let db = without.clone().open(directory)?;
     for number in (0..keys).chain((0..keys).step_by(10)) {
         db.put(key(number), number.to_be_bytes())?;
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         open("key sections", &without, directory)?;
     }
     // Its close takes a checkpoint.
-    open("key sections", &Options::default().checkpoint_entries(1 << 20), directory)?;
+    open("key sections", &Options::default().advanced(|advanced| advanced.checkpoint_entries(1 << 20)), directory)?;
     for _ in 0..3 {
         open("checkpoint", &without, directory)?;
     }

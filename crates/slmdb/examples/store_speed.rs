@@ -32,12 +32,14 @@ fn plan(arguments: &[String]) -> Result<Plan, Box<dyn std::error::Error>> {
             Some(("latency", ns)) => imitation.latency_ns = ns.parse()?,
             Some(("model", "persist")) => imitation.model = LatencyModel::Persist,
             Some(("model", _)) => imitation.model = LatencyModel::Line,
-            Some(("links", "persisted")) => plan.options = plan.options.memtable_links(LinkPolicy::Persisted),
+            Some(("links", "persisted")) => {
+                plan.options = plan.options.advanced(|advanced| advanced.memtable_links(LinkPolicy::Persisted))
+            }
             Some(("links", _)) | None => {}
             Some((what, _)) => return Err(format!("{what}= is not known").into()),
         }
     }
-    plan.options = plan.options.imitation(imitation);
+    plan.options = plan.options.advanced(|advanced| advanced.imitation(imitation));
     Ok(plan)
 }
 

@@ -38,6 +38,7 @@
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+mod advanced_options;
 mod cursor;
 mod db;
 mod engines;
@@ -46,6 +47,7 @@ mod range;
 mod snapshot;
 mod write_options;
 
+pub use advanced_options::AdvancedOptions;
 pub use cursor::Cursor;
 pub use db::Db;
 pub use options::Options;

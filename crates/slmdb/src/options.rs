@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{
-    CompactionOptions, Comparator, Compression, EngineName, EventListener, Imitation, KeyOrder, LinkPolicy, Listener,
-    Medium, RepairProgress, RepairReport, Result,
+    CompactionOptions, Comparator, Compression, EngineName, EventListener, KeyOrder, Listener, Medium, RepairProgress,
+    RepairReport, Result,
 };
 use slmdb_env::Env;
 
-use crate::Db;
+use crate::{AdvancedOptions, Db};
 
 /// How to open a store. Every setter returns the options, so that they chain.
 ///
@@ -87,20 +87,6 @@ impl Options {
         self
     }
 
-    /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`] alone, and for
-    /// this opening. Default: none, which costs nothing. For measurements: `docs/media.md` tells what the models mean.
-    pub fn imitation(mut self, imitation: Imitation) -> Options {
-        self.engine.imitation = imitation;
-        self
-    }
-
-    /// The fast tier's write unit, in bytes: a power of two from 64 to 4096. Default: 256, that of Optane modules; 64 suits
-    /// memory over CXL. Bytes written to the medium are counted in these, and an imitated bandwidth is spent on them.
-    pub fn media_unit_bytes(mut self, bytes: u64) -> Options {
-        self.engine.media_unit_bytes = bytes;
-        self
-    }
-
     /// Whether the machine itself saves its processor caches to the persistent memory when the power goes (eADR, CXL with
     /// global persistent flush), so that a fence alone makes a store durable; on [`Medium::Dax`] alone, and for this
     /// opening. Default: false. Nothing can check this: on a machine that does not, `true` loses writes in a power cut.
@@ -160,14 +146,6 @@ impl Options {
         self
     }
 
-    /// What becomes of the links of a MemTable's lowest level. Default: [`LinkPolicy::Rebuilt`], where a write waits for the
-    /// medium once. [`LinkPolicy::Persisted`] is the paper's way, with two waits; change to it to study that. Either opens
-    /// what the other has written. On [`Medium::Dram`] they are rebuilt, whatever is set here.
-    pub fn memtable_links(mut self, links: LinkPolicy) -> Options {
-        self.engine.memtable_links = links;
-        self
-    }
-
     /// How many Immutable MemTables may queue for their flush. As the queue fills, writers are slowed more and more; when it
     /// is full they wait. Default: 2. More rides out longer bursts, and takes as much more memory or pool.
     pub fn immutable_memtables_max(mut self, count: usize) -> Options {
@@ -200,23 +178,11 @@ impl Options {
         self
     }
 
-    /// Entries between two keys that are stored whole in a block. Default: 16; from 1 to 65,535.
-    pub fn restart_interval(mut self, entries: usize) -> Options {
-        self.engine.restart_interval = entries;
-        self
-    }
-
     /// Compression of blocks. Default: LZ4; blocks that it does not shrink by an eighth are stored as they are. It is of
     /// what this opening writes: a store may hold files of every kind. [`Compression::Zstd`] needs the feature `zstd`, to
     /// read it again, too; without it opening gives [`crate::Error::Unsupported`].
     pub fn compression(mut self, compression: Compression) -> Options {
         self.engine.compression = compression;
-        self
-    }
-
-    /// Size of a B+-tree node, in bytes: a power of two from 256 to 4096. Default: 512. Taken when the index is made.
-    pub fn node_bytes(mut self, bytes: u32) -> Options {
-        self.engine.node_bytes = bytes;
         self
     }
 
@@ -270,12 +236,9 @@ impl Options {
         self
     }
 
-    /// After so many flushed entries an index checkpoint is taken in the background: a file from which the index is rebuilt
-    /// quickly, at every opening on `Dram`, and when a pool is lost; it also lets compactions drop deletes. Where the index is
-    /// larger than twice that, half of its keys count instead. A clean close on `Dram` takes one after a sixteenth of it.
-    /// Default: 4 million. Lower it to open faster after a crash; each costs a file about as long as all keys.
-    pub fn checkpoint_entries(mut self, entries: u64) -> Options {
-        self.engine.checkpoint_entries = entries;
+    /// Options for those who measure, or compare with the paper: see [`AdvancedOptions`].
+    pub fn advanced(mut self, change: impl FnOnce(AdvancedOptions) -> AdvancedOptions) -> Options {
+        self.engine = change(AdvancedOptions(self.engine)).0;
         self
     }
 

@@ -50,9 +50,9 @@ impl Store {
             .env(Arc::new(env.clone()))
             .memtable_bytes(4 << 10)
             .compaction(CompactionOptions { table_file_bytes: 1 << 10, ..eager_compaction() })
-            .checkpoint_entries(64)
+            .advanced(|advanced| advanced.checkpoint_entries(64))
             .memory_budget_bytes(1 << 16)
-            .node_bytes(256)
+            .advanced(|advanced| advanced.node_bytes(256))
             .pool_initial_bytes(1 << 20)
             .pool_growth_bytes(1 << 16)
             .pool_maximum_bytes(DEVICE_BYTES);

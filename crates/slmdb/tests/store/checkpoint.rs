@@ -12,7 +12,7 @@ use slmdb_manifest::Manifest;
 
 /// A checkpoint after every few flushes.
 fn options(home: &Home) -> Options {
-    home.options().memtable_bytes(16 << 10).checkpoint_entries(64)
+    home.options().memtable_bytes(16 << 10).advanced(|advanced| advanced.checkpoint_entries(64))
 }
 
 fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
@@ -145,7 +145,7 @@ fn a_checkpoint_that_is_gone_is_dropped_like_one_that_is_there() {
 #[test]
 fn writers_are_not_stopped_by_a_checkpoint_and_all_of_it_agrees_afterwards() {
     let home = Home::new(On::Dram);
-    let db = options(&home).checkpoint_entries(1).open(home.store()).unwrap();
+    let db = options(&home).advanced(|advanced| advanced.checkpoint_entries(1)).open(home.store()).unwrap();
     let budget = crate::common::budget();
     std::thread::scope(|scope| {
         for writer in 0..3_u64 {
@@ -197,7 +197,10 @@ fn a_live_count_that_is_not_true_is_told() {
 fn a_close_that_gives_up_a_flush_leaves_no_checkpoint_of_it() {
     let env = MemoryEnv::new();
     // So many that one is due at the close, and none before.
-    let options = Options::default().env(Arc::new(env.clone())).checkpoint_entries(800).compaction(no_compaction());
+    let options = Options::default()
+        .env(Arc::new(env.clone()))
+        .advanced(|advanced| advanced.checkpoint_entries(800))
+        .compaction(no_compaction());
     let db = options.open("/db").unwrap();
     let key = |number: u32| format!("key{number:03}");
     (0..100).for_each(|number| db.put(key(number), "value").unwrap());
@@ -219,7 +222,11 @@ fn a_close_that_gives_up_a_flush_leaves_no_checkpoint_of_it() {
 /// Of what they deleted table files have older versions, unless `older_are_gone`. Returns what it holds, and the number of the last
 /// such delete.
 fn with_dropped_deletes(home: &Home, older_are_gone: bool) -> (Model, u64) {
-    let db = options(home).checkpoint_entries(1).compaction(no_compaction()).open(home.store()).unwrap();
+    let db = options(home)
+        .advanced(|advanced| advanced.checkpoint_entries(1))
+        .compaction(no_compaction())
+        .open(home.store())
+        .unwrap();
     let mut model = Model::new();
     let mut put = |key: String| {
         db.put(&key, "value").unwrap();

@@ -128,7 +128,7 @@ fn deletes_that_a_checkpoint_under_way_covers_have_gone() {
     let checkpoints = Arc::new(AtomicU64::new(0));
     let counted = checkpoints.clone();
     let options = Options::default().env(Arc::new(Slow(env.clone()))).sync(true).compaction(no_compaction());
-    let options = options.checkpoint_entries(50).event_listener(move |event: &Event| {
+    let options = options.advanced(|advanced| advanced.checkpoint_entries(50)).event_listener(move |event: &Event| {
         let is_one = matches!(event, Event::IndexCheckpointTaken { .. });
         counted.fetch_add(u64::from(is_one), Ordering::Relaxed);
     });

@@ -164,8 +164,8 @@ fn everything_at_once(on: On, seed: u64, moves: &[AtomicU64]) {
         .open_tables_max(1 + random.below(4) as usize)
         .memory_budget_bytes(1 << (10 + random.below(8)))
         .immutable_memtables_max(1 + random.below(3) as usize)
-        .node_bytes(256)
-        .checkpoint_entries(100)
+        .advanced(|advanced| advanced.node_bytes(256))
+        .advanced(|advanced| advanced.checkpoint_entries(100))
         .compaction(compaction);
     let db = options.open(home.store()).unwrap();
     let versions = Versions::new();

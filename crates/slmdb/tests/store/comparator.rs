@@ -151,7 +151,10 @@ fn random_operations_match_a_model_in_every_order() {
                 let home = Home::new(on);
                 let (mut random, mut model) = (Random(seed), Model::new());
                 for round in 0..4 {
-                    let options = home.options().memtable_bytes([16 << 10, 64 << 10][round % 2]).node_bytes(256);
+                    let options = home
+                        .options()
+                        .memtable_bytes([16 << 10, 64 << 10][round % 2])
+                        .advanced(|advanced| advanced.node_bytes(256));
                     let db = options.comparator(order).open(home.store()).unwrap();
                     assert_contents(&db, order, &model, &format!("round {round}"));
                     for step in 0..1500 {
@@ -409,7 +412,11 @@ fn survive(on: On, kind: u64) {
     let home = Home::new(on);
     let open = || {
         let comparator = Nonsense { kind, calls: AtomicU64::new(kind) };
-        home.options().memtable_bytes(16 << 10).node_bytes(256).comparator(comparator).open(home.store())
+        home.options()
+            .memtable_bytes(16 << 10)
+            .advanced(|advanced| advanced.node_bytes(256))
+            .comparator(comparator)
+            .open(home.store())
     };
     let expected = |error: slmdb::Error| {
         let kinds = [ErrorKind::Corruption, ErrorKind::Invalid, ErrorKind::ReadOnly, ErrorKind::Full];

@@ -175,7 +175,7 @@ fn links_of_either_policy_are_opened_with_either_setting() {
         let mut expected = Model::new();
         for round in 0..6_u32 {
             let links = LinkPolicy::ALL[(round / 2 % 2) as usize];
-            let db = home.options().memtable_links(links).open(home.store()).unwrap();
+            let db = home.options().advanced(|advanced| advanced.memtable_links(links)).open(home.store()).unwrap();
             assert_eq!(contents(&db).unwrap(), expected, "{on:?}, round {round}");
             // Sometimes so little that the next opening copies it, sometimes several MemTables.
             for number in 0..(if round % 2 == 0 { 40 } else { 2_000 }) {

@@ -83,8 +83,8 @@ fn child_that_writes_until_it_is_killed() {
     let links = LinkPolicy::ALL[usize::from(memtable_bytes == 64 << 10)];
     let options = slmdb::Options::default()
         .memtable_bytes(memtable_bytes)
-        .checkpoint_entries(500)
-        .memtable_links(links)
+        .advanced(|advanced| advanced.checkpoint_entries(500))
+        .advanced(|advanced| advanced.memtable_links(links))
         .compaction(compaction)
         .pool_initial_bytes(4 << 20)
         .pool_growth_bytes(1 << 20)

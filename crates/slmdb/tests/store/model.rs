@@ -35,11 +35,11 @@ fn random_options(home: &Home, random: &mut Random) -> Options {
         .immutable_memtables_max(1 + random.below(3) as usize)
         .memory_budget_bytes([1 << 10, 1 << 20][random.below(2) as usize])
         .block_bytes([64, 512, 4096][random.below(3) as usize])
-        .restart_interval([1, 3, 16][random.below(3) as usize])
+        .advanced(|advanced| advanced.restart_interval([1, 3, 16][random.below(3) as usize]))
         .compression(Compression::BUILT_IN[random.below(Compression::BUILT_IN.len() as u64) as usize])
-        .node_bytes([256, 512, 1024][random.below(3) as usize])
+        .advanced(|advanced| advanced.node_bytes([256, 512, 1024][random.below(3) as usize]))
         .open_tables_max([1, 3, 500][random.below(3) as usize])
-        .checkpoint_entries([1, 300, 4 << 20][random.below(3) as usize]);
+        .advanced(|advanced| advanced.checkpoint_entries([1, 300, 4 << 20][random.below(3) as usize]));
     home.on(options)
 }
 

@@ -10,7 +10,7 @@ use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
 fn options(home: &Home) -> Options {
-    home.options().memtable_bytes(16 << 10).checkpoint_entries(200)
+    home.options().memtable_bytes(16 << 10).advanced(|advanced| advanced.checkpoint_entries(200))
 }
 
 /// A store of some table files, with something in MemTables; closed.
@@ -295,7 +295,7 @@ fn what_a_repair_has_lost_does_not_come_back_older_without_a_word() {
     use slmdb_manifest::Manifest;
     for on in crate::common::MEDIA {
         let (home, env) = (Home::new(on), slmdb_env::OsEnv::new());
-        let options = home.options().checkpoint_entries(1).compaction(no_compaction());
+        let options = home.options().advanced(|advanced| advanced.checkpoint_entries(1)).compaction(no_compaction());
         let db = options.open(home.store()).unwrap();
         for round in 0..2_u8 {
             (0..50_u8).for_each(|number| db.put([number], [round]).unwrap());

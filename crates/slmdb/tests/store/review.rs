@@ -224,7 +224,7 @@ fn options_that_no_flush_could_use_are_refused_at_once() {
         let home = Home::new(on);
         let beyond = [
             home.options().block_bytes((1 << 20) + 1),
-            home.options().restart_interval(65_536),
+            home.options().advanced(|advanced| advanced.restart_interval(65_536)),
             home.options().memtable_bytes(5 << 30),
         ];
         for options in beyond {
@@ -232,7 +232,12 @@ fn options_that_no_flush_could_use_are_refused_at_once() {
             assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         }
         assert!(!home.store().exists());
-        let db = home.options().block_bytes(1 << 20).restart_interval(65_535).open(home.store()).unwrap();
+        let db = home
+            .options()
+            .block_bytes(1 << 20)
+            .advanced(|advanced| advanced.restart_interval(65_535))
+            .open(home.store())
+            .unwrap();
         db.put("k", "v").unwrap();
         db.flush().unwrap();
     }

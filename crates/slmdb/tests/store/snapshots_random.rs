@@ -126,8 +126,8 @@ fn run(on: On, seed: u64) {
         .immutable_memtables_max(1 + random.below(3) as usize)
         .memory_budget_bytes([1 << 10, 1 << 20][random.below(2) as usize])
         .block_bytes([64, 512, 4096][random.below(3) as usize])
-        .restart_interval([1, 3, 16][random.below(3) as usize])
-        .node_bytes([256, 512][random.below(2) as usize]);
+        .advanced(|advanced| advanced.restart_interval([1, 3, 16][random.below(3) as usize]))
+        .advanced(|advanced| advanced.node_bytes([256, 512][random.below(2) as usize]));
     let db = home.on(options).open(home.store()).unwrap();
     let mut model = Model::new();
     let mut held: Vec<Held> = Vec::new();

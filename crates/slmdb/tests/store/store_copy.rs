@@ -67,7 +67,11 @@ fn newest_checkpoint(env: &dyn Env, store: &Path) -> u32 {
 fn a_copy_has_the_files_that_its_manifest_names_before_it_is_opened() {
     for on in MEDIA {
         let (home, env) = (Home::new(on), OsEnv::new());
-        let options = home.options().memtable_bytes(256 << 10).checkpoint_entries(400).compaction(no_compaction());
+        let options = home
+            .options()
+            .memtable_bytes(256 << 10)
+            .advanced(|advanced| advanced.checkpoint_entries(400))
+            .compaction(no_compaction());
         let (store, mut model) = (home.store(), Model::new());
         let db = options.open(&store).unwrap();
         fill_until_two_checkpoints(&db, || newest_checkpoint(&env, &store), &mut model);
@@ -85,7 +89,7 @@ fn where_files_cannot_be_shared_a_copy_has_their_bytes() {
     env.set_shares_names(false);
     let (store, copy) = (Path::new("/db"), Path::new("/copy"));
     let options = |env: &MemoryEnv| Options::default().env(Arc::new(env.clone())).compaction(no_compaction());
-    let db = options(&env).checkpoint_entries(400).open(store).unwrap();
+    let db = options(&env).advanced(|advanced| advanced.checkpoint_entries(400)).open(store).unwrap();
     let mut model = Model::new();
     // More than is copied at a time.
     let large = Random(5).bytes((5 << 20) / 2);
@@ -157,7 +161,11 @@ fn a_compaction_that_ends_during_a_copy_takes_no_file_from_it() {
 fn a_copy_holds_what_was_acknowledged_while_writes_and_compactions_go_on() {
     for on in MEDIA {
         let home = Home::new(on);
-        let options = home.options().memtable_bytes(16 << 10).checkpoint_entries(200).compaction(eager_compaction());
+        let options = home
+            .options()
+            .memtable_bytes(16 << 10)
+            .advanced(|advanced| advanced.checkpoint_entries(200))
+            .compaction(eager_compaction());
         let db = options.open(home.store()).unwrap();
         let mut model = Model::new();
         let mut random = Random(3);

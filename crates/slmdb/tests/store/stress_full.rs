@@ -41,7 +41,7 @@ impl Machine {
         let pool_is_scarce = matches!(self.scarce, Scarce::PoolOnDram | Scarce::PoolOnEmulated);
         let options = Options::default()
             .memtable_bytes(32 << 10)
-            .checkpoint_entries(500)
+            .advanced(|advanced| advanced.checkpoint_entries(500))
             .memory_budget_bytes(1 << 16)
             .pool_initial_bytes(1 << 19)
             .pool_growth_bytes(1 << 16)

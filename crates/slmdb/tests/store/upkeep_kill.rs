@@ -47,7 +47,7 @@ fn options(env: &MemoryEnv) -> Options {
         .memory_budget_bytes(1 << 20)
         .pool_initial_bytes(1 << 20)
         .pool_maximum_bytes(DEVICE_BYTES)
-        .checkpoint_entries(100)
+        .advanced(|advanced| advanced.checkpoint_entries(100))
 }
 
 fn on(on: On, env: &MemoryEnv) -> Options {

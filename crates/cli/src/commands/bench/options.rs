@@ -125,7 +125,7 @@ impl Arguments {
             options = options.open_tables_max(count);
         }
         if self.memtable_links.as_deref() == Some("persisted") {
-            options = options.memtable_links(LinkPolicy::Persisted);
+            options = options.advanced(|advanced| advanced.memtable_links(LinkPolicy::Persisted));
         }
         let policy = match self.policy.as_deref() {
             Some("paper") => CompactionPolicy::Paper,

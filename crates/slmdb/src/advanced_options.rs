@@ -1,0 +1,61 @@
+//! [`AdvancedOptions`]: what people choose who measure, or who compare with the paper.
+
+use slmdb_engine::{Imitation, LinkPolicy};
+
+/// Options that few need: what is imitated and counted on an imitated medium, how structures are laid out, how often the
+/// index is saved. The defaults are the best that were measured. Set with [`crate::Options::advanced`]; the paper's thresholds of
+/// compaction are in [`crate::CompactionOptions`].
+///
+/// ```
+/// use slmdb::{LinkPolicy, Options};
+///
+/// let options = Options::default().advanced(|advanced| advanced.memtable_links(LinkPolicy::Persisted).node_bytes(1024));
+/// # let _ = options;
+/// ```
+#[derive(Debug, Clone)]
+pub struct AdvancedOptions(pub(crate) slmdb_engine::Options);
+
+impl AdvancedOptions {
+    /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
+    /// this opening. Default: none, which costs nothing. For measurements: `docs/media.md` tells what the models mean.
+    pub fn imitation(mut self, imitation: Imitation) -> AdvancedOptions {
+        self.0.imitation = imitation;
+        self
+    }
+
+    /// The fast tier's write unit, in bytes: a power of two from 64 to 4096. Default: 256, that of Optane modules; 64 suits
+    /// memory over CXL. Bytes written to the medium are counted in these, and an imitated bandwidth is spent on them.
+    pub fn media_unit_bytes(mut self, bytes: u64) -> AdvancedOptions {
+        self.0.media_unit_bytes = bytes;
+        self
+    }
+
+    /// What becomes of the links of a MemTable's lowest level. Default: [`LinkPolicy::Rebuilt`], where a write waits for the
+    /// medium once. [`LinkPolicy::Persisted`] is the paper's way, with two waits; change to it to study that. Either opens
+    /// what the other has written. On [`Medium::Dram`](crate::Medium::Dram) they are rebuilt, whatever is set here.
+    pub fn memtable_links(mut self, links: LinkPolicy) -> AdvancedOptions {
+        self.0.memtable_links = links;
+        self
+    }
+
+    /// Entries between two keys that are stored whole in a block. Default: 16; from 1 to 65,535.
+    pub fn restart_interval(mut self, entries: usize) -> AdvancedOptions {
+        self.0.restart_interval = entries;
+        self
+    }
+
+    /// Size of a B+-tree node, in bytes: a power of two from 256 to 4096. Default: 512. Taken when the index is made.
+    pub fn node_bytes(mut self, bytes: u32) -> AdvancedOptions {
+        self.0.node_bytes = bytes;
+        self
+    }
+
+    /// After so many flushed entries an index checkpoint is taken in the background: a file from which the index is rebuilt
+    /// quickly, at every opening on `Dram`, and when a pool is lost; it also lets compactions drop deletes. Where the index is
+    /// larger than twice that, half of its keys count instead. A clean close on `Dram` takes one after a sixteenth of it.
+    /// Default: 4 million. Lower it to open faster after a crash; each costs a file about as long as all keys.
+    pub fn checkpoint_entries(mut self, entries: u64) -> AdvancedOptions {
+        self.0.checkpoint_entries = entries;
+        self
+    }
+}
