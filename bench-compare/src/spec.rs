@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use slmdb::{CompactionOptions, CompactionPolicy, Compression, LinkPolicy, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Compression, EngineName, LinkPolicy, Options};
 use slmdb_bench::{EmptyOpener, Opener, SlmOpener};
 use slmdb_cli::pm;
 
@@ -19,6 +19,7 @@ Stores, with commas between:
       emulated                 on imitated persistent memory, with latency=NS, model=line|persist, bandwidth=MB/s,
                                unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=gain|paper        how table files are chosen for compaction
+      engine=NAME              the design: slm, the default
       links=rebuilt|persisted  what becomes of a MemTable's links
       live=PART                the live-key threshold of policy=paper (0.7)
       scans=on|off, degree=on|off
@@ -45,6 +46,8 @@ enum Kind {
 /// What is other than usual with ours.
 #[derive(Debug, Clone, PartialEq)]
 struct Variant {
+    /// The design, if it is not the default one.
+    engine: Option<EngineName>,
     /// What follows the path in `--pm emulated:PATH`, if it is on imitated persistent memory.
     imitation: Option<String>,
     policy_paper: bool,
@@ -58,6 +61,7 @@ impl Default for Variant {
     fn default() -> Variant {
         let usual = CompactionOptions::default();
         Variant {
+            engine: None,
             imitation: None,
             policy_paper: false,
             links_persisted: false,
@@ -140,6 +144,7 @@ impl Variant {
         for option in options.split(',') {
             match option.split_once('=') {
                 None if option == "emulated" => emulated = true,
+                Some(("engine", name)) => variant.engine = Some(name.parse().map_err(|error| format!("{error}"))?),
                 Some(("policy", "paper")) => variant.policy_paper = true,
                 Some(("policy", "gain")) => variant.policy_paper = false,
                 Some(("links", "persisted")) => variant.links_persisted = true,
@@ -150,7 +155,7 @@ impl Variant {
                 Some(("latency" | "model" | "bandwidth" | "unit", _)) => imitated.push(option),
                 _ => {
                     return Err(format!(
-                        "slmdb has no option `{option}`; there are emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
+                        "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
                          unit=BYTES, policy=gain|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off"
                     ));
                 }
@@ -179,7 +184,10 @@ impl Variant {
     fn options(&self, pool: &Path, footing: &Footing) -> Result<Options, String> {
         let policy = if self.policy_paper { CompactionPolicy::Paper } else { CompactionPolicy::Gain };
         let links = if self.links_persisted { LinkPolicy::Persisted } else { LinkPolicy::Rebuilt };
-        let options = self.medium(pool)?;
+        let mut options = self.medium(pool)?;
+        if let Some(engine) = self.engine {
+            options = options.engine(engine);
+        }
         Ok(options
             .compression(Compression::None)
             .block_bytes(BLOCK_BYTES)
@@ -278,6 +286,7 @@ mod tests {
             ("sqlite", "no store `sqlite`"),
             ("slmdb:fast", "no option `fast`"),
             ("slmdb:latency=500", "emulated"),
+            ("slmdb:engine=rocksdb", "no engine"),
             ("slmdb:links=persisted", "emulated"),
             ("slmdb:emulated,latency=x", "latency"),
             ("slmdb:emulated,model=both", "model"),
