@@ -35,7 +35,7 @@ pub struct Stats {
     pub fast_tier_index_bytes_per_key: f64,
     /// Levels of the B+-tree.
     pub index_height: u32,
-    /// What the store keeps in plain memory, in bytes; `docs/memory.md` tells how that was measured.
+    /// What the store keeps in plain memory, in bytes; `docs/internals/memory.md` tells how that was measured.
     pub memory_bytes: u64,
     /// What it was given to keep, in bytes ([`crate::Options::memory_budget_bytes`]). It takes more if it needs more.
     pub memory_budget_bytes: u64,

@@ -19,7 +19,7 @@
 //! **What survives what.** A state given to [`Manifest::create`] or [`Manifest::rewrite`] and an edit given to
 //! [`Manifest::append`] are durable when the call returns `Ok`: against the death of the process, and against a power
 //! cut as far as the file system keeps its promise about syncing. A call that fails leaves the state before it or the
-//! state after it, never anything else. `docs/manifest.md` has the same for people who want to read the file.
+//! state after it, never anything else. `docs/formats/manifest.md` has the same for people who want to read the file.
 #![forbid(unsafe_code)]
 
 mod apply;

@@ -1,6 +1,6 @@
 //! The pool's format: constants, words and where things are. Nothing here touches memory.
 //!
-//! The byte tables, which `docs/pool.md` shows too. All numbers are little endian, all offsets count from the start of
+//! The byte tables, which `docs/formats/pool.md` shows too. All numbers are little endian, all offsets count from the start of
 //! the pool. (A pool is used where it lies, so this crate is for little-endian machines only.)
 //!
 //! ```text

@@ -53,7 +53,7 @@ pub struct PoolOptions {
     pub initial_bytes: u64,
     /// By how much a pool grows at least when it is full, if the file system has as much.
     pub growth_bytes: u64,
-    /// The pool never grows beyond. When a pool is made this also settles the size of its regions, see `docs/pool.md`:
+    /// The pool never grows beyond. When a pool is made this also settles the size of its regions, see `docs/formats/pool.md`:
     /// no extent of a pool made with less than 4 GiB can be larger than that, even if the limit is raised later.
     pub maximum_bytes: u64,
     /// Which store the pool belongs to. Opening checks it.

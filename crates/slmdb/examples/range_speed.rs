@@ -1,4 +1,4 @@
-//! What it costs range queries to be watched for their degree of sequentiality: for docs/compaction.md.
+//! What it costs range queries to be watched for their degree of sequentiality: for docs/internals/compaction.md.
 //!
 //! `cargo run --release -p slmdb --example range_speed -- DIRECTORY [keys of a query]`
 //!

@@ -17,7 +17,7 @@ pub struct AdvancedOptions(pub(crate) slmdb_engine::Options);
 
 impl AdvancedOptions {
     /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
-    /// this opening. Default: none, which costs nothing. For measurements: `docs/media.md` tells what the models mean.
+    /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` tells what the models mean.
     pub fn imitation(mut self, imitation: Imitation) -> AdvancedOptions {
         self.0.imitation = imitation;
         self

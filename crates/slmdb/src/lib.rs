@@ -30,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! Start at [`Db`] and [`Options`]. What survives what, on which medium, is in [`Medium`] and in `docs/durability.md`.
+//! Start at [`Db`] and [`Options`]. What survives what, on which medium, is in [`Medium`] and in `docs/guide/durability.md`.
 #![forbid(unsafe_code)]
 
 /// The README's examples are compiled and run.

@@ -163,7 +163,7 @@ impl Options {
     /// Memory for everything that the store keeps there, in bytes. Default: 256 MiB. The cache of blocks has what the rest
     /// leaves, and at least a sixteenth; the rest is what open table files, MemTables' lists and iterators take, on
     /// [`Medium::Dram`] also the MemTables themselves and the index. What is needed is taken, even beyond the budget.
-    /// [`Stats::memory_bytes`](crate::Stats::memory_bytes) tells how much there is of it all; `docs/memory.md` what counts. More: reads
+    /// [`Stats::memory_bytes`](crate::Stats::memory_bytes) tells how much there is of it all; `docs/internals/memory.md` what counts. More: reads
     /// find more of the data in memory. On [`Medium::Dram`] it should be more than the index (about 64 bytes a key, for keys of 20)
     /// and three MemTables, for the cache to have a share while writes go on.
     pub fn memory_budget_bytes(mut self, bytes: u64) -> Options {

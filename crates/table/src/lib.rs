@@ -20,7 +20,7 @@
 //! Every part but the footer ends in the same trailer (module `part`), whose checksum covers not only the bytes but also
 //! the store, the file and the offset they belong to: bytes that are whole but in the wrong place are found out. Parts
 //! follow one another without gaps and the footer knows the file's length, so there is no byte in a table file that can
-//! change unnoticed. `docs/table.md` has the byte tables.
+//! change unnoticed. `docs/formats/table.md` has the byte tables.
 //!
 //! What is read is taken as hostile throughout. Whatever the bytes, the answer is right or an
 //! [`Error`](slmdb_env::Error) that names file and offset; no read allocates more than the part's length in the file or

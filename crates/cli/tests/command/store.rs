@@ -222,7 +222,7 @@ fn a_pool_that_was_open_when_the_machine_went_down_is_refused() {
     shell.wait().unwrap();
     // Under the same boot that was a killed process, and nothing is lost.
     place.run("get", &["k"]).printed("v\n");
-    // As if it had been another boot: its id is at byte 80 of the pool (docs/pool.md).
+    // As if it had been another boot: its id is at byte 80 of the pool (docs/formats/pool.md).
     let file = std::fs::File::options().write(true).open(&pool).unwrap();
     file.write_all_at(&[0x5a; 16], 80).unwrap();
     for (verb, words) in [("get", &["k"][..]), ("put", &["k", "w"])] {

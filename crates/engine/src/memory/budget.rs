@@ -1,5 +1,5 @@
 //! The memory budget: what the store keeps in plain memory, and how much of the budget that leaves to the block cache
-//! (`docs/memory.md`).
+//! (`docs/internals/memory.md`).
 //!
 //! Most of what a store keeps in memory it needs: the lists of its MemTables, the open table files, what cursors still
 //! see; on `Dram` also the MemTables' records and the whole index. The block cache alone can be any size. So it gets what

@@ -3,7 +3,7 @@
 //! On persistent media an arena is an extent of the pool, owned by its generation. On `Dram` it is a file of the store's
 //! directory, mapped: it survives a kill as the page cache does, and a power cut once it was synced. (Mapped rather than
 //! appended to with writes because it measured faster: 33 ns against 578 ns for a 1 KiB record into recycled space, and
-//! 97 µs against 158 µs with a sync behind each; `docs/durability.md`.)
+//! 97 µs against 158 µs with a sync behind each; `docs/guide/durability.md`.)
 //!
 //! A retired arena may still be read by cursors. When its MemTable has no other owner left it is kept to be recycled, as
 //! the next generation's; a few are, the others are given back. A recycled arena is full of old records; every checksum

@@ -1,4 +1,4 @@
-//! The third step of recovery: MemTables from their arenas (paper, section 5; `docs/recovery.md`).
+//! The third step of recovery: MemTables from their arenas (paper, section 5; `docs/internals/recovery.md`).
 //!
 //! The next arena is loaded while records of the one before are gone over, which must happen in order; and the lists of those gone
 //! over are made side by side meanwhile, for that takes the longest.

@@ -1,4 +1,4 @@
-//! The checksums of a MemTable's arena (`docs/arena.md`).
+//! The checksums of a MemTable's arena (`docs/formats/arena.md`).
 
 use crc32c::{crc32c, crc32c_append};
 

@@ -1,4 +1,4 @@
-//! The MANIFEST's checksums (`docs/manifest.md`).
+//! The MANIFEST's checksums (`docs/formats/manifest.md`).
 
 use crc32c::{crc32c, crc32c_append};
 

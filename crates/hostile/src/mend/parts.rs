@@ -1,5 +1,5 @@
-//! The checksums of files that consist of parts: table files (`docs/table.md`) and index checkpoints
-//! (`docs/checkpoint.md`).
+//! The checksums of files that consist of parts: table files (`docs/formats/table.md`) and index checkpoints
+//! (`docs/formats/index-checkpoint.md`).
 
 use crc32c::{crc32c, crc32c_append};
 

@@ -1,4 +1,4 @@
-//! The checksums of the pool (`docs/pool.md`), and of what the index has in it (`docs/index.md`).
+//! The checksums of the pool (`docs/formats/pool.md`), and of what the index has in it (`docs/formats/index.md`).
 
 use crc32c::{crc32c, crc32c_append};
 

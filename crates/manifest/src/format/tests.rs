@@ -211,7 +211,7 @@ fn a_length_that_is_not_there_takes_no_memory() {
 /// The tables for people say what the code does.
 #[test]
 fn the_document_has_the_same_tables() {
-    let document = include_str!("../../../../docs/manifest.md");
+    let document = include_str!("../../../../docs/formats/manifest.md");
     let essay = include_str!("../format.rs");
     let rows = |text: &str| -> Vec<String> {
         let rows = text.lines().map(|line| line.trim_start_matches("//! ").trim());

@@ -1,4 +1,4 @@
-//! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5; `docs/recovery.md`).
+//! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5; `docs/internals/recovery.md`).
 //!
 //! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
 //!    *building* are dropped; their MemTables are still there. Then the index must have as many keys as the MANIFEST tells of.

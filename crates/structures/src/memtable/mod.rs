@@ -18,7 +18,7 @@
 //!
 //! To read: `record` (the bytes), `arena_header`, `links`; `towers`, `node`, `heads` and `skiplist` (the order); `memtable`
 //! (both together) with `chain` (persisted links); `found`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
-//! back). `docs/arena.md` has the format and the rules of recovery on one page.
+//! back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
 mod chain;

@@ -1,5 +1,5 @@
 //! The format stands still: files of every version are still read, the present version still writes the same bytes, and
-//! `docs/table.md` says what the code says.
+//! `docs/formats/table.md` says what the code says.
 
 use std::path::PathBuf;
 
@@ -102,7 +102,7 @@ fn fixtures_are_written_on_request() {
 /// The tables of bytes at the head of each module stand in the document word for word.
 #[test]
 fn the_document_says_what_the_code_says() {
-    let document = include_str!("../../../../docs/table.md");
+    let document = include_str!("../../../../docs/formats/table.md");
     let modules = [
         include_str!("../../src/lib.rs"),
         include_str!("../../src/part.rs"),
@@ -119,7 +119,7 @@ fn the_document_says_what_the_code_says() {
             .collect();
         let (_, table) = essay.split_once("```text\n").unwrap();
         let (table, _) = table.split_once("```").unwrap();
-        assert!(document.contains(table), "not in docs/table.md:\n{table}");
+        assert!(document.contains(table), "not in docs/formats/table.md:\n{table}");
     }
     assert!(document.contains(&format!("format version: {FORMAT_VERSION}\n")));
 }

@@ -1,6 +1,6 @@
 //! What the replay makes of arenas that were cut, damaged, recycled or forged: a prefix of what was written, or
 //! `Error::Corruption`. The arenas here are written by the MemTable, and where that could not write such a thing, by a
-//! second encoder, made after `docs/arena.md`.
+//! second encoder, made after `docs/formats/arena.md`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
