@@ -130,9 +130,8 @@ impl Options {
         self
     }
 
-    /// Whether every write also waits until it would outlive a power cut (on [`Medium::Dram`]: one `fdatasync`, shared by
-    /// all who wait; on [`Medium::Dax`] it does without). Default: false, so that a power cut may take back the newest writes, a suffix, never a hole; a
-    /// kill takes back nothing either way.
+    /// Whether each write returns only once it survives a power cut. On [`Medium::Dram`] that costs one `fdatasync`, which
+    /// concurrent writers share; on [`Medium::Dax`] nothing. Default: false. [`crate::WriteOptions`] says it for one write.
     pub fn sync(mut self, yes: bool) -> Options {
         self.sync = yes;
         self.engine.syncs_writes = yes;

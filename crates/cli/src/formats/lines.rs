@@ -1,4 +1,4 @@
-//! Lines of bytes, with their numbers, none of them without end.
+//! Reads numbered lines of bounded length.
 
 use std::io::{self, BufRead, Read};
 

@@ -71,7 +71,7 @@ impl SetAside {
         Ok(())
     }
 
-    /// The error of who may not have more of it, though there is some.
+    /// [`Error::Full`], for a caller that may not use what is left.
     pub fn full(&self, what: &str) -> Error {
         Error::Full { path: self.path.clone(), what: what.into() }
     }

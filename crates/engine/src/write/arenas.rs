@@ -27,10 +27,10 @@ const RECYCLED_MAX: usize = 2;
 /// Longer than any arena there can be: MemTables and single records are limited to about half of it.
 const LARGEST_ARENA_BYTES: u64 = 2 << 30;
 
-/// In pieces of what size an arena is read: small enough for a processor's cache.
+/// Read size when an arena is loaded: small enough for a processor's cache.
 const READ_BYTES: usize = 256 << 10;
 
-/// In pieces of what size a recovered arena is written anew.
+/// Write size when a recovered arena is written anew.
 const REWRITE_BYTES: usize = 1 << 20;
 
 /// The arenas of a store.
@@ -47,7 +47,7 @@ enum Home<M: Medium> {
 }
 
 impl<M: Medium> Home<M> {
-    /// How long an arena becomes that is to have so many bytes.
+    /// The length of an arena for this size, rounded up to whole units.
     fn length_bytes(&self, wanted_bytes: u64) -> u64 {
         match self {
             Home::Pool(_) => wanted_bytes.next_multiple_of(UNIT_BYTES),

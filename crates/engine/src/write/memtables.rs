@@ -19,7 +19,7 @@ use crate::space::space_errors::Setbacks;
 const BYTES_PER_ENTRY_MIN: u64 = 256;
 const ENTRIES_IN_ANY_CASE: u64 = 1024;
 
-/// How many entries a MemTable or a compaction's file takes at most that is to have so many bytes. (An opening after a kill builds
+/// The most entries of a MemTable, or of a compaction's output, of this size in bytes. (An opening after a kill builds
 /// the lists of all MemTables anew, and carries on those jobs that were under way: a microsecond or so for each entry. With tiny
 /// entries that would be seconds.)
 pub fn entries_max(usual_bytes: u64) -> u64 {

@@ -149,7 +149,7 @@ impl<M: Medium + Clone> Store<M> {
                 self.kept_back.is_given_back();
             }
             if ended.is_err() {
-                // What it had written has gone again. (Before it is not under way any more: who waits for it looks for either.)
+                // Its outputs are deleted. That is counted before its inputs stop being busy: waiters look at both.
                 self.writes.traffic.lock().space_returned += 1;
             }
             self.compactions.inner.lock().ended(&plan, &reason, &ended);
