@@ -79,7 +79,7 @@ impl<M: Medium + Clone> Store<M> {
         let since_open = self.since_open();
         let (immutable_memtables, flush_waits_for) = {
             let traffic = self.writes.traffic.lock();
-            (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|cause| cause.to_string()))
+            (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|setback| setback.cause.to_string()))
         };
         Stats {
             format_version: FORMAT_VERSION,

@@ -22,25 +22,25 @@ impl Setbacks {
     }
 
     /// A flush found no space; it goes on trying.
-    pub fn of_flush(&mut self, cause: Error) {
+    pub fn record_flush(&mut self, cause: Error) {
         self.count += 1;
         self.flush = Some((self.count, cause));
     }
 
     /// There was no space for a MemTable of this capacity.
-    pub fn of_memtable(&mut self, capacity_bytes: u64, cause: Error) {
+    pub fn record_memtable(&mut self, capacity_bytes: u64, cause: Error) {
         self.count += 1;
         self.memtable = Some((self.count, capacity_bytes, cause));
     }
 
     /// There was not as much space for the flush of a write.
-    pub fn of_space(&mut self, wanted: Wanted, cause: Error) {
+    pub fn record_space(&mut self, wanted: Wanted, cause: Error) {
         self.count += 1;
         self.space = Some((self.count, wanted, cause));
     }
 
     /// The system lacked what a MemTable takes, or space for one.
-    pub fn of_lack(&mut self, cause: Error) {
+    pub fn record_lack(&mut self, cause: Error) {
         self.count += 1;
         self.lack = Some((self.count, cause));
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use slmdb_env::Error;
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
+use slmdb_sync::scheduled::Instant;
 
 use crate::Options;
 use crate::batch::Totals;
@@ -55,7 +56,7 @@ pub struct Traffic<M: Medium> {
     /// How many flushes and compactions have given back what they took: a reason to look for space again.
     pub space_returned: u64,
     /// What a flush waits for now, if it does.
-    pub flush_setback: Option<Error>,
+    pub flush_setback: Option<FlushSetback>,
     /// When the last flush ended, on the clock of the environment.
     pub last_flush_end_ns: u64,
     /// The store is being closed: nobody waits any more.
@@ -69,6 +70,15 @@ impl<M: Medium> Traffic<M> {
         let waiting = self.immutables as f64 - 1.0 + self.active.as_ref().map_or(0.0, part);
         waiting / options.immutable_memtables_max as f64
     }
+}
+
+/// A flush waits for space.
+#[derive(Debug, Clone)]
+pub struct FlushSetback {
+    /// What is full.
+    pub cause: Error,
+    /// When it found that out first.
+    pub since: Instant,
 }
 
 /// A MemTable that takes writes, or will, with what its flush will need.

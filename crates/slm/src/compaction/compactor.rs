@@ -49,10 +49,11 @@ use crate::compaction::entry_batch::Ahead;
 use crate::compaction::inputs::{self, Values};
 pub(crate) use crate::compaction::outputs::Output;
 use crate::compaction::outputs::Outputs;
+pub(crate) use crate::compaction::reason::CompactionReason;
 pub(crate) use crate::compaction::repointing::{add_output, move_to};
 pub(crate) use crate::compaction::requests::Compactions;
+pub(crate) use crate::compaction::requests::Inner;
 use crate::compaction::requests::Reason;
-pub(crate) use crate::compaction::requests::{COMPACT_RANGE, Inner};
 
 use crate::flush::file_creation::Finished;
 use crate::selection as picker;
@@ -65,15 +66,8 @@ use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) inputs: Vec<u32>,
-    /// What chose them.
-    pub(crate) chosen_by: &'static str,
-}
-
-impl Plan {
-    /// Whether it is to remove garbage, and tells how fast that goes.
-    fn is_for_garbage(&self) -> bool {
-        ![picker::SMALL_FILES, picker::ORDER, COMPACT_RANGE].contains(&self.chosen_by)
-    }
+    /// Why.
+    pub(crate) reason: CompactionReason,
 }
 
 /// What came of it.
@@ -146,7 +140,7 @@ impl<M: Medium + Clone> Store<M> {
             };
             if !matches!(reason, Reason::Picked) {
                 // However it ended: no other that has it is under way.
-                self.kept_back.is_given_back();
+                self.kept_back.release();
             }
             if ended.is_err() {
                 // Its outputs are deleted. That is counted before its inputs stop being busy: waiters look at both.
@@ -214,7 +208,7 @@ impl<M: Medium + Clone> Store<M> {
                 inner.busy.extend(&plan.inputs);
                 drop((inner, catalog));
                 if matches!(reason, Reason::Picked) && !self.seems_to_have_space_for(&plan) {
-                    compactions.inner.lock().is_scarce_for(&plan);
+                    compactions.inner.lock().pause_for_space_of(&plan);
                     self.tell_who_waits_for_space();
                     continue;
                 }
@@ -264,14 +258,15 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Merges files into new ones.
     pub(crate) fn compact(&self, plan: &Plan, space: In, finished: &SyncSender<Finished<M>>) -> Result<Made, Stopped> {
-        self.has_ballast_for(plan, space)?;
+        self.ensure_ballast_for(plan, space)?;
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.env.monotonic_ns();
-        let span = info_span!("compaction", number, chosen_by = plan.chosen_by, files = plan.inputs.len(), ms = Empty);
+        let span =
+            info_span!("compaction", number, chosen_by = plan.reason.as_str(), files = plan.inputs.len(), ms = Empty);
         let input_bytes = self.length_bytes_of(&plan.inputs);
         self.notify(|| Event::CompactionBegan {
             number,
-            chosen_by: plan.chosen_by,
+            chosen_by: plan.reason.as_str(),
             inputs: plan.inputs.clone(),
             input_bytes,
         });
@@ -300,7 +295,7 @@ impl<M: Medium + Clone> Store<M> {
         let now_ns = self.env.monotonic_ns();
         let last_end_ns = std::mem::replace(&mut self.compactions.inner.lock().last_end_ns, now_ns);
         let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));
-        if plan.is_for_garbage() {
+        if plan.reason.is_garbage() {
             self.writes.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
         }
         self.notify(|| Event::CompactionEnded {

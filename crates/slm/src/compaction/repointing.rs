@@ -21,7 +21,7 @@ impl<M: Medium + Clone> Store<M> {
         let mut index_is_ahead = self.indexing.lock();
         let Output { file, kept_back, origin, removed, deletes_dropped_through, done } = output;
         if origin.refused.get().is_none() {
-            match self.has_ballast_for_moving(origin.inputs) {
+            match self.ensure_ballast_for_moving(origin.inputs) {
                 Err(error) if error.may_be_tried_again() => drop(origin.refused.set(error)),
                 looked => looked?,
             }

@@ -16,6 +16,7 @@ use slmdb_sync::scheduled::{
 };
 
 use crate::compaction::compactor::{In, Plan, Stopped};
+use crate::compaction::reason::CompactionReason;
 use crate::flush::file_creation::Finished;
 use crate::selection as picker;
 use crate::space::compaction_reserve::RoomWanted;
@@ -23,8 +24,6 @@ use crate::store::Store;
 use slmdb_engine::lock_order;
 use slmdb_engine::read::ordered_key::positions_in_order;
 
-/// What chooses the files of [`slmdb_engine::Engine::compact_range`].
-pub(crate) const COMPACT_RANGE: &str = "compact_range";
 /// How often those who wait for a compaction look whether it is stuck.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// For how long no compaction begins but for room, once one found no space: at first, and at most. (It doubles each time.)
@@ -95,14 +94,14 @@ pub(crate) enum Reason {
 
 impl Inner {
     /// There is too little space for what was picked, which does not begin.
-    pub(crate) fn is_scarce_for(&mut self, plan: &Plan) {
+    pub(crate) fn pause_for_space_of(&mut self, plan: &Plan) {
         self.busy.retain(|number| !plan.inputs.contains(number));
         self.changes += 1;
-        self.is_scarce();
+        self.pause_for_space();
     }
 
     /// Nor does anything else for a while.
-    fn is_scarce(&mut self) {
+    fn pause_for_space(&mut self) {
         self.pause = (2 * self.pause).clamp(NO_SPACE_PAUSE_FIRST, NO_SPACE_PAUSE_MAX);
         self.scarce_until = Some(Instant::now() + self.pause);
     }
@@ -131,7 +130,7 @@ impl Inner {
                 self.one_by_one = true;
             }
             (Err(Stopped::NoSpace(_)), Reason::Room) => self.no_space_for.extend(&plan.inputs),
-            (Err(Stopped::NoSpace(_)), Reason::Picked) | (Err(Stopped::Lacking(_)), _) => self.is_scarce(),
+            (Err(Stopped::NoSpace(_)), Reason::Picked) | (Err(Stopped::Lacking(_)), _) => self.pause_for_space(),
             (Err(_), _) => {}
         }
         self.changes += 1;
@@ -271,7 +270,7 @@ impl<M: Medium + Clone> Store<M> {
         }
         // What has more than is kept back for one (a large batch) may fit what has come back.
         for number in self.with_garbage(files) {
-            let plan = Plan { inputs: vec![number], chosen_by: COMPACT_RANGE };
+            let plan = Plan { inputs: vec![number], reason: CompactionReason::CompactRange };
             if self.seems_to_have_space_for(&plan) {
                 match self.compact(&plan, In::FreeSpace, finished) {
                     Ok(_) | Err(Stopped::NoSpace(_)) => {}
@@ -321,6 +320,6 @@ impl<M: Medium + Clone> Store<M> {
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
         let inputs =
             if has_garbage || overlaps { files.iter().map(|(number, _)| **number).collect() } else { Vec::new() };
-        Plan { inputs, chosen_by: COMPACT_RANGE }
+        Plan { inputs, reason: CompactionReason::CompactRange }
     }
 }

@@ -19,10 +19,11 @@ use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
 use crate::compaction::compactor::{Made, Plan};
+use crate::compaction::reason::CompactionReason;
+use crate::selection::garbage_part;
 use crate::selection::leaf_node_scan::LeafScan;
 use crate::selection::seeks::FileCounts;
 use crate::selection::sequentiality_degree::Sequentiality;
-use crate::selection::{SMALL_FILES, garbage_part};
 use crate::store::Store;
 use slmdb_engine::lock_order;
 use slmdb_engine::{Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Options};
@@ -235,7 +236,7 @@ impl Candidates {
     pub(crate) fn compacted(&self, taken: &Taken, plan: &Plan, made: &Made) {
         let bytes_written = made.bytes_written;
         let list = &mut *self.list.lock();
-        if plan.chosen_by == SMALL_FILES && 2 * made.files.len() > plan.inputs.len() {
+        if plan.reason == CompactionReason::SmallFiles && 2 * made.files.len() > plan.inputs.len() {
             list.no_larger.extend(&made.files);
         }
         let choices = &mut list.choices;

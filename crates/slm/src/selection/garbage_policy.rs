@@ -26,6 +26,7 @@
 use slmdb_manifest::FileRecord;
 
 use crate::compaction::compactor::Plan;
+use crate::compaction::reason::CompactionReason;
 use crate::selection::{Choice, garbage_part, overlap_ratio as overlaps};
 use slmdb_engine::write::memtables::entries_max;
 
@@ -42,10 +43,6 @@ const GARBAGE_PART_BESIDE: f64 = 0.8;
 const SMALL_PART: f64 = 0.25;
 /// So many small files are merged.
 const SMALL_FILES_MERGED: usize = 8;
-/// What has chosen them.
-pub(crate) const SMALL_FILES: &str = "small files";
-/// What has chosen files that overlap.
-pub(crate) const ORDER: &str = "order";
 
 /// A file that may be taken.
 struct Candidate<'a> {
@@ -94,15 +91,15 @@ pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
         .or_else(|| out_of_order(choice, &candidates, needed_bytes))
 }
 
-fn plan<'a>(chosen: impl Iterator<Item = &'a Candidate<'a>>, chosen_by: &'static str) -> Option<Plan> {
+fn plan<'a>(chosen: impl Iterator<Item = &'a Candidate<'a>>, reason: CompactionReason) -> Option<Plan> {
     let inputs: Vec<u32> = chosen.map(|candidate| candidate.number).collect();
-    (!inputs.is_empty()).then_some(Plan { inputs, chosen_by })
+    (!inputs.is_empty()).then_some(Plan { inputs, reason })
 }
 
 /// Files of garbage alone.
 fn dead(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     let dead = candidates.iter().take_while(|candidate| candidate.garbage_part >= 1.0);
-    plan(dead.take(choice.options.files_merged_max), "garbage alone")
+    plan(dead.take(choice.options.files_merged_max), CompactionReason::GarbageAlone)
 }
 
 /// The files with the most garbage, if it is time. `running_bytes`: what other compactions rewrite just now.
@@ -132,7 +129,7 @@ fn with_most_garbage(
         return None;
     }
     let is_time = garbage_bytes + BYTES_MEANWHILE * rewritten_bytes >= garbage_bytes_max;
-    plan(chosen.into_iter().filter(|_| is_time), "most garbage")
+    plan(chosen.into_iter().filter(|_| is_time), CompactionReason::MostGarbage)
 }
 
 /// Small files, if there are many.
@@ -147,7 +144,9 @@ fn small(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     let mut small: Vec<&Candidate<'_>> = candidates.iter().filter(is_worth_it).collect();
     small.sort_by(|a, b| a.length_bytes.total_cmp(&b.length_bytes));
     let many = SMALL_FILES_MERGED.min(choice.options.files_merged_max);
-    (many > 1 && small.len() >= many).then(|| plan(small.into_iter().take(many), SMALL_FILES)).flatten()
+    (many > 1 && small.len() >= many)
+        .then(|| plan(small.into_iter().take(many), CompactionReason::SmallFiles))
+        .flatten()
 }
 
 /// Files that scans go to and fro between, if there is space to have them twice for a while, and still to begin to collect
@@ -165,7 +164,7 @@ fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes:
         left_bytes >= 0.0
     };
     let chosen: Vec<&Candidate<'_>> = merged.into_iter().map(|at| sought[at]).take_while(has_space).collect();
-    if chosen.len() > 1 { plan(chosen.into_iter(), ORDER) } else { None }
+    if chosen.len() > 1 { plan(chosen.into_iter(), CompactionReason::Order) } else { None }
 }
 
 #[cfg(test)]

@@ -21,7 +21,6 @@ use slmdb_order::KeyOrder;
 
 use crate::compaction::compactor::Plan;
 use crate::selection::candidate_list::{Candidates, needed_part};
-pub(crate) use crate::selection::garbage_policy::{ORDER, SMALL_FILES};
 use slmdb_engine::{CompactionOptions, CompactionPolicy};
 
 /// Entries of a file that nobody needs: superseded puts, and deletes that the index checkpoints cover.

@@ -15,7 +15,7 @@
 
 use slmdb_manifest::FileRecord;
 
-use crate::compaction::compactor::Plan;
+use crate::compaction::compactor::{CompactionReason, Plan};
 use crate::selection::Choice;
 use crate::selection::candidate_list::Source;
 use crate::selection::overlap_ratio as overlaps;
@@ -39,8 +39,8 @@ pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
 /// A plan for these; the first says what has chosen them.
 fn plan<'c>(candidates: impl IntoIterator<Item = &'c Candidate<'c>>) -> Option<Plan> {
     let mut candidates = candidates.into_iter().peekable();
-    let chosen_by = candidates.peek()?.source.name();
-    Some(Plan { inputs: candidates.map(|candidate| candidate.number).collect(), chosen_by })
+    let reason = CompactionReason::Candidate(candidates.peek()?.source);
+    Some(Plan { inputs: candidates.map(|candidate| candidate.number).collect(), reason })
 }
 
 /// Those that have nothing that is needed.

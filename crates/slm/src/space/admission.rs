@@ -13,6 +13,7 @@
 mod smallest_pool;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
@@ -34,6 +35,10 @@ use slmdb_engine::write::memtables::{Filling, Immutable, Traffic};
 
 /// The active MemTable is flushed early for its space only if it is filled to this part at least.
 const WORTH_FLUSHING_PART: u64 = 8;
+
+/// For so long a delete waits for a flush that waits for space, and so often it looks.
+const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
+const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 
 /// Where space is taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +113,7 @@ impl<M: Medium + Clone> Store<M> {
                     && (is_filled || wanted.deletes_alone || self.writes.arenas.is_large(capacity_bytes))
             });
             let room = (&full, wanted.deletes_alone);
-            let Some(traffic) = self.unless_space_may_come(traffic, space_returned, worth_flushing, room) else {
+            let Some(traffic) = self.await_reclaim(traffic, space_returned, worth_flushing, room) else {
                 return Ok(());
             };
             if !wanted.deletes_alone || from == TakenFrom::KeptBack {
@@ -136,7 +141,7 @@ impl<M: Medium + Clone> Store<M> {
         let on_disk = table_bytes(&self.options, &of_active.plus(&more));
         let mut step_bytes = self.options.memtable_bytes / STEP_PART;
         if from == TakenFrom::KeptBack {
-            self.has_ballast_for_deletes()?;
+            self.ensure_ballast_for_deletes()?;
         } else {
             step_bytes = self.fill_ballast_expecting(on_disk, step_bytes)?;
         }
@@ -223,7 +228,7 @@ impl<M: Medium + Clone> Store<M> {
     fn refuse(&self, mut traffic: MutexGuard<'_, Traffic<M>>, wanted: Wanted, cause: Error) {
         traffic.space_wanted = None;
         self.writes.events.space_refused(SpaceFor::Write, &cause);
-        traffic.setbacks.of_space(wanted, cause);
+        traffic.setbacks.record_space(wanted, cause);
         let has_large_arena = |active: &Filling<M>| self.writes.arenas.is_large(active.memtable.capacity_bytes());
         if traffic.immutables == 0 && traffic.active.as_ref().is_some_and(has_large_arena) && !traffic.closing {
             // Made for what is refused now, and nothing is in it: others need the space.
@@ -238,11 +243,11 @@ impl<M: Medium + Clone> Store<M> {
         traffic.space_returned + self.retired.returned()
     }
 
-    /// What was tried when there had been `space_returned` is to be tried again (`None`) if space has been given back since, or may be:
-    /// then that is waited for. A flush may bring it, or a compaction: one is under way, or readers are still in what it gave back; or the
-    /// active MemTable is worth a flush, which then begins; or there is garbage to compact away. `room`: what was full, and
-    /// whether the least garbage is worth it.
-    pub(crate) fn unless_space_may_come<'a>(
+    /// Returns `None` if the caller should try again: space was given back since `space_returned`, or something that may bring some
+    /// was waited for. That is a flush, which begins now if the active MemTable is worth one; or a compaction, which begins if there is
+    /// garbage; or a reader that is still in what a compaction gave back. The last argument: what was full, and whether the least
+    /// garbage is worth a compaction, as it is for deletes.
+    pub(crate) fn await_reclaim<'a>(
         &'a self,
         mut traffic: MutexGuard<'a, Traffic<M>>,
         space_returned: u64,
@@ -254,9 +259,17 @@ impl<M: Medium + Clone> Store<M> {
         if self.space_returned(&traffic) != space_returned {
             return None;
         }
-        // (A compaction can't end before a flush that waits for space before it.)
-        if traffic.flush_setback.is_some() || traffic.closing || self.has_failed() {
+        if traffic.closing || self.has_failed() {
             return Some(traffic);
+        }
+        if let Some(setback) = &traffic.flush_setback {
+            // Compactions are committed after this flush, so they bring nothing before it goes on. It may do so in a moment: a
+            // delete, the way out, is not refused for that.
+            if !at_any_cost || setback.since.elapsed() >= FLUSH_PATIENCE {
+                return Some(traffic);
+            }
+            drop(self.writes.work.wait_timeout(traffic, FLUSH_PAUSE));
+            return None;
         }
         if traffic.immutables == 0 && worth_flushing {
             let spare = traffic.spare.take();

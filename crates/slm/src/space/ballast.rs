@@ -6,8 +6,8 @@
 //! Flushes stop soon on a full disk, since nothing is admitted any more; compactions could go on for ever, and use up with their
 //! records what flushes will need. And a compaction's record that finds no space holds up every flush behind it. So a compaction begins
 //! only with the ballast full; if it can't be, one that gives space back is begun all the same while there is enough for
-//! its own record and others ([`Store::has_ballast_for`]). Whether there still is, is looked at again before keys are moved to each of
-//! its files ([`Store::has_ballast_for_moving`]): what is not moved yet can be given up. Deletes, the way out, do with a part of the
+//! its own record and others ([`Store::ensure_ballast_for`]). Whether there still is, is looked at again before keys are moved to each of
+//! its files ([`Store::ensure_ballast_for_moving`]): what is not moved yet can be given up. Deletes, the way out, do with a part of the
 //! ballast, too. What is kept back for compactions makes the ballast full if nothing else can; but for what the output of one file takes and
 //! the little that table files of deletes need ([`KeptBack::least_bytes`](crate::space::compaction_reserve::KeptBack::least_bytes)), which come before all of the ballast but its least.
 //! A full ballast without them would be of no use: garbage could not be compacted away any more.
@@ -128,15 +128,15 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Whether the MANIFEST will have space for the records of a compaction, and for others after it. [`Error::Full`]: it
     /// must not begin.
-    pub(crate) fn has_ballast_for(&self, plan: &Plan, space: In) -> Result<()> {
+    pub(crate) fn ensure_ballast_for(&self, plan: &Plan, space: In) -> Result<()> {
         let least_bytes = self.least_ballast_bytes(plan.inputs.len());
-        self.has_ballast(if space == In::KeptBack { least_bytes } else { u64::MAX })
+        self.ensure_ballast(if space == In::KeptBack { least_bytes } else { u64::MAX })
     }
 
     /// The same of one that has written a file, before the first key is moved to it: others may have taken the disk's space meanwhile,
     /// and flushes the ballast.
-    pub(crate) fn has_ballast_for_moving(&self, inputs: usize) -> Result<()> {
-        self.has_ballast(self.least_ballast_bytes(inputs))
+    pub(crate) fn ensure_ballast_for_moving(&self, inputs: usize) -> Result<()> {
+        self.ensure_ballast(self.least_ballast_bytes(inputs))
     }
 
     /// What the record of a compaction of so many files takes at most, and others after it.
@@ -146,12 +146,12 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Whether it will for the record of a flush of deletes. They do with less of it than puts.
-    pub(crate) fn has_ballast_for_deletes(&self) -> Result<()> {
-        self.has_ballast(STEPS_FOR_DELETES * BALLAST_STEP_BYTES)
+    pub(crate) fn ensure_ballast_for_deletes(&self) -> Result<()> {
+        self.ensure_ballast(STEPS_FOR_DELETES * BALLAST_STEP_BYTES)
     }
 
     /// Makes the ballast as large as it should be. [`Error::Full`]: it is not, and not even so large.
-    fn has_ballast(&self, least_bytes: u64) -> Result<()> {
+    fn ensure_ballast(&self, least_bytes: u64) -> Result<()> {
         let has_least = || self.ballast.get().is_some_and(|ballast| ballast.length_bytes() >= least_bytes);
         match self.raise_ballast() {
             Err(Error::Full { .. }) if has_least() => Ok(()),
@@ -199,7 +199,9 @@ mod tests {
     use slmdb_engine::files::file_names as names;
     use slmdb_engine::space::admission::Wanted;
     use slmdb_engine::space::reserved_file::BALLAST;
+    use slmdb_engine::write::memtables::FlushSetback;
     use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
+    use slmdb_sync::scheduled::Instant;
 
     const CAPACITY_BYTES: u64 = 256 << 20;
 
@@ -312,6 +314,41 @@ mod tests {
             assert!(left_bytes >= FOR_DELETES_BYTES, "{left_bytes} of {kept_bytes} after {keys} keys");
         }
         assert!(store.kept_back.length_bytes() < kept_bytes, "they got something");
+    }
+
+    /// A flush that has found no space for a moment was taken for one that never will. (A delete was refused while a compaction had what
+    /// was kept back: one of some hundred stores filled to the last byte, on a busy machine.)
+    #[test]
+    fn a_delete_is_not_refused_while_a_flush_waits_for_space_for_a_moment() {
+        let mut one = Totals::default();
+        one.add(10, None);
+        let wanted = Wanted::new(&one, true);
+        for goes_on in [true, false] {
+            let (env, store) = on_a_full_disk();
+            store.kept_back.discard(&env).unwrap();
+            fill_disk(&env, &store);
+            let cause = Error::Full { path: store.directory.clone(), what: "nothing".into() };
+            store.writes.traffic.lock().flush_setback = Some(FlushSetback { cause, since: Instant::now() });
+            store.writes.want_space(&mut store.writes.traffic.lock(), wanted);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    if goes_on {
+                        env.set_capacity(CAPACITY_BYTES);
+                        let mut traffic = store.writes.traffic.lock();
+                        traffic.flush_setback = None;
+                        traffic.space_returned += 1;
+                        store.writes.work.notify_all();
+                    }
+                });
+                // As the thread does it that sets space aside.
+                while store.writes.traffic.lock().space_wanted.is_some() {
+                    store.set_aside(wanted).unwrap();
+                }
+            });
+            let refused = store.writes.traffic.lock().setbacks.check_space(0, &wanted).is_err();
+            assert_eq!(refused, !goes_on, "it waits, but not for ever");
+        }
     }
 
     /// As long as there is enough for it, though not for a step more. (It was refused.) But not what a compaction needs. (It got that, and

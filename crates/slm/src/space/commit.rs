@@ -10,6 +10,7 @@ use slmdb_sync::scheduled::Instant;
 
 use crate::store::{Catalog, Store};
 use slmdb_engine::events::SpaceFor;
+use slmdb_engine::write::memtables::FlushSetback;
 
 /// How long a flush waits before it tries a full disk again: at first, and at most. (It doubles each time.)
 const FULL_DISK_RETRY_FIRST: Duration = Duration::from_millis(1);
@@ -85,9 +86,10 @@ impl<M: Medium + Clone> Store<M> {
             was_set_back = true;
             tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
             let mut traffic = self.writes.traffic.lock();
-            traffic.setbacks.of_flush(cause.clone());
+            traffic.setbacks.record_flush(cause.clone());
             self.writes.events.space_refused(SpaceFor::Job, &cause);
-            traffic.flush_setback = Some(cause.clone());
+            let since = traffic.flush_setback.as_ref().map_or_else(Instant::now, |before| before.since);
+            traffic.flush_setback = Some(FlushSetback { cause: cause.clone(), since });
             if !cause.is_passing_lack() {
                 self.may_make_room(&cause, true);
             }

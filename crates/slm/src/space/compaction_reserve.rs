@@ -30,7 +30,7 @@ use slmdb_sync::scheduled::{
     thread,
 };
 
-use crate::compaction::compactor::{COMPACT_RANGE, In, Inner, Plan};
+use crate::compaction::compactor::{CompactionReason, In, Inner, Plan};
 use crate::selection as picker;
 use crate::selection::low_space_policy as room;
 use crate::selection::low_space_policy::{Candidate, Limits};
@@ -248,7 +248,7 @@ impl KeptBack {
     }
 
     /// The compaction that had it has ended.
-    pub(crate) fn is_given_back(&self) {
+    pub(crate) fn release(&self) {
         self.is_in_use.store(false, Ordering::Release);
     }
 
@@ -320,21 +320,21 @@ impl<M: Medium + Clone> Store<M> {
             None
         };
         let inputs = pooled.or_else(|| room::on_disk(&candidates, threshold, &limits))?;
-        Some(Plan { inputs, chosen_by: "space" })
+        Some(Plan { inputs, reason: CompactionReason::Space })
     }
 
     /// The next of these files that a compaction for room takes garbage from, however little it is; `one_by_one` if several don't fit.
     pub(crate) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool, one_by_one: bool) -> Option<Plan> {
         let candidates = self.candidates_for_room(self.catalog.lock().state(), is_free);
         let inputs = room::on_disk(&candidates, f64::INFINITY, &self.limits_for_room(one_by_one))?;
-        Some(Plan { inputs, chosen_by: COMPACT_RANGE })
+        Some(Plan { inputs, reason: CompactionReason::CompactRange })
     }
 
     /// The next of these files that take less of the pool together.
     pub(crate) fn plan_in_pool(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
         let candidates = self.candidates_for_room(self.catalog.lock().state(), is_free);
         let inputs = room::in_pool(&candidates, &self.limits_for_room(false))?;
-        Some(Plan { inputs, chosen_by: COMPACT_RANGE })
+        Some(Plan { inputs, reason: CompactionReason::CompactRange })
     }
 
     fn limits_for_room(&self, one_by_one: bool) -> Limits {
@@ -399,7 +399,7 @@ impl<M: Medium + Clone> Store<M> {
     /// A compaction has ended, and its inputs have gone: what is to be kept back comes first, then those who wait.
     pub(crate) fn compaction_gave_space_back(&self, space: In) -> Result<()> {
         if space == In::KeptBack {
-            self.kept_back.is_given_back();
+            self.kept_back.release();
             // Somebody waits for it.
             while self.retired.awaits_readers() && !self.compactions.is_stopping() {
                 thread::sleep(READERS_PAUSE);

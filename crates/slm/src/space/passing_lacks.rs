@@ -36,7 +36,7 @@ impl<M: Medium + Clone> Store<M> {
     pub(crate) fn tell_of_lack(&self, lack: Error) {
         let mut traffic = self.writes.traffic.lock();
         tracing::warn!(%lack, "writers that wait get this error");
-        traffic.setbacks.of_lack(lack);
+        traffic.setbacks.record_lack(lack);
         traffic.spare_wanted_bytes = 0;
         traffic.spare_waited_for = false;
         traffic.space_wanted = None;

@@ -94,12 +94,12 @@ impl<M: Medium + Clone> Store<M> {
             // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-            match self.unless_space_may_come(traffic, space_returned, worth_flushing, (&cause, false)) {
+            match self.await_reclaim(traffic, space_returned, worth_flushing, (&cause, false)) {
                 Some(still) => traffic = still,
                 None => return Ok(()),
             }
             self.writes.events.space_refused(SpaceFor::MemTable, &cause);
-            traffic.setbacks.of_memtable(capacity_bytes, cause);
+            traffic.setbacks.record_memtable(capacity_bytes, cause);
         }
         traffic.spare_wanted_bytes = 0;
         traffic.spare_waited_for = false;

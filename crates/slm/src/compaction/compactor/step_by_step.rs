@@ -10,6 +10,7 @@ use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use crate::compaction::compactor::{In, Made, Plan, Stopped};
+use crate::compaction::reason::CompactionReason;
 use crate::flush::file_creation::Finished;
 use crate::index::compaction_log::Jobs;
 use crate::recovery::open;
@@ -85,13 +86,13 @@ fn segments(store: &Store<Persistent>) -> Vec<u32> {
 fn compact(
     store: &Store<Persistent>,
     env: &MemoryEnv,
-    (chosen_by, space): (&'static str, In),
+    (reason, space): (CompactionReason, In),
     taken_before: Option<usize>,
 ) -> (Result<Made, Error>, usize) {
     std::thread::scope(|scope| {
         let (finished, outputs) = sync_channel(1);
         let compaction = scope.spawn(move || {
-            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by };
+            let plan = Plan { inputs: INPUTS.to_vec(), reason };
             store.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
         });
         let mut count = 0;
@@ -127,7 +128,7 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             let store = store(&env);
             store.fill_ballast().unwrap();
             assert!(store.kept_back.length_bytes() > 0);
-            let (ended, count) = compact(&store, &env, ("test", space), Some(taken_before));
+            let (ended, count) = compact(&store, &env, (CompactionReason::MostGarbage, space), Some(taken_before));
             if taken_before >= count {
                 assert!(ended.is_ok() && taken_before >= if space == In::FreeSpace { 3 } else { 1 }, "{context}");
                 break;
@@ -145,7 +146,7 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             }
             assert_whole(&store, &context);
             store.fill_ballast().unwrap();
-            let (ended, _) = compact(&store, &env, ("test", space), None);
+            let (ended, _) = compact(&store, &env, (CompactionReason::MostGarbage, space), None);
             ended.unwrap();
             assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)), "{context}");
             assert_whole(&store, &context);
@@ -164,7 +165,7 @@ fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
         for place in 0.. {
             env.fail_after(place, begin, Failure::NoDescriptor, Repeat::ForGood);
             let struck_before = env.failures_struck();
-            let plan = Plan { inputs: INPUTS.to_vec(), chosen_by: "test" };
+            let plan = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage };
             let (finished, outputs) = sync_channel(INPUTS.len() + KEYS as usize);
             let ended = std::thread::scope(|scope| {
                 let store = &store;
@@ -193,13 +194,16 @@ fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
 /// compaction would have removed in a second.
 #[test]
 fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
-    for (chosen_by, is_measured) in
-        [("order", false), ("small files", false), ("compact_range", false), ("most garbage", true)]
-    {
+    for (reason, is_measured) in [
+        (CompactionReason::Order, false),
+        (CompactionReason::SmallFiles, false),
+        (CompactionReason::CompactRange, false),
+        (CompactionReason::MostGarbage, true),
+    ] {
         let env = MemoryEnv::new();
         let store = store(&env);
-        compact(&store, &env, (chosen_by, In::FreeSpace), None).0.unwrap();
-        assert_eq!(store.writes.pacing.knows_compactions(), is_measured, "{chosen_by}");
+        compact(&store, &env, (reason, In::FreeSpace), None).0.unwrap();
+        assert_eq!(store.writes.pacing.knows_compactions(), is_measured, "{reason:?}");
     }
 }
 

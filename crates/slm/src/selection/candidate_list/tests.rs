@@ -120,7 +120,7 @@ fn what_a_compaction_wrote_and_gained_is_told_of_each_source() {
     candidates.refresh(&state, 0);
     candidates.list.lock().add([1, 2], Source::Seeks);
     let taken = candidates.take(&[1, 2, 3], &state, 0);
-    let plan = Plan { inputs: vec![1, 2, 3], chosen_by: SMALL_FILES };
+    let plan = Plan { inputs: vec![1, 2, 3], reason: CompactionReason::SmallFiles };
     candidates.compacted(&taken, &plan, &Made { files: vec![4], bytes_written: 1500 });
     assert!(candidates.no_larger().is_empty(), "of three one was made");
     let choices = candidates.choices();
