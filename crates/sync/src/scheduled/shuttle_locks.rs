@@ -80,16 +80,9 @@ impl<T: fmt::Debug> fmt::Debug for MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub struct Condvar(shuttle::sync::Condvar);
 
-/// Whether a wait for a time was over because the time was.
+/// Whether a wait for a time was over because the time was. (Nobody asks.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WaitTimeoutResult(bool);
-
-impl WaitTimeoutResult {
-    /// Whether it was.
-    pub fn timed_out(&self) -> bool {
-        self.0
-    }
-}
+pub struct WaitTimeoutResult;
 
 impl Condvar {
     /// One that nobody waits for.
@@ -106,18 +99,6 @@ impl Condvar {
         }
     }
 
-    /// Waits until a condition does not hold any more.
-    pub fn wait_while<'a, T>(
-        &self,
-        mut guard: MutexGuard<'a, T>,
-        mut condition: impl FnMut(&mut T) -> bool,
-    ) -> LockResult<MutexGuard<'a, T>> {
-        while condition(&mut guard) {
-            guard = self.wait(guard)?;
-        }
-        Ok(guard)
-    }
-
     /// Lets others go first; then the time is over.
     pub fn wait_timeout<'a, T>(
         &self,
@@ -128,8 +109,8 @@ impl Condvar {
         drop(guard);
         thread::sleep(time);
         match mutex.lock() {
-            Ok(guard) => Ok((guard, WaitTimeoutResult(true))),
-            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), WaitTimeoutResult(true)))),
+            Ok(guard) => Ok((guard, WaitTimeoutResult)),
+            Err(poisoned) => Err(PoisonError::new((poisoned.into_inner(), WaitTimeoutResult))),
         }
     }
 
@@ -140,7 +121,7 @@ impl Condvar {
         time: Duration,
         mut condition: impl FnMut(&mut T) -> bool,
     ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
-        if condition(&mut guard) { self.wait_timeout(guard, time) } else { Ok((guard, WaitTimeoutResult(false))) }
+        if condition(&mut guard) { self.wait_timeout(guard, time) } else { Ok((guard, WaitTimeoutResult)) }
     }
 
     /// One of those who wait goes on.
