@@ -18,7 +18,7 @@ use slmdb_sync::scheduled::{Mutex, atomic::AtomicU64, thread::JoinHandle};
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::compaction::compactor::Compactions;
+use crate::compaction::requests::Compactions;
 use crate::index::compaction_log::Jobs;
 use crate::index::obsolete_files::Retired;
 use crate::index::snapshots::Snapshots;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode, Result};
 
-use crate::files::table_cache::Readers;
+use crate::files::open_tables::OpenTables;
 
 /// See the module's essay.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub struct ClosingEnv {
     /// The environment that everything goes through.
     pub env: Arc<dyn Env>,
     /// The table files that are held open, and may be closed.
-    pub readers: Arc<Readers>,
+    pub readers: Arc<OpenTables>,
 }
 
 impl ClosingEnv {

@@ -4,4 +4,5 @@ pub mod descriptors;
 pub mod file_names;
 pub mod file_numbers;
 pub mod location;
+pub mod open_tables;
 pub mod table_cache;

@@ -15,6 +15,7 @@ use crate::Options;
 use crate::files::descriptors::ClosingEnv;
 use crate::files::file_names as names;
 use crate::files::location::Location;
+use crate::files::open_tables::OpenTables;
 
 /// A block's name: file number and offset.
 type BlockKey = (u32, u32);
@@ -40,24 +41,13 @@ impl Weighter<BlockKey, Block> for ByMemory {
     }
 }
 
-/// The open table files.
-#[derive(Debug)]
-pub struct Readers(Cache<u32, Arc<TableReader>>);
-
-impl Readers {
-    /// Closes them all, but for those that somebody is just using.
-    pub fn close_all(&self) {
-        self.0.retain(|_, _| false);
-    }
-}
-
 /// The open table files and the block cache.
 pub struct Tables {
     env: Arc<dyn Env>,
     directory: PathBuf,
     store_uuid: [u8; 16],
     order: KeyOrder,
-    readers: Arc<Readers>,
+    readers: Arc<OpenTables>,
     blocks: Cache<BlockKey, Block, ByMemory>,
     /// Whether the last cursor had to wait for the disk: then the next one asks for blocks ahead.
     pub are_cold: AtomicBool,
@@ -68,7 +58,7 @@ impl Tables {
     pub fn new(options: &Options, directory: PathBuf, store_uuid: [u8; 16]) -> Tables {
         let cache_bytes = options.memory_budget_bytes;
         let typical_blocks = (cache_bytes / 4096).clamp(16, 1 << 24) as usize;
-        let readers = Arc::new(Readers(Cache::new(options.open_tables_max)));
+        let readers = Arc::new(OpenTables(Cache::new(options.open_tables_max)));
         Tables {
             env: Arc::new(ClosingEnv { env: options.env.clone(), readers: readers.clone() }),
             directory,

@@ -1,13 +1,9 @@
 //! Admission: a write is taken only when there is space to flush it.
 //!
-//! A writer only adds and compares. What it compares with was set aside beforehand, in steps, by a background thread of the engine.
+//! A writer only adds and compares ([`crate::write::memtables`]). What it compares with was set aside beforehand, in steps, by a
+//! background thread of the engine.
 
-use slmdb_pmem::Medium;
-
-use crate::Options;
 use crate::batch::Totals;
-use crate::space::flush_cost::{kept_back, step_in_pool, table_bytes};
-use crate::write::memtables::{Filling, Traffic};
 
 /// Part of a MemTable's size by which more disk space is set aside at a time.
 pub const STEP_PART: u64 = 8;
@@ -57,27 +53,4 @@ pub enum Admission {
     Scarce,
     /// No.
     Refused,
-}
-
-/// Whether a write may be admitted to the active MemTable.
-pub fn admission<M: Medium>(
-    options: &Options,
-    traffic: &Traffic<M>,
-    active: &Filling<M>,
-    totals: &Totals,
-    deletes_alone: bool,
-) -> Admission {
-    let more = totals.plus(&kept_back(options, deletes_alone));
-    let (all, granted) = (traffic.admitted.plus(&more), &traffic.granted_in_pool);
-    let on_disk = table_bytes(options, &active.totals.plus(&more));
-    let set_aside = active.space_bytes();
-    if !granted.covers(&all, memtables(traffic.immutables, deletes_alone)) || on_disk > set_aside {
-        return Admission::Refused;
-    }
-    let left = granted.totals.entries - all.entries;
-    let step = options.memtable_bytes / STEP_PART;
-    if left < step_in_pool(options, &Totals::default()).entries / 2 || on_disk + step / 2 > set_aside {
-        return Admission::Scarce;
-    }
-    Admission::Granted
 }

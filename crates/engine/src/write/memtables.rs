@@ -11,8 +11,8 @@ use slmdb_sync::scheduled::Instant;
 
 use crate::Options;
 use crate::batch::Totals;
-use crate::space::admission::Wanted;
-use crate::space::flush_cost::Grant;
+use crate::space::admission::{Admission, STEP_PART, Wanted, memtables};
+use crate::space::flush_cost::{Grant, kept_back, step_in_pool, table_bytes};
 use crate::space::reserved_file::SetAside;
 use crate::space::space_errors::Setbacks;
 
@@ -132,4 +132,27 @@ impl<M: Medium> Immutable<M> {
 pub struct View<M: Medium> {
     /// Newest first.
     pub memtables: Vec<Arc<MemTable<M>>>,
+}
+
+/// Whether a write may be admitted to the active MemTable.
+pub fn admission<M: Medium>(
+    options: &Options,
+    traffic: &Traffic<M>,
+    active: &Filling<M>,
+    totals: &Totals,
+    deletes_alone: bool,
+) -> Admission {
+    let more = totals.plus(&kept_back(options, deletes_alone));
+    let (all, granted) = (traffic.admitted.plus(&more), &traffic.granted_in_pool);
+    let on_disk = table_bytes(options, &active.totals.plus(&more));
+    let set_aside = active.space_bytes();
+    if !granted.covers(&all, memtables(traffic.immutables, deletes_alone)) || on_disk > set_aside {
+        return Admission::Refused;
+    }
+    let left = granted.totals.entries - all.entries;
+    let step = options.memtable_bytes / STEP_PART;
+    if left < step_in_pool(options, &Totals::default()).entries / 2 || on_disk + step / 2 > set_aside {
+        return Admission::Scarce;
+    }
+    Admission::Granted
 }

@@ -20,7 +20,7 @@ use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, atomic::AtomicU
 use super::arena_kind::KindOfArena;
 use super::arenas::Arenas;
 use super::group_commit::GroupSync;
-use super::memtables::{Filling, Immutable, Traffic, View};
+use super::memtables::{Filling, Immutable, Traffic, View, admission};
 use super::publication::{Publication, Ticket};
 use super::write_stall::Delay;
 use crate::background::health::{Health, closed};
@@ -28,7 +28,7 @@ use crate::batch::Totals;
 use crate::events::Events;
 use crate::lock_order;
 use crate::observe::counters::Counted;
-use crate::space::admission::{Admission, Wanted, admission};
+use crate::space::admission::{Admission, Wanted};
 use crate::space::flush_cost::Grant;
 use crate::space::space_errors::Setbacks;
 use crate::stall::pacing::Pacing;
@@ -47,7 +47,7 @@ pub(super) struct Place<M: Medium> {
 /// What writes go through, and what they share with the engine's background threads.
 pub struct WritePath<M: Medium> {
     options: Options,
-    pub(super) env: Arc<dyn Env>,
+    env: Arc<dyn Env>,
     /// What is told of the store's work.
     pub events: Arc<Events>,
     /// Whether writes are taken.
@@ -226,7 +226,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let deletes_alone = totals.puts == 0;
         let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
-        let mut delay = Delay::none(self);
+        let mut delay = self.delay();
         let (memtable, reservation) = loop {
             self.check_writable()?;
             if traffic.closing {
@@ -300,6 +300,11 @@ impl<M: Medium + Clone> WritePath<M> {
         if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
     }
 
+    /// A writer that does not wait yet.
+    fn delay(&self) -> Delay<'_> {
+        Delay { room: &self.room, env: &*self.env, events: &self.events, waits: &self.counted.waits, waits_for: None }
+    }
+
     /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller tries again
     /// either way; or gets an error, if since it came what it waits for could not be had.
     fn rotate<'a>(
@@ -307,7 +312,7 @@ impl<M: Medium + Clone> WritePath<M> {
         mut traffic: MutexGuard<'a, Traffic<M>>,
         needed_bytes: u64,
         setbacks: u64,
-        delay: &mut Delay<'a, M>,
+        delay: &mut Delay<'_>,
     ) -> Result<MutexGuard<'a, Traffic<M>>> {
         if traffic.closing {
             return Err(closed());
@@ -358,7 +363,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
         let target = traffic.next_sequence - 1;
-        let mut delay = Delay::none(self);
+        let mut delay = self.delay();
         loop {
             self.check_writable()?;
             if self.flushed_through.load(Ordering::Acquire) >= target {

@@ -47,12 +47,9 @@ use tracing::info_span;
 
 use crate::compaction::entry_batch::Ahead;
 use crate::compaction::inputs::{self, Values};
-pub(crate) use crate::compaction::outputs::Output;
 use crate::compaction::outputs::Outputs;
-pub(crate) use crate::compaction::reason::CompactionReason;
-pub(crate) use crate::compaction::repointing::{add_output, move_to};
-pub(crate) use crate::compaction::requests::Compactions;
-pub(crate) use crate::compaction::requests::Inner;
+use crate::compaction::plan::{In, Made, Plan, Stopped};
+use crate::compaction::requests::Inner;
 use crate::compaction::requests::Reason;
 
 use crate::flush::file_creation::Finished;
@@ -61,62 +58,6 @@ use crate::store::Store;
 use slmdb_engine::Event;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
-
-/// Files to be merged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Plan {
-    pub(crate) inputs: Vec<u32>,
-    /// Why.
-    pub(crate) reason: CompactionReason,
-}
-
-/// What came of it.
-#[derive(Debug, Default)]
-pub(crate) struct Made {
-    pub(crate) files: Vec<u32>,
-    /// How long they are together.
-    pub(crate) bytes_written: u64,
-}
-
-/// Where a compaction writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum In {
-    /// Whatever is free, as many files as it takes.
-    FreeSpace,
-    /// What is [kept back](crate::space::compaction_reserve) for one file, and all becomes one.
-    KeptBack,
-}
-
-/// Why a compaction ended early.
-pub(crate) enum Stopped {
-    /// The store closes, or has failed.
-    Closing,
-    /// There is no space for it.
-    NoSpace(Error),
-    /// The system lacks something else for it, perhaps not for long.
-    Lacking(Error),
-    /// This input can't be read.
-    Unreadable(u32, Error),
-    /// Something that must not be tried again.
-    Failed(Error),
-}
-
-impl Stopped {
-    /// An error in reading an input.
-    fn of_input(number: u32, error: Error) -> Stopped {
-        if error.is_passing_lack() { Stopped::Lacking(error) } else { Stopped::Unreadable(number, error) }
-    }
-
-    fn cause(&self) -> Error {
-        match self {
-            Stopped::Closing => Error::ReadOnly { cause: "the store closes, or has failed".into() },
-            Stopped::NoSpace(error)
-            | Stopped::Lacking(error)
-            | Stopped::Unreadable(_, error)
-            | Stopped::Failed(error) => error.clone(),
-        }
-    }
-}
 
 /// Of an error in writing.
 impl From<Error> for Stopped {

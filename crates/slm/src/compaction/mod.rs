@@ -5,6 +5,6 @@ pub(crate) mod entry_batch;
 pub(crate) mod inputs;
 pub(crate) mod outputs;
 pub(crate) mod pace;
-pub(crate) mod reason;
+pub(crate) mod plan;
 pub(crate) mod repointing;
 pub(crate) mod requests;

@@ -8,7 +8,7 @@ use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
 use slmdb_table::{KeyEntry, TableBuilder};
 
-use crate::compaction::compactor::{In, Stopped};
+use crate::compaction::plan::{In, Stopped};
 use crate::flush::file_creation::{BuiltFile, Finished, file_record, segment_of};
 use crate::flush::older_versions::OlderVersions;
 use crate::index::compaction_log::Job;

@@ -15,8 +15,8 @@ use slmdb_sync::scheduled::{
     mpsc::SyncSender,
 };
 
-use crate::compaction::compactor::{In, Plan, Stopped};
-use crate::compaction::reason::CompactionReason;
+use crate::compaction::plan::CompactionReason;
+use crate::compaction::plan::{In, Plan, Stopped};
 use crate::flush::file_creation::Finished;
 use crate::selection as picker;
 use crate::space::compaction_reserve::RoomWanted;

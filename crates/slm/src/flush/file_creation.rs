@@ -29,7 +29,7 @@ use slmdb_table::{FinishedTable, KeySection, TableBuilder};
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::compaction::compactor::Output;
+use crate::compaction::outputs::Output;
 use crate::flush::older_versions::OlderVersions;
 use crate::index::compaction_log::{Job, Phase, Slot};
 use crate::store::Store;

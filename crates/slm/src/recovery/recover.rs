@@ -24,7 +24,7 @@ use slmdb_structures::memtable::MemTable;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::compaction::compactor::{add_output, move_to};
+use crate::compaction::repointing::{add_output, move_to};
 use crate::flush::file_creation::{file_record, numbered, swing};
 use crate::index::compaction_log::{Jobs, Phase, Slot};
 use crate::space::compaction_reserve::KeptBack;

@@ -18,52 +18,19 @@ use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::compaction::compactor::{Made, Plan};
-use crate::compaction::reason::CompactionReason;
+use crate::compaction::plan::CompactionReason;
+use crate::compaction::plan::{Made, Plan};
+use crate::selection::candidate_source::Source;
 use crate::selection::garbage_part;
 use crate::selection::leaf_node_scan::LeafScan;
 use crate::selection::seeks::FileCounts;
 use crate::selection::sequentiality_degree::Sequentiality;
 use crate::store::Store;
 use slmdb_engine::lock_order;
-use slmdb_engine::{Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Options};
+use slmdb_engine::{CompactionChoices, CompactionOptions, CompactionPolicy, Options};
 
 /// What a file on the list takes in memory, about.
 const LISTED_BYTES: usize = 16;
-
-/// What names candidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Source {
-    LiveKeyRatio,
-    LeafNodeScan,
-    RangeQuery,
-    Seeks,
-    /// It was on the list that the MANIFEST had.
-    Manifest,
-}
-
-impl Source {
-    /// As events and `stats` call it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Source::LiveKeyRatio => "live-key ratio",
-            Source::LeafNodeScan => "leaf node scan",
-            Source::RangeQuery => "range query",
-            Source::Seeks => "seeks",
-            Source::Manifest => "candidate in the MANIFEST",
-        }
-    }
-
-    fn chosen(self, choices: &mut CompactionChoices) -> &mut Chosen {
-        match self {
-            Source::LiveKeyRatio => &mut choices.by_live_key_ratio,
-            Source::LeafNodeScan => &mut choices.by_leaf_node_scans,
-            Source::RangeQuery => &mut choices.by_range_queries,
-            Source::Seeks => &mut choices.by_seeks,
-            Source::Manifest => &mut choices.by_manifest,
-        }
-    }
-}
 
 /// The list, and what goes with it.
 #[derive(Debug)]

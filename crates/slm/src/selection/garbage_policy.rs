@@ -25,8 +25,8 @@
 
 use slmdb_manifest::FileRecord;
 
-use crate::compaction::compactor::Plan;
-use crate::compaction::reason::CompactionReason;
+use crate::compaction::plan::CompactionReason;
+use crate::compaction::plan::Plan;
 use crate::selection::{Choice, garbage_part, overlap_ratio as overlaps};
 use slmdb_engine::write::memtables::entries_max;
 
@@ -174,7 +174,8 @@ mod tests {
     use slmdb_order::KeyOrder;
 
     use super::*;
-    use crate::selection::candidate_list::{Candidates, Source};
+    use crate::selection::candidate_list::Candidates;
+    use crate::selection::candidate_source::Source;
     use slmdb_engine::{CompactionOptions, Options};
 
     /// Table files of 1000 bytes and 100 entries, each with so many live ones.

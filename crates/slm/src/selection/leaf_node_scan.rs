@@ -19,7 +19,7 @@ use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::selection::candidate_list::Source;
+use crate::selection::candidate_source::Source;
 use crate::store::Store;
 use slmdb_engine::lock_order;
 

@@ -5,6 +5,7 @@
 //! ([`sequentiality_degree`]) and seeks.
 
 pub(crate) mod candidate_list;
+pub(crate) mod candidate_source;
 pub(crate) mod distances;
 pub(crate) mod garbage_policy;
 pub(crate) mod leaf_node_scan;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_order::KeyOrder;
 
-use crate::compaction::compactor::Plan;
+use crate::compaction::plan::Plan;
 use crate::selection::candidate_list::{Candidates, needed_part};
 use slmdb_engine::{CompactionOptions, CompactionPolicy};
 

@@ -15,9 +15,9 @@
 
 use slmdb_manifest::FileRecord;
 
-use crate::compaction::compactor::{CompactionReason, Plan};
+use crate::compaction::plan::{CompactionReason, Plan};
 use crate::selection::Choice;
-use crate::selection::candidate_list::Source;
+use crate::selection::candidate_source::Source;
 use crate::selection::overlap_ratio as overlaps;
 
 struct Candidate<'a> {

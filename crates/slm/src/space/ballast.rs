@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
-use crate::compaction::compactor::{In, Plan};
+use crate::compaction::plan::{In, Plan};
 use crate::store::Store;
 use slmdb_engine::space::reserved_file::{BALLAST, SetAside};
 

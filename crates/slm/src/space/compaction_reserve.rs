@@ -30,7 +30,8 @@ use slmdb_sync::scheduled::{
     thread,
 };
 
-use crate::compaction::compactor::{CompactionReason, In, Inner, Plan};
+use crate::compaction::plan::{CompactionReason, In, Plan};
+use crate::compaction::requests::Inner;
 use crate::selection as picker;
 use crate::selection::low_space_policy as room;
 use crate::selection::low_space_policy::{Candidate, Limits};

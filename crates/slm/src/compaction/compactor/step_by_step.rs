@@ -9,8 +9,8 @@ use slmdb_env::{Env, Error};
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
-use crate::compaction::compactor::{In, Made, Plan, Stopped};
-use crate::compaction::reason::CompactionReason;
+use crate::compaction::plan::CompactionReason;
+use crate::compaction::plan::{In, Made, Plan, Stopped};
 use crate::flush::file_creation::Finished;
 use crate::index::compaction_log::Jobs;
 use crate::recovery::open;

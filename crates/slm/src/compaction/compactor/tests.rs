@@ -11,7 +11,7 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_segment};
 use slmdb_sync::epoch;
 
-use crate::compaction::compactor::{add_output, move_to};
+use crate::compaction::repointing::{add_output, move_to};
 use crate::flush::file_creation::swing;
 use crate::index::compaction_log::{Job, Jobs, Phase};
 
