@@ -5,12 +5,13 @@
 //! | paper | here |
 //! |---|---|
 //! | 3.1 the persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `slmdb_engine::write::arenas` |
-//! | 3.1 put, Immutable MemTables | `write::write_path`, `write::memtables`; what is made before it is needed: `write::memtable_preparer` |
+//! | 3.1 put, Immutable MemTables | `slmdb_engine::write::{write_path, memtables}`; what is made before it is needed: `write::memtable_preparer` |
 //! | 3.2 the B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
-//! | 3.2 file creation thread, B+-tree insertion thread, the queue between them | `flush::file_creation`, `compaction::repointing` |
+//! | 3.2 the file creation thread, the B+-tree insertion thread, the queue between them | `flush::file_creation`, `flush::index_insertion`, `flush::finished` |
+//! | 3.2 B+-tree insertion; the location object | `index::insertion`, `compaction::repointing`; `index::location`, `index::key_segments` |
 //! | 3.2 scanning the index | `index::index_iterator` |
 //! | 3.3 selective compaction | `compaction::compactor` and the files beside it |
-//! | 3.3 the compaction candidate list, the live-key ratio | `selection::candidate_list` |
+//! | 3.3 the compaction candidate list, the live-key ratio | `selection::candidate_list`, `selection::candidate_source` |
 //! | 3.3 leaf node scans | `selection::leaf_node_scan` |
 //! | 3.3 the degree of sequentiality per range query | `selection::sequentiality_degree`, watched by `operations::range_query` |
 //! | 3.3 overlap ratios, and the choice | `selection::distances`, `selection::overlap_ratio`, `selection::paper_policy` |
@@ -18,15 +19,15 @@
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::compaction_log` |
 //! | 4 get | `operations::get` |
 //! | 4 range query | `operations::range_query`; how it reads: `operations::scan_buffers`, `operations::read_ahead`, `operations::ask_ahead` |
-//! | 4 insert if absent, update if present | `operations::conditional` |
-//! | 5 recovery | `recovery::open`, `recovery::recover`, `recovery::replay` |
+//! | 4 insert if absent, update if present | `slmdb_engine::write`, `WritePath::write_if` |
+//! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::write::replay` |
 //!
 //! Not in the paper: snapshots (`operations::snapshot`, `index::snapshots`, `index::replaced_records`, `flush::older_versions`); an
 //! index made from files alone (`recovery::rebuild`, `recovery::repair`) and what spares that most of them
-//! (`recovery::index_checkpoint`); space (`space`); copies, removal, checks (`operations`).
+//! (`recovery::index_checkpoint`); space (`space`); copies and checks (`operations`).
 //!
-//! Reading order: `store` (what there is), `write::memtables`, `write::write_path`, `flush::file_creation`, `operations::get`,
-//! `operations::range_query`, `recovery::recover`.
+//! Reading order: `store` (what there is), `slmdb_engine::write::write_path`, `flush::file_creation`,
+//! `flush::index_insertion`, `operations::get`, `operations::range_query`, `recovery::recover`.
 
 #![forbid(unsafe_code)]
 

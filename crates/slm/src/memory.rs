@@ -1,12 +1,12 @@
 //! What a store keeps in plain memory, and what the block cache gets of the budget ([`slmdb_engine::memory::budget`]).
 
+use slmdb_engine::Memory;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::memory::budget::{CURSOR_BYTES, FLOOR_BYTES, FLOOR_PART};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 
 use crate::store::Store;
-use slmdb_engine::Memory;
-use slmdb_engine::batch::Totals;
-use slmdb_engine::memory::budget::{CURSOR_BYTES, FLOOR_BYTES, FLOOR_PART};
 
 impl<M: Medium + Clone> Store<M> {
     /// What the store keeps in plain memory now.

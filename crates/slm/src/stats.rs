@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
 use slmdb_manifest::{Counters, FileRecord, MediumKind};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
 
 use crate::KIND;
 use crate::store::Store;
-use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
 
 impl<M: Medium + Clone> Store<M> {
     /// Counters since the store was opened.

@@ -1,30 +1,15 @@
 //! What an open SLM-DB store is made of, and how it is closed.
 //!
-//! Data goes one way: a write fills a place in the active MemTable ([`crate::write::write_path`]); a full MemTable becomes an
+//! Data goes one way: a write fills a place in the active MemTable ([`slmdb_engine::write::write_path`]); a full MemTable becomes an
 //! Immutable MemTable and waits in the queue; the file thread writes it to a table file; the index thread swings the
-//! index's words to it and commits ([`crate::flush::file_creation`]); then the MemTable is retired. Readers ([`crate::operations::get`]) look in the
-//! same order: MemTables, newest first, then the index, then one block.
+//! index's words to it and commits ([`crate::flush::file_creation`]); then the MemTable is retired. Readers
+//! ([`crate::operations::get`]) look in the same order: MemTables, newest first, then the index, then one block.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use slmdb_env::{Env, Error, Lock, Result};
-use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
-use slmdb_pmem::{Medium, Pool};
-use slmdb_structures::fast_fair::{KeyLengths, Tree};
-use slmdb_sync::scheduled::{Mutex, atomic::AtomicU64, thread::JoinHandle};
-use tracing::field::Empty;
-use tracing::info_span;
-
-use crate::compaction::requests::Compactions;
-use crate::index::compaction_log::Jobs;
-use crate::index::obsolete_files::Retired;
-use crate::index::snapshots::Snapshots;
-use crate::recovery::index_checkpoint::Checkpoints;
-use crate::selection::candidate_list::Candidates;
-use crate::space::compaction_reserve::KeptBack;
 use slmdb_engine::events::{Event, Events};
 use slmdb_engine::files::file_numbers::FileNumbers;
 use slmdb_engine::files::table_cache::Tables;
@@ -36,6 +21,23 @@ use slmdb_engine::write::arenas::Arenas;
 use slmdb_engine::write::memtables::{Filling, Immutable};
 use slmdb_engine::write::write_path::{Found, WritePath};
 use slmdb_engine::{Options, lock_order};
+use slmdb_env::{Env, Error, Lock, Result};
+use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
+use slmdb_pmem::{Medium, Pool};
+use slmdb_structures::fast_fair::{KeyLengths, Tree};
+use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::atomic::AtomicU64;
+use slmdb_sync::scheduled::thread::JoinHandle;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::compaction::queue::Compactions;
+use crate::index::compaction_log::Jobs;
+use crate::index::retired::Retired;
+use crate::index::snapshots::Snapshots;
+use crate::recovery::checkpoint_schedule::Checkpoints;
+use crate::selection::candidate_list::Candidates;
+use crate::space::kept_back::KeptBack;
 
 /// An open store on medium `M`.
 pub(crate) struct Store<M: Medium> {

@@ -4,11 +4,9 @@
 use std::iter;
 
 use slmdb_env::{Error, Result, START_THREAD};
-use slmdb_sync::scheduled::{
-    mpsc::{SyncSender, sync_channel},
-    thread::{Builder, JoinHandle, Scope, ScopedJoinHandle},
-    try_spawn,
-};
+use slmdb_sync::scheduled::mpsc::{SyncSender, sync_channel};
+use slmdb_sync::scheduled::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+use slmdb_sync::scheduled::try_spawn;
 
 use crate::Options;
 use crate::events::Events;

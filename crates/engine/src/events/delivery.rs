@@ -8,14 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result, START_THREAD};
-use slmdb_sync::scheduled::{
-    Condvar, Mutex,
-    thread::{self, JoinHandle},
-};
+use slmdb_sync::scheduled::thread::{self, JoinHandle};
+use slmdb_sync::scheduled::{Condvar, Mutex};
 
 use super::{Event, EventListener, Listener, SpaceFor};
-use crate::WaitFor;
-use crate::lock_order;
+use crate::{WaitFor, lock_order};
 
 /// So many events wait for the listener at most.
 const WAITING_MAX: usize = 4096;

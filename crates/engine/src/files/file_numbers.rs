@@ -6,9 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::lock_order;
 use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::Mutex;
+
+use crate::lock_order;
 
 /// See the module's essay.
 #[derive(Debug)]

@@ -129,8 +129,8 @@ impl Tables {
         Ok(block)
     }
 
-    /// The value of `key` at a location that the index, or the map of replaced records, gave. The block must hold that key at that sequence number: what
-    /// it says otherwise is never passed on.
+    /// The value of `key` at a location that the index, or the map of replaced records, gave. The block must hold that key
+    /// at that sequence number: what it says otherwise is never passed on.
     pub fn value(&self, key: &[u8], location: Location) -> Result<Slice> {
         let block = self.block(location.file, location.place)?;
         self.value_in(&block, key, location)

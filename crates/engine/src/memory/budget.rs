@@ -15,10 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slmdb_pmem::give_back_free_memory;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::Options;
 use crate::batch::Totals;
 use crate::files::table_cache::Tables;
-use crate::lock_order;
+use crate::{Options, lock_order};
 
 /// The part of the budget that the block cache has in any case, and in bytes.
 pub const FLOOR_PART: u64 = 16;

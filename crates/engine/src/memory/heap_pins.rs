@@ -1,9 +1,10 @@
 //! [`Fences`]: what lets memory that a background thread has allocated go back to the system once it is free.
 //!
-//! glibc gives each thread a heap of its own. When it is asked to give free memory back (`malloc_trim`), it gives whole free pages between what is
-//! in use, in every heap; but what is free at the *end* of a heap it keeps for that heap's thread, if it is less than a threshold that grows
-//! with the largest block the process has ever freed, to 64 MiB. All that the index thread has at the end of its heap may be the map
-//! of replaced records: tens of MiB, which nobody needs once the last cursor is gone.
+//! glibc gives each thread a heap of its own. When it is asked to give free memory back (`malloc_trim`), it gives whole
+//! free pages between what is in use, in every heap; but what is free at the *end* of a heap it keeps for that heap's
+//! thread, if it is less than a threshold that grows with the largest block the process has ever freed, to 64 MiB. All that
+//! the index thread has at the end of its heap may be the map of replaced records: tens of MiB, which nobody needs once the
+//! last cursor is gone.
 //!
 //! So the last of what the thread has allocated for the map, a single key, is kept when the map goes. What is free before it is not at
 //! the end of the heap. A heap is 64 MiB long; a thread that needs more has several, and a key is kept for each. Other allocators

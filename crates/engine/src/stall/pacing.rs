@@ -12,8 +12,8 @@
 //! what is written that makes some. (Who only adds keys is not slowed.) The default policy compacts as late as it may. So up
 //! to half of what is allowed nobody is slowed: compactions have hardly begun, and whoever slept then would sleep beside
 //! processors that have nothing to do. From there on the multiple falls, to 1.2 where compactions have most to do and to a part
-//! of their rate where the bound on space comes near. Until the first compaction has ended, that rate is guessed from the flushes'. The
-//! slower of the two paces holds.
+//! of their rate where the bound on space comes near. Until the first compaction has ended, that rate is guessed from the
+//! flushes'. The slower of the two paces holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

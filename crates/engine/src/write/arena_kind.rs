@@ -6,9 +6,11 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::lock_order;
 use slmdb_pmem::ArenaKind;
-use slmdb_sync::scheduled::{Mutex, atomic::AtomicU64};
+use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::atomic::AtomicU64;
+
+use crate::lock_order;
 
 /// Where less is put between two syncs, in bytes, arenas are for synced writes: with values of 1 KiB, one sync for 64 puts.
 const BYTES_A_SYNC: u64 = 64 << 10;

@@ -249,8 +249,9 @@ impl<M: Medium + Clone> Arenas<M> {
         self.retired.lock().memtables.iter().for_each(|memtable| look(memtable));
     }
 
-    /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took. What is not kept
-    /// for recycling goes without the lock: it may take the disk a while, and a reader does it as well as a flush.
+    /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took. What
+    /// is not kept for recycling goes without the lock: it may take the disk a while, and a reader does it as well as a
+    /// flush.
     fn reclaim(&self, mut retired: MutexGuard<'_, Retired<M>>) -> Result<u64> {
         let (mut index, mut lists_bytes, mut unwanted) = (0, 0, Vec::new());
         while index < retired.memtables.len() {

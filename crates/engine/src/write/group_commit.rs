@@ -7,9 +7,10 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::lock_order;
 use slmdb_env::Result;
 use slmdb_sync::modelled::{AtomicU64, Condvar, Mutex, MutexGuard};
+
+use crate::lock_order;
 
 /// How far the arenas are synced, and who syncs them.
 #[derive(Debug)]

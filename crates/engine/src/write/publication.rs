@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use crate::lock_order;
 use slmdb_sync::modelled::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, spin_loop};
+
+use crate::lock_order;
 
 /// How often a waiter looks before it sleeps.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };

@@ -1,8 +1,8 @@
 //! The write path (paper, sections 3.1 and 4 «Put»).
 //!
 //! A batch comes encoded. Under one short lock it is admitted ([`crate::space::admission`]) and gets a place in the active
-//! MemTable's arena and its sequence numbers; everything dear (copying, linking, writing back cache lines) happens outside, in parallel with other writers, and
-//! can't fail. Then the write is published, and returns when publication covers it.
+//! MemTable's arena and its sequence numbers; everything dear (copying, linking, writing back cache lines) happens outside,
+//! in parallel with other writers, and can't fail. Then the write is published, and returns when publication covers it.
 //!
 //! When the place does not fit, the writer makes the spare MemTable the active one and queues the full one for its flush.
 //! Spares are made ahead, by a thread of the engine. When flushes fall behind, writers are slowed before they have to wait
@@ -15,7 +15,8 @@ use std::sync::atomic::Ordering;
 use slmdb_env::{Env, Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
-use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, atomic::AtomicU64, thread};
+use slmdb_sync::scheduled::atomic::AtomicU64;
+use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
 
 use super::arena_kind::KindOfArena;
 use super::arenas::Arenas;
@@ -26,14 +27,13 @@ use super::write_stall::Delay;
 use crate::background::health::{Health, closed};
 use crate::batch::Totals;
 use crate::events::Events;
-use crate::lock_order;
 use crate::observe::counters::Counted;
 use crate::space::admission::{Admission, Wanted};
 use crate::space::flush_cost::Grant;
 use crate::space::space_errors::Setbacks;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::WaitFor;
-use crate::{Event, Options, WriteBatch};
+use crate::{Event, Options, WriteBatch, lock_order};
 
 /// Where a write goes, and when its turn comes. See [`WritePath::place`].
 pub(super) struct Place<M: Medium> {

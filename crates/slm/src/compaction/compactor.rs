@@ -25,8 +25,9 @@
 //! index has the key again (then at a larger number), or once the index checkpoints cover it.
 //!
 //! A compaction ends at the next entry when the store closes or has failed. One that finds no space, or can't open a file for want of
-//! descriptors, gives up what it was writing; for a while only such are begun that make [room](crate::space::compaction_reserve). An input that can't be read is left alone until the next
-//! opening, for `verify` to report. Any other failure stops all writing.
+//! descriptors, gives up what it was writing; for a while only such are begun that make
+//! [room](crate::space::compaction_reserve). An input that can't be read is left alone until the next opening, for `verify`
+//! to report. Any other failure stops all writing.
 
 #[cfg(test)]
 mod step_by_step;
@@ -36,6 +37,9 @@ mod tests;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use slmdb_engine::Event;
+use slmdb_engine::observe::spans::timed;
+use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
@@ -49,15 +53,10 @@ use crate::compaction::entry_batch::Ahead;
 use crate::compaction::inputs::{self, Values};
 use crate::compaction::outputs::Outputs;
 use crate::compaction::plan::{In, Made, Plan, Stopped};
-use crate::compaction::requests::Inner;
-use crate::compaction::requests::Reason;
-
-use crate::flush::file_creation::Finished;
+use crate::compaction::queue::{Inner, Reason};
+use crate::flush::finished::Finished;
 use crate::selection as picker;
 use crate::store::Store;
-use slmdb_engine::Event;
-use slmdb_engine::observe::spans::timed;
-use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 
 /// Of an error in writing.
 impl From<Error> for Stopped {

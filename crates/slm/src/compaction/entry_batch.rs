@@ -3,10 +3,9 @@
 
 use std::ops::Range;
 
+use slmdb_engine::read::merge::{Merge, TableKeys};
 use slmdb_env::Error;
 use slmdb_table::{EntryKind, KeyEntry, Place};
-
-use slmdb_engine::read::merge::{Merge, TableKeys};
 
 /// So many entries are taken together, or as many as have so many bytes of keys.
 const ENTRIES: usize = 128;

@@ -6,5 +6,6 @@ pub(crate) mod inputs;
 pub(crate) mod outputs;
 pub(crate) mod pace;
 pub(crate) mod plan;
+pub(crate) mod queue;
 pub(crate) mod repointing;
 pub(crate) mod requests;

@@ -3,43 +3,22 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
+use slmdb_engine::batch::Totals;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::write::memtables::entries_max;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
 use slmdb_table::{KeyEntry, TableBuilder};
 
 use crate::compaction::plan::{In, Stopped};
-use crate::flush::file_creation::{BuiltFile, Finished, file_record, segment_of};
+use crate::flush::finished::{BuiltFile, Finished, Origin, Output};
 use crate::flush::older_versions::OlderVersions;
 use crate::index::compaction_log::Job;
+use crate::index::key_segments::{file_record, segment_of};
 use crate::store::Store;
-use slmdb_engine::batch::Totals;
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::memory::budget::flush_bytes;
-use slmdb_engine::space::reserved_file::SetAside;
-use slmdb_engine::write::memtables::entries_max;
-
-/// A file that a compaction has made, or the end of one.
-pub(crate) struct Output {
-    pub(crate) file: Option<BuiltFile>,
-    /// What was kept back, if the file has taken it.
-    pub(crate) kept_back: Option<SetAside>,
-    pub(crate) origin: Arc<Origin>,
-    /// The inputs, if this is the last.
-    pub(crate) removed: Vec<u32>,
-    /// Deletes up to here may have been left out because the index checkpoints cover them.
-    pub(crate) deletes_dropped_through: u64,
-    /// Told once it is in the MANIFEST, or refused. (Dropped without a word if the store closes or has failed before.)
-    pub(crate) done: SyncSender<()>,
-}
-
-/// What the outputs of one compaction have in common.
-pub(crate) struct Origin {
-    /// How many files it merges.
-    pub(crate) inputs: usize,
-    /// Why the index thread has refused an output. Then it takes no later one either: the last removes the inputs.
-    pub(crate) refused: OnceLock<Error>,
-}
 
 /// The files that a compaction makes.
 pub(crate) struct Outputs<'s, M: Medium + Clone> {

@@ -1,11 +1,11 @@
 //! How much writers are slowed for compactions ([`slmdb_engine::stall::pacing`]): the debt is garbage in table files.
 
+use slmdb_engine::CompactionPolicy;
+use slmdb_engine::stall::stall_stats::WaitFor;
 use slmdb_pmem::Medium;
 
 use crate::selection::garbage_part;
 use crate::store::Store;
-use slmdb_engine::CompactionPolicy;
-use slmdb_engine::stall::stall_stats::WaitFor;
 
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
 const DEBT_AT_REST_MAX: f64 = 0.75;

@@ -10,8 +10,8 @@ use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
 use slmdb_sync::epoch;
 
-use crate::compaction::outputs::Output;
-use crate::flush::file_creation::numbered;
+use crate::flush::finished::Output;
+use crate::index::key_segments::numbered;
 use crate::store::Store;
 
 impl<M: Medium + Clone> Store<M> {

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use slmdb_engine::files::location::Location;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
@@ -14,7 +15,6 @@ use slmdb_structures::memtable::{MemTable, MemTableEntry};
 use slmdb_table::KeySection;
 
 use crate::index::snapshots::Snapshots;
-use slmdb_engine::files::location::Location;
 
 /// Which versions of one MemTable snapshots see beside the newest.
 #[derive(Debug, Default)]

@@ -9,15 +9,15 @@
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
+use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
 
-use crate::flush::file_creation::location;
+use crate::index::location::location;
 use crate::store::Store;
-use slmdb_engine::files::location::Location;
 
 /// A position among the index's records that are visible at a moment.
 pub(crate) struct IndexSource {

@@ -11,11 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use slmdb_order::KeyOrder;
-use slmdb_table::Place;
-
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::ordered_key::OrderedKey;
+use slmdb_order::KeyOrder;
+use slmdb_table::Place;
 
 /// What a version takes in memory beside the bytes of its key: its entry in the map, whose nodes are two thirds full on
 /// average; the key's counts; its mention by whoever sees it.

@@ -1,8 +1,8 @@
 //! What open snapshots and cursors still see: their moments, and the records that were replaced since.
 //!
 //! The index holds the newest version of a key alone. Whoever looks at an earlier moment finds every other version that it
-//! sees in one of two places: in a MemTable that is not retired, or in the [map of replaced records](crate::index::replaced_records). The
-//! map is consulted by such readers only, and dies with the process.
+//! sees in one of two places: in a MemTable that is not retired, or in the [map of replaced
+//! records](crate::index::replaced_records). The map is consulted by such readers only, and dies with the process.
 //!
 //! **Who sees what.** A moment is a sequence number that was published when it was registered; it sees, of each key, the
 //! newest version at or below it. A cursor keeps the MemTables of its list until it goes. A snapshot may be held for
@@ -38,13 +38,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_order::KeyOrder;
-use slmdb_sync::scheduled::{Mutex, atomic::AtomicUsize};
-
-use crate::index::replaced_records::ReplacedRecords;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::lock_order;
 use slmdb_engine::memory::heap_pins::Fences;
+use slmdb_order::KeyOrder;
+use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::atomic::AtomicUsize;
+
+use crate::index::replaced_records::ReplacedRecords;
 
 /// How many versions change hands, or are forgotten, before others get a chance at the lock.
 const RELEASED_AT_ONCE: usize = 256;

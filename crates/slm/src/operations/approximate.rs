@@ -8,13 +8,13 @@
 use std::collections::HashMap;
 use std::ops::Bound;
 
+use slmdb_engine::Approximate;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_sync::epoch;
 
 use crate::store::Store;
-use slmdb_engine::Approximate;
 
 /// A block that is so many times as large as blocks are meant to be holds one entry.
 const LARGE_BLOCKS: u64 = 2;

@@ -5,20 +5,21 @@
 //! sends a scout ahead through the index: it gathers where the next entries lie, sorts that by file and offset, joins
 //! neighbours, and tells the system that all of them [will be read](slmdb_env::File::advise_will_read). The reads that follow
 //! find them in memory, or on their way, and go no further than what was asked for. (Where a file is gone through without others in
-//! between, it is [read ahead](crate::operations::read_ahead) as ever: long pieces are best there, cold or not.) How far the scout goes grows with what is used: 4 entries, then 16, then 64.
+//! between, it is [read ahead](crate::operations::read_ahead) as ever: long pieces are best there, cold or not.) How far
+//! the scout goes grows with what is used: 4 entries, then 16, then 64.
 //!
 //! Asking for what is in memory gains nothing and takes a system call for each block. So it is done while data is [cold](Temperature)
 //! and not else. A cursor notices cold data by a read that took long. It notices that data is hot again by the asking itself,
 //! which is over at once where nothing has to be fetched; the reads would not tell, since they were asked for. What the last cursor
 //! has found out the next one begins with.
 
+use slmdb_engine::files::location::Location;
 use slmdb_pmem::Medium;
 use slmdb_table::Place;
 
 use crate::index::index_iterator::IndexSource;
-use crate::operations::range_query::Heading;
+use crate::operations::heading::Heading;
 use crate::store::Store;
-use slmdb_engine::files::location::Location;
 
 /// Entries that are asked for at once: at first, how much more each time, and at most. The next are asked for when half of
 /// the last are used.
@@ -36,8 +37,8 @@ const GAP_BYTES_MAX: u64 = 4 << 10;
 pub(crate) const SCOUT_BYTES: u64 =
     (3 << 10) + (WINDOW_MAX * (size_of::<Location>() + 2 * size_of::<Stretch>())) as u64;
 
-/// A read that takes longer came from the disk, in nanoseconds, and so much more for each page. (From memory it takes 2 microseconds, from
-/// the quickest disks 50.)
+/// A read that takes longer came from the disk, in nanoseconds, and so much more for each page. (From memory it takes 2
+/// microseconds, from the quickest disks 50.)
 const SLOW_READ_NS: u64 = 15_000;
 const SLOW_PAGE_NS: u64 = 500;
 /// While data is hot, one read in so many is looked at, so that looking at the clock costs next to nothing.
@@ -80,8 +81,8 @@ impl Temperature {
         self.is_cold
     }
 
-    /// How much of this file may be read at once from here on, in bytes, where it could be so much: what was asked for is there, or will be
-    /// soon; for the rest the disk would have to be waited for.
+    /// How much of this file may be read at once from here on, in bytes, where it could be so much: what was asked for is
+    /// there, or will be soon; for the rest the disk would have to be waited for.
     pub(crate) fn limit(&self, file: u32, place: Place, ahead_bytes: usize) -> usize {
         if !self.is_cold {
             return ahead_bytes;

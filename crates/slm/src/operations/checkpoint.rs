@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::directory::open::check_directory;
+use slmdb_engine::files::file_names as names;
 use slmdb_env::{Env, Error, OpenMode, Result};
 use slmdb_manifest::{Manifest, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::Medium;
 
-use crate::index::obsolete_files::Retired;
+use crate::index::retired::Retired;
 use crate::store::Store;
-use slmdb_engine::directory::open::check_directory;
-use slmdb_engine::files::file_names as names;
 
 /// How much is copied at a time where files can't be shared, in bytes.
 const COPY_BYTES: usize = 1 << 20;

@@ -10,15 +10,15 @@
 //! Between index and block a compaction may have moved the entry and removed the file. Then the file is gone from the
 //! store, and the key is looked up again: the entry, or what replaced it, is somewhere else.
 
+use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_sync::epoch;
 use slmdb_table::Slice;
 
-use crate::flush::file_creation::location;
+use crate::index::location::location;
 use crate::store::Store;
-use slmdb_engine::files::location::Location;
 
 /// Of which moment a read is.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,7 @@ pub(crate) mod approximate;
 pub(crate) mod ask_ahead;
 pub(crate) mod checkpoint;
 pub(crate) mod get;
+pub(crate) mod heading;
 pub(crate) mod range_query;
 pub(crate) mod read_ahead;
 pub(crate) mod scan_buffers;

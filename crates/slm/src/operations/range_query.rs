@@ -18,6 +18,10 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use slmdb_engine::EngineCursor;
+use slmdb_engine::files::location::Location;
+use slmdb_engine::read::memtable_iterator::MemTableSource;
+use slmdb_engine::write::memtables::View;
 use slmdb_env::{Error, Result};
 use slmdb_order::Passage;
 use slmdb_pmem::Medium;
@@ -27,13 +31,10 @@ use slmdb_table::Slice;
 use crate::index::index_iterator::IndexSource;
 use crate::index::snapshots::Holder;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
+use crate::operations::heading::Heading;
 use crate::operations::scan_buffers::AtHand;
 use crate::selection::sequentiality_degree::Sequentiality;
 use crate::store::Store;
-use slmdb_engine::EngineCursor;
-use slmdb_engine::files::location::Location;
-use slmdb_engine::read::memtable_iterator::MemTableSource;
-use slmdb_engine::write::memtables::View;
 
 /// See [`EngineCursor`].
 pub(crate) struct Cursor<M: Medium + Clone> {
@@ -56,13 +57,6 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     held_bytes: u64,
     /// How many files a range query has had to turn to.
     sequentiality: Sequentiality,
-}
-
-/// Which way the sources stand: at the cursor's key or beyond it, in this direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heading {
-    Forward,
-    Backward,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -3,9 +3,9 @@
 //! A cursor that has read some blocks of one file each of which began where the one before ended will most likely go on so, even if
 //! other files have their turns between. From there it reads a piece of the file at a time, short ones first, and cuts the blocks
 //! from that: a range of a hundred keys takes a handful of reads, and a long one waits for the device once for each 128 KiB; where
-//! files take turns pieces stay short. Blocks that come so do not go into the block cache: a scan of the whole store would leave nothing else
-//! in it. What is in the cache already is taken from there, unless it came with a piece. Where a file's blocks do not follow
-//! each other, nothing is read that is not needed.
+//! files take turns pieces stay short. Blocks that come so do not go into the block cache: a scan of the whole store would
+//! leave nothing else in it. What is in the cache already is taken from there, unless it came with a piece. Where a file's
+//! blocks do not follow each other, nothing is read that is not needed.
 //!
 //! A piece that can't be read is given up, and the block read alone: damage behind it is nobody's error but its own.
 //!
@@ -13,12 +13,12 @@
 
 use std::sync::{Arc, Weak};
 
+use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece, Place, TableReader};
 
 use crate::store::Store;
-use slmdb_engine::files::location::Location;
 
 /// So many blocks in a row are read one by one. (With two, ranges of a hundred keys took a tenth more time in order.)
 const BLOCKS_ALONE: u32 = 1;

@@ -1,14 +1,15 @@
 //! What a cursor has at hand of the table files that it goes through.
 //!
 //! Where a store is out of order, neighbouring keys lie in different files, but in each of these the cursor goes forwards: some
-//! files take turns, and each goes on where it was left. So a cursor keeps a **lane** for each of the last files: the block that it had
-//! last, and what was [read ahead](crate::operations::read_ahead) behind it. A key whose block is at hand costs neither a look into the
-//! block cache, which all share, nor a read.
+//! files take turns, and each goes on where it was left. So a cursor keeps a **lane** for each of the last files: the block
+//! that it had last, and what was [read ahead](crate::operations::read_ahead) behind it. A key whose block is at hand costs
+//! neither a look into the block cache, which all share, nor a read.
 //!
 //! What is at hand is bounded: so many lanes, and where all of them have much, of one that the cursor leaves only what is small. Lanes
 //! that were left longest make place for others. Where more files take turns than there are lanes, what was read ahead would be
 //! lost before it is needed: then the first blocks of a turn are read alone, and the cache remembers them.
 
+use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece};
@@ -16,7 +17,6 @@ use slmdb_table::{Block, Piece};
 use crate::operations::ask_ahead::Temperature;
 use crate::operations::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
 use crate::store::Store;
-use slmdb_engine::files::location::Location;
 
 /// How many files a cursor has a lane for.
 const LANES_MAX: usize = 24;

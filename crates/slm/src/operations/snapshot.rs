@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::{EngineCursor, EngineSnapshot};
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::Slice;
@@ -13,7 +14,6 @@ use crate::index::snapshots::Holder;
 use crate::operations::get::Moment;
 use crate::operations::range_query::Cursor;
 use crate::store::Store;
-use slmdb_engine::{EngineCursor, EngineSnapshot};
 
 /// See [`EngineSnapshot`].
 pub(crate) struct SlmSnapshot<M: Medium + Clone> {

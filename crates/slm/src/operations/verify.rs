@@ -15,6 +15,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::file_names::FileKind;
+use slmdb_engine::files::location::Location;
+use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
 use slmdb_pmem::{Extent, ExtentKind, Medium};
@@ -23,13 +27,9 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
-use crate::flush::file_creation::location;
+use crate::index::location::location;
 use crate::recovery::rebuild::open_checkpoint;
 use crate::store::Store;
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::files::file_names::FileKind;
-use slmdb_engine::files::location::Location;
-use slmdb_engine::{VerifyProgress, VerifyReport};
 
 /// Findings of one kind beyond these are counted, not listed.
 const FINDINGS_MAX: usize = 1000;

@@ -14,98 +14,23 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use slmdb_env::{Env, Error, Result};
-use slmdb_manifest::{CheckpointRecord, Edit, StoreState};
-use slmdb_pmem::Medium;
-use slmdb_structures::fast_fair::{Direction, LeafRead, Tree};
-use slmdb_sync::epoch;
-use slmdb_sync::scheduled::{Mutex, MutexGuard, atomic::AtomicU64};
-use slmdb_table::CheckpointWriter;
-
-use crate::flush::file_creation::location;
-use crate::store::Store;
 use slmdb_engine::Event;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::location::Location;
-use slmdb_engine::lock_order;
+use slmdb_env::{Env, Error, Result};
+use slmdb_manifest::{CheckpointRecord, Edit};
+use slmdb_pmem::Medium;
+use slmdb_structures::fast_fair::{Direction, LeafRead, Tree};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::MutexGuard;
+use slmdb_table::CheckpointWriter;
 
-/// A checkpoint costs about as much as the index is large. So it is not taken before so large a part of the index's keys
-/// was flushed again.
-const OF_INDEX_PART: u64 = 2;
-/// A clean close takes one earlier: for a part of what the option says. The next opening is waiting for it.
-const AT_CLOSE_PART: u64 = 16;
+use crate::index::location::location;
+use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through};
+use crate::store::Store;
+
 /// About so many keys are read from the tree at once.
 const KEYS_AT_ONCE: usize = 1024;
-
-/// When the next checkpoint is due, and what the last ones allow.
-#[derive(Debug)]
-pub(crate) struct Checkpoints {
-    /// Held by whoever takes one.
-    taking: Mutex<()>,
-    /// Entries flushed since the last one was begun.
-    entries_since: AtomicU64,
-    /// So many make the next one due.
-    entries_due: AtomicU64,
-    deletes_droppable_through: AtomicU64,
-}
-
-/// S of the older of the last two.
-fn droppable_through(checkpoints: &[CheckpointRecord]) -> u64 {
-    if checkpoints.len() < 2 { 0 } else { checkpoints[0].through }
-}
-
-impl Default for Checkpoints {
-    fn default() -> Checkpoints {
-        Checkpoints {
-            taking: Mutex::ranked(lock_order::INDEX_CHECKPOINT, ()),
-            entries_since: AtomicU64::new(0),
-            entries_due: AtomicU64::new(0),
-            deletes_droppable_through: AtomicU64::new(0),
-        }
-    }
-}
-
-impl Checkpoints {
-    /// Those of a store that is opened.
-    pub(crate) fn new(state: &StoreState, entries_due: u64) -> Checkpoints {
-        let (through, entries) = state.checkpoints.last().map_or((0, 0), |last| (last.through, last.entries));
-        let since = state.files.values().filter(|file| file.highest_sequence > through).map(|file| file.entries).sum();
-        let checkpoints = Checkpoints::default();
-        checkpoints.entries_since.store(since, Ordering::Relaxed);
-        checkpoints.entries_due.store(entries_due.max(entries / OF_INDEX_PART), Ordering::Relaxed);
-        checkpoints.deletes_droppable_through.store(droppable_through(&state.checkpoints), Ordering::Release);
-        checkpoints
-    }
-
-    /// So many entries more are in table files.
-    pub(crate) fn flushed(&self, entries: u64) {
-        self.entries_since.fetch_add(entries, Ordering::Relaxed);
-    }
-
-    /// Deletes up to this sequence number need not be kept in table files: two checkpoints cover them.
-    pub(crate) fn deletes_droppable_through(&self) -> u64 {
-        self.deletes_droppable_through.load(Ordering::Acquire)
-    }
-
-    /// As long as this is held no checkpoint is taken or removed.
-    pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
-        self.taking.lock()
-    }
-
-    fn is_due(&self) -> bool {
-        self.entries_since.load(Ordering::Relaxed) >= self.entries_due.load(Ordering::Relaxed)
-    }
-
-    fn is_due_at_close(&self, entries_due: u64) -> bool {
-        self.entries_since.load(Ordering::Relaxed) >= (entries_due / AT_CLOSE_PART).max(1)
-    }
-
-    /// One could not be taken: not again before as much is flushed once more.
-    fn put_off(&self) {
-        let since = self.entries_since.load(Ordering::Relaxed);
-        self.entries_due.fetch_max(since.saturating_mul(2), Ordering::Relaxed);
-    }
-}
 
 impl<M: Medium + Clone> Store<M> {
     /// The checkpoint thread.

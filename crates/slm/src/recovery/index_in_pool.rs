@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::Options;
+use slmdb_engine::directory::pool_binding::{self, FoundPool};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Blocks, Dram, Medium, Pool};
 use slmdb_structures::fast_fair::Tree;
 
 use crate::recovery::recover::Fast;
-use slmdb_engine::Options;
-use slmdb_engine::directory::pool_binding::{self, FoundPool};
 
 /// The pool of a store that has one, and its index; both made anew if the store is virgin.
 pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {

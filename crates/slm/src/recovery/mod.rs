@@ -1,5 +1,6 @@
 //! Section 5: opening a store, whatever the last opening left.
 
+pub(crate) mod checkpoint_schedule;
 pub(crate) mod index_checkpoint;
 pub(crate) mod index_in_pool;
 pub(crate) mod open;

@@ -4,18 +4,6 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::{Error, Lock, Result};
-use slmdb_manifest::{MediumKind, StoreState};
-use slmdb_pmem::Persistent;
-use slmdb_sync::scheduled::{mpsc::sync_channel, thread};
-use tracing::field::Empty;
-use tracing::info_span;
-
-use crate::KIND;
-use crate::recovery::index_in_pool;
-use crate::recovery::rebuild;
-use crate::recovery::recover::recover;
-use crate::store::Store;
 use slmdb_engine::background::workers::{Work, Workers};
 use slmdb_engine::directory::open::{check_directory, prepare};
 use slmdb_engine::observe::spans::timed;
@@ -23,6 +11,18 @@ use slmdb_engine::{
     Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Options, Slice, Stats, TableFile, VerifyProgress,
     VerifyReport, WriteBatch,
 };
+use slmdb_env::{Error, Lock, Result};
+use slmdb_manifest::{MediumKind, StoreState};
+use slmdb_pmem::Persistent;
+use slmdb_sync::scheduled::mpsc::sync_channel;
+use slmdb_sync::scheduled::thread;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::KIND;
+use crate::recovery::recover::recover;
+use crate::recovery::{index_in_pool, rebuild};
+use crate::store::Store;
 
 /// See [`super::open`].
 pub(crate) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

@@ -1,10 +1,10 @@
 //! Rebuilding the index from files alone: on `Dram` at every opening, on other media when the pool is lost (`repair`).
 //!
-//! The key sections of all table files are merged in key order ([`slmdb_engine::read::merge`]), and of each key the newest version counts
-//! ([`newest`]): whatever the numbers of the files, they say nothing about what is newer. If there is an index checkpoint,
-//! it takes the place of the files that were there when it was begun. What counts goes into the key segment of its file and
-//! into a tree that is built from the bottom up (`fast_fair/bulk.rs`); what does not is not kept anywhere. The key space is
-//! cut into as many parts as there are processors, by keys that are sampled.
+//! The key sections of all table files are merged in key order ([`slmdb_engine::read::merge`]), and of each key the newest
+//! version counts ([`newest`]): whatever the numbers of the files, they say nothing about what is newer. If there is an
+//! index checkpoint, it takes the place of the files that were there when it was begun. What counts goes into the key
+//! segment of its file and into a tree that is built from the bottom up (`fast_fair/bulk.rs`); what does not is not kept
+//! anywhere. The key space is cut into as many parts as there are processors, by keys that are sampled.
 //!
 //! The MANIFEST says of each file how many of its entries the index points to. That holds after any crash, because the
 //! record that commits a job carries the changes, so it must agree with what is found: else something is damaged, and the
@@ -18,6 +18,13 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use newest::{Newest, Verdict};
+use slmdb_engine::Options;
+use slmdb_engine::background::workers::spawn_scoped;
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::table_cache::Tables;
+use slmdb_engine::read::merge::{Merge, Source, TableKeys, common_prefix};
+use slmdb_engine::read::ordered_key::positions_in_order;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{CheckpointRecord, FILE_NAME as MANIFEST_NAME, FileRecord, StoreState};
 use slmdb_order::KeyOrder;
@@ -26,17 +33,10 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
 use slmdb_sync::scheduled::{processors, thread};
 use slmdb_table::{CheckpointReader, CheckpointStream};
+use sources::Keys;
 
 use crate::recovery::index_in_pool;
 use crate::recovery::recover::Fast;
-use newest::{Newest, Verdict};
-use slmdb_engine::Options;
-use slmdb_engine::background::workers::spawn_scoped;
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::files::table_cache::Tables;
-use slmdb_engine::read::merge::{Merge, Source, TableKeys, common_prefix};
-use slmdb_engine::read::ordered_key::positions_in_order;
-use sources::Keys;
 
 /// Fewer entries than this are not worth a second thread.
 const ENTRIES_A_PART_MIN: u64 = 32 * 1024;

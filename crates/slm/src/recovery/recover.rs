@@ -1,4 +1,5 @@
-//! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5; `docs/internals/recovery.md`).
+//! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5;
+//! `docs/internals/recovery.md`).
 //!
 //! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
 //!    *building* are dropped; their MemTables are still there. Then the index must have as many keys as the MANIFEST tells of.
@@ -16,19 +17,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::{Error, Lock, Result};
-use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
-use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
-use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree};
-use slmdb_structures::memtable::MemTable;
-use tracing::field::Empty;
-use tracing::info_span;
-
-use crate::compaction::repointing::{add_output, move_to};
-use crate::flush::file_creation::{file_record, numbered, swing};
-use crate::index::compaction_log::{Jobs, Phase, Slot};
-use crate::space::compaction_reserve::KeptBack;
-use crate::store::{Catalog, Parts, Store};
 use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
 use slmdb_engine::events::Events;
@@ -42,6 +30,20 @@ use slmdb_engine::write::arena_kind;
 use slmdb_engine::write::arenas::Arenas;
 use slmdb_engine::write::memtables::{Filling, Immutable};
 use slmdb_engine::write::replay::{check_strays, replay_log};
+use slmdb_env::{Error, Lock, Result};
+use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
+use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
+use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree};
+use slmdb_structures::memtable::MemTable;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::compaction::repointing::{add_output, move_to};
+use crate::index::compaction_log::{Jobs, Phase, Slot};
+use crate::index::insertion::swing;
+use crate::index::key_segments::{file_record, numbered};
+use crate::space::kept_back::KeptBack;
+use crate::store::{Catalog, Parts, Store};
 
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
 /// openings don't leave many small table files.
@@ -300,8 +302,8 @@ fn remove_leftover_files<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
     })
 }
 
-/// Removes what belongs to nobody any more now that the MANIFEST is written: arenas that were copied, index checkpoints that were damaged,
-/// key segments.
+/// Removes what belongs to nobody any more now that the MANIFEST is written: arenas that were copied, index checkpoints
+/// that were damaged, key segments.
 fn remove_leftovers<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
     let state = parts.catalog.state();
     discard_all_but(parts, state)?;

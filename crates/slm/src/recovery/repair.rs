@@ -24,23 +24,22 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
+use slmdb_engine::directory::{open, pool_binding};
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::{Loss, Options, RepairProgress, RepairReport};
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, MediumKind, StoreState};
 use slmdb_pmem::{Medium, Persistent};
 
 use crate::KIND;
 use crate::recovery::index_checkpoint::NewCheckpoint;
-use crate::recovery::index_in_pool;
-use crate::recovery::rebuild;
 use crate::recovery::rebuild::Rebuilt;
-use slmdb_engine::directory::{open, pool_binding};
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::{Loss, Options, RepairProgress, RepairReport};
+use crate::recovery::{index_in_pool, rebuild};
 
 /// What a damaged file's name gets at its end.
 const ASIDE: &str = "damaged";
 
-/// See [`slmdb_engine::repair`].
+/// See [`crate::repair`].
 pub(crate) fn repair(
     options: &Options,
     directory: &Path,
@@ -173,8 +172,8 @@ impl Repair<'_> {
         self.leave_names(&linked)
     }
 
-    /// Gives damaged files the names that they are to have, beside those that they have: once the MANIFEST does not know them any more,
-    /// an opening would remove them. Says which now have both.
+    /// Gives damaged files the names that they are to have, beside those that they have: once the MANIFEST does not know
+    /// them any more, an opening would remove them. Says which now have both.
     fn link_aside(&self) -> Result<Vec<bool>> {
         let link = |(from, to): &(PathBuf, PathBuf)| {
             let is_linked = self.env().link_file(from, to)?;

@@ -14,20 +14,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use slmdb_engine::{CompactionChoices, CompactionOptions, CompactionPolicy, Options, lock_order};
 use slmdb_manifest::{Edit, FileRecord, StoreState};
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::compaction::plan::CompactionReason;
-use crate::compaction::plan::{Made, Plan};
+use crate::compaction::plan::{CompactionReason, Made, Plan};
 use crate::selection::candidate_source::Source;
 use crate::selection::garbage_part;
-use crate::selection::leaf_node_scan::LeafScan;
+use crate::selection::scan_position::LeafScan;
 use crate::selection::seeks::FileCounts;
 use crate::selection::sequentiality_degree::Sequentiality;
-use crate::store::Store;
-use slmdb_engine::lock_order;
-use slmdb_engine::{CompactionChoices, CompactionOptions, CompactionPolicy, Options};
 
 /// What a file on the list takes in memory, about.
 const LISTED_BYTES: usize = 16;
@@ -37,11 +33,11 @@ const LISTED_BYTES: usize = 16;
 pub(crate) struct Candidates {
     options: CompactionOptions,
     /// Whether anything is named at all.
-    is_fed: bool,
+    pub(crate) is_fed: bool,
     list: Mutex<List>,
     pub(crate) leaf_scan: LeafScan,
     /// How often cursors have turned to each file.
-    seeks: FileCounts,
+    pub(crate) seeks: FileCounts,
 }
 
 #[derive(Debug, Default)]
@@ -248,44 +244,6 @@ impl Candidates {
 /// The part of a file's entries that is needed.
 pub(crate) fn needed_part(file: &FileRecord, deletes_droppable_through: u64) -> f64 {
     1.0 - garbage_part(file, deletes_droppable_through)
-}
-
-impl<M: Medium + Clone> Store<M> {
-    /// Puts files on the list. Has one compacted if that is a reason to.
-    pub(crate) fn name_candidates(&self, files: impl IntoIterator<Item = u32>, source: Source) {
-        let (is_news, length) = self.candidates.name(files, source);
-        let is_reason = source == Source::Seeks || length > self.options.compaction.candidates_threshold;
-        if is_news && is_reason {
-            self.compactions.wake();
-        }
-    }
-
-    /// A range query is done: these are the files of its worst sub-range.
-    pub(crate) fn range_query_ended(&self, files: &[u32]) {
-        if files.len() > self.options.compaction.sequentiality_degree_threshold {
-            self.name_candidates(files.iter().copied(), Source::RangeQuery);
-        }
-    }
-
-    /// A cursor has turned to a file, and a block of it has to be read from the disk.
-    pub(crate) fn file_sought(&self, file: u32) {
-        let (candidates, options) = (&self.candidates, &self.options.compaction);
-        if !candidates.is_fed || !options.seeks {
-            return;
-        }
-        let seeks = candidates.seeks.add(file);
-        if seeks % options.seeks_min != 0 {
-            return;
-        }
-        // Whoever commits holds the catalog while the disk writes. No reader waits for that: it is looked at again later.
-        let Some(catalog) = self.catalog.try_lock() else { return };
-        let length_bytes = catalog.state().files.get(&file).map(|file| file.length_bytes);
-        drop(catalog);
-        if length_bytes.is_some_and(|bytes| u64::from(seeks) >= bytes / options.seek_bytes) {
-            candidates.seeks.clear(file);
-            self.name_candidates([file], Source::Seeks);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,8 @@
 //! numbers in order, and what most bounds share does not blur them. In a comparator's order nothing is known but the order
 //! itself; there the number of a bound is its rank among all the bounds.
 
-use slmdb_order::KeyOrder;
-
 use slmdb_engine::read::ordered_key::positions_in_order;
+use slmdb_order::KeyOrder;
 
 /// A key range: smallest and largest key.
 pub(crate) type KeyRange<'a> = (&'a [u8], &'a [u8]);

@@ -16,19 +16,18 @@
 //! order: where files overlap and scans pay for it.
 //!
 //! **Order.** What a scan pays for disorder is seeks, and those are counted for each file
-//! ([`candidates`](crate::selection::candidate_list)): once for every 16 KiB of it a cursor had to turn to it from another one and wait for
-//! a block. LevelDB reckons that so many cost what merging it costs. So a store that nobody scans is never put in order; one
-//! that is scanned pays once as much as its scans have paid. Files that seeks have named are merged with those of them that
-//! they [overlap](crate::selection::overlap_ratio), when nothing else is to be done, and no more at once than there is space for beside
-//! garbage: their outputs stand beside them until the end. What a merge writes does not overlap itself, and so the store
-//! comes to rest, however it is read.
+//! ([`candidates`](crate::selection::candidate_list)): once for every 16 KiB of it a cursor had to turn to it from another
+//! one and wait for a block. LevelDB reckons that so many cost what merging it costs. So a store that nobody scans is never
+//! put in order; one that is scanned pays once as much as its scans have paid. Files that seeks have named are merged with
+//! those of them that they [overlap](crate::selection::overlap_ratio), when nothing else is to be done, and no more at once
+//! than there is space for beside garbage: their outputs stand beside them until the end. What a merge writes does not
+//! overlap itself, and so the store comes to rest, however it is read.
 
+use slmdb_engine::write::memtables::entries_max;
 use slmdb_manifest::FileRecord;
 
-use crate::compaction::plan::CompactionReason;
-use crate::compaction::plan::Plan;
+use crate::compaction::plan::{CompactionReason, Plan};
 use crate::selection::{Choice, garbage_part, overlap_ratio as overlaps};
-use slmdb_engine::write::memtables::entries_max;
 
 /// One compaction writes at most this part of what is needed of the store, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 64.0;

@@ -11,46 +11,18 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
-use slmdb_sync::scheduled::Mutex;
 
 use crate::selection::candidate_source::Source;
 use crate::store::Store;
-use slmdb_engine::lock_order;
 
 /// So many keys, or a leaf's more, are read under one epoch guard.
 const KEYS_UNDER_ONE_GUARD: usize = 512;
-
-/// See the module.
-#[derive(Debug)]
-pub(crate) struct LeafScan {
-    /// Where the next begins.
-    from: Mutex<Bound<Vec<u8>>>,
-    scans: AtomicU64,
-    keys: AtomicU64,
-}
-
-impl Default for LeafScan {
-    fn default() -> LeafScan {
-        LeafScan {
-            from: Mutex::ranked(lock_order::LEAF_NODE_SCAN, Bound::Unbounded),
-            scans: AtomicU64::new(0),
-            keys: AtomicU64::new(0),
-        }
-    }
-}
-
-impl LeafScan {
-    /// Scans that were made, and keys that they went over.
-    pub(crate) fn counted(&self) -> (u64, u64) {
-        (self.scans.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
-    }
-}
 
 impl<M: Medium + Clone> Store<M> {
     /// Looks through the next part of the leaves. What can't be read there is for `verify` to report.

@@ -1,8 +1,8 @@
 //! Which table files are compacted (paper, section 3.3).
 //!
-//! Two policies can be compared: [`paper_policy`], and [`garbage_policy`], the default. Both use the list of [`candidate_list`], which four
-//! sources fill (gain that of seeks alone); three of them need watching: [`leaf_node_scan`], range queries
-//! ([`sequentiality_degree`]) and seeks.
+//! Two policies can be compared: [`paper_policy`], and [`garbage_policy`], the default. Both use the list of
+//! [`candidate_list`], which four sources fill (gain that of seeks alone); three of them need watching: [`leaf_node_scan`],
+//! range queries ([`sequentiality_degree`]) and seeks.
 
 pub(crate) mod candidate_list;
 pub(crate) mod candidate_source;
@@ -10,19 +10,21 @@ pub(crate) mod distances;
 pub(crate) mod garbage_policy;
 pub(crate) mod leaf_node_scan;
 pub(crate) mod low_space_policy;
+pub(crate) mod naming;
 pub(crate) mod overlap_ratio;
 pub(crate) mod paper_policy;
+pub(crate) mod scan_position;
 pub(crate) mod seeks;
 pub(crate) mod sequentiality_degree;
 
 use std::collections::BTreeSet;
 
+use slmdb_engine::{CompactionOptions, CompactionPolicy};
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_order::KeyOrder;
 
 use crate::compaction::plan::Plan;
 use crate::selection::candidate_list::{Candidates, needed_part};
-use slmdb_engine::{CompactionOptions, CompactionPolicy};
 
 /// Entries of a file that nobody needs: superseded puts, and deletes that the index checkpoints cover.
 pub(crate) fn garbage(file: &FileRecord, deletes_droppable_through: u64) -> u64 {

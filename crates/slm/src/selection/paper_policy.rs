@@ -16,9 +16,8 @@
 use slmdb_manifest::FileRecord;
 
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::selection::Choice;
 use crate::selection::candidate_source::Source;
-use crate::selection::overlap_ratio as overlaps;
+use crate::selection::{Choice, overlap_ratio as overlaps};
 
 struct Candidate<'a> {
     number: u32,

@@ -5,10 +5,11 @@
 //! table file. So a full pool or disk refuses the next write, and never jams what was accepted. A little more than the
 //! puts may use is kept back for deletes, which are the way out.
 //!
-//! Setting aside takes system calls, so the [ahead thread](crate::write::memtable_preparer) does it, in steps, before writers come to need
-//! it; a writer only adds and compares. When nothing more can be set aside, what was set aside too much comes first:
-//! flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case into what it
-//! really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept back for them.)
+//! Setting aside takes system calls, so the [ahead thread](crate::write::memtable_preparer) does it, in steps, before
+//! writers come to need it; a writer only adds and compares. When nothing more can be set aside, what was set aside too
+//! much comes first: flushes under way end, and the active MemTable is flushed early, because a flush turns the worst case
+//! into what it really takes. Only then is the disk, or the pool, full. (Then, and not before, deletes get what is kept
+//! back for them.)
 
 mod smallest_pool;
 
@@ -22,8 +23,8 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 
 pub(crate) use crate::space::admission::smallest_pool::check_pool;
-use crate::space::ballast::BALLAST_STEP_BYTES;
-use crate::space::compaction_reserve::{Lacking, READERS_PAUSE};
+use crate::space::kept_back::BALLAST_STEP_BYTES;
+use crate::space::kept_back::{Lacking, READERS_PAUSE};
 use crate::space::pool_reserve::reserve;
 use crate::store::{Parts, Store};
 use slmdb_engine::batch::Totals;
@@ -45,8 +46,8 @@ const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 enum TakenFrom {
     /// What is free.
     FreeSpace,
-    /// Also from what is [kept back](crate::space::compaction_reserve): on the disk what is for deletes; in the pool also what is for a compaction, when
-    /// there is nothing that it could be needed for.
+    /// Also from what is [kept back](crate::space::compaction_reserve): on the disk what is for deletes; in the pool also
+    /// what is for a compaction, when there is nothing that it could be needed for.
     KeptBack,
 }
 
@@ -244,9 +245,9 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Returns `None` if the caller should try again: space was given back since `space_returned`, or something that may bring some
-    /// was waited for. That is a flush, which begins now if the active MemTable is worth one; or a compaction, which begins if there is
-    /// garbage; or a reader that is still in what a compaction gave back. The last argument: what was full, and whether the least
-    /// garbage is worth a compaction, as it is for deletes.
+    /// was waited for. That is a flush, which begins now if the active MemTable is worth one; or a compaction, which begins
+    /// if there is garbage; or a reader that is still in what a compaction gave back. The last argument: what was full, and
+    /// whether the least garbage is worth a compaction, as it is for deletes.
     pub(crate) fn await_reclaim<'a>(
         &'a self,
         mut traffic: MutexGuard<'a, Traffic<M>>,

@@ -4,28 +4,28 @@
 //! aside for that before a put is admitted, and given back to the file system piece by piece when a record finds no space.
 //!
 //! Flushes stop soon on a full disk, since nothing is admitted any more; compactions could go on for ever, and use up with their
-//! records what flushes will need. And a compaction's record that finds no space holds up every flush behind it. So a compaction begins
-//! only with the ballast full; if it can't be, one that gives space back is begun all the same while there is enough for
-//! its own record and others ([`Store::ensure_ballast_for`]). Whether there still is, is looked at again before keys are moved to each of
-//! its files ([`Store::ensure_ballast_for_moving`]): what is not moved yet can be given up. Deletes, the way out, do with a part of the
-//! ballast, too. What is kept back for compactions makes the ballast full if nothing else can; but for what the output of one file takes and
-//! the little that table files of deletes need ([`KeptBack::least_bytes`](crate::space::compaction_reserve::KeptBack::least_bytes)), which come before all of the ballast but its least.
-//! A full ballast without them would be of no use: garbage could not be compacted away any more.
+//! records what flushes will need. And a compaction's record that finds no space holds up every flush behind it. So a
+//! compaction begins only with the ballast full; if it can't be, one that gives space back is begun all the same while
+//! there is enough for its own record and others ([`Store::ensure_ballast_for`]). Whether there still is, is looked at
+//! again before keys are moved to each of its files ([`Store::ensure_ballast_for_moving`]): what is not moved yet can be
+//! given up. Deletes, the way out, do with a part of the ballast, too. What is kept back for compactions makes the ballast
+//! full if nothing else can; but for what the output of one file takes and the little that table files of deletes need
+//! ([`KeptBack::least_bytes`](crate::space::kept_back::KeptBack::least_bytes)), which come before all of the ballast but
+//! its least. A full ballast without them would be of no use: garbage could not be compacted away any more.
 
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::space::reserved_file::{BALLAST, SetAside};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
 use crate::compaction::plan::{In, Plan};
+use crate::space::kept_back::BALLAST_STEP_BYTES;
 use crate::store::Store;
-use slmdb_engine::space::reserved_file::{BALLAST, SetAside};
 
 /// Limits of the ballast, in bytes.
 const BALLAST_BYTES_MIN: u64 = 16 << 10;
 const BALLAST_BYTES_MAX: u64 = 1 << 20;
-/// What a MANIFEST record gets of it at a time. (What it does not need of that anybody may take.)
-pub(crate) const BALLAST_STEP_BYTES: u64 = 4 << 10;
 /// How much of it deletes leave to compactions that give space back, and those to flushes.
 const STEPS_FOR_DELETES: u64 = 3;
 const STEPS_FOR_ROOM: u64 = 2;
@@ -193,7 +193,7 @@ mod tests {
     use slmdb_pmem::Persistent;
 
     use crate::recovery::open;
-    use crate::space::compaction_reserve::FOR_DELETES_BYTES;
+    use crate::space::kept_back::FOR_DELETES_BYTES;
     use crate::store::Store;
     use slmdb_engine::batch::Totals;
     use slmdb_engine::files::file_names as names;
@@ -316,8 +316,8 @@ mod tests {
         assert!(store.kept_back.length_bytes() < kept_bytes, "they got something");
     }
 
-    /// A flush that has found no space for a moment was taken for one that never will. (A delete was refused while a compaction had what
-    /// was kept back: one of some hundred stores filled to the last byte, on a busy machine.)
+    /// A flush that has found no space for a moment was taken for one that never will. (A delete was refused while a
+    /// compaction had what was kept back: one of some hundred stores filled to the last byte, on a busy machine.)
     #[test]
     fn a_delete_is_not_refused_while_a_flush_waits_for_space_for_a_moment() {
         let mut one = Totals::default();
@@ -351,8 +351,8 @@ mod tests {
         }
     }
 
-    /// As long as there is enough for it, though not for a step more. (It was refused.) But not what a compaction needs. (It got that, and
-    /// then its garbage could not be compacted away any more.)
+    /// As long as there is enough for it, though not for a step more. (It was refused.) But not what a compaction needs.
+    /// (It got that, and then its garbage could not be compacted away any more.)
     #[test]
     fn a_delete_gets_the_last_of_what_is_kept_back_for_deletes() {
         const LITTLE_BYTES: u64 = 3000;

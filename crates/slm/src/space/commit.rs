@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use slmdb_engine::events::SpaceFor;
+use slmdb_engine::write::memtables::FlushSetback;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, Manifest, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Instant;
 
 use crate::store::{Catalog, Store};
-use slmdb_engine::events::SpaceFor;
-use slmdb_engine::write::memtables::FlushSetback;
 
 /// How long a flush waits before it tries a full disk again: at first, and at most. (It doubles each time.)
 const FULL_DISK_RETRY_FIRST: Duration = Duration::from_millis(1);
@@ -50,8 +50,8 @@ impl<M: Medium + Clone> Store<M> {
         appended
     }
 
-    /// Puts a shorter MANIFEST in the place of one that has grown long; says whether it has. On a full disk it is long sooner, and the new
-    /// one is written in the ballast, which is for that, and which what the long one took fills again.
+    /// Puts a shorter MANIFEST in the place of one that has grown long; says whether it has. On a full disk it is long
+    /// sooner, and the new one is written in the ballast, which is for that, and which what the long one took fills again.
     fn renew_if_long(&self, manifest: &mut Manifest, was_full: bool) -> Result<bool> {
         if !manifest.is_long(was_full) {
             return Ok(false);
@@ -66,9 +66,9 @@ impl<M: Medium + Clone> Store<M> {
         renewed
     }
 
-    /// A step of a background job that may find the disk or the pool full, or [lack](crate::space::passing_lacks) something, and has then done
-    /// nothing that could not be done again: tried until there is what it takes, or the store closes or has failed. Those who
-    /// wait for the job are told.
+    /// A step of a background job that may find the disk or the pool full, or [lack](crate::space::passing_lacks)
+    /// something, and has then done nothing that could not be done again: tried until there is what it takes, or the store
+    /// closes or has failed. Those who wait for the job are told.
     pub(crate) fn when_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         let mut was_set_back = false;
         let mut pause = FULL_DISK_RETRY_FIRST;

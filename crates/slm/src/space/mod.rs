@@ -4,5 +4,6 @@ pub(crate) mod admission;
 pub(crate) mod ballast;
 pub(crate) mod commit;
 pub(crate) mod compaction_reserve;
+pub(crate) mod kept_back;
 pub(crate) mod passing_lacks;
 pub(crate) mod pool_reserve;

@@ -1,10 +1,9 @@
 //! What flushing takes of the pool at worst: key records, and nodes that may have to be split.
 
+use slmdb_engine::space::flush_cost::Grant;
 use slmdb_env::Result;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::fast_fair::{KeyLengths, Tree, segment_bytes_max};
-
-use slmdb_engine::space::flush_cost::Grant;
 
 /// What flushing so much takes of the pool at most, in bytes, and the pieces it takes it in. `indexed`: the keys that are in
 /// the index.

@@ -7,15 +7,15 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::events::SpaceFor;
+use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::write::memtables::Filling;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Edit};
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 
 use crate::store::Store;
-use slmdb_engine::events::SpaceFor;
-use slmdb_engine::space::reserved_file::SetAside;
-use slmdb_engine::write::memtables::Filling;
 
 impl<M: Medium + Clone> Store<M> {
     /// The ahead thread.

@@ -4,18 +4,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
-use crate::compaction::plan::CompactionReason;
-use crate::compaction::plan::{In, Made, Plan, Stopped};
-use crate::flush::file_creation::Finished;
+use crate::compaction::plan::{CompactionReason, In, Made, Plan, Stopped};
+use crate::flush::finished::Finished;
 use crate::index::compaction_log::Jobs;
 use crate::recovery::open;
 use crate::store::Store;
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 
 const DIRECTORY: &str = "/db";
 const KEYS: u32 = 60;
@@ -81,8 +80,9 @@ fn segments(store: &Store<Persistent>) -> Vec<u32> {
     files
 }
 
-/// Compacts all of the store; the index thread's part, too, is done here. Before the output of this number is indexed (from 0), others take
-/// the ballast and all space there is; it is there again afterwards. Says how it ended, and how many outputs there were.
+/// Compacts all of the store; the index thread's part, too, is done here. Before the output of this number is indexed (from
+/// 0), others take the ballast and all space there is; it is there again afterwards. Says how it ended, and how many
+/// outputs there were.
 fn compact(
     store: &Store<Persistent>,
     env: &MemoryEnv,

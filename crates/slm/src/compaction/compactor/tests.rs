@@ -12,8 +12,8 @@ use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_s
 use slmdb_sync::epoch;
 
 use crate::compaction::repointing::{add_output, move_to};
-use crate::flush::file_creation::swing;
 use crate::index::compaction_log::{Job, Jobs, Phase};
+use crate::index::insertion::swing;
 
 fn pool_of<M: Medium>(medium: M) -> Arc<Pool<M>> {
     let options = PoolOptions { initial_bytes: 0, growth_bytes: 64 << 10, maximum_bytes: 64 << 20, uuid: [1; 16] };

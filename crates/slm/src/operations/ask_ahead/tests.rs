@@ -1,12 +1,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, EngineCursor, Options, WriteBatch};
 use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_table::Place;
 
 use crate::operations::ask_ahead::*;
 use crate::recovery::open;
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, EngineCursor, Options, WriteBatch};
 
 const KEYS: u32 = 1200;
 /// More than a cursor has lanes for: so most blocks are read alone.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::read::merge::{Source, TableKeys};
 use slmdb_env::Result;
 use slmdb_table::{CheckpointStream, EntryKind, Place};
-
-use slmdb_engine::read::merge::{Source, TableKeys};
 
 /// Where keys come from.
 pub(crate) enum Keys<'t> {

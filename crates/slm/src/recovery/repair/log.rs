@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::Loss;
+use slmdb_engine::write::arenas::Arenas;
+use slmdb_engine::write::replay::{check_strays, replay_log};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::ArenaRecord;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
 
-use crate::flush::file_creation::table_kind;
+use crate::index::key_segments::table_kind;
 use crate::recovery::repair::Repair;
-use slmdb_engine::Loss;
-use slmdb_engine::write::arenas::Arenas;
-use slmdb_engine::write::replay::{check_strays, replay_log};
 
 impl Repair<'_> {
     /// Whether the next opening can take the MemTables as they are.

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use slmdb_engine::Loss;
+use slmdb_engine::files::file_names as names;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::Tree;
@@ -9,8 +11,6 @@ use slmdb_sync::epoch;
 use slmdb_table::TableReader;
 
 use crate::recovery::repair::Repair;
-use slmdb_engine::Loss;
-use slmdb_engine::files::file_names as names;
 
 impl Repair<'_> {
     /// Of what can't be read, some was dead, or is whole in another file. At or below `through` a checkpoint tells what was

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use slmdb_engine::Loss;
+use slmdb_engine::directory::pool_binding;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, UnfinishedRepair};
 use slmdb_pmem::Medium;
@@ -10,8 +12,6 @@ use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_poo
 
 use crate::recovery::repair::Repair;
 use crate::recovery::{index_in_pool, rebuild};
-use slmdb_engine::Loss;
-use slmdb_engine::directory::pool_binding;
 
 /// What is on the device where a pool is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

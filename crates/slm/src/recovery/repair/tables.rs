@@ -1,14 +1,14 @@
 //! Step 1: every table file is read from end to end; of a damaged one, what can be read goes into a new one.
 
+use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::table_cache::missing;
+use slmdb_engine::{Loss, RepairProgress};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
 use slmdb_table::{Block, EntryKind, Place, TableBuilder, TableReader};
 
-use crate::flush::file_creation::file_record;
+use crate::index::key_segments::file_record;
 use crate::recovery::repair::Repair;
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::files::table_cache::missing;
-use slmdb_engine::{Loss, RepairProgress};
 
 impl Repair<'_> {
     /// Step 1.
@@ -53,8 +53,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// What the MANIFEST says of a sound table file becomes what that says itself. (What of it is live is counted at the end.) And what is
-    /// in a table file was flushed, with all that is older.
+    /// What the MANIFEST says of a sound table file becomes what that says itself. (What of it is live is counted at the
+    /// end.) And what is in a table file was flushed, with all that is older.
     fn correct(&mut self, number: u32, record: &FileRecord, reader: &TableReader) {
         let own = file_record(reader.properties(), reader.length_bytes());
         let own = FileRecord { live: record.live.min(own.entries), ..own };

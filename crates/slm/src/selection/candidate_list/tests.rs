@@ -1,3 +1,4 @@
+use slmdb_engine::Chosen;
 use slmdb_manifest::{MediumKind, MediumRecord};
 
 use crate::selection::candidate_list::*;

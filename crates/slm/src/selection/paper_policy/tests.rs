@@ -1,13 +1,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Options};
 use slmdb_manifest::{MediumKind, MediumRecord, StoreState};
 use slmdb_order::{Comparator, KeyOrder};
 
 use crate::selection::candidate_list::Candidates;
 use crate::selection::paper_policy::*;
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Options};
 
 /// Number, smallest and largest key, live entries of 10.
 type File = (u32, &'static str, &'static str, u64);

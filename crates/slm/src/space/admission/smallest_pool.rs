@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::Options;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::space::admission::memtables;
+use slmdb_engine::space::flush_cost::{Grant, KEPT_DELETE_KEY_BYTES, kept_back};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::MediumKind;
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::fast_fair::{KeyLengths, Tree};
 
 use crate::space::pool_reserve::reserve;
-use slmdb_engine::Options;
-use slmdb_engine::batch::Totals;
-use slmdb_engine::space::admission::memtables;
-use slmdb_engine::space::flush_cost::{Grant, KEPT_DELETE_KEY_BYTES, kept_back};
 
 /// A pool that may become so many times as large as a MemTable, and have so many bytes beside, takes writes.
 const ROOMY_TIMES: u64 = 4;

@@ -1,0 +1,123 @@
+//! The B+-tree insertion thread (paper, section 3.2): finished table files are indexed and committed, one after the other.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slmdb_engine::Event;
+use slmdb_engine::files::location::Location;
+use slmdb_engine::observe::spans::timed;
+use slmdb_engine::write::memtables::{Immutable, View};
+use slmdb_env::Result;
+use slmdb_manifest::Edit;
+use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::mpsc::Receiver;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use crate::flush::finished::{Built, Finished};
+use crate::index::insertion::swing;
+use crate::index::key_segments::numbered;
+use crate::store::Store;
+
+impl<M: Medium + Clone> Store<M> {
+    /// The index thread.
+    pub(crate) fn run_index_thread(&self, finished: Receiver<Finished<M>>) {
+        for finished in finished {
+            let indexed = match finished {
+                Finished::Flush(built) => self.index_and_commit(built),
+                Finished::Compaction(output) => self.index_output(output),
+            };
+            match indexed {
+                Ok(()) => {}
+                // The next opening carries the job on.
+                Err(error) if error.may_be_tried_again() && self.gives_up() => return,
+                Err(error) => return self.fail(error),
+            }
+        }
+    }
+
+    /// Whether a job that finds no space is left to the next opening.
+    pub(crate) fn gives_up(&self) -> bool {
+        self.has_failed() || self.writes.traffic.lock().closing
+    }
+
+    fn index_and_commit(&self, built: Built<M>) -> Result<()> {
+        let mut index_is_ahead = self.indexing.lock();
+        *index_is_ahead = true;
+        let Built { immutable, began_ns, file } = built;
+        let mut edit = Edit {
+            arenas_removed: vec![immutable.memtable.generation()],
+            flushed_through: Some(immutable.last_sequence),
+            ..Edit::default()
+        };
+        let number = file.as_ref().map(|file| file.number);
+        let mut slot = None;
+        if let Some(file) = file {
+            let span = info_span!("flush_index", file = file.number, ms = Empty);
+            let note = |key: &[u8], old: Location, newest: u64| {
+                self.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
+            };
+            let swing = || swing(&self.tree, &self.pool, &file.segment, note);
+            let live_changes = timed(&*self.env, span, || self.when_there_is_space(swing))?;
+            self.writes.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
+            edit.live_changes = live_changes.into_iter().collect();
+            self.kept_back.settle_with(&self.options, &self.pool, file.record.length_bytes, &file.segment);
+            edit.files_added = vec![(file.number, file.record)];
+            slot = file.slot;
+        }
+        let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
+        let commit = || self.commit(|state| numbered(state, edit.clone()));
+        timed(&*self.env, span, || self.when_there_is_space(commit))?;
+        number.inspect(|&number| self.file_numbers.end(number));
+        *index_is_ahead = false;
+        drop(index_is_ahead);
+        if let Some(slot) = slot {
+            self.jobs.clear(&self.pool, slot)?;
+        }
+        self.counted.flushes.fetch_add(1, Ordering::Relaxed);
+        let generation = immutable.memtable.generation();
+        let file = edit.files_added.first();
+        let (entries, bytes) = file.map_or((0, 0), |(_, record)| (record.entries, record.length_bytes));
+        self.checkpoints.flushed(entries);
+        self.retire(immutable, began_ns)?;
+        let (file, duration) = (file.map(|(number, _)| *number), self.since(began_ns));
+        tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
+        self.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
+        Ok(())
+    }
+
+    /// Takes a flushed MemTable from the readers' list, and gives up what was set aside for it.
+    fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
+        let Immutable { memtable, last_sequence, totals, space } = flushed;
+        space.map_or(Ok(()), |space| space.discard(&*self.env))?;
+        match self.fill_ballast() {
+            Err(error) if !error.may_be_tried_again() => return Err(error),
+            _ => {}
+        }
+        let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
+        {
+            let _traffic = self.writes.traffic.lock();
+            let view = self.writes.view.load_full();
+            let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
+            self.writes.view.store(Arc::new(View { memtables: rest }));
+        }
+        // Before anybody who waits for space looks again.
+        self.writes.arenas.retire(memtable)?;
+        self.flush_freed(&totals, list_bytes);
+        self.release_in_pool(&totals)?;
+        let now_ns = self.env.monotonic_ns();
+        let mut traffic = self.writes.traffic.lock();
+        self.writes.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
+        traffic.last_flush_end_ns = now_ns;
+        self.writes.set_pace(&traffic);
+        self.writes.flushed_through.store(last_sequence, Ordering::Release);
+        self.writes.group_sync.advance(last_sequence);
+        self.writes.room.notify_all();
+        self.writes.work.notify_all();
+        // Writers need it, and whoever holds what follows may be waiting for the MANIFEST's disk.
+        drop(traffic);
+        self.set_compaction_pace();
+        self.compactions.wake();
+        Ok(())
+    }
+}

@@ -1,0 +1,57 @@
+//! Putting a table file's keys into the index (paper, section 3.2 «B+-tree insertion»).
+
+use std::collections::BTreeMap;
+
+use slmdb_engine::files::location::Location;
+use slmdb_env::Result;
+use slmdb_pmem::{Medium, Pool};
+use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
+use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, Tree, set_replaced_file};
+use slmdb_sync::epoch;
+
+use crate::index::location::location;
+
+/// Swings the index to the records of a segment, in key order: what is older is replaced, a delete removes. Returns how
+/// the live counts of other files change. Doing it again after a crash in the middle does only what is missing: a record
+/// that the index points to already stays, and the number of the file it replaced is in the record.
+///
+/// `note` is told of each record that is replaced, before it is: its key, where its value is, and the sequence number of
+/// what takes its place.
+pub(crate) fn swing<M: Medium>(
+    tree: &Tree<M>,
+    pool: &Pool<M>,
+    segment: &Segment,
+    note: impl Fn(&[u8], Location, u64),
+) -> Result<BTreeMap<u32, i64>> {
+    let offsets: Vec<u64> = {
+        let guard = epoch::pin();
+        segment.records(pool, &guard).map(|record| record.map(|record| record.offset())).collect::<Result<_>>()?
+    };
+    let mut live_changes = BTreeMap::new();
+    for part in offsets.chunks(ENTRIES_UNDER_ONE_GUARD) {
+        let guard = epoch::pin();
+        let records: Vec<KeyRecord<'_>> =
+            part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
+        tree.update_sorted(records.iter().map(|record| record.key()), |index, current| {
+            let record = &records[index];
+            if let Some(current) = current {
+                // One version in two files: a compaction has copied it, into the one with the larger number.
+                if (current.sequence(), current.file()) >= (record.sequence(), record.file()) {
+                    return Ok(Decision::Keep);
+                }
+                note(record.key(), location(&current), record.sequence());
+                set_replaced_file(pool, record.offset(), current.file())?;
+            }
+            Ok(match record.kind() {
+                EntryKind::Put => Decision::Put(record.offset()),
+                EntryKind::Delete => Decision::Remove,
+            })
+        })?;
+        for record in records.iter().filter(|record| record.replaced_file() != 0) {
+            *live_changes.entry(record.replaced_file()).or_insert(0) -= 1;
+        }
+        guard.flush();
+    }
+    Ok(live_changes)
+}

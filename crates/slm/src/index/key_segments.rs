@@ -1,0 +1,72 @@
+//! Key segments: what the index points to, of one table file; and what the MANIFEST keeps of that file.
+
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_manifest::{Edit, FileRecord, StoreState};
+use slmdb_pmem::{Claim, Medium, Pool};
+use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::{Segment, SegmentEntry, write_segment_claiming};
+use slmdb_table::KeySection;
+
+/// The key segment of a finished table file: the newest version of each key.
+pub(crate) fn segment_of<M: Medium>(
+    pool: &Arc<Pool<M>>,
+    number: u32,
+    keys: &KeySection,
+    claim: Claim,
+) -> Result<Segment> {
+    let mut entries = Vec::with_capacity(keys.len() as usize);
+    let mut key_bytes = Vec::new();
+    for entry in keys.newest_entries() {
+        let entry = entry?;
+        let start = key_bytes.len();
+        key_bytes.extend_from_slice(entry.key);
+        entries.push((start..key_bytes.len(), entry.sequence, entry.kind, entry.place));
+    }
+    let entries = entries.iter().map(|(key, sequence, kind, place)| SegmentEntry {
+        key: &key_bytes[key.clone()],
+        sequence: *sequence,
+        kind: structures_kind(*kind),
+        block_offset: place.offset,
+        block_length: place.length,
+    });
+    write_segment_claiming(pool, number, entries, claim)
+}
+
+/// What the MANIFEST keeps of a table file; all its puts are live when it is new, but for older versions, which never are.
+pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u64) -> FileRecord {
+    FileRecord {
+        length_bytes,
+        entries: properties.entries,
+        deletes: properties.deletes,
+        live: properties.entries - properties.older_versions - properties.deletes,
+        smallest_key: properties.smallest_key.clone(),
+        largest_key: properties.largest_key.clone(),
+        lowest_sequence: properties.lowest_sequence,
+        highest_sequence: properties.highest_sequence,
+        created_unix_ns: properties.created_unix_ns,
+        level: 0,
+    }
+}
+
+/// A job's edit of the MANIFEST, with the job's number, and where the numbers of files go on.
+pub(crate) fn numbered(state: &StoreState, edit: Edit) -> Edit {
+    let next =
+        edit.files_added.iter().map(|&(number, _)| number.saturating_add(1)).fold(state.next_file_number, u32::max);
+    Edit { job: state.last_job + 1, next_file_number: Some(next), ..edit }
+}
+
+pub(crate) fn table_kind(kind: EntryKind) -> slmdb_table::EntryKind {
+    match kind {
+        EntryKind::Put => slmdb_table::EntryKind::Put,
+        EntryKind::Delete => slmdb_table::EntryKind::Delete,
+    }
+}
+
+pub(crate) fn structures_kind(kind: slmdb_table::EntryKind) -> EntryKind {
+    match kind {
+        slmdb_table::EntryKind::Put => EntryKind::Put,
+        slmdb_table::EntryKind::Delete => EntryKind::Delete,
+    }
+}

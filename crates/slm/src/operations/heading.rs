@@ -1,0 +1,10 @@
+//! [`Heading`]: which way a cursor goes.
+
+/// Which way the sources stand: at the cursor's key or beyond it, in this direction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heading {
+    /// To larger keys.
+    Forward,
+    /// To smaller keys.
+    Backward,
+}
