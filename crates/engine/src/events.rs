@@ -18,7 +18,7 @@ use std::time::Duration;
 use slmdb_env::Error;
 
 pub use self::delivery::Events;
-use crate::WaitFor;
+use crate::StallCause;
 
 /// Who is told what a store does.
 ///
@@ -123,16 +123,16 @@ pub enum Event {
         /// What is full, or can't be read; or why nothing is written any more.
         cause: Error,
     },
-    /// From now on writers wait, or, with [`WaitFor::Pace`] and [`WaitFor::Compaction`], are slowed. Told once, however many
+    /// From now on writers wait, or, with [`StallCause::Pace`] and [`StallCause::Compaction`], are slowed. Told once, however many
     /// they are.
-    DelayBegan {
+    WriteStallBegan {
         /// What they wait for.
-        waits_for: WaitFor,
+        waits_for: StallCause,
     },
     /// No writer waits for that any more, be it that it came or that they gave up.
-    DelayEnded {
+    WriteStallEnded {
         /// What they waited for.
-        waits_for: WaitFor,
+        waits_for: StallCause,
         /// Since the first of them did.
         duration: Duration,
     },

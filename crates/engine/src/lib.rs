@@ -40,8 +40,8 @@ pub use slmdb_order::{Comparator, KeyOrder};
 pub use slmdb_pmem::{Imitation, LatencyModel};
 pub use slmdb_structures::memtable::{LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
-pub use stall::stall_stats::WaitFor;
-pub use stats::{Approximate, Chosen, CompactionChoices, Memory, Stats, TableFile, Waits};
+pub use stall::stall_stats::StallCause;
+pub use stats::{Approximate, Chosen, CompactionChoices, Memory, StallStats, Stats, TableFile};
 pub use verify_report::{VerifyProgress, VerifyReport};
 
 use std::ops::Bound;

@@ -64,8 +64,8 @@ order! {
     ARENA_KIND = 94, "arena kind";
     /// The background threads.
     THREADS = 96, "threads";
-    /// Delays that listeners were told of.
-    EVENT_DELAYS = 100, "events: delays";
+    /// Write stalls that listeners were told of.
+    EVENT_STALLS = 100, "events: stalls";
     /// Refusals that listeners were told of.
     EVENT_REFUSALS = 102, "events: refusals";
     /// Events on their way to the listener.

@@ -52,7 +52,7 @@ pub struct Stats {
     /// Snapshots that are held.
     pub open_snapshots: u64,
     /// How long writers have waited since this opening, and for what.
-    pub waits: Waits,
+    pub stalls: StallStats,
     /// What a flush waits for now: a disk or pool that is full. `None`: nothing.
     pub flush_waits_for: Option<String>,
     /// What was chosen for compaction since this opening, and by what.
@@ -182,7 +182,7 @@ impl Chosen {
 
 /// How long writers have waited, in microseconds, and for what.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Waits {
+pub struct StallStats {
     /// They were slowed, so that flushes keep up.
     pub pace_us: u64,
     /// They were slowed, so that compactions keep up.

@@ -24,7 +24,7 @@ impl<M: Medium + Clone> Store<M> {
             compactions: self.counted.compactions.load(Ordering::Relaxed),
             compaction_bytes_read: self.counted.compaction_bytes_read.load(Ordering::Relaxed),
             compaction_bytes_written: self.counted.compaction_bytes_written.load(Ordering::Relaxed),
-            delay_us: self.counted.waits.total_ns() / 1000,
+            delay_us: self.counted.stalls.total_ns() / 1000,
         }
     }
 
@@ -109,7 +109,7 @@ impl<M: Medium + Clone> Store<M> {
             replaced_records_bytes: kept.bytes,
             open_cursors: kept.cursors,
             open_snapshots: kept.snapshots,
-            waits: self.counted.waits.told(),
+            stalls: self.counted.stalls.told(),
             flush_waits_for,
             choices: self.candidates.choices(),
             since_open,

@@ -162,7 +162,7 @@ fn tell(db: &Db, phase: &str, puts: u64, ended: &(Vec<Duration>, Vec<u64>), befo
         stats.space_amplification(),
         stats.table_files,
     );
-    println!("{phase}: waits {:?}", stats.waits);
+    println!("{phase}: waits {:?}", stats.stalls);
 }
 
 /// What the overwrites have done, for a table.

@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         quantile(0.999),
         quantile(1.0)
     );
-    println!("waits: {:?}", db.stats().waits);
+    println!("waits: {:?}", db.stats().stalls);
     let start = Instant::now();
     db.flush()?;
     println!("flush: {:.2} s", start.elapsed().as_secs_f64());

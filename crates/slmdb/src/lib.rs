@@ -56,8 +56,8 @@ pub use slmdb_engine::{
     Approximate, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters,
     Destroyed, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy,
     Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, RepairProgress,
-    RepairReport, Result, Slice, SpaceFor, Stats, TableFile, VerifyProgress, VerifyReport, WaitFor, WriteAmplification,
-    WriteBatch,
+    RepairReport, Result, Slice, SpaceFor, StallCause, Stats, TableFile, VerifyProgress, VerifyReport,
+    WriteAmplification, WriteBatch,
 };
 pub use snapshot::Snapshot;
 pub use write_options::WriteOptions;

@@ -84,7 +84,7 @@ type Field<'s> = (&'static str, Amount<'s>);
 
 /// What the store holds, in groups. The groups are the text's; the JSON has the fields side by side.
 fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
-    let waits = &stats.waits;
+    let waits = &stats.stalls;
     use Amount::{Bytes, BytesPerKey, Count, Microseconds, Ratio, Word};
     [
         (

@@ -1,5 +1,5 @@
 //! How events come to the listener: the queue, and the thread that empties it. Also what is told once although it happens to many
-//! at the same time: delays, and refusals for want of space.
+//! at the same time: stalls, and refusals for want of space.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -12,7 +12,7 @@ use slmdb_sync::scheduled::thread::{self, JoinHandle};
 use slmdb_sync::scheduled::{Condvar, Mutex};
 
 use super::{Event, EventListener, Listener, SpaceFor};
-use crate::{WaitFor, lock_order};
+use crate::{StallCause, lock_order};
 
 /// So many events wait for the listener at most.
 const WAITING_MAX: usize = 4096;
@@ -21,8 +21,8 @@ const WAITING_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Events {
     told: Option<Told>,
-    /// Since when writers wait for each [`WaitFor`], in nanoseconds, and how many do.
-    delays: Mutex<[(u64, usize); WaitFor::COUNT]>,
+    /// Since when writers wait for each [`StallCause`], in nanoseconds, and how many do.
+    stalls: Mutex<[(u64, usize); StallCause::COUNT]>,
     /// What was refused last: [`SpaceFor`]s.
     refused: Mutex<Vec<SpaceFor>>,
 }
@@ -50,7 +50,7 @@ impl Default for Events {
     fn default() -> Events {
         Events {
             told: None,
-            delays: Mutex::ranked(lock_order::EVENT_DELAYS, Default::default()),
+            stalls: Mutex::ranked(lock_order::EVENT_STALLS, Default::default()),
             refused: Mutex::ranked(lock_order::EVENT_REFUSALS, Vec::new()),
         }
     }
@@ -84,36 +84,36 @@ impl Events {
     }
 
     /// One more writer waits for something, from `now_ns` on.
-    pub fn delay_began(&self, waits_for: WaitFor, now_ns: u64) {
-        let mut delays = self.delays.lock();
-        let (since_ns, writers) = &mut delays[waits_for as usize];
+    pub fn stall_began(&self, waits_for: StallCause, now_ns: u64) {
+        let mut stalls = self.stalls.lock();
+        let (since_ns, writers) = &mut stalls[waits_for as usize];
         *writers += 1;
         if *writers == 1 {
             *since_ns = now_ns;
-            self.notify(|| Event::DelayBegan { waits_for });
+            self.notify(|| Event::WriteStallBegan { waits_for });
         }
     }
 
     /// One writer less waits for it.
-    pub fn delay_ended(&self, waits_for: WaitFor, now_ns: u64) {
-        let mut delays = self.delays.lock();
-        let (since_ns, writers) = &mut delays[waits_for as usize];
+    pub fn stall_ended(&self, waits_for: StallCause, now_ns: u64) {
+        let mut stalls = self.stalls.lock();
+        let (since_ns, writers) = &mut stalls[waits_for as usize];
         *writers -= 1;
         if *writers == 0 {
             let duration = Duration::from_nanos(now_ns.saturating_sub(*since_ns));
-            self.notify(|| Event::DelayEnded { waits_for, duration });
+            self.notify(|| Event::WriteStallEnded { waits_for, duration });
         }
     }
 
     /// Writers are slowed for this from now on, or no longer; perhaps they were, or were not, before.
-    pub fn paced(&self, waits_for: WaitFor, is_limited: bool, now_ns: impl FnOnce() -> u64) {
+    pub fn paced(&self, waits_for: StallCause, is_limited: bool, now_ns: impl FnOnce() -> u64) {
         if self.told.is_none() {
             return;
         }
-        let was_limited = self.delays.lock()[waits_for as usize].1 > 0;
+        let was_limited = self.stalls.lock()[waits_for as usize].1 > 0;
         match (was_limited, is_limited) {
-            (false, true) => self.delay_began(waits_for, now_ns()),
-            (true, false) => self.delay_ended(waits_for, now_ns()),
+            (false, true) => self.stall_began(waits_for, now_ns()),
+            (true, false) => self.stall_ended(waits_for, now_ns()),
             _ => {}
         }
     }
@@ -228,21 +228,21 @@ mod tests {
     #[test]
     fn delays_of_several_writers_are_one() {
         let (events, kept) = kept();
-        events.delay_began(WaitFor::Flush, 1_000);
-        events.delay_began(WaitFor::Flush, 1_500);
-        events.delay_ended(WaitFor::Flush, 1_700);
-        events.delay_ended(WaitFor::Flush, 3_000);
-        events.paced(WaitFor::Pace, true, || 5_000);
-        events.paced(WaitFor::Pace, true, || panic!("no change"));
-        events.paced(WaitFor::Compaction, false, || panic!("no change"));
-        events.paced(WaitFor::Pace, false, || 6_000);
-        events.paced(WaitFor::Pace, false, || panic!("no change"));
+        events.stall_began(StallCause::Flush, 1_000);
+        events.stall_began(StallCause::Flush, 1_500);
+        events.stall_ended(StallCause::Flush, 1_700);
+        events.stall_ended(StallCause::Flush, 3_000);
+        events.paced(StallCause::Pace, true, || 5_000);
+        events.paced(StallCause::Pace, true, || panic!("no change"));
+        events.paced(StallCause::Compaction, false, || panic!("no change"));
+        events.paced(StallCause::Pace, false, || 6_000);
+        events.paced(StallCause::Pace, false, || panic!("no change"));
         events.end();
         let expected = [
-            "DelayBegan { waits_for: Flush }",
-            "DelayEnded { waits_for: Flush, duration: 2µs }",
-            "DelayBegan { waits_for: Pace }",
-            "DelayEnded { waits_for: Pace, duration: 1µs }",
+            "WriteStallBegan { waits_for: Flush }",
+            "WriteStallEnded { waits_for: Flush, duration: 2µs }",
+            "WriteStallBegan { waits_for: Pace }",
+            "WriteStallEnded { waits_for: Pace, duration: 1µs }",
         ];
         assert_eq!(*kept.lock(), expected);
     }
@@ -299,8 +299,8 @@ mod tests {
             panic!("a listener of the test panics");
         };
         let events = Events::to(&Listener(Some(Arc::new(listener)))).unwrap();
-        events.delay_began(WaitFor::Space, 0);
-        events.delay_ended(WaitFor::Space, 1);
+        events.stall_began(StallCause::Space, 0);
+        events.stall_ended(StallCause::Space, 1);
         events.end();
         assert_eq!(*kept.lock(), 2);
     }
@@ -317,7 +317,7 @@ mod tests {
         };
         let events = Arc::new(Events::to(&Listener(Some(Arc::new(listener)))).unwrap());
         *slot.lock() = Some(events.clone());
-        events.delay_began(WaitFor::Space, 0);
+        events.stall_began(StallCause::Space, 0);
         let start = std::time::Instant::now();
         while !*done.lock() {
             assert!(start.elapsed() < Duration::from_secs(60), "it waits for itself");

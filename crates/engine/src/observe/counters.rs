@@ -2,7 +2,7 @@
 
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
-use crate::stall::stall_stats::Waits;
+use crate::stall::stall_stats::StallCounters;
 
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
@@ -20,5 +20,5 @@ pub struct Counted {
     /// Bytes that compactions have written, those of outputs that were given up among them.
     pub compaction_bytes_written: AtomicU64,
     /// What writers have waited for, and how long.
-    pub waits: Waits,
+    pub stalls: StallCounters,
 }

@@ -18,7 +18,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::stall::stall_stats::WaitFor;
+use crate::stall::stall_stats::StallCause;
 
 /// (debt, writers' rate as a multiple of the rate that it is paid off with), in between in straight lines. Below the first
 /// debt writers are not slowed.
@@ -128,21 +128,21 @@ impl Pacing {
         self.ns_per_kib().0 > 0
     }
 
-    /// Whether they are, for flushes ([`WaitFor::Pace`]) or for compactions.
-    pub fn is_limited_by(&self, waits_for: WaitFor) -> bool {
-        let limit = if waits_for == WaitFor::Compaction { &self.compaction } else { &self.flush };
+    /// Whether they are, for flushes ([`StallCause::Pace`]) or for compactions.
+    pub fn is_limited_by(&self, waits_for: StallCause) -> bool {
+        let limit = if waits_for == StallCause::Compaction { &self.compaction } else { &self.flush };
         limit.ns_per_kib.load(Ordering::Relaxed) > 0
     }
 
     /// What a KiB takes now, and for what.
-    fn ns_per_kib(&self) -> (u64, WaitFor) {
+    fn ns_per_kib(&self) -> (u64, StallCause) {
         let flush = self.flush.ns_per_kib.load(Ordering::Relaxed);
         let compaction = self.compaction.ns_per_kib.load(Ordering::Relaxed);
-        if compaction > flush { (compaction, WaitFor::Compaction) } else { (flush, WaitFor::Pace) }
+        if compaction > flush { (compaction, StallCause::Compaction) } else { (flush, StallCause::Pace) }
     }
 
     /// How long the writer of so many bytes has to sleep now, if at all, and what for.
-    pub fn pause(&self, bytes: u64, now_ns: u64) -> Option<(Duration, WaitFor)> {
+    pub fn pause(&self, bytes: u64, now_ns: u64) -> Option<(Duration, StallCause)> {
         let (ns_per_kib, waits_for) = self.ns_per_kib();
         let price_ns = bytes.saturating_mul(ns_per_kib) / 1024;
         let (earliest_ns, latest_ns) = (now_ns.saturating_sub(CREDIT_NS_MAX), now_ns + SLEEP_NS_MAX);
@@ -194,7 +194,7 @@ mod tests {
         // As fast as the flush: 1000 writes of 1 KiB take as long as 1000 KiB take at 100 MiB/s.
         let (mut now_ns, mut slept) = (1, 0);
         for _ in 0..1000 {
-            if let Some((pause, WaitFor::Pace)) = pacing.pause(1024, now_ns) {
+            if let Some((pause, StallCause::Pace)) = pacing.pause(1024, now_ns) {
                 assert!(pause.as_nanos() <= u128::from(SLEEP_NS_MAX));
                 now_ns += pause.as_nanos() as u64;
                 slept += 1;
@@ -259,12 +259,12 @@ mod tests {
         pacing.set_compaction_debt(0.01);
         assert!(!pacing.is_limited());
         pacing.set_compaction_debt(AS_FAST_AS_COMPACTIONS);
-        assert!(pacing.is_limited_by(WaitFor::Compaction) && !pacing.is_limited_by(WaitFor::Pace));
+        assert!(pacing.is_limited_by(StallCause::Compaction) && !pacing.is_limited_by(StallCause::Pace));
         pacing.set_flush_debt(0.7);
         let (pause, waits_for) = pacing.pause(100 << 10, 1).unwrap();
-        assert_eq!((pause.as_micros(), waits_for), (1953, WaitFor::Compaction));
+        assert_eq!((pause.as_micros(), waits_for), (1953, StallCause::Compaction));
         pacing.set_compaction_debt(0.0);
         let (_, waits_for) = pacing.pause(100 << 10, 1).unwrap();
-        assert_eq!(waits_for, WaitFor::Pace);
+        assert_eq!(waits_for, StallCause::Pace);
     }
 }

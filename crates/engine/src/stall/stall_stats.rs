@@ -1,4 +1,4 @@
-//! [`Waits`]: how long writers have waited, and for what.
+//! [`StallCounters`]: how long writers have waited, and for what.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use crate::stats;
 /// What a writer waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum WaitFor {
+pub enum StallCause {
     /// Nothing but that flushes catch up: it is slowed.
     Pace,
     /// Nothing but that compactions catch up: it is slowed.
@@ -20,21 +20,21 @@ pub enum WaitFor {
     Space,
 }
 
-impl WaitFor {
+impl StallCause {
     /// How many there are.
     pub const COUNT: usize = 5;
 }
 
 /// Counters, in nanoseconds.
 #[derive(Debug, Default)]
-pub struct Waits {
-    total: [AtomicU64; WaitFor::COUNT],
+pub struct StallCounters {
+    total: [AtomicU64; StallCause::COUNT],
     longest: AtomicU64,
 }
 
-impl Waits {
+impl StallCounters {
     /// Counts one wait.
-    pub fn add(&self, cause: WaitFor, ns: u64) {
+    pub fn add(&self, cause: StallCause, ns: u64) {
         self.total[cause as usize].fetch_add(ns, Ordering::Relaxed);
         self.longest.fetch_max(ns, Ordering::Relaxed);
     }
@@ -45,14 +45,14 @@ impl Waits {
     }
 
     /// As `stats` shows them.
-    pub fn told(&self) -> stats::Waits {
-        let us = |cause: WaitFor| self.total[cause as usize].load(Ordering::Relaxed) / 1000;
-        stats::Waits {
-            pace_us: us(WaitFor::Pace),
-            compaction_us: us(WaitFor::Compaction),
-            flush_us: us(WaitFor::Flush),
-            memtable_us: us(WaitFor::MemTable),
-            space_us: us(WaitFor::Space),
+    pub fn told(&self) -> stats::StallStats {
+        let us = |cause: StallCause| self.total[cause as usize].load(Ordering::Relaxed) / 1000;
+        stats::StallStats {
+            pace_us: us(StallCause::Pace),
+            compaction_us: us(StallCause::Compaction),
+            flush_us: us(StallCause::Flush),
+            memtable_us: us(StallCause::MemTable),
+            space_us: us(StallCause::Space),
             longest_us: self.longest.load(Ordering::Relaxed) / 1000,
         }
     }

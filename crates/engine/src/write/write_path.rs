@@ -23,7 +23,7 @@ use super::arenas::Arenas;
 use super::group_commit::GroupSync;
 use super::memtables::{Filling, Immutable, Traffic, View, admission};
 use super::publication::{Publication, Ticket};
-use super::write_stall::Delay;
+use super::write_stall::WriteStall;
 use crate::background::health::{Health, closed};
 use crate::batch::Totals;
 use crate::events::Events;
@@ -32,7 +32,7 @@ use crate::space::admission::{Admission, Wanted};
 use crate::space::flush_cost::Grant;
 use crate::space::space_errors::Setbacks;
 use crate::stall::pacing::Pacing;
-use crate::stall::stall_stats::WaitFor;
+use crate::stall::stall_stats::StallCause;
 use crate::{Event, Options, WriteBatch, lock_order};
 
 /// Where a write goes, and when its turn comes. See [`WritePath::place`].
@@ -174,7 +174,7 @@ impl<M: Medium + Clone> WritePath<M> {
     /// Settles how much writers are slowed. The caller holds the traffic's lock.
     pub fn set_pace(&self, traffic: &Traffic<M>) {
         self.pacing.set_flush_debt(traffic.debt(&self.options));
-        self.events.paced(WaitFor::Pace, self.pacing.is_limited_by(WaitFor::Pace), || self.env.monotonic_ns());
+        self.events.paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.env.monotonic_ns());
     }
 
     /// Asks the ahead thread for more space. Of several that wait the one that wants least comes first.
@@ -210,7 +210,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let start_ns = self.env.monotonic_ns();
         if let Some((pause, waits_for)) = self.pacing.pause(bytes, start_ns) {
             thread::sleep(pause);
-            self.counted.waits.add(waits_for, self.env.monotonic_ns() - start_ns);
+            self.counted.stalls.add(waits_for, self.env.monotonic_ns() - start_ns);
         }
     }
 
@@ -226,7 +226,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let deletes_alone = totals.puts == 0;
         let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
-        let mut delay = self.delay();
+        let mut stall = self.stall();
         let (memtable, reservation) = loop {
             self.check_writable()?;
             if traffic.closing {
@@ -237,7 +237,7 @@ impl<M: Medium + Clone> WritePath<M> {
                 active.room_bytes() >= space_bytes && active.takes_entries(totals.entries, self.options.memtable_bytes)
             });
             let Some(active) = active else {
-                traffic = self.rotate(traffic, arena_bytes, setbacks, &mut delay)?;
+                traffic = self.rotate(traffic, arena_bytes, setbacks, &mut stall)?;
                 continue;
             };
             match admission(&self.options, &traffic, active, totals, deletes_alone) {
@@ -248,7 +248,7 @@ impl<M: Medium + Clone> WritePath<M> {
                     let wanted = Wanted::new(totals, deletes_alone);
                     traffic.setbacks.check_space(setbacks, &wanted)?;
                     self.want_space(&mut traffic, wanted);
-                    traffic = delay.wait(traffic, WaitFor::Space);
+                    traffic = stall.wait(traffic, StallCause::Space);
                     continue;
                 }
             }
@@ -301,8 +301,14 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// A writer that does not wait yet.
-    fn delay(&self) -> Delay<'_> {
-        Delay { room: &self.room, env: &*self.env, events: &self.events, waits: &self.counted.waits, waits_for: None }
+    fn stall(&self) -> WriteStall<'_> {
+        WriteStall {
+            room: &self.room,
+            env: &*self.env,
+            events: &self.events,
+            counters: &self.counted.stalls,
+            waits_for: None,
+        }
     }
 
     /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller tries again
@@ -312,7 +318,7 @@ impl<M: Medium + Clone> WritePath<M> {
         mut traffic: MutexGuard<'a, Traffic<M>>,
         needed_bytes: u64,
         setbacks: u64,
-        delay: &mut Delay<'_>,
+        stall: &mut WriteStall<'_>,
     ) -> Result<MutexGuard<'a, Traffic<M>>> {
         if traffic.closing {
             return Err(closed());
@@ -332,7 +338,7 @@ impl<M: Medium + Clone> WritePath<M> {
             traffic.setbacks.check_flush(setbacks)?;
         }
         self.work.notify_all();
-        Ok(delay.wait(traffic, if has_room { WaitFor::MemTable } else { WaitFor::Flush }))
+        Ok(stall.wait(traffic, if has_room { StallCause::MemTable } else { StallCause::Flush }))
     }
 
     /// The active MemTable becomes an Immutable MemTable. `next` takes the writes from then on; without, they wait until its
@@ -363,14 +369,14 @@ impl<M: Medium + Clone> WritePath<M> {
         let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
         let target = traffic.next_sequence - 1;
-        let mut delay = self.delay();
+        let mut stall = self.stall();
         loop {
             self.check_writable()?;
             if self.flushed_through.load(Ordering::Acquire) >= target {
                 return Ok(());
             }
             if traffic.active.is_some() && traffic.active_from <= target {
-                traffic = self.rotate(traffic, 0, setbacks, &mut delay)?;
+                traffic = self.rotate(traffic, 0, setbacks, &mut stall)?;
                 continue;
             }
             traffic.setbacks.check_flush(setbacks)?;

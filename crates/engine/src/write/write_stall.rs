@@ -1,44 +1,44 @@
-//! [`Delay`]: a writer that waits, and who is told of it.
+//! [`WriteStall`]: a writer that waits, and who is told of it.
 
 use slmdb_env::Env;
 use slmdb_sync::scheduled::{Condvar, MutexGuard};
 
 use crate::events::Events;
-use crate::stall::stall_stats::{WaitFor, Waits};
+use crate::stall::stall_stats::{StallCause, StallCounters};
 
 /// What a writer waits for, from its first wait until it goes on, or gives up. It may be woken many times meanwhile.
-pub(super) struct Delay<'s> {
+pub(super) struct WriteStall<'s> {
     /// Where writers wait.
     pub(super) room: &'s Condvar,
     pub(super) env: &'s dyn Env,
     pub(super) events: &'s Events,
-    pub(super) waits: &'s Waits,
+    pub(super) counters: &'s StallCounters,
     /// What it waits for, once it does.
-    pub(super) waits_for: Option<WaitFor>,
+    pub(super) waits_for: Option<StallCause>,
 }
 
-impl Delay<'_> {
-    /// Waits until something changes that may let the writer go on.
-    pub(super) fn wait<'a, T>(&mut self, guard: MutexGuard<'a, T>, waits_for: WaitFor) -> MutexGuard<'a, T> {
+impl WriteStall<'_> {
+    /// StallCounters until something changes that may let the writer go on.
+    pub(super) fn wait<'a, T>(&mut self, guard: MutexGuard<'a, T>, waits_for: StallCause) -> MutexGuard<'a, T> {
         let start_ns = self.env.monotonic_ns();
         if self.waits_for != Some(waits_for) {
             self.end(start_ns);
-            self.events.delay_began(waits_for, start_ns);
+            self.events.stall_began(waits_for, start_ns);
             self.waits_for = Some(waits_for);
         }
         let guard = self.room.wait(guard);
-        self.waits.add(waits_for, self.env.monotonic_ns() - start_ns);
+        self.counters.add(waits_for, self.env.monotonic_ns() - start_ns);
         guard
     }
 
     fn end(&mut self, now_ns: u64) {
         if let Some(waits_for) = self.waits_for.take() {
-            self.events.delay_ended(waits_for, now_ns);
+            self.events.stall_ended(waits_for, now_ns);
         }
     }
 }
 
-impl Drop for Delay<'_> {
+impl Drop for WriteStall<'_> {
     fn drop(&mut self) {
         if self.waits_for.is_some() {
             self.end(self.env.monotonic_ns());

@@ -1,7 +1,7 @@
 //! How much writers are slowed for compactions ([`slmdb_engine::stall::pacing`]): the debt is garbage in table files.
 
 use slmdb_engine::CompactionPolicy;
-use slmdb_engine::stall::stall_stats::WaitFor;
+use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_pmem::Medium;
 
 use crate::selection::garbage_part;
@@ -21,8 +21,8 @@ impl<M: Medium + Clone> Store<M> {
             _ => 0.0,
         };
         self.writes.pacing.set_compaction_debt(debt);
-        let is_limited = self.writes.pacing.is_limited_by(WaitFor::Compaction);
-        self.writes.events.paced(WaitFor::Compaction, is_limited, || self.env.monotonic_ns());
+        let is_limited = self.writes.pacing.is_limited_by(StallCause::Compaction);
+        self.writes.events.paced(StallCause::Compaction, is_limited, || self.env.monotonic_ns());
     }
 
     /// Garbage in table files, and what running compactions will have written beside their inputs when these go, as part of what

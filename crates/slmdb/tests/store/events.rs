@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::common::{Home, MEDIA, no_compaction};
-use slmdb::{Db, ErrorKind, Event, Options, SpaceFor, WaitFor};
+use slmdb::{Db, ErrorKind, Event, Options, SpaceFor, StallCause};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
 const STORE: &str = "/db";
@@ -104,10 +104,10 @@ fn a_flush_that_finds_no_space_is_told_with_the_writers_that_wait_for_it() {
     });
     // A writer that comes later waits, too, until it is told that it is for nothing.
     told.wait_for("writers wait", |event| {
-        matches!(event, Event::DelayBegan { waits_for: WaitFor::Flush | WaitFor::MemTable, .. })
+        matches!(event, Event::WriteStallBegan { waits_for: StallCause::Flush | StallCause::MemTable, .. })
     });
     told.wait_for("they gave up", |event| {
-        matches!(event, Event::DelayEnded { waits_for: WaitFor::Flush | WaitFor::MemTable, .. })
+        matches!(event, Event::WriteStallEnded { waits_for: StallCause::Flush | StallCause::MemTable, .. })
     });
     env.clear_failures();
     told.wait_for("space again", |event| matches!(event, Event::SpaceFound { needed_by: SpaceFor::Job, .. }));
@@ -115,8 +115,8 @@ fn a_flush_that_finds_no_space_is_told_with_the_writers_that_wait_for_it() {
     db.close().unwrap();
     let events = told.all();
     let delays = |is_so: fn(&Event) -> bool| events.iter().filter(|event| is_so(event)).count();
-    let began = delays(|event| matches!(event, Event::DelayBegan { .. }));
-    assert_eq!(began, delays(|event| matches!(event, Event::DelayEnded { .. })), "{events:#?}");
+    let began = delays(|event| matches!(event, Event::WriteStallBegan { .. }));
+    assert_eq!(began, delays(|event| matches!(event, Event::WriteStallEnded { .. })), "{events:#?}");
     assert!(events.iter().any(|event| matches!(event, Event::FlushEnded { .. })));
     assert!(!events.iter().any(|event| matches!(event, Event::Failed { .. })), "{events:#?}");
 }
