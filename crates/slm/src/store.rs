@@ -16,7 +16,7 @@ use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::memory::budget::Budget;
 use slmdb_engine::observe::counters::Counted;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::arenas::Arenas;
 use slmdb_engine::write::memtables::{Filling, Immutable};
 use slmdb_engine::write::write_path::{Found, WritePath};
@@ -32,7 +32,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::queue::Compactions;
-use crate::index::compaction_log::Jobs;
+use crate::index::compaction_log::CompactionLog;
 use crate::index::retired::Retired;
 use crate::index::snapshots::Snapshots;
 use crate::recovery::checkpoint_schedule::Checkpoints;
@@ -52,7 +52,7 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) writes: WritePath<M>,
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) tree: Tree<M>,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: CompactionLog,
     pub(crate) tables: Tables,
     pub(crate) budget: Budget,
 
@@ -71,7 +71,7 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) counted: Arc<Counted>,
     /// Disk space for the MANIFEST when there is no other.
-    pub(crate) ballast: OnceLock<SetAside>,
+    pub(crate) ballast: OnceLock<ReservedFile>,
     /// Held by whoever makes it.
     pub(crate) making_ballast: Mutex<()>,
     /// Space for the output of a compaction when there is no other.
@@ -108,12 +108,12 @@ impl Catalog {
 }
 
 /// The parts that recovery puts together.
-pub(crate) struct Parts<M: Medium> {
+pub(crate) struct RecoveredStore<M: Medium> {
     pub(crate) options: Options,
     pub(crate) directory: PathBuf,
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) tree: Tree<M>,
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: CompactionLog,
     pub(crate) arenas: Arenas<M>,
     pub(crate) tables: Tables,
     pub(crate) catalog: Catalog,
@@ -130,7 +130,7 @@ pub(crate) struct Parts<M: Medium> {
 
 impl<M: Medium + Clone> Store<M> {
     /// An open store; its background threads are started by the caller.
-    pub(crate) fn new(parts: Parts<M>) -> Store<M> {
+    pub(crate) fn new(parts: RecoveredStore<M>) -> Store<M> {
         let state = parts.catalog.state();
         let counted = Arc::new(Counted::default());
         counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);

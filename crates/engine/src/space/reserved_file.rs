@@ -1,4 +1,4 @@
-//! [`SetAside`]: disk space, allocated before anything is admitted that would need it.
+//! [`ReservedFile`]: disk space, allocated before anything is admitted that would need it.
 //!
 //! It is a file of the directory, `NNNNNNNNNN.space`, as long as the table file of a MemTable can become with what has been
 //! admitted to it. The flush gives it the table file's name and writes into it, so nobody else can take the space in
@@ -23,19 +23,23 @@ pub const BALLAST: u64 = 0;
 pub const FOR_COMPACTION: u64 = u64::MAX;
 
 /// Space on the disk that nobody else can take.
-pub struct SetAside {
+pub struct ReservedFile {
     path: PathBuf,
     /// `None` once a flush has taken it.
     file: Mutex<Option<Arc<dyn File>>>,
     length_bytes: AtomicU64,
 }
 
-impl SetAside {
+impl ReservedFile {
     /// None yet, for the table file of the MemTable of `generation`; [`BALLAST`] for the ballast.
-    pub fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<SetAside> {
+    pub fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<ReservedFile> {
         let path = names::space(directory, generation);
         let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;
-        Ok(SetAside { path, file: Mutex::ranked(lock_order::SET_ASIDE, Some(file)), length_bytes: AtomicU64::new(0) })
+        Ok(ReservedFile {
+            path,
+            file: Mutex::ranked(lock_order::SET_ASIDE, Some(file)),
+            length_bytes: AtomicU64::new(0),
+        })
     }
 
     /// The same with so many bytes from the start, or with none if there are not as many. `None`: not even that.
@@ -44,8 +48,8 @@ impl SetAside {
         directory: &Path,
         generation: u64,
         length_bytes: u64,
-    ) -> Result<Option<Arc<SetAside>>> {
-        let space = SetAside::new(env, directory, generation).and_then(|space| match space.raise(length_bytes) {
+    ) -> Result<Option<Arc<ReservedFile>>> {
+        let space = ReservedFile::new(env, directory, generation).and_then(|space| match space.raise(length_bytes) {
             Err(error) if !error.may_be_tried_again() => Err(error),
             _ => Ok(Some(Arc::new(space))),
         });
@@ -92,7 +96,7 @@ impl SetAside {
     }
 
     /// Turns the space into the file `path`, which must not exist, to be written from the front. `None` if it has been
-    /// taken already, and not been [put back](SetAside::put_back).
+    /// taken already, and not been [put back](ReservedFile::put_back).
     pub fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {
         let mut file = self.file.lock();
         if file.is_none() {

@@ -1,4 +1,4 @@
-//! [`Setbacks`]: what could not be had. Whoever waits for just that, or for more, gives up; nobody else does: a write that
+//! [`SpaceErrors`]: what could not be had. Whoever waits for just that, or for more, gives up; nobody else does: a write that
 //! is too large for the disk is no reason to refuse a small one, or to say that a flush under way has failed.
 
 use slmdb_env::{Error, Result};
@@ -7,7 +7,7 @@ use crate::space::admission::Wanted;
 
 /// The last setback of each kind, with its number.
 #[derive(Debug, Default)]
-pub struct Setbacks {
+pub struct SpaceErrors {
     count: u64,
     flush: Option<(u64, Error)>,
     memtable: Option<(u64, u64, Error)>,
@@ -15,7 +15,7 @@ pub struct Setbacks {
     lack: Option<(u64, Error)>,
 }
 
-impl Setbacks {
+impl SpaceErrors {
     /// How many there were: for who begins to wait.
     pub fn count(&self) -> u64 {
         self.count

@@ -13,8 +13,8 @@ use crate::Options;
 use crate::batch::Totals;
 use crate::space::admission::{Admission, STEP_PART, Wanted, memtables};
 use crate::space::flush_cost::{Grant, kept_back, step_in_pool, table_bytes};
-use crate::space::reserved_file::SetAside;
-use crate::space::space_errors::Setbacks;
+use crate::space::reserved_file::ReservedFile;
+use crate::space::space_errors::SpaceErrors;
 
 /// MemTables and compactions' files of usual size have at most an entry for each so many bytes, but so many in any case.
 const BYTES_PER_ENTRY_MIN: u64 = 256;
@@ -28,7 +28,7 @@ pub fn entries_max(usual_bytes: u64) -> u64 {
 }
 
 /// What writers and background threads share.
-pub struct Traffic<M: Medium> {
+pub struct MemTables<M: Medium> {
     /// The MemTable that takes writes; `None` when the store is read-only, or was opened with no space for one.
     pub active: Option<Filling<M>>,
     /// The sequence number of the next write.
@@ -52,7 +52,7 @@ pub struct Traffic<M: Medium> {
     /// Immutable MemTables that are not retired yet.
     pub immutables: usize,
     /// What the full disk, or pool, has refused. Who waits for that gives up.
-    pub setbacks: Setbacks,
+    pub setbacks: SpaceErrors,
     /// How many flushes and compactions have given back what they took: a reason to look for space again.
     pub space_returned: u64,
     /// What a flush waits for now, if it does.
@@ -63,7 +63,7 @@ pub struct Traffic<M: Medium> {
     pub closing: bool,
 }
 
-impl<M: Medium> Traffic<M> {
+impl<M: Medium> MemTables<M> {
     /// How far flushes have fallen behind; see [`crate::stall::pacing`].
     pub fn debt(&self, options: &Options) -> f64 {
         let part = |active: &Filling<M>| active.memtable.used_bytes() as f64 / active.memtable.capacity_bytes() as f64;
@@ -88,7 +88,7 @@ pub struct Filling<M: Medium> {
     /// What has been admitted to it.
     pub totals: Totals,
     /// Disk space set aside for its table file.
-    pub space: Option<Arc<SetAside>>,
+    pub space: Option<Arc<ReservedFile>>,
 }
 
 impl<M: Medium> Filling<M> {
@@ -117,7 +117,7 @@ pub struct Immutable<M: Medium> {
     /// What has been admitted to it.
     pub totals: Totals,
     /// Disk space set aside for its table file.
-    pub space: Option<Arc<SetAside>>,
+    pub space: Option<Arc<ReservedFile>>,
 }
 
 impl<M: Medium> Immutable<M> {
@@ -137,7 +137,7 @@ pub struct View<M: Medium> {
 /// Whether a write may be admitted to the active MemTable.
 pub fn admission<M: Medium>(
     options: &Options,
-    traffic: &Traffic<M>,
+    traffic: &MemTables<M>,
     active: &Filling<M>,
     totals: &Totals,
     deletes_alone: bool,

@@ -21,7 +21,7 @@ use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
 use super::arena_kind::KindOfArena;
 use super::arenas::Arenas;
 use super::group_commit::GroupSync;
-use super::memtables::{Filling, Immutable, Traffic, View, admission};
+use super::memtables::{Filling, Immutable, MemTables, View, admission};
 use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
 use crate::background::health::{Health, closed};
@@ -30,7 +30,7 @@ use crate::events::Events;
 use crate::observe::counters::Counted;
 use crate::space::admission::{Admission, Wanted};
 use crate::space::flush_cost::Grant;
-use crate::space::space_errors::Setbacks;
+use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
 use crate::{Event, Options, WriteBatch, lock_order};
@@ -68,7 +68,7 @@ pub struct WritePath<M: Medium> {
     /// What would outlive a power cut.
     pub group_sync: GroupSync,
     /// The MemTables, what is admitted to them, and who waits for what.
-    pub traffic: Mutex<Traffic<M>>,
+    pub traffic: Mutex<MemTables<M>>,
     /// Something that a writer (or a flush's caller) waits for has come: room in the queue, a spare, a failure.
     pub room: Condvar,
     /// Something that a background thread waits for has come.
@@ -110,7 +110,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let totals = active.iter().map(|active| &active.totals);
         let totals = totals.chain(recovered.iter().map(|immutable| &immutable.totals));
         let admitted = totals.fold(Totals::default(), |sum, totals| sum.plus(totals));
-        let traffic = Traffic {
+        let traffic = MemTables {
             active,
             next_sequence: last_sequence + 1,
             active_from,
@@ -122,7 +122,7 @@ impl<M: Medium + Clone> WritePath<M> {
             space_wanted: None,
             immutables: recovered.len(),
             queue: if options.read_only { VecDeque::new() } else { recovered.into() },
-            setbacks: Setbacks::default(),
+            setbacks: SpaceErrors::default(),
             space_returned: 0,
             flush_setback: None,
             last_flush_end_ns: 0,
@@ -172,13 +172,13 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// Settles how much writers are slowed. The caller holds the traffic's lock.
-    pub fn set_pace(&self, traffic: &Traffic<M>) {
+    pub fn set_pace(&self, traffic: &MemTables<M>) {
         self.pacing.set_flush_debt(traffic.debt(&self.options));
         self.events.paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.env.monotonic_ns());
     }
 
     /// Asks the ahead thread for more space. Of several that wait the one that wants least comes first.
-    pub fn want_space(&self, traffic: &mut Traffic<M>, mine: Wanted) {
+    pub fn want_space(&self, traffic: &mut MemTables<M>, mine: Wanted) {
         let wanted = traffic.space_wanted.get_or_insert_default();
         if mine.is_waited_for() && (!wanted.is_waited_for() || mine.is_at_most(wanted)) {
             *wanted = mine;
@@ -315,11 +315,11 @@ impl<M: Medium + Clone> WritePath<M> {
     /// either way; or gets an error, if since it came what it waits for could not be had.
     fn rotate<'a>(
         &'a self,
-        mut traffic: MutexGuard<'a, Traffic<M>>,
+        mut traffic: MutexGuard<'a, MemTables<M>>,
         needed_bytes: u64,
         setbacks: u64,
         stall: &mut WriteStall<'_>,
-    ) -> Result<MutexGuard<'a, Traffic<M>>> {
+    ) -> Result<MutexGuard<'a, MemTables<M>>> {
         if traffic.closing {
             return Err(closed());
         }
@@ -343,7 +343,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// The active MemTable becomes an Immutable MemTable. `next` takes the writes from then on; without, they wait until its
     /// flush has given its arena back.
-    pub fn make_immutable(&self, traffic: &mut Traffic<M>, next: Option<Filling<M>>) {
+    pub fn make_immutable(&self, traffic: &mut MemTables<M>, next: Option<Filling<M>>) {
         if let Some(next) = &next {
             let view = self.view.load();
             let memtables = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
@@ -358,7 +358,7 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// Asks the ahead thread for a spare with at least this capacity.
-    pub fn want_spare(&self, traffic: &mut Traffic<M>, capacity_bytes: u64) {
+    pub fn want_spare(&self, traffic: &mut MemTables<M>, capacity_bytes: u64) {
         traffic.spare_wanted_bytes = traffic.spare_wanted_bytes.max(capacity_bytes).max(self.options.memtable_bytes);
         self.work.notify_all();
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use slmdb_engine::batch::Totals;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::memory::budget::flush_bytes;
-use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::entries_max;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Medium};
@@ -40,7 +40,7 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     pub(crate) deletes_dropped_through: u64,
     space: In,
     /// What was kept back, while a file that is not finished has it.
-    kept_back: Option<SetAside>,
+    kept_back: Option<ReservedFile>,
 }
 
 impl<'s, M: Medium + Clone> Outputs<'s, M> {
@@ -186,7 +186,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 
 impl<M: Medium + Clone> Store<M> {
     /// Gives up a file that was made, and that the index does not know yet.
-    pub(crate) fn give_up_output(&self, file: BuiltFile, kept_back: Option<SetAside>) -> Result<()> {
+    pub(crate) fn give_up_output(&self, file: BuiltFile, kept_back: Option<ReservedFile>) -> Result<()> {
         // First: the next opening would take it for a file that keys may have been moved to.
         file.slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;
         file.segment.free(&self.pool)?;
@@ -195,7 +195,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Removes a table file that is not to be. What was kept back, if it has taken that, is kept back again.
-    fn remove_output(&self, number: u32, kept_back: Option<SetAside>) {
+    fn remove_output(&self, number: u32, kept_back: Option<ReservedFile>) {
         if !self.has_failed() {
             let path = names::table(&self.directory, number);
             let put_back = |space| self.kept_back.put_back(space, &*self.env, &path);

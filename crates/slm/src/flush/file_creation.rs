@@ -19,7 +19,7 @@ use slmdb_engine::Event;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Result;
 use slmdb_pmem::{Claim, Medium};
@@ -113,7 +113,7 @@ impl<M: Medium + Clone> Store<M> {
             Err(error) => {
                 if error.may_be_tried_again() {
                     let path = names::table(&self.directory, number);
-                    let put_back = |space: &Arc<SetAside>| space.put_back(&*self.env, &path).unwrap_or(false);
+                    let put_back = |space: &Arc<ReservedFile>| space.put_back(&*self.env, &path).unwrap_or(false);
                     if self.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {
                         self.env.remove_file(&path)?;
                     }

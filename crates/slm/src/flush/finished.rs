@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Error;
 use slmdb_manifest::FileRecord;
@@ -44,7 +44,7 @@ pub(crate) struct BuiltFile {
 pub(crate) struct Output {
     pub(crate) file: Option<BuiltFile>,
     /// What was kept back, if the file has taken it.
-    pub(crate) kept_back: Option<SetAside>,
+    pub(crate) kept_back: Option<ReservedFile>,
     pub(crate) origin: Arc<Origin>,
     /// The inputs, if this is the last.
     pub(crate) removed: Vec<u32>,

@@ -81,13 +81,13 @@ fn state_word(phase: u32, words: [u64; 4]) -> u64 {
 
 /// The job records of one pool.
 #[derive(Debug)]
-pub(crate) struct Jobs {
+pub(crate) struct CompactionLog {
     taken: Mutex<[bool; SLOTS as usize]>,
 }
 
-impl Default for Jobs {
-    fn default() -> Jobs {
-        Jobs { taken: Mutex::ranked(lock_order::JOBS, Default::default()) }
+impl Default for CompactionLog {
+    fn default() -> CompactionLog {
+        CompactionLog { taken: Mutex::ranked(lock_order::JOBS, Default::default()) }
     }
 }
 
@@ -95,7 +95,7 @@ impl Default for Jobs {
 #[derive(Debug)]
 pub(crate) struct Slot(u64);
 
-impl Jobs {
+impl CompactionLog {
     /// Writes a record for `job` into a free slot; durable on return.
     pub(crate) fn record<M: Medium>(&self, pool: &Pool<M>, job: &Job) -> Result<Slot> {
         let index = {
@@ -182,7 +182,7 @@ mod tests {
         let options =
             PoolOptions { initial_bytes: 2 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
         let pool = Pool::anonymous(Dram, &options).unwrap();
-        let jobs = Jobs::default();
+        let jobs = CompactionLog::default();
         let mut first = Job { phase: Phase::Building, generation: 9, file: 3, last_sequence: 77, order: 2 };
         let second = Job { phase: Phase::Building, generation: 8, file: 2, last_sequence: 70, order: 1 };
         let slot = jobs.record(&pool, &first).unwrap();
@@ -190,17 +190,17 @@ mod tests {
         first.phase = Phase::Indexing;
         jobs.advance(&pool, &slot, &first).unwrap();
 
-        let found = Jobs::default().left(&pool).unwrap();
+        let found = CompactionLog::default().left(&pool).unwrap();
         assert_eq!(found.iter().map(|(job, _)| *job).collect::<Vec<_>>(), [second, first]);
         let third = jobs.record(&pool, &Job::moving(12)).unwrap();
-        let found = Jobs::default().left(&pool).unwrap();
+        let found = CompactionLog::default().left(&pool).unwrap();
         assert_eq!(found.iter().map(|(job, _)| *job).collect::<Vec<_>>(), [Job::moving(12), second, first]);
         jobs.clear(&pool, third).unwrap();
 
         pool.store(slot_offset(&pool, 0) + 24, 78).unwrap();
-        assert!(matches!(Jobs::default().left(&pool), Err(Error::Corruption { .. })));
+        assert!(matches!(CompactionLog::default().left(&pool), Err(Error::Corruption { .. })));
         jobs.clear(&pool, slot).unwrap();
-        assert_eq!(Jobs::default().left(&pool).unwrap().len(), 1);
+        assert_eq!(CompactionLog::default().left(&pool).unwrap().len(), 1);
     }
 
     /// What one thread has done others rest on, and it may never fence again: a compaction takes away the file of a job that the
@@ -211,12 +211,12 @@ mod tests {
             PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
         let medium = Simulated::new();
         let pool = Pool::anonymous(medium.clone(), &options).unwrap();
-        let jobs = Jobs::default();
+        let jobs = CompactionLog::default();
         let left_by_a_crash = || {
             let mut replay = medium.history().replay();
             replay.to_moment(medium.moment());
             let pool = Pool::from_image(Dram, replay.image(Choice::Nothing)).unwrap();
-            Jobs::default().left(&pool).unwrap().into_iter().map(|(job, _)| job).collect::<Vec<_>>()
+            CompactionLog::default().left(&pool).unwrap().into_iter().map(|(job, _)| job).collect::<Vec<_>>()
         };
         let mut job = Job { phase: Phase::Building, generation: 9, file: 3, last_sequence: 77, order: 2 };
         let slot = apart(|| jobs.record(&pool, &job).unwrap());

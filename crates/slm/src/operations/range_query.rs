@@ -32,7 +32,7 @@ use crate::index::index_iterator::IndexSource;
 use crate::index::snapshots::Holder;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
 use crate::operations::heading::Heading;
-use crate::operations::scan_buffers::AtHand;
+use crate::operations::scan_buffers::ScanBuffers;
 use crate::selection::sequentiality_degree::Sequentiality;
 use crate::store::Store;
 
@@ -50,7 +50,7 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     /// The keys passed since the cursor was placed or turned round, if the order is a comparator's.
     passage: Passage,
     /// The blocks that the last values came from: neighbours often share one.
-    at_hand: AtHand,
+    at_hand: ScanBuffers,
     /// Asks for what comes next, where data is cold.
     scout: Option<Box<Scout>>,
     /// What these take in memory, as the budget knows it.
@@ -92,7 +92,7 @@ impl<M: Medium + Clone> Cursor<M> {
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = store.candidates.range_query();
-        let (at_hand, scout) = (AtHand::new(Temperature::new(store.tables.are_cold.load(Relaxed))), None);
+        let (at_hand, scout) = (ScanBuffers::new(Temperature::new(store.tables.are_cold.load(Relaxed))), None);
         let (at, held_bytes) = (None, 0);
         Cursor { store, moment, memtables, index, heading, at, key, passage, at_hand, scout, held_bytes, sequentiality }
     }
@@ -333,7 +333,7 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
         if self.store.tables.are_cold.load(Relaxed) != is_cold {
             self.store.tables.are_cold.store(is_cold, Relaxed);
         }
-        (self.at_hand, self.scout) = (AtHand::default(), None);
+        (self.at_hand, self.scout) = (ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
         self.store.release(self.moment, Holder::Cursor);

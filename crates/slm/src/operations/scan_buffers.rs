@@ -31,7 +31,7 @@ const CROWDED_BLOCKS_ALONE: u32 = 2;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct AtHand {
+pub(crate) struct ScanBuffers {
     /// The files of the lanes; apart, so that one is found quickly.
     files: Vec<u32>,
     /// When the cursor turned last to each, in turns.
@@ -67,10 +67,10 @@ impl Lane {
     }
 }
 
-impl AtHand {
+impl ScanBuffers {
     /// Nothing, in a store that was so the last time.
-    pub(crate) fn new(temperature: Temperature) -> AtHand {
-        AtHand { temperature, ..AtHand::default() }
+    pub(crate) fn new(temperature: Temperature) -> ScanBuffers {
+        ScanBuffers { temperature, ..ScanBuffers::default() }
     }
 
     /// The block at `location`, if it is the last of its file.

@@ -49,7 +49,7 @@ const SAMPLES: usize = 64;
 /// there is without it tells the same.
 pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Fast<Dram>> {
     let make = || index_in_pool::in_memory(options, state);
-    let rebuilt = with_best_checkpoint(options, directory, state, make, Insist::OnEverything)?;
+    let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
     check_live(directory, &state.files, &rebuilt.live)?;
     state.checkpoints = rebuilt.checkpoints;
     Ok(rebuilt.fast)
@@ -77,10 +77,10 @@ pub(crate) struct Rebuilt<M: Medium> {
 
 /// What a rebuild does not do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Insist {
-    OnEverything,
+enum OnDamage {
+    Fail,
     /// What is missing is told. Nor is a checkpoint believed: it says which versions count, and each is looked for in the files.
-    OnNothing,
+    Report,
 }
 
 /// The index of a store that is repaired: what is missing is told instead of being an error, and what it points to is there.
@@ -90,7 +90,7 @@ pub(crate) fn as_far_as_possible<M: Medium + Clone>(
     state: &StoreState,
     make: impl Fn() -> Result<Fast<M>>,
 ) -> Result<Rebuilt<M>> {
-    with_best_checkpoint(options, directory, state, make, Insist::OnNothing)
+    with_best_checkpoint(options, directory, state, make, OnDamage::Report)
 }
 
 /// Makes an index from the newest checkpoint that is whole.
@@ -99,7 +99,7 @@ fn with_best_checkpoint<M: Medium + Clone>(
     directory: &Path,
     state: &StoreState,
     make: impl Fn() -> Result<Fast<M>>,
-    insist: Insist,
+    on_damage: OnDamage,
 ) -> Result<Rebuilt<M>> {
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     let mut checkpoints = state.checkpoints.clone();
@@ -108,7 +108,7 @@ fn with_best_checkpoint<M: Medium + Clone>(
         let checkpoint = checkpoints.last().copied();
         let through = checkpoint.map_or(0, |checkpoint| checkpoint.through);
         let may_have_come_back = through < state.deletes_dropped_through;
-        if may_have_come_back && insist == Insist::OnEverything {
+        if may_have_come_back && on_damage == OnDamage::Fail {
             let path = checkpoint_path(directory, state.checkpoints.last());
             let what = "no index checkpoint is whole that tells of all deletes that were dropped since: without one, deleted \
                         keys would come back";
@@ -118,7 +118,7 @@ fn with_best_checkpoint<M: Medium + Clone>(
         let rebuilt = checkpoint
             .map(|checkpoint| open_checkpoint(options, directory, state.files_uuid, &checkpoint))
             .transpose()
-            .and_then(|reader| rebuild(&fast.pool, &fast.tree, &tables, state, reader, insist));
+            .and_then(|reader| rebuild(&fast.pool, &fast.tree, &tables, state, reader, on_damage));
         let path = checkpoint_path(directory, checkpoint.as_ref());
         match rebuilt {
             Ok((live, lost)) => return Ok(Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back }),
@@ -164,9 +164,9 @@ fn rebuild<M: Medium + Clone>(
     tables: &Tables,
     state: &StoreState,
     checkpoint: Option<Arc<CheckpointReader>>,
-    insist: Insist,
+    on_damage: OnDamage,
 ) -> Result<(Vec<u64>, Lost)> {
-    let plan = Plan::new(tables, state, tree.order(), checkpoint, insist)?;
+    let plan = Plan::new(tables, state, tree.order(), checkpoint, on_damage)?;
     let bounds = plan.bounds()?;
     let parts = tree.bulk_load(&bounds)?;
     let results = thread::scope(|scope| {
@@ -177,7 +177,7 @@ fn rebuild<M: Medium + Clone>(
             .zip(lows.zip(highs))
             .map(|(part, (low, high))| {
                 let (plan, share) = (&plan, bounds.len() as u64 + 1);
-                spawn_scoped(scope, move || plan.fill(pool, part, (low, high), share, insist))
+                spawn_scoped(scope, move || plan.fill(pool, part, (low, high), share, on_damage))
             })
             .collect::<Result<_>>()?;
         let joined = filling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
@@ -231,9 +231,9 @@ impl<'t> Plan<'t> {
         state: &StoreState,
         order: &'t KeyOrder,
         checkpoint: Option<Arc<CheckpointReader>>,
-        insist: Insist,
+        on_damage: OnDamage,
     ) -> Result<Plan<'t>> {
-        let believed = checkpoint.as_ref().filter(|_| insist == Insist::OnEverything);
+        let believed = checkpoint.as_ref().filter(|_| on_damage == OnDamage::Fail);
         let listed: HashSet<u32> = believed.iter().flat_map(|reader| reader.listed_files()).collect();
         let places: HashMap<u32, usize> = match believed {
             Some(_) => state.files.keys().enumerate().map(|(at, &number)| (number, at)).collect(),
@@ -322,7 +322,7 @@ impl<'t> Plan<'t> {
         part: BulkPart<'p, M>,
         (low, high): (Option<&[u8]>, Option<&[u8]>),
         parts: u64,
-        insist: Insist,
+        on_damage: OnDamage,
     ) -> Result<Filled<'p, M>> {
         let writers =
             self.files.iter().map(|&(number, bytes)| SegmentWriter::new(pool, number, bytes / parts)).collect();
@@ -338,7 +338,7 @@ impl<'t> Plan<'t> {
         while let Some((_, keys)) = merge.first().filter(|_| self.read.is_empty()) {
             let Some(version) = keys.version() else { break };
             newest.consider(version, self.through);
-            self.take(&mut filled, keys.key(), newest.decide(), insist)?;
+            self.take(&mut filled, keys.key(), newest.decide(), on_damage)?;
             merge.advance().map_err(of_any)?;
         }
         let mut key = Vec::new();
@@ -351,14 +351,20 @@ impl<'t> Plan<'t> {
                 newest.consider(version, self.through);
                 merge.advance().map_err(of_any)?;
             }
-            self.take(&mut filled, &key, newest.decide(), insist)?;
+            self.take(&mut filled, &key, newest.decide(), on_damage)?;
         }
         Ok(filled)
     }
 
     /// Takes a key for which it was decided what becomes of it.
     #[inline]
-    fn take<M: Medium>(&self, filled: &mut Filled<'_, M>, key: &[u8], verdict: Verdict, insist: Insist) -> Result<()> {
+    fn take<M: Medium>(
+        &self,
+        filled: &mut Filled<'_, M>,
+        key: &[u8],
+        verdict: Verdict,
+        on_damage: OnDamage,
+    ) -> Result<()> {
         match verdict {
             Verdict::Live(version, file) => {
                 let entry = SegmentEntry {
@@ -372,7 +378,7 @@ impl<'t> Plan<'t> {
                 filled.live[file] += 1;
             }
             Verdict::Absent => {}
-            Verdict::Lost(sequence) if insist == Insist::OnEverything => return Err(self.lost(key, sequence)),
+            Verdict::Lost(sequence) if on_damage == OnDamage::Fail => return Err(self.lost(key, sequence)),
             Verdict::Lost(sequence) => filled.lost.push((key.to_vec(), sequence)),
         }
         Ok(())

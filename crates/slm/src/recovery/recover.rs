@@ -25,7 +25,7 @@ use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::flush_cost::table_bytes;
-use slmdb_engine::space::reserved_file::{SetAside, remove_leftovers as remove_space};
+use slmdb_engine::space::reserved_file::{ReservedFile, remove_leftovers as remove_space};
 use slmdb_engine::write::arena_kind;
 use slmdb_engine::write::arenas::Arenas;
 use slmdb_engine::write::memtables::{Filling, Immutable};
@@ -39,11 +39,11 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::repointing::{add_output, move_to};
-use crate::index::compaction_log::{Jobs, Phase, Slot};
+use crate::index::compaction_log::{CompactionLog, Phase, Slot};
 use crate::index::insertion::swing;
 use crate::index::key_segments::{file_record, numbered};
 use crate::space::kept_back::KeptBack;
-use crate::store::{Catalog, Parts, Store};
+use crate::store::{Catalog, RecoveredStore, Store};
 
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
 /// openings don't leave many small table files.
@@ -67,7 +67,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
-    let jobs = Jobs::default();
+    let jobs = CompactionLog::default();
 
     let finished_jobs = if M::PERSISTENT {
         let finish = || finish_jobs(&mut state, &pool, &tree, &jobs, &tables);
@@ -82,7 +82,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     let log = timed(&*env, span, || replay_log(options, &state, &arenas))?;
     check_strays(options, &state, &arenas, log.last_sequence)?;
 
-    let mut parts = Parts {
+    let mut parts = RecoveredStore {
         options: options.clone(),
         directory: directory.into(),
         pool,
@@ -118,7 +118,7 @@ fn finish_jobs<M: Medium + Clone>(
     state: &mut StoreState,
     pool: &Arc<Pool<M>>,
     tree: &Tree<M>,
-    jobs: &Jobs,
+    jobs: &CompactionLog,
     tables: &Tables,
 ) -> Result<Vec<Slot>> {
     let mut slots = Vec::new();
@@ -172,7 +172,7 @@ fn apply<M: Medium>(state: &mut StoreState, edit: Edit, pool: &Pool<M>) -> Resul
 }
 
 /// Step 4: a new arena for new writes; what was recovered is durable and sealed, or moved into it; one MANIFEST says so.
-fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
+fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
     let mut state = parts.catalog.state().clone();
     // An opening that did not come to tell the MANIFEST may have used a generation already.
     let stray = parts.arenas.present()?.into_iter().max().unwrap_or(0);
@@ -229,7 +229,7 @@ fn take_over<M: Medium + Clone>(parts: &mut Parts<M>) -> Result<()> {
 
 /// Goes on in a new arena: with what was recovered, if it is little, moved there.
 fn take_over_in<M: Medium + Clone>(
-    parts: &mut Parts<M>,
+    parts: &mut RecoveredStore<M>,
     arena: Arena<M>,
     generation: u64,
     mut state: StoreState,
@@ -254,14 +254,14 @@ fn take_over_in<M: Medium + Clone>(
             totals = totals.plus(&immutable.totals);
             immutable.space.map_or(Ok(()), |space| space.discard(env))?;
         }
-        space = SetAside::if_there_is(env, &parts.directory, generation, table_bytes(&parts.options, &totals))?;
+        space = ReservedFile::if_there_is(env, &parts.directory, generation, table_bytes(&parts.options, &totals))?;
     }
     parts.active = Some(Filling { memtable: Arc::new(active), totals, space });
     Ok(())
 }
 
 /// The arenas of what was recovered, each with where it ends.
-fn sealed<M: Medium>(parts: &Parts<M>, state: &StoreState) -> BTreeMap<u64, ArenaRecord> {
+fn sealed<M: Medium>(parts: &RecoveredStore<M>, state: &StoreState) -> BTreeMap<u64, ArenaRecord> {
     let seal = |immutable: &Immutable<M>| {
         let generation = immutable.memtable.generation();
         let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
@@ -271,7 +271,7 @@ fn sealed<M: Medium>(parts: &Parts<M>, state: &StoreState) -> BTreeMap<u64, Aren
 }
 
 /// Writes the MANIFEST anew. [`Error::Full`]: nothing has happened.
-fn write_manifest<M: Medium>(parts: &mut Parts<M>, state: &StoreState) -> Result<()> {
+fn write_manifest<M: Medium>(parts: &mut RecoveredStore<M>, state: &StoreState) -> Result<()> {
     let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, state)?;
     parts.file_bytes_written += manifest.length_bytes();
     parts.catalog = Catalog::Manifest(manifest);
@@ -279,13 +279,13 @@ fn write_manifest<M: Medium>(parts: &mut Parts<M>, state: &StoreState) -> Result
 }
 
 /// Removes the arenas that a state of the store does not name.
-fn discard_all_but<M: Medium + Clone>(parts: &Parts<M>, state: &StoreState) -> Result<()> {
+fn discard_all_but<M: Medium + Clone>(parts: &RecoveredStore<M>, state: &StoreState) -> Result<()> {
     let present = parts.arenas.present()?;
     let leftovers = present.into_iter().filter(|generation| !state.arenas.contains_key(generation));
     leftovers.into_iter().try_for_each(|generation| parts.arenas.discard(generation))
 }
 
-fn remove_files<M: Medium>(parts: &Parts<M>, is_leftover: impl Fn(&str) -> bool) -> Result<()> {
+fn remove_files<M: Medium>(parts: &RecoveredStore<M>, is_leftover: impl Fn(&str) -> bool) -> Result<()> {
     let env = &parts.options.env;
     let entries = env.list_directory(&parts.directory)?.into_iter();
     let mut leftovers = entries.map(|entry| entry.name).filter(|name| is_leftover(name));
@@ -294,7 +294,7 @@ fn remove_files<M: Medium>(parts: &Parts<M>, is_leftover: impl Fn(&str) -> bool)
 
 /// Removes table files that belong to nobody, outputs of dropped jobs and those that a compaction had retired, and an unfinished
 /// MANIFEST. (The MANIFEST that is still there does not name them either: jobs that were carried to their end only add files.)
-fn remove_leftover_files<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
+fn remove_leftover_files<M: Medium + Clone>(parts: &RecoveredStore<M>) -> Result<()> {
     let state = parts.catalog.state();
     remove_files(parts, |name| match names::kind(name) {
         FileKind::Table(number) => !state.files.contains_key(&number),
@@ -304,7 +304,7 @@ fn remove_leftover_files<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
 
 /// Removes what belongs to nobody any more now that the MANIFEST is written: arenas that were copied, index checkpoints
 /// that were damaged, key segments.
-fn remove_leftovers<M: Medium + Clone>(parts: &Parts<M>) -> Result<()> {
+fn remove_leftovers<M: Medium + Clone>(parts: &RecoveredStore<M>) -> Result<()> {
     let state = parts.catalog.state();
     discard_all_but(parts, state)?;
     remove_files(parts, |name| match names::kind(name) {

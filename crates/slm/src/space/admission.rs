@@ -26,13 +26,13 @@ pub(crate) use crate::space::admission::smallest_pool::check_pool;
 use crate::space::kept_back::BALLAST_STEP_BYTES;
 use crate::space::kept_back::{Lacking, READERS_PAUSE};
 use crate::space::pool_reserve::reserve;
-use crate::store::{Parts, Store};
+use crate::store::{RecoveredStore, Store};
 use slmdb_engine::batch::Totals;
 use slmdb_engine::events::SpaceFor;
 use slmdb_engine::space::admission::{STEP_PART, Wanted, memtables};
 use slmdb_engine::space::flush_cost::{Grant, kept_back, step_in_pool, table_bytes};
-use slmdb_engine::space::reserved_file::SetAside;
-use slmdb_engine::write::memtables::{Filling, Immutable, Traffic};
+use slmdb_engine::space::reserved_file::ReservedFile;
+use slmdb_engine::write::memtables::{Filling, Immutable, MemTables};
 
 /// The active MemTable is flushed early for its space only if it is filled to this part at least.
 const WORTH_FLUSHING_PART: u64 = 8;
@@ -51,7 +51,7 @@ enum TakenFrom {
     KeptBack,
 }
 
-impl<M: Medium + Clone> Parts<M> {
+impl<M: Medium + Clone> RecoveredStore<M> {
     /// Sets aside in the pool what flushing the recovered MemTables will need, before a new arena may take it. It was set
     /// aside when they were written; should there be less now, their flush waits for space.
     pub(crate) fn reserve_for_recovered(&self) -> Result<()> {
@@ -76,7 +76,7 @@ impl<M: Medium + Clone> Parts<M> {
         for Immutable { memtable, totals, space, .. } in &mut self.recovered {
             let space_bytes = table_bytes(options, totals);
             self.kept_back.expect(options, space_bytes);
-            *space = SetAside::if_there_is(env, directory, memtable.generation(), space_bytes)?;
+            *space = ReservedFile::if_there_is(env, directory, memtable.generation(), space_bytes)?;
         }
         Ok(())
     }
@@ -173,7 +173,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Raises what a table file of deletes has to `on_disk`, also by what is kept back, but for what is for others. `more_bytes`: what
     /// these deletes alone take.
-    fn raise_from_kept_back(&self, space: &SetAside, on_disk: u64, more_bytes: u64) -> Result<()> {
+    fn raise_from_kept_back(&self, space: &ReservedFile, on_disk: u64, more_bytes: u64) -> Result<()> {
         let kept_back = &self.kept_back;
         let is_small = more_bytes <= kept_back.for_deletes_bytes();
         let spared_bytes = if is_small { kept_back.for_one_file_bytes() } else { kept_back.least_bytes() };
@@ -198,8 +198,8 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Disk space for the table file of the active MemTable, which has none yet.
-    fn begin_space(&self, generation: u64) -> Result<Arc<SetAside>> {
-        let space = Arc::new(SetAside::new(&*self.env, &self.directory, generation)?);
+    fn begin_space(&self, generation: u64) -> Result<Arc<ReservedFile>> {
+        let space = Arc::new(ReservedFile::new(&*self.env, &self.directory, generation)?);
         let mut traffic = self.writes.traffic.lock();
         match &mut traffic.active {
             Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
@@ -226,7 +226,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Tells those who wait that it is full.
-    fn refuse(&self, mut traffic: MutexGuard<'_, Traffic<M>>, wanted: Wanted, cause: Error) {
+    fn refuse(&self, mut traffic: MutexGuard<'_, MemTables<M>>, wanted: Wanted, cause: Error) {
         traffic.space_wanted = None;
         self.writes.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.record_space(wanted, cause);
@@ -240,7 +240,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// How often space has been given back: who found none before may find some now.
-    pub(crate) fn space_returned(&self, traffic: &Traffic<M>) -> u64 {
+    pub(crate) fn space_returned(&self, traffic: &MemTables<M>) -> u64 {
         traffic.space_returned + self.retired.returned()
     }
 
@@ -250,11 +250,11 @@ impl<M: Medium + Clone> Store<M> {
     /// whether the least garbage is worth a compaction, as it is for deletes.
     pub(crate) fn await_reclaim<'a>(
         &'a self,
-        mut traffic: MutexGuard<'a, Traffic<M>>,
+        mut traffic: MutexGuard<'a, MemTables<M>>,
         space_returned: u64,
         worth_flushing: bool,
         (full, at_any_cost): (&Error, bool),
-    ) -> Option<MutexGuard<'a, Traffic<M>>> {
+    ) -> Option<MutexGuard<'a, MemTables<M>>> {
         // Before it is asked what has been given back: they are counted before they have gone.
         let awaits_readers = self.lacking(full) == Lacking::Pool && self.retired.awaits_readers();
         if self.space_returned(&traffic) != space_returned {

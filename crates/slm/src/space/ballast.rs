@@ -15,7 +15,7 @@
 
 use std::sync::atomic::Ordering;
 
-use slmdb_engine::space::reserved_file::{BALLAST, SetAside};
+use slmdb_engine::space::reserved_file::{BALLAST, ReservedFile};
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
@@ -70,23 +70,23 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// The ballast, which is made if there was none: once, for whoever made it again would cut off what is in it.
-    fn ballast(&self) -> Result<&SetAside> {
+    fn ballast(&self) -> Result<&ReservedFile> {
         let _making = self.making_ballast.lock();
         if let Some(ballast) = self.ballast.get() {
             return Ok(ballast);
         }
-        let made = SetAside::new(&*self.env, &self.directory, BALLAST)?;
+        let made = ReservedFile::new(&*self.env, &self.directory, BALLAST)?;
         Ok(self.ballast.get_or_init(|| made))
     }
 
     /// The least of the ballast, and then what deletes need.
-    fn fill_for_deletes(&self, ballast: &SetAside) -> Result<()> {
+    fn fill_for_deletes(&self, ballast: &ReservedFile) -> Result<()> {
         ballast.raise(BALLAST_BYTES_MIN)?;
         self.kept_back.fill_for_deletes(&*self.env, &self.directory)
     }
 
     /// Raises it, also by what is kept back for compactions but for so much of that.
-    fn raise_sparing(&self, ballast: &SetAside, wanted: u64, spared_bytes: u64) -> Result<()> {
+    fn raise_sparing(&self, ballast: &ReservedFile, wanted: u64, spared_bytes: u64) -> Result<()> {
         let more_bytes = wanted.saturating_sub(ballast.length_bytes());
         if more_bytes == 0 {
             return Ok(());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use slmdb_engine::space::reserved_file::{FOR_COMPACTION, SetAside};
+use slmdb_engine::space::reserved_file::{FOR_COMPACTION, ReservedFile};
 use slmdb_engine::{Options, lock_order};
 use slmdb_env::{Env, Error, File, Result};
 use slmdb_manifest::StoreState;
@@ -51,7 +51,7 @@ pub(crate) struct KeptBack {
     pub(crate) largest_bytes: AtomicU64,
     pub(crate) coming_bytes: AtomicU64,
     /// That on the disk; `None` before it was first there, and while a compaction has it.
-    pub(crate) file: Mutex<Option<SetAside>>,
+    pub(crate) file: Mutex<Option<ReservedFile>>,
     /// A compaction has it, and gives it back, or what its inputs took.
     pub(crate) is_in_use: AtomicBool,
 }
@@ -133,7 +133,7 @@ impl KeptBack {
 
     /// What of it is there on the disk.
     pub(crate) fn length_bytes(&self) -> u64 {
-        self.file.lock().as_ref().map_or(0, SetAside::length_bytes)
+        self.file.lock().as_ref().map_or(0, ReservedFile::length_bytes)
     }
 
     /// Sees to it that it is there, on the disk; with `all`, and not just the least. [`Error::Full`]: only a part is, or a
@@ -196,7 +196,7 @@ impl KeptBack {
     }
 
     /// Turns it into a file to be written; `None` if another compaction has it.
-    pub(crate) fn take(&self, env: &dyn Env, path: &std::path::Path) -> Result<Option<(SetAside, Arc<dyn File>)>> {
+    pub(crate) fn take(&self, env: &dyn Env, path: &std::path::Path) -> Result<Option<(ReservedFile, Arc<dyn File>)>> {
         let mut file = self.file.lock();
         let Some(space) = file.take() else { return Ok(None) };
         let taken = match space.take(env, path) {
@@ -211,7 +211,7 @@ impl KeptBack {
     }
 
     /// The file was not finished: it is space again. Says whether it is; else it is a file in the way.
-    pub(crate) fn put_back(&self, space: SetAside, env: &dyn Env, path: &std::path::Path) -> Result<bool> {
+    pub(crate) fn put_back(&self, space: ReservedFile, env: &dyn Env, path: &std::path::Path) -> Result<bool> {
         let mut file = self.file.lock();
         self.is_in_use.store(false, Ordering::Release);
         let is_back = file.is_none() && space.put_back(env, path)?;
@@ -234,13 +234,13 @@ impl KeptBack {
 
 /// What is there, or nothing yet.
 pub(crate) fn space_in<'a>(
-    file: &'a mut Option<SetAside>,
+    file: &'a mut Option<ReservedFile>,
     env: &dyn Env,
     directory: &std::path::Path,
-) -> Result<&'a SetAside> {
+) -> Result<&'a ReservedFile> {
     Ok(match file {
         Some(space) => space,
-        none => none.insert(SetAside::new(env, directory, FOR_COMPACTION)?),
+        none => none.insert(ReservedFile::new(env, directory, FOR_COMPACTION)?),
     })
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::events::SpaceFor;
-use slmdb_engine::space::reserved_file::SetAside;
+use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Filling;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Edit};
@@ -143,10 +143,10 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Sets disk space aside for what usually goes into a MemTable, if there is as much: without, admission asks for it
     /// once a write needs it.
-    pub(crate) fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<SetAside>>> {
+    pub(crate) fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<ReservedFile>>> {
         let space_bytes = arena_bytes + arena_bytes / 8;
         match self.fill_ballast_expecting(space_bytes, 0) {
-            Ok(_) => SetAside::if_there_is(&*self.env, &self.directory, generation, space_bytes),
+            Ok(_) => ReservedFile::if_there_is(&*self.env, &self.directory, generation, space_bytes),
             Err(Error::Full { .. }) => Ok(None),
             Err(error) => Err(error),
         }

@@ -12,7 +12,7 @@ use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use crate::compaction::plan::{CompactionReason, In, Made, Plan, Stopped};
 use crate::flush::finished::Finished;
-use crate::index::compaction_log::Jobs;
+use crate::index::compaction_log::CompactionLog;
 use crate::recovery::open;
 use crate::store::Store;
 
@@ -140,7 +140,7 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             assert_eq!(files.len(), 2 + taken_before, "{context}");
             assert_eq!(table_files(&env).len(), files.len(), "{context}: files are left of those given up");
             assert_eq!(segments(&store), files, "{context}: segments are left of those given up");
-            assert!(Jobs::default().left(&store.pool).unwrap().is_empty(), "{context}: a job is left");
+            assert!(CompactionLog::default().left(&store.pool).unwrap().is_empty(), "{context}: a job is left");
             if space == In::KeptBack {
                 assert!(store.kept_back.length_bytes() > 0, "{context}: what was kept back is gone");
             }

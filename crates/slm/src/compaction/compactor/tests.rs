@@ -12,7 +12,7 @@ use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_s
 use slmdb_sync::epoch;
 
 use crate::compaction::repointing::{add_output, move_to};
-use crate::index::compaction_log::{Job, Jobs, Phase};
+use crate::index::compaction_log::{CompactionLog, Job, Phase};
 use crate::index::insertion::swing;
 
 fn pool_of<M: Medium>(medium: M) -> Arc<Pool<M>> {
@@ -142,7 +142,7 @@ fn recover<M: Medium>(medium: M, image: Vec<u8>, moment: u64, committed: &Commit
     let before = committed.iter().filter(|(at, _, _)| *at <= moment);
     before.clone().for_each(|(_, _, edit)| commit(&mut live, edit));
     let is_committed = |file: u32| before.clone().any(|(_, other, _)| *other == file);
-    for (job, _) in Jobs::default().left(&pool).unwrap() {
+    for (job, _) in CompactionLog::default().left(&pool).unwrap() {
         if !is_committed(job.file) {
             commit(&mut live, &carry_on(&job, &pool, &tree));
         }
@@ -178,7 +178,7 @@ fn crash_everywhere(order: [u32; 3]) {
             put_all(&tree, &pool, &segment);
         }
     }
-    let jobs = Jobs::default();
+    let jobs = CompactionLog::default();
     let slots: Vec<_> = order.iter().map(|&file| jobs.record(&pool, &job_of(file)).unwrap()).collect();
     let begin = medium.moment();
     let mut committed = Committed::new();
