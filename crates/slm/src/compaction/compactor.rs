@@ -37,9 +37,9 @@ mod tests;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use slmdb_engine::Event;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
+use slmdb_engine::{CompactionPolicy, Event};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
@@ -52,7 +52,7 @@ use tracing::info_span;
 use crate::compaction::entry_batch::Ahead;
 use crate::compaction::inputs::{self, Values};
 use crate::compaction::outputs::Outputs;
-use crate::compaction::plan::{In, Made, Plan, Stopped};
+use crate::compaction::plan::{CompactionReason, In, Made, Plan, Stopped};
 use crate::compaction::queue::{Inner, Reason};
 use crate::flush::finished::Finished;
 use crate::selection as picker;
@@ -141,8 +141,10 @@ impl<M: Medium + Clone> Store<M> {
                         continue;
                     }
                 }
-            } else if let Some(plan) = self.pick(&inner, catalog.state()) {
-                next = Some((plan, Reason::Picked));
+            } else {
+                let picked = self.pick(&inner, catalog.state());
+                let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
+                next = plan.map(|plan| (plan, Reason::Picked));
             }
             if let Some((plan, reason)) = next {
                 inner.busy.extend(&plan.inputs);
@@ -182,6 +184,25 @@ impl<M: Medium + Clone> Store<M> {
             deletes_droppable_through,
             memtable_bytes: self.options.memtable_bytes,
         })
+    }
+
+    /// What compactions that were given up have left half done. (Their garbage may be too little for the picker ever to come to it.)
+    fn plan_of_left_over(&self, inner: &mut Inner, state: &StoreState) -> Option<Plan> {
+        let Inner { left_over, busy, unfit, .. } = inner;
+        left_over.retain(|number| state.files.contains_key(number));
+        if self.options.compaction.policy == CompactionPolicy::Manual {
+            return None;
+        }
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let has_garbage = |number: &&u32| picker::garbage(&state.files[*number], droppable_through) > 0;
+        let is_free = |number: &&u32| !busy.contains(*number) && !unfit.contains(*number);
+        let inputs: Vec<u32> = left_over
+            .iter()
+            .filter(|number| is_free(number) && has_garbage(number))
+            .take(self.options.compaction.files_merged_max)
+            .copied()
+            .collect();
+        (!inputs.is_empty()).then_some(Plan { inputs, reason: CompactionReason::MostGarbage })
     }
 
     /// What the picker has chosen, which counts for what has named it.
@@ -225,6 +246,11 @@ impl<M: Medium + Clone> Store<M> {
         self.budget.freed(bytes_read + bytes_written);
         self.share_memory();
         ended.inspect_err(|stopped| {
+            let catalog = self.catalog.lock();
+            if made.files.iter().any(|number| catalog.state().files.contains_key(number)) {
+                self.compactions.inner.lock().left_over.extend(&plan.inputs);
+            }
+            drop(catalog);
             let cause = stopped.cause();
             tracing::warn!(%cause, "a compaction was given up");
             self.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });

@@ -58,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) no_space_for: BTreeSet<u32>,
     /// Several at once found none, since then: how much they need together is an estimate. One alone takes no more than it has.
     pub(crate) one_by_one: bool,
+    /// Inputs of compactions that were given up after some of their outputs were committed: a part of each is garbage since.
+    pub(crate) left_over: BTreeSet<u32>,
     /// Until then no compaction begins but for room.
     pub(crate) scarce_until: Option<Instant>,
     /// For how long, the last time.

@@ -86,7 +86,7 @@ fn a_store_of_an_unknown_engine_is_left_alone() {
         let own = options(&env, &Medium::Dram);
         own.open(STORE).unwrap().close().unwrap();
         let state = Manifest::read(&env, Path::new(STORE)).unwrap().state;
-        drop(Manifest::create(&env, Path::new(STORE), &StoreState { engine: engine.into(), ..state }).unwrap());
+        drop(Manifest::rewrite(&env, Path::new(STORE), &StoreState { engine: engine.into(), ..state }).unwrap());
 
         let before = files(&env);
         for refused in
