@@ -130,6 +130,25 @@ fn the_fast_tier_is_named_once() {
 }
 
 #[test]
+fn a_store_keeps_its_engine() {
+    let place = Place::new();
+    for lacking in ["lab", "tlsm", "chameleon"] {
+        place.run("put", &["--engine", lacking, "k", "v"]).failed(3, "unsupported");
+        assert!(!place.path("db").exists(), "nothing was made");
+    }
+    place.run("put", &["--engine", "slm", "k", "v"]).printed("");
+    for (verb, arguments) in
+        [("get", &["k"][..]), ("put", &["k", "w"]), ("verify", &[]), ("repair", &[]), ("destroy", &["--yes"])]
+    {
+        let ran = place.run(verb, &[&["--engine", "lab"][..], arguments].concat());
+        ran.failed(3, "invalid");
+        assert!(ran.stderr.contains("slm"), "{verb}: {}", ran.stderr);
+    }
+    place.run("get", &["k"]).printed("v\n");
+    assert!(place.run("stats", &["--json"]).expect(0).out().contains("\"engine\":\"slm\""));
+}
+
+#[test]
 fn a_fast_tier_that_can_not_be_had_is_refused() {
     let place = Place::new();
     let pool = place.path("pool").to_str().unwrap().to_string();
