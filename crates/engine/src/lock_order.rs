@@ -22,8 +22,6 @@ order! {
     LEAF_NODE_SCAN = 15, "leaf node scan";
     /// The index may be ahead of the MANIFEST.
     INDEXING = 20, "indexing";
-    /// The ballast is being made.
-    MAKING_BALLAST = 25, "making the ballast";
     /// The long keys in the index, and what is set aside in the pool.
     INDEXED_KEYS = 30, "indexed keys";
     /// The MANIFEST.
@@ -38,8 +36,8 @@ order! {
     RETIRED_WAITING = 66, "retired files, waiting";
     /// Snapshots, cursors, and the records that they still see.
     SNAPSHOTS = 68, "snapshots";
-    /// What is kept back for compactions.
-    KEPT_BACK = 70, "kept back";
+    /// The disk space that leads out of a full disk.
+    RESERVE = 70, "reserve";
     /// A file whose space is set aside.
     SET_ASIDE = 72, "set aside";
     /// How a compaction that was asked for ended.

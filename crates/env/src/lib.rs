@@ -130,6 +130,9 @@ pub trait File: Debug + Send + Sync + 'static {
     /// Allocates real space for `[offset, offset + length)` and grows the file to cover it, so that a full disk is an
     /// error now and not a `SIGBUS` later. Where the file system can't, zeros are written.
     fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()>;
+    /// Sees to it that a file that becomes as long as `length_bytes` finds its space there. Its length stays as it is; cutting
+    /// it gives back what is beyond the new end. Where the file system can't, nothing happens.
+    fn reserve(&self, length_bytes: u64) -> Result<()>;
     /// Tells the system that reads will be random, so that it reads no more than is asked for. Never fails visibly.
     fn advise_random(&self);
     /// Says that this range will be read soon: a device may begin with it meanwhile. Where nothing comes of that, reading takes

@@ -362,6 +362,20 @@ impl File for OsFile {
         }
     }
 
+    fn reserve(&self, length_bytes: u64) -> Result<()> {
+        let old_bytes = self.length_bytes()?;
+        if length_bytes <= old_bytes {
+            return Ok(());
+        }
+        if length_bytes > LARGEST_OFFSET_BYTES {
+            return Err(Error::io("reserve", &self.path, Errno::FBIG.into()));
+        }
+        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, length_bytes)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(()),
+            Err(errno) => Err(Error::io("reserve", &self.path, errno.into())),
+        }
+    }
+
     fn advise_random(&self) {
         // Advice that is not taken costs time, never correctness.
         let _ = rustix::fs::fadvise(&self.file, 0, None::<NonZeroU64>, Advice::Random);

@@ -127,6 +127,20 @@ fn lengths_are_set(place: &Place) {
     file.set_length(u64::MAX).unwrap_err();
 }
 
+fn a_reservation_changes_neither_length_nor_content(place: &Place) {
+    let file = place.create("file", b"abcdef");
+    for length_bytes in [0, 3, 6, 100, 1 << 20] {
+        file.reserve(length_bytes).unwrap();
+        assert_eq!(content(&*file), b"abcdef");
+    }
+    file.write_at(b"gh", 6).unwrap();
+    assert_eq!(content(&*file), b"abcdefgh");
+    file.allocate(8, 2).unwrap();
+    file.set_length(9).unwrap();
+    assert_eq!(content(&*file), b"abcdefgh\0");
+    file.reserve(u64::MAX).unwrap_err();
+}
+
 fn allocation_grows_and_keeps_what_is_there(place: &Place) {
     let file = place.create("file", b"abcdef");
     file.allocate(0, 0).unwrap();
@@ -345,6 +359,7 @@ macro_rules! conformance {
             reads_end_with_the_file,
             writes_grow_the_file_and_leave_zeros_between,
             lengths_are_set,
+            a_reservation_changes_neither_length_nor_content,
             allocation_grows_and_keeps_what_is_there,
             renaming_replaces_and_follows_open_files,
             removed_files_live_on_while_open,

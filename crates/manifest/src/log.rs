@@ -39,6 +39,8 @@ pub struct Manifest {
     state: StoreState,
     /// Where the next record goes.
     end: u64,
+    /// How long it may become in space that is its own already.
+    reserved_end: u64,
     /// How long it was when it was begun.
     begun_bytes: u64,
     /// From this length on it is long.
@@ -258,6 +260,22 @@ impl Manifest {
         }
     }
 
+    /// Sees to it that records of so many bytes more find their space, whatever else fills the disk. [`Error::Full`]: they may not.
+    /// (Where the file system can't set space aside, nobody can say, and this is `Ok`.)
+    pub fn reserve(&mut self, more_bytes: u64) -> Result<()> {
+        let wanted_end = self.end.saturating_add(more_bytes);
+        if wanted_end > self.reserved_end {
+            self.file.reserve(wanted_end)?;
+            self.reserved_end = wanted_end;
+        }
+        Ok(())
+    }
+
+    /// How many bytes of records find their space for certain; see [`Manifest::reserve`].
+    pub fn reserved_bytes(&self) -> u64 {
+        self.reserved_end.saturating_sub(self.end)
+    }
+
     /// The state with all edits applied that were appended.
     pub fn state(&self) -> &StoreState {
         &self.state
@@ -294,6 +312,7 @@ impl Manifest {
             seed,
             state: state.clone(),
             end,
+            reserved_end: end,
             begun_bytes,
             long_bytes,
             next_record_number: 1,

@@ -24,13 +24,14 @@
 //!
 //! Not in the paper: snapshots (`operations::snapshot`, `index::snapshots`, `index::replaced_records`, `flush::older_versions`); an
 //! index made from files alone (`recovery::rebuild`, `recovery::repair`) and what spares that most of them
-//! (`recovery::index_checkpoint`); space (`space`); copies and checks (`operations`).
+//! (`recovery::index_checkpoint`); what is committed (`commit`) and space (`space`); copies and checks (`operations`).
 //!
 //! Reading order: `store` (what there is), `slmdb_engine::write::write_path`, `flush::file_creation`,
 //! `flush::index_insertion`, `operations::get`, `operations::range_query`, `recovery::recover`.
 
 #![forbid(unsafe_code)]
 
+mod commit;
 mod compaction;
 mod flush;
 mod index;
@@ -51,7 +52,7 @@ use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
 
 /// This engine, as the MANIFEST records it.
-pub const KIND: EngineKind = EngineKind { name: "slm", check_pool: space::admission::check_pool };
+pub const KIND: EngineKind = EngineKind { name: "slm", check_pool: space::smallest_pool::check_pool };
 
 /// Opens, recovers or makes an SLM-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

@@ -6,8 +6,8 @@
 //! ([`crate::operations::get`]) look in the same order: MemTables, newest first, then the index, then one block.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use slmdb_engine::events::{Event, Events};
@@ -16,7 +16,7 @@ use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::memory::budget::Budget;
 use slmdb_engine::observe::counters::Counted;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::reserved_file::ReservedFile;
+use slmdb_engine::space::reserve::Reserve;
 use slmdb_engine::write::arenas::Arenas;
 use slmdb_engine::write::memtables::{Filling, Immutable};
 use slmdb_engine::write::write_path::{Found, WritePath};
@@ -24,20 +24,20 @@ use slmdb_engine::{Options, lock_order};
 use slmdb_env::{Env, Error, Lock, Result};
 use slmdb_manifest::{Counters, Edit, Manifest, StoreState};
 use slmdb_pmem::{Medium, Pool};
-use slmdb_structures::fast_fair::{KeyLengths, Tree};
+use slmdb_structures::fast_fair::Tree;
 use slmdb_sync::scheduled::Mutex;
-use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::thread::JoinHandle;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::commit::ManifestSpace;
 use crate::compaction::queue::Compactions;
 use crate::index::compaction_log::CompactionLog;
 use crate::index::retired::Retired;
 use crate::index::snapshots::Snapshots;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::candidate_list::Candidates;
-use crate::space::kept_back::KeptBack;
+use crate::space::pool_reserve::PoolReserve;
 
 /// An open store on medium `M`.
 pub(crate) struct Store<M: Medium> {
@@ -70,16 +70,10 @@ pub(crate) struct Store<M: Medium> {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     pub(crate) counted: Arc<Counted>,
-    /// Disk space for the MANIFEST when there is no other.
-    pub(crate) ballast: OnceLock<ReservedFile>,
-    /// Held by whoever makes it.
-    pub(crate) making_ballast: Mutex<()>,
-    /// Space for the output of a compaction when there is no other.
-    pub(crate) kept_back: KeptBack,
-    /// The long keys in the index, flushed ones. Held by whoever changes what is set aside in the pool.
-    pub(crate) indexed_keys: Mutex<KeyLengths>,
-    /// How long the MANIFEST is, in bytes.
-    pub(crate) manifest_bytes: AtomicU64,
+    pub(crate) manifest_space: ManifestSpace,
+    /// Disk space that leads out of a full disk.
+    pub(crate) reserve: Reserve,
+    pub(crate) pool_reserve: PoolReserve,
     pub(crate) lifetime_before: Counters,
     /// Released when the last cursor and the last handle are gone.
     pub(crate) _lock: Option<Box<dyn Lock>>,
@@ -121,7 +115,8 @@ pub(crate) struct RecoveredStore<M: Medium> {
     pub(crate) active_from: u64,
     /// Recovered MemTables, oldest first, each with its last sequence number.
     pub(crate) recovered: Vec<Immutable<M>>,
-    pub(crate) kept_back: KeptBack,
+    pub(crate) reserve: Reserve,
+    pub(crate) pool_reserve: PoolReserve,
     pub(crate) last_sequence: u64,
     pub(crate) file_bytes_written: u64,
     pub(crate) events: Events,
@@ -167,11 +162,9 @@ impl<M: Medium + Clone> Store<M> {
             checkpoints,
             threads: Mutex::ranked(lock_order::THREADS, Vec::new()),
             counted,
-            ballast: OnceLock::new(),
-            making_ballast: Mutex::ranked(lock_order::MAKING_BALLAST, ()),
-            kept_back: parts.kept_back,
-            indexed_keys: Mutex::ranked(lock_order::INDEXED_KEYS, KeyLengths::in_segments(&parts.pool)),
-            manifest_bytes: AtomicU64::new(0),
+            manifest_space: ManifestSpace::default(),
+            reserve: parts.reserve,
+            pool_reserve: parts.pool_reserve,
             options: parts.options,
             directory: parts.directory,
             pool: parts.pool,
@@ -243,10 +236,7 @@ impl<M: Medium + Clone> Store<M> {
             closed_at_sequence: Some(last_sequence),
             ..Edit::default()
         })?;
-        if let Some(ballast) = self.ballast.get() {
-            ballast.discard(&*self.env)?;
-        }
-        self.kept_back.discard(&*self.env)?;
+        self.reserve.discard()?;
         for space in active.iter().chain(&spare).filter_map(|filling| filling.space.as_ref()) {
             space.discard(&*self.env)?;
         }

@@ -1,6 +1,9 @@
-//! Space on the disk and in the pool: what a write needs before it is admitted.
+//! Space on the disk and in the pool: what a write needs before it is admitted, and what is done when there is none.
 
 pub mod admission;
+pub mod controller;
 pub mod flush_cost;
+pub mod ladder;
+pub mod reserve;
 pub mod reserved_file;
 pub mod space_errors;

@@ -4,8 +4,7 @@
 //! admitted to it. The flush gives it the table file's name and writes into it, so nobody else can take the space in
 //! between; what is too much is cut off at the end. It holds nothing: the next opening removes what a crash left of it.
 //!
-//! Two more are for no MemTable: the *ballast*, what a MANIFEST record takes on a full disk; and what is kept back for the
-//! output of a compaction.
+//! One more is for no MemTable: the [reserve](super::reserve).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +16,8 @@ use slmdb_sync::scheduled::Mutex;
 use crate::files::file_names as names;
 use crate::lock_order;
 
-/// The number of the ballast. No MemTable has it.
-pub const BALLAST: u64 = 0;
-/// The number of what is kept back for a compaction's output. No MemTable comes so far.
-pub const FOR_COMPACTION: u64 = u64::MAX;
+/// The number of the reserve. No MemTable comes so far.
+pub const RESERVE: u64 = u64::MAX;
 
 /// Space on the disk that nobody else can take.
 pub struct ReservedFile {
@@ -31,7 +28,7 @@ pub struct ReservedFile {
 }
 
 impl ReservedFile {
-    /// None yet, for the table file of the MemTable of `generation`; [`BALLAST`] for the ballast.
+    /// None yet, for the table file of the MemTable of `generation`; [`RESERVE`] for the reserve.
     pub fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<ReservedFile> {
         let path = names::space(directory, generation);
         let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;

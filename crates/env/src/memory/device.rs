@@ -158,6 +158,10 @@ impl File for DeviceFile {
         self.refused("allocate")
     }
 
+    fn reserve(&self, _length_bytes: u64) -> Result<()> {
+        self.refused("reserve")
+    }
+
     fn advise_random(&self) {}
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -47,6 +47,8 @@ pub(super) struct Inner {
     /// Tells the files of a disk apart, whatever they are called.
     number: u64,
     bytes: Vec<u8>,
+    /// How long it may become without taking more of the disk.
+    reserved_bytes: u64,
     /// Where the bytes are if the file can be mapped; then they are looked up there before they are used.
     mapped: Option<Mapped>,
     /// What a power cut leaves.
@@ -62,6 +64,11 @@ pub(super) struct Inner {
 impl Inner {
     pub(super) fn length_bytes(&self) -> u64 {
         self.bytes.len() as u64
+    }
+
+    /// What it takes of the disk.
+    fn taken_bytes(&self) -> u64 {
+        self.length_bytes().max(self.reserved_bytes)
     }
 
     pub(super) fn mapped(&self) -> Option<Mapped> {
@@ -101,6 +108,7 @@ impl Inner {
     }
 
     pub(super) fn cut(&mut self, length_bytes: u64) {
+        self.reserved_bytes = self.reserved_bytes.min(length_bytes);
         if length_bytes < self.length_bytes() {
             self.bytes.truncate(length_bytes as usize);
             self.set_mapped_length();
@@ -362,25 +370,37 @@ impl Disk {
 
     /// Lets a file grow with zeros up to `end_bytes`, if it is shorter.
     pub(super) fn grow(&self, node: &Node, end_bytes: u64) -> DiskResult<()> {
-        let more = end_bytes.saturating_sub(node.lock().length_bytes());
-        if more == 0 {
+        if end_bytes <= node.lock().length_bytes() {
             return Ok(());
         }
-        if end_bytes > LARGEST_FILE_BYTES {
-            return Err(IoErrorKind::FileTooLarge);
-        }
-        if more > self.available_bytes() {
-            return Err(IoErrorKind::StorageFull);
-        }
+        self.check_space(node, end_bytes)?;
         node.lock().lengthen(end_bytes as usize);
         Ok(())
+    }
+
+    /// Lets a file take as much of the disk as if it were so long.
+    pub(super) fn reserve(&self, node: &Node, end_bytes: u64) -> DiskResult<()> {
+        self.check_space(node, end_bytes)?;
+        let mut inner = node.lock();
+        inner.reserved_bytes = inner.reserved_bytes.max(end_bytes);
+        Ok(())
+    }
+
+    fn check_space(&self, node: &Node, end_bytes: u64) -> DiskResult<()> {
+        let more = end_bytes.saturating_sub(node.lock().taken_bytes());
+        match more {
+            0 => Ok(()),
+            _ if end_bytes > LARGEST_FILE_BYTES => Err(IoErrorKind::FileTooLarge),
+            _ if more > self.available_bytes() => Err(IoErrorKind::StorageFull),
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn available_bytes(&self) -> u64 {
         if self.capacity_bytes == u64::MAX {
             return u64::MAX;
         }
-        let used = self.files.values().map(|node| node.lock().length_bytes()).sum();
+        let used = self.files.values().map(|node| node.lock().taken_bytes()).sum();
         self.capacity_bytes.saturating_sub(used)
     }
 
@@ -445,6 +465,7 @@ impl Disk {
                     number: inner.number,
                     mapped: inner.mapped.as_ref().map(|_| Mapped::holding(&inner.bytes)),
                     bytes: inner.bytes.clone(),
+                    reserved_bytes: inner.reserved_bytes,
                     durable: inner.durable.clone(),
                     dirty: inner.dirty,
                     length_dirty: inner.length_dirty,

@@ -109,6 +109,15 @@ impl File for MemoryFile {
         outcome.end(&self.path, ())
     }
 
+    fn reserve(&self, length_bytes: u64) -> Result<()> {
+        let mut machine = self.env.machine_in_turn();
+        let detail = format!(" {length_bytes}");
+        let outcome = machine.script.begin(Effect::TakesSpace, "reserve", &self.path, &detail)?;
+        self.check_writable("reserve")?;
+        machine.disk.reserve(&self.node, length_bytes).map_err(|kind| self.failed("reserve", kind))?;
+        outcome.end(&self.path, ())
+    }
+
     fn advise_random(&self) {}
 
     fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {

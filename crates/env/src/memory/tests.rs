@@ -251,6 +251,13 @@ fn a_small_disk_fills_up_and_is_freed() {
     {
         assert_eq!(error.kind(), ErrorKind::Full);
     }
+    file.reserve(10).unwrap();
+    assert_eq!(env.available_bytes(Path::new("/db")).unwrap(), 0, "what is reserved is nobody else's");
+    file.reserve(11).unwrap_err();
+    create(&env, "/db/third").write_at(b"x", 0).unwrap_err();
+    file.set_length(8).unwrap();
+    assert_eq!(env.available_bytes(Path::new("/db")).unwrap(), 2, "cutting gives it back");
+    file.reserve(10).unwrap();
     file.write_at(b"78901"[..4].as_ref(), 6).unwrap();
     assert_eq!(env.content(FILE).unwrap(), b"1234567890");
     create(&env, "/db/other").write_at(b"x", 0).unwrap_err();

@@ -25,8 +25,8 @@
 //! index has the key again (then at a larger number), or once the index checkpoints cover it.
 //!
 //! A compaction ends at the next entry when the store closes or has failed. One that finds no space, or can't open a file for want of
-//! descriptors, gives up what it was writing; for a while only such are begun that make
-//! [room](crate::space::compaction_reserve). An input that can't be read is left alone until the next opening, for `verify`
+//! descriptors, gives up what it was writing; for a while only such are begun that
+//! [give space back](crate::space::reclaim). An input that can't be read is left alone until the next opening, for `verify`
 //! to report. Any other failure stops all writing.
 
 #[cfg(test)]
@@ -75,12 +75,12 @@ impl<M: Medium + Clone> Store<M> {
         while let Some((plan, reason)) = self.next_compaction() {
             let ended = match &reason {
                 Reason::Picked => self.compact_picked(&plan, &finished),
-                Reason::Room => self.compact(&plan, In::KeptBack, &finished).map(|_| ()),
+                Reason::Space => self.compact(&plan, In::Reserve, &finished).map(|_| ()),
                 Reason::Asked(asked) => self.compact_asked(asked, &plan, &finished),
             };
             if !matches!(reason, Reason::Picked) {
                 // However it ended: no other that has it is under way.
-                self.kept_back.release();
+                self.reserve.release();
             }
             if ended.is_err() {
                 // Its outputs are deleted. That is counted before its inputs stop being busy: waiters look at both.
@@ -129,13 +129,13 @@ impl<M: Medium + Clone> Store<M> {
                     }
                     next = Some((plan, Reason::Asked(asked)));
                 }
-            } else if inner.room_wanted.is_some() || pause.is_some() {
-                // One at a time: what is kept back is enough for one.
+            } else if inner.space_wanted.is_some() || pause.is_some() {
+                // One at a time: the reserve is enough for one.
                 if inner.busy.is_empty() {
-                    let wanted = inner.room_wanted;
-                    next = self.plan_for_room(&inner, catalog.state(), wanted).map(|plan| (plan, Reason::Room));
+                    let wanted = inner.space_wanted;
+                    next = self.plan_for_space(&inner, catalog.state(), wanted).map(|plan| (plan, Reason::Space));
                     if let (None, Some(wanted)) = (&next, wanted) {
-                        inner.no_room(wanted);
+                        inner.gains_nothing(wanted);
                         drop((inner, catalog));
                         self.tell_who_waits_for_space();
                         continue;
@@ -219,7 +219,7 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Merges files into new ones.
     pub(crate) fn compact(&self, plan: &Plan, space: In, finished: &SyncSender<Finished<M>>) -> Result<Made, Stopped> {
-        self.ensure_ballast_for(plan, space)?;
+        self.provide_for_compaction(plan.inputs.len(), space)?;
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.env.monotonic_ns();
         let span =

@@ -39,8 +39,8 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     /// Up to here deletes were left out because the index checkpoints cover them.
     pub(crate) deletes_dropped_through: u64,
     space: In,
-    /// What was kept back, while a file that is not finished has it.
-    kept_back: Option<ReservedFile>,
+    /// The reserve, while a file that is not finished has it.
+    reserve: Option<ReservedFile>,
 }
 
 impl<'s, M: Medium + Clone> Outputs<'s, M> {
@@ -63,7 +63,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             memory_bytes_max: 0,
             deletes_dropped_through: 0,
             space,
-            kept_back: None,
+            reserve: None,
         }
     }
 
@@ -94,17 +94,17 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         let (options, order) = (store.options.table(), store.options.comparator.clone());
         let build = || {
             let env = &*store.env;
-            let kept_back = if self.space == In::KeptBack { store.kept_back.take(env, &path)? } else { None };
-            let Some((space, file)) = kept_back else {
+            let taken = if self.space == In::Reserve { store.reserve.take(&path)? } else { None };
+            let Some((space, file)) = taken else {
                 return TableBuilder::new_in_order(env, &path, number, store.files_uuid, options, order);
             };
-            self.kept_back = Some(space);
+            self.reserve = Some(space);
             TableBuilder::in_file(file, env, &path, number, store.files_uuid, options, order)
         };
         match build().map_err(Stopped::from) {
             Ok(builder) => Ok((number, builder)),
             Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
-                store.remove_output(number, self.kept_back.take());
+                store.remove_output(number, self.reserve.take());
                 Err(stopped)
             }
             Err(stopped) => {
@@ -128,7 +128,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             store.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
             let claim = match self.space {
                 In::FreeSpace => Claim::Ordinary,
-                In::KeptBack => Claim::Part(store.kept_back.segment_bytes()),
+                In::Reserve => Claim::Part(store.pool_reserve.segment_bytes()),
             };
             let segment = segment_of(&store.pool, number, &finished.keys, claim)?;
             let slot = if M::PERSISTENT { Some(store.jobs.record(&store.pool, &Job::moving(number))?) } else { None };
@@ -142,7 +142,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
                 Ok(Some(file))
             }
             Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
-                store.remove_output(number, self.kept_back.take());
+                store.remove_output(number, self.reserve.take());
                 Err(stopped)
             }
             Err(stopped) => Err(stopped),
@@ -151,9 +151,9 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 
     fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
         let (done, told) = sync_channel(1);
-        let (kept_back, origin) = (self.kept_back.take(), self.origin.clone());
+        let (reserve, origin) = (self.reserve.take(), self.origin.clone());
         let deletes_dropped_through = self.deletes_dropped_through;
-        let output = Output { file, kept_back, origin, removed, deletes_dropped_through, done };
+        let output = Output { file, reserve, origin, removed, deletes_dropped_through, done };
         // Two at most are on their way: the records of their jobs have slots.
         while self.sent.len() > 1 {
             self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
@@ -179,28 +179,28 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     pub(crate) fn abandon(&mut self) {
         if let Some((number, builder)) = self.builder.take() {
             builder.abandon();
-            self.store.remove_output(number, self.kept_back.take());
+            self.store.remove_output(number, self.reserve.take());
         }
     }
 }
 
 impl<M: Medium + Clone> Store<M> {
     /// Gives up a file that was made, and that the index does not know yet.
-    pub(crate) fn give_up_output(&self, file: BuiltFile, kept_back: Option<ReservedFile>) -> Result<()> {
+    pub(crate) fn give_up_output(&self, file: BuiltFile, reserve: Option<ReservedFile>) -> Result<()> {
         // First: the next opening would take it for a file that keys may have been moved to.
         file.slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;
         file.segment.free(&self.pool)?;
-        self.remove_output(file.number, kept_back);
+        self.remove_output(file.number, reserve);
         Ok(())
     }
 
-    /// Removes a table file that is not to be. What was kept back, if it has taken that, is kept back again.
-    fn remove_output(&self, number: u32, kept_back: Option<ReservedFile>) {
+    /// Removes a table file that is not to be. The reserve, if it has taken that, is the reserve again.
+    fn remove_output(&self, number: u32, reserve: Option<ReservedFile>) {
         if !self.has_failed() {
             let path = names::table(&self.directory, number);
-            let put_back = |space| self.kept_back.put_back(space, &*self.env, &path);
-            let is_put_back = kept_back.map_or(Ok(false), put_back).unwrap_or_else(|error| {
-                tracing::warn!(%error, "space kept back for compactions is not for now");
+            let put_back = |space| self.reserve.put_back(space, &path);
+            let is_put_back = reserve.map_or(Ok(false), put_back).unwrap_or_else(|error| {
+                tracing::warn!(%error, "the disk space of the reserve is not there for now");
                 false
             });
             // If it can't be removed, the next opening does.

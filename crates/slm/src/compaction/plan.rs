@@ -64,8 +64,8 @@ pub(crate) struct Made {
 pub(crate) enum In {
     /// Whatever is free, as many files as it takes.
     FreeSpace,
-    /// What is [kept back](crate::space::compaction_reserve) for one file, and all becomes one.
-    KeptBack,
+    /// What is in the [reserve](slmdb_engine::space::reserve) for one file, and all becomes one.
+    Reserve,
 }
 
 /// Why a compaction ended early.

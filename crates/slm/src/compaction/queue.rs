@@ -12,9 +12,9 @@ use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
 use crate::compaction::plan::{Plan, Stopped};
-use crate::space::kept_back::RoomWanted;
+use crate::space::reclaim::SpaceWanted;
 
-/// For how long no compaction begins but for room, once one found no space: at first, and at most. (It doubles each time.)
+/// For how long no compaction begins but for space, once one found no space: at first, and at most. (It doubles each time.)
 const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -50,17 +50,17 @@ pub(crate) struct Inner {
     pub(crate) busy: BTreeSet<u32>,
     /// Files that could not be read.
     pub(crate) unfit: BTreeSet<u32>,
-    /// What room is to be made of, if somebody waits for it.
-    pub(crate) room_wanted: Option<RoomWanted>,
-    /// There was none to be made, and nothing has changed since; the second: not at any cost.
-    pub(crate) no_room: [bool; 2],
-    /// Files that were to be compacted for room and found none, since something has changed.
+    /// What a compaction is to give back, if somebody waits for it.
+    pub(crate) space_wanted: Option<SpaceWanted>,
+    /// None gives anything back, and nothing has changed since; the second: not at any cost.
+    pub(crate) nothing_to_gain: [bool; 2],
+    /// Files that were to be compacted for space and found none, since something has changed.
     pub(crate) no_space_for: BTreeSet<u32>,
     /// Several at once found none, since then: how much they need together is an estimate. One alone takes no more than it has.
     pub(crate) one_by_one: bool,
     /// Inputs of compactions that were given up after some of their outputs were committed: a part of each is garbage since.
     pub(crate) left_over: BTreeSet<u32>,
-    /// Until then no compaction begins but for room.
+    /// Until then no compaction begins but for space.
     pub(crate) scarce_until: Option<Instant>,
     /// For how long, the last time.
     pub(crate) pause: Duration,
@@ -76,8 +76,8 @@ pub(crate) struct Inner {
 pub(crate) enum Reason {
     /// The picker has chosen it.
     Picked,
-    /// For [room](crate::space::compaction_reserve).
-    Room,
+    /// For [space](crate::space::reclaim).
+    Space,
     /// Somebody has asked for it.
     Asked(Arc<Asked>),
 }
@@ -96,30 +96,30 @@ impl Inner {
         self.scarce_until = Some(Instant::now() + self.pause);
     }
 
-    /// For how long no compaction begins but for room.
+    /// For how long no compaction begins but for space.
     pub(crate) fn pause_left(&mut self) -> Option<Duration> {
         let now = Instant::now();
         self.scarce_until = self.scarce_until.filter(|until| *until > now);
         self.scarce_until.map(|until| until - now)
     }
 
-    /// There is no room to be made until something changes.
-    pub(crate) fn no_room(&mut self, wanted: RoomWanted) {
-        self.no_room[usize::from(wanted.at_any_cost)] = true;
-        self.room_wanted = None;
+    /// No compaction gives anything back until something changes.
+    pub(crate) fn gains_nothing(&mut self, wanted: SpaceWanted) {
+        self.nothing_to_gain[usize::from(wanted.at_any_cost)] = true;
+        self.space_wanted = None;
     }
 
     /// A compaction has ended.
     pub(crate) fn ended(&mut self, plan: &Plan, reason: &Reason, ended: &Result<(), Stopped>) {
         self.busy.retain(|number| !plan.inputs.contains(number));
         match (ended, reason) {
-            (Ok(()), Reason::Room) => self.room_wanted = None,
+            (Ok(()), Reason::Space) => self.space_wanted = None,
             (Ok(()), _) => self.pause = Duration::ZERO,
             (Err(Stopped::Unreadable(number, _)), _) => drop(self.unfit.insert(*number)),
-            (Err(Stopped::NoSpace(_)), Reason::Room) if plan.inputs.len() > 1 && !self.one_by_one => {
+            (Err(Stopped::NoSpace(_)), Reason::Space) if plan.inputs.len() > 1 && !self.one_by_one => {
                 self.one_by_one = true;
             }
-            (Err(Stopped::NoSpace(_)), Reason::Room) => self.no_space_for.extend(&plan.inputs),
+            (Err(Stopped::NoSpace(_)), Reason::Space) => self.no_space_for.extend(&plan.inputs),
             (Err(Stopped::NoSpace(_)), Reason::Picked) | (Err(Stopped::Lacking(_)), _) => self.pause_for_space(),
             (Err(_), _) => {}
         }
@@ -141,7 +141,7 @@ impl Compactions {
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.changes += 1;
-        inner.no_room = [false; 2];
+        inner.nothing_to_gain = [false; 2];
         inner.no_space_for.clear();
         inner.one_by_one = false;
         self.changed.notify_all();

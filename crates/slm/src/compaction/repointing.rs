@@ -10,6 +10,7 @@ use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
 use slmdb_sync::epoch;
 
+use crate::compaction::plan::In;
 use crate::flush::finished::Output;
 use crate::index::key_segments::numbered;
 use crate::store::Store;
@@ -19,15 +20,15 @@ impl<M: Medium + Clone> Store<M> {
     /// So it looks first whether the MANIFEST will have space, and gives the output up if not, with all that follow of its compaction.
     pub(crate) fn index_output(&self, output: Output) -> Result<()> {
         let mut index_is_ahead = self.indexing.lock();
-        let Output { file, kept_back, origin, removed, deletes_dropped_through, done } = output;
+        let Output { file, reserve, origin, removed, deletes_dropped_through, done } = output;
         if origin.refused.get().is_none() {
-            match self.ensure_ballast_for_moving(origin.inputs) {
+            match self.provide_for_compaction(origin.inputs, In::Reserve) {
                 Err(error) if error.may_be_tried_again() => drop(origin.refused.set(error)),
                 looked => looked?,
             }
         }
         if origin.refused.get().is_some() {
-            file.map_or(Ok(()), |file| self.give_up_output(file, kept_back))?;
+            file.map_or(Ok(()), |file| self.give_up_output(file, reserve))?;
             let _ = done.send(());
             return Ok(());
         }
@@ -40,7 +41,7 @@ impl<M: Medium + Clone> Store<M> {
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));
         }
-        self.when_there_is_space(|| {
+        self.space().until_there_is_space(|| {
             self.commit(|state| {
                 let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
                 numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })

@@ -50,8 +50,8 @@ impl<M: Medium + Clone> Store<M> {
         }
     }
 
-    /// Merges all of a range; or, where there is not the space for that, takes the garbage out of its files, in the space that is
-    /// kept back, and merges what is left if that has given enough.
+    /// Merges all of a range; or, where there is not the space for that, takes the garbage out of its files, in the space of
+    /// the reserve, and merges what is left if that has given enough.
     pub(crate) fn compact_asked(
         &self,
         asked: &Asked,
@@ -108,14 +108,14 @@ impl<M: Medium + Clone> Store<M> {
                 (tried, one_by_one, has_gained) = (BTreeSet::new(), false, false);
                 continue;
             };
-            match self.compact(&plan, In::KeptBack, finished) {
+            match self.compact(&plan, In::Reserve, finished) {
                 Ok(_) => has_gained = true,
                 Err(Stopped::NoSpace(_)) if plan.inputs.len() > 1 && !one_by_one => one_by_one = true,
                 Err(Stopped::NoSpace(_)) => tried.extend(plan.inputs),
                 Err(stopped) => return Err(stopped),
             }
         }
-        // What has more than is kept back for one (a large batch) may fit what has come back.
+        // What has more than the reserve (a large batch) may fit what has come back.
         for number in self.with_garbage(files) {
             let plan = Plan { inputs: vec![number], reason: CompactionReason::CompactRange };
             if self.seems_to_have_space_for(&plan) {
@@ -131,7 +131,7 @@ impl<M: Medium + Clone> Store<M> {
     /// Merges those of these files, one output at a time, that take less of the pool together.
     fn merge_in_pool(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
         while let Some(plan) = self.plan_in_pool(|number| files.contains(&number)) {
-            self.compact(&plan, In::KeptBack, finished)?;
+            self.compact(&plan, In::Reserve, finished)?;
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ impl<M: Medium + Clone> Store<M> {
             return Ok(None);
         }
         let number = self.file_numbers.begin()?;
-        let built = self.when_there_is_space(|| self.build(immutable, number));
+        let built = self.space().until_there_is_space(|| self.build(immutable, number));
         if built.is_err() {
             self.file_numbers.end(number);
         }

@@ -43,8 +43,8 @@ pub(crate) struct BuiltFile {
 /// A file that a compaction has made, or the end of one.
 pub(crate) struct Output {
     pub(crate) file: Option<BuiltFile>,
-    /// What was kept back, if the file has taken it.
-    pub(crate) kept_back: Option<ReservedFile>,
+    /// The reserve, if the file has taken it.
+    pub(crate) reserve: Option<ReservedFile>,
     pub(crate) origin: Arc<Origin>,
     /// The inputs, if this is the last.
     pub(crate) removed: Vec<u32>,

@@ -58,16 +58,16 @@ impl<M: Medium + Clone> Store<M> {
                 self.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
             };
             let swing = || swing(&self.tree, &self.pool, &file.segment, note);
-            let live_changes = timed(&*self.env, span, || self.when_there_is_space(swing))?;
+            let live_changes = timed(&*self.env, span, || self.space().until_there_is_space(swing))?;
             self.writes.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
             edit.live_changes = live_changes.into_iter().collect();
-            self.kept_back.settle_with(&self.options, &self.pool, file.record.length_bytes, &file.segment);
+            self.pool_reserve.add_file(&self.pool, file.record.length_bytes, &file.segment, &self.reserve);
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
         let commit = || self.commit(|state| numbered(state, edit.clone()));
-        timed(&*self.env, span, || self.when_there_is_space(commit))?;
+        timed(&*self.env, span, || self.space().until_there_is_space(commit))?;
         number.inspect(|&number| self.file_numbers.end(number));
         *index_is_ahead = false;
         drop(index_is_ahead);
@@ -90,7 +90,7 @@ impl<M: Medium + Clone> Store<M> {
     fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
         let Immutable { memtable, last_sequence, totals, space } = flushed;
         space.map_or(Ok(()), |space| space.discard(&*self.env))?;
-        match self.fill_ballast() {
+        match self.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return Err(error),
             _ => {}
         }

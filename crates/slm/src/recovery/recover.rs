@@ -25,6 +25,7 @@ use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::flush_cost::table_bytes;
+use slmdb_engine::space::reserve::Reserve;
 use slmdb_engine::space::reserved_file::{ReservedFile, remove_leftovers as remove_space};
 use slmdb_engine::write::arena_kind;
 use slmdb_engine::write::arenas::Arenas;
@@ -33,7 +34,7 @@ use slmdb_engine::write::replay::{check_strays, replay_log};
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
-use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree};
+use slmdb_structures::fast_fair::{KeyLengths, Segment, SegmentSize, Tree};
 use slmdb_structures::memtable::MemTable;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -42,7 +43,7 @@ use crate::compaction::repointing::{add_output, move_to};
 use crate::index::compaction_log::{CompactionLog, Phase, Slot};
 use crate::index::insertion::swing;
 use crate::index::key_segments::{file_record, numbered};
-use crate::space::kept_back::KeptBack;
+use crate::space::pool_reserve::PoolReserve;
 use crate::store::{Catalog, RecoveredStore, Store};
 
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
@@ -82,6 +83,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     let log = timed(&*env, span, || replay_log(options, &state, &arenas))?;
     check_strays(options, &state, &arenas, log.last_sequence)?;
 
+    let pool_reserve = PoolReserve::new(KeyLengths::in_segments(&pool));
     let mut parts = RecoveredStore {
         options: options.clone(),
         directory: directory.into(),
@@ -94,7 +96,8 @@ pub(crate) fn recover<M: Medium + Clone>(
         active: None,
         active_from: log.last_sequence + 1,
         recovered: log.memtables,
-        kept_back: KeptBack::default(),
+        reserve: Reserve::new(options, directory),
+        pool_reserve,
         last_sequence: log.last_sequence,
         file_bytes_written: 0,
         events: Events::default(),
@@ -192,11 +195,11 @@ fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
     discard_all_but(parts, &state)?;
     remove_leftover_files(parts)?;
     remove_space(&*parts.options.env, &parts.directory)?;
-    // So does what is kept back for a compaction, before the arena.
-    parts.kept_back.settle(&parts.options, &SegmentSize::of_files(&parts.pool), &state);
+    // So does the reserve, before the arena.
+    parts.pool_reserve.set_files(&SegmentSize::of_files(&parts.pool), &state, &parts.reserve);
     parts.reserve_for_recovered()?;
     parts.set_aside_for_recovered()?;
-    match parts.kept_back.fill(&*parts.options.env, &parts.directory, true) {
+    match parts.reserve.fill() {
         Ok(()) | Err(Error::Full { .. }) => {}
         Err(error) => return Err(error),
     }
@@ -215,9 +218,9 @@ fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
         Err(Error::Full { .. }) => {}
         Err(error) => return Err(error),
     }
-    // Writes are refused until flushes of what was recovered have made room, or somebody else has. What is kept back may be what
+    // Writes are refused until flushes of what was recovered have made room, or somebody else has. What is in the reserve may be what
     // the MANIFEST needs; the ahead thread tries again.
-    parts.kept_back.discard(&*parts.options.env)?;
+    parts.reserve.discard()?;
     state.arenas = sealed(parts, &state);
     write_manifest(parts, &state).map_err(|error| match error {
         Error::Full { path, what } => {

@@ -1,9 +1,9 @@
-//! Space on the disk and in the pool: what is admitted, what is kept back, and what happens when there is none.
+//! Space: what a flush costs, and how compactions give space back. What is done with both is [`slmdb_engine::space`]'s.
 
-pub(crate) mod admission;
-pub(crate) mod ballast;
-pub(crate) mod commit;
-pub(crate) mod compaction_reserve;
-pub(crate) mod kept_back;
+pub(crate) mod flush_cost;
 pub(crate) mod passing_lacks;
 pub(crate) mod pool_reserve;
+pub(crate) mod reclaim;
+pub(crate) mod smallest_pool;
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,55 @@
-//! What flushing takes of the pool at worst: key records, and nodes that may have to be split.
+//! [`PoolReserve`]: what is kept free in the pool. What flushing takes of it at worst (key records, and nodes that may have to
+//! be split); and the key segment of one output of a compaction.
 
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use slmdb_engine::lock_order;
 use slmdb_engine::space::flush_cost::Grant;
+use slmdb_engine::space::reserve::Reserve;
 use slmdb_env::Result;
+use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool};
-use slmdb_structures::fast_fair::{KeyLengths, Tree, segment_bytes_max};
+use slmdb_structures::fast_fair::{KeyLengths, Segment, SegmentSize, Tree, segment_bytes_max};
+use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::atomic::AtomicU64;
+
+/// What is kept free in the pool.
+pub(crate) struct PoolReserve {
+    /// The long keys in the index, flushed ones. Held by whoever changes what is set aside.
+    pub(crate) indexed_keys: Mutex<KeyLengths>,
+    /// What the largest key segment takes, of the table files that count.
+    segment_bytes: AtomicU64,
+}
+
+impl PoolReserve {
+    /// That of a store with these long keys.
+    pub(crate) fn new(indexed: KeyLengths) -> PoolReserve {
+        PoolReserve { indexed_keys: Mutex::ranked(lock_order::INDEXED_KEYS, indexed), segment_bytes: AtomicU64::new(0) }
+    }
+
+    /// What is kept back for an output, in bytes.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        self.segment_bytes.load(Ordering::Relaxed)
+    }
+
+    /// These are all table files, and the sizes of their key segments.
+    pub(crate) fn set_files(&self, sizes: &BTreeMap<u32, SegmentSize>, state: &StoreState, reserve: &Reserve) {
+        reserve.set_files(state.files.values().map(|file| file.length_bytes));
+        let that_count = state.files.iter().filter(|(_, file)| reserve.counts(file.length_bytes));
+        let extents = that_count.filter_map(|(number, _)| sizes.get(number)).map(|size| size.extent_bytes);
+        self.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// A table file of so many bytes has come, with its key segment.
+    pub(crate) fn add_file<M: Medium>(&self, pool: &Pool<M>, file_bytes: u64, segment: &Segment, reserve: &Reserve) {
+        reserve.add_file(file_bytes);
+        if reserve.counts(file_bytes) {
+            let extents = segment.parts().iter().filter_map(|part| pool.extent_at(part.offset));
+            self.segment_bytes.fetch_max(extents.map(|extent| extent.length_bytes).sum(), Ordering::Relaxed);
+        }
+    }
+}
 
 /// What flushing so much takes of the pool at most, in bytes, and the pieces it takes it in. `indexed`: the keys that are in
 /// the index.

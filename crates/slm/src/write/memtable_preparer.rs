@@ -1,13 +1,15 @@
 //! The ahead thread: what writers will need soon, made before they need it.
 //!
 //! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record; and what is
-//! admitted takes space that is set aside first ([`crate::space::admission`]). Both take system calls and syncs, which are not to
+//! admitted takes space that is set aside first ([`slmdb_engine::space::controller`]). Both take system calls and syncs, which are not to
 //! happen under a lock that writers need; so one thread does them, asked by writers while there is still some left.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::events::SpaceFor;
+use slmdb_engine::space::controller::Awaited;
+use slmdb_engine::space::ladder::Asker;
 use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Filling;
 use slmdb_env::{Error, Result};
@@ -20,7 +22,7 @@ use crate::store::Store;
 impl<M: Medium + Clone> Store<M> {
     /// The ahead thread.
     pub(crate) fn run_ahead_thread(&self) {
-        match self.fill_ballast() {
+        match self.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return self.fail(error),
             _ => {}
         }
@@ -35,7 +37,7 @@ impl<M: Medium + Clone> Store<M> {
                 self.patiently(|| self.provide_spare(spare_wanted_bytes))
             } else if let Some(wanted) = space_wanted {
                 drop(traffic);
-                self.patiently(|| self.set_aside(wanted))
+                self.patiently(|| self.space().provide(wanted))
             } else {
                 traffic = self.writes.work.wait(traffic);
                 continue;
@@ -51,11 +53,11 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
-        let (has_spare, too_small, space_returned) = {
+        let (has_spare, too_small, returned) = {
             let mut traffic = self.writes.traffic.lock();
             let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
             let too_small = traffic.spare.take_if(is_too_small);
-            (traffic.spare.is_some(), too_small, self.space_returned(&traffic))
+            (traffic.spare.is_some(), too_small, self.space().returned(&traffic))
         };
         let usual_bytes = self.options.memtable_bytes;
         let (spare, setback) = if has_spare {
@@ -94,9 +96,9 @@ impl<M: Medium + Clone> Store<M> {
             // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-            match self.await_reclaim(traffic, space_returned, worth_flushing, (&cause, false)) {
-                Some(still) => traffic = still,
-                None => return Ok(()),
+            match self.space().await_space(traffic, (Asker::MemTable, returned), &cause, (worth_flushing, false)) {
+                Awaited::Refused(still) => traffic = still,
+                _ => return Ok(()),
             }
             self.writes.events.space_refused(SpaceFor::MemTable, &cause);
             traffic.setbacks.record_memtable(capacity_bytes, cause);
@@ -113,7 +115,7 @@ impl<M: Medium + Clone> Store<M> {
     /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
     /// (80 % more to the device in a random fill), and a replay can do without it.
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
-        self.kept_back.check_not_needed(&*self.env, &self.directory, capacity_bytes)?;
+        self.reserve.check_not_taken(capacity_bytes)?;
         let generation = self.catalog.lock().state().next_generation;
         let bytes_put = self.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.writes.kind_of_arena.next(bytes_put, self.options.memtable_bytes);
@@ -145,7 +147,7 @@ impl<M: Medium + Clone> Store<M> {
     /// once a write needs it.
     pub(crate) fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<ReservedFile>>> {
         let space_bytes = arena_bytes + arena_bytes / 8;
-        match self.fill_ballast_expecting(space_bytes, 0) {
+        match self.space().fill_reserve_for(space_bytes, 0) {
             Ok(_) => ReservedFile::if_there_is(&*self.env, &self.directory, generation, space_bytes),
             Err(Error::Full { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -30,8 +30,8 @@ fn a_disk_without_a_limit_may_be_full_all_the_same() {
     let db = Store::Dram.options(&env).open(STORE).unwrap();
     db.put("k", "v").unwrap();
     db.flush().unwrap();
-    // A long key wants more ballast.
-    env.fail_next("allocate /db/0000000000.space", Failure::Full, Repeat::ForGood);
+    // A long key wants more space for records.
+    env.fail_next("reserve /db/MANIFEST", Failure::Full, Repeat::ForGood);
     if let Err(error) = db.put([7; 2000], "v") {
         assert_eq!(error.kind(), ErrorKind::Full, "{error}");
     }

@@ -57,7 +57,7 @@ fn a_manifest_that_was_full_leaves_no_second_arena_of_one_generation() {
         };
         let (env, mut model) = (MemoryEnv::new(), Model::new());
         let db = start(&env, &mut model);
-        // Again and again: the ballast does not help.
+        // Again and again: the reserve does not help.
         env.fail_next("allocate /db/MANIFEST", Failure::Full, Repeat::ForGood);
         put_many(&db, &mut model, MORE_THAN_HALF);
         wait_until("the failure", || env.failures_struck() > 0);

@@ -71,6 +71,9 @@ impl File for WatchedFile {
     fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()> {
         self.inner.allocate(offset_bytes, length_bytes)
     }
+    fn reserve(&self, length_bytes: u64) -> Result<()> {
+        self.inner.reserve(length_bytes)
+    }
     fn advise_random(&self) {
         self.notes.lock().unwrap().advised_random = true;
         self.inner.advise_random();

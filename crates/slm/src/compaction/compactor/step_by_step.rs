@@ -1,12 +1,14 @@
-//! Tests: compactions whose index thread's part is done here. What becomes of one that finds too little ballast for an output's
-//! record, and which of them tell how fast garbage goes.
+//! Tests: compactions whose index thread's part is done here. What becomes of one that finds too little space for an output's record in
+//! the MANIFEST, and which of them tell how fast garbage goes.
 
 use std::path::Path;
 use std::sync::Arc;
 
+use slmdb_engine::space::reserve::Purpose;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
+use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
@@ -14,7 +16,7 @@ use crate::compaction::plan::{CompactionReason, In, Made, Plan, Stopped};
 use crate::flush::finished::Finished;
 use crate::index::compaction_log::CompactionLog;
 use crate::recovery::open;
-use crate::store::Store;
+use crate::store::{Catalog, Store};
 
 const DIRECTORY: &str = "/db";
 const KEYS: u32 = 60;
@@ -85,7 +87,7 @@ fn segments(store: &Store<Persistent>) -> Vec<u32> {
 }
 
 /// Compacts all of the store; the index thread's part, too, is done here. Before the output of this number is indexed (from
-/// 0), others take the ballast and all space there is; it is there again afterwards. Says how it ended, and how many
+/// 0), the MANIFEST has no space, and others take all there is; it is there again afterwards. Says how it ended, and how many
 /// outputs there were.
 fn compact(
     store: &Store<Persistent>,
@@ -103,8 +105,7 @@ fn compact(
         for output in outputs {
             let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
             if taken_before == Some(count) {
-                while store.lower_ballast().unwrap() {}
-                env.set_capacity(1);
+                use_up_space(store, env);
             }
             store.index_output(output).unwrap();
             env.set_capacity(u64::MAX);
@@ -112,6 +113,19 @@ fn compact(
         }
         (compaction.join().unwrap(), count)
     })
+}
+
+/// Leaves no space on the disk, nor in the reserve, nor for a record of a compaction in the MANIFEST.
+fn use_up_space(store: &Store<Persistent>, env: &MemoryEnv) {
+    let reserved_bytes = || match &*store.catalog.lock() {
+        Catalog::Manifest(manifest) => manifest.reserved_bytes(),
+        Catalog::ReadOnly(_) => panic!("it takes writes"),
+    };
+    env.set_capacity(1);
+    while reserved_bytes() > 4 << 10 {
+        store.commit(|_| Edit::default()).unwrap();
+    }
+    while store.reserve.give(1 << 20, Purpose::Manifest).unwrap() > 0 {}
 }
 
 fn assert_whole(store: &Store<Persistent>, context: &str) {
@@ -124,14 +138,14 @@ fn assert_whole(store: &Store<Persistent>, context: &str) {
 }
 
 #[test]
-fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_it() {
-    for space in [In::FreeSpace, In::KeptBack] {
+fn an_output_without_space_for_its_record_is_given_up_and_so_are_those_after_it() {
+    for space in [In::FreeSpace, In::Reserve] {
         for taken_before in 0.. {
             let context = format!("{space:?}, before output {taken_before}");
             let env = MemoryEnv::new();
             let store = store(&env);
-            store.fill_ballast().unwrap();
-            assert!(store.kept_back.length_bytes() > 0);
+            store.fill_reserve().unwrap();
+            assert!(store.reserve.length_bytes() > 0);
             let (ended, count) = compact(&store, &env, (CompactionReason::MostGarbage, space), Some(taken_before));
             if taken_before >= count {
                 assert!(ended.is_ok() && taken_before >= if space == In::FreeSpace { 3 } else { 1 }, "{context}");
@@ -145,11 +159,11 @@ fn an_output_without_ballast_for_its_record_is_given_up_and_so_are_those_after_i
             assert_eq!(table_files(&env).len(), files.len(), "{context}: files are left of those given up");
             assert_eq!(segments(&store), files, "{context}: segments are left of those given up");
             assert!(CompactionLog::default().left(&store.pool).unwrap().is_empty(), "{context}: a job is left");
-            if space == In::KeptBack {
-                assert!(store.kept_back.length_bytes() > 0, "{context}: what was kept back is gone");
+            if space == In::Reserve {
+                assert!(store.reserve.length_bytes() > 0, "{context}: the reserve is gone");
             }
             assert_whole(&store, &context);
-            store.fill_ballast().unwrap();
+            store.fill_reserve().unwrap();
             let (ended, _) = compact(&store, &env, (CompactionReason::MostGarbage, space), None);
             ended.unwrap();
             assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)), "{context}");
@@ -175,14 +189,14 @@ fn what_a_compaction_that_was_given_up_has_left_is_compacted_later() {
         assert_eq!(store.pick(&inner, catalog.state()), None, "so much garbage is allowed");
         store.plan_of_left_over(&mut inner, catalog.state())
     };
-    store.fill_ballast().unwrap();
+    store.fill_reserve().unwrap();
     assert_eq!(next(), None);
     compact(&store, &env, (CompactionReason::SmallFiles, In::FreeSpace), Some(0)).0.unwrap_err();
     assert_eq!(next(), None, "nothing was moved");
-    store.fill_ballast().unwrap();
+    store.fill_reserve().unwrap();
     compact(&store, &env, (CompactionReason::SmallFiles, In::FreeSpace), Some(1)).0.unwrap_err();
     assert_eq!(next(), Some(Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage }));
-    store.fill_ballast().unwrap();
+    store.fill_reserve().unwrap();
     compact(&store, &env, (CompactionReason::MostGarbage, In::FreeSpace), None).0.unwrap();
     assert_eq!(next(), None);
     assert_whole(&store, "at the end");
@@ -191,11 +205,11 @@ fn what_a_compaction_that_was_given_up_has_left_is_compacted_later() {
 /// It was left alone until the next opening, like one that is damaged; and an output that could not be begun stopped all writing.
 #[test]
 fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
-    for (begin, is_kept_back) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
+    for (begin, in_reserve) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
         let env = MemoryEnv::new();
         let store = store(&env);
-        store.fill_ballast().unwrap();
-        let space = if is_kept_back { In::KeptBack } else { In::FreeSpace };
+        store.fill_reserve().unwrap();
+        let space = if in_reserve { In::Reserve } else { In::FreeSpace };
         for place in 0.. {
             env.fail_after(place, begin, Failure::NoDescriptor, Repeat::ForGood);
             let struck_before = env.failures_struck();

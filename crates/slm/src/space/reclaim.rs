@@ -1,23 +1,18 @@
-//! Room: space kept back so that compaction can give back what garbage takes, and compactions made for that alone.
+//! How space is given back: compactions that are made for that alone.
 //!
 //! A compaction writes new files beside the old ones, which go at its end. On a disk, or in a pool, filled to the last
 //! byte it could never begin, and the garbage would stay for ever. So before a put is admitted, space for *one output* is kept
-//! back: on the disk a file of the size of the largest table file, in the pool a part of the reserve as large as the largest
-//! key segment. (Of files that are not much larger than a compaction makes them; so a small store keeps back little.)
-//! A compaction *for room* writes one file, into the space kept back: of one file or of several that become one
-//! ([`crate::selection::low_space_policy`]). What its inputs give back is kept back again, and the rest is for others.
+//! back: on the disk in the [reserve](slmdb_engine::space::reserve), in the pool as much as the largest key segment takes. A
+//! compaction *for space* writes one file, into that: of one file or of several that become one
+//! ([`crate::selection::low_space_policy`]). What its inputs give back fills the reserve again, and the rest is for others.
 //!
-//! A write is refused only when there is nothing more to gain: who finds no space asks for room, waits for the
-//! compaction that is made for it, and tries again ([`Store::may_make_room`]). Every such compaction leaves less garbage or
-//! fewer files, and one that finds no space itself is not tried again before something has changed; so this ends.
-//!
-//! Beside it a little is kept back for deletes, which are the way out. They never use what is for the output: their garbage
-//! may have to wait until a snapshot is gone, or until somebody asks for a compaction, and could not be compacted away any
-//! more.
+//! Whoever finds no space asks for such a compaction, waits for it, and tries again. Each leaves less garbage or fewer files, and one
+//! that finds no space itself is not tried again before something has changed; so this ends.
 
 use std::collections::BTreeMap;
 
 use slmdb_engine::CompactionPolicy;
+use slmdb_engine::space::controller::{READERS_PAUSE, Reclaim, Resource, SpaceController};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, UNIT_BYTES};
@@ -28,27 +23,38 @@ use slmdb_sync::scheduled::thread;
 use crate::compaction::plan::{CompactionReason, In, Plan};
 use crate::compaction::queue::Inner;
 use crate::selection as picker;
-use crate::selection::low_space_policy as room;
-use crate::selection::low_space_policy::{Candidate, Limits};
-use crate::space::kept_back::{Lacking, READERS_PAUSE, RoomWanted};
+use crate::selection::low_space_policy::{self, Candidate, Limits};
 use crate::store::Store;
 
 /// A file is compacted for a put if less than this is needed of it. (With more, ever more would be rewritten for ever less. For
 /// deletes, which are the way out, it is.)
 const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 
-impl<M: Medium + Clone> Store<M> {
-    /// What an error says there is too little of.
-    pub(crate) fn lacking(&self, full: &Error) -> Lacking {
+/// What space is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpaceWanted {
+    pub(crate) resource: Resource,
+    /// By something that must not be stuck: the least garbage is worth it.
+    pub(crate) at_any_cost: bool,
+}
+
+impl<M: Medium + Clone> Reclaim for Store<M> {
+    fn lacking(&self, full: &Error) -> Resource {
         match full {
-            Error::Full { path, .. } if path == self.pool.path() => Lacking::Pool,
-            _ => Lacking::Disk,
+            Error::Full { path, .. } if path == self.pool.path() => Resource::Pool,
+            _ => Resource::Disk,
         }
     }
 
-    /// Whether a compaction may bring space: one is under way, or one for room, which then begins. The caller waits for
-    /// `work`, and tries again.
-    pub(crate) fn may_make_room(&self, full: &Error, at_any_cost: bool) -> bool {
+    fn returned_by_readers(&self) -> u64 {
+        self.retired.returned()
+    }
+
+    fn readers_hold(&self, resource: Resource) -> bool {
+        resource == Resource::Pool && self.retired.awaits_readers()
+    }
+
+    fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool {
         let is_manual = self.options.compaction.policy == CompactionPolicy::Manual;
         let mut inner = self.compactions.inner.lock();
         if self.compactions.is_stopping() {
@@ -57,68 +63,79 @@ impl<M: Medium + Clone> Store<M> {
         if !inner.busy.is_empty() {
             return true;
         }
-        if is_manual || inner.no_room[usize::from(at_any_cost)] {
+        if is_manual || inner.nothing_to_gain[usize::from(at_any_cost)] {
             return false;
         }
-        inner.room_wanted = Some(RoomWanted { lacking: self.lacking(full), at_any_cost });
+        inner.space_wanted = Some(SpaceWanted { resource, at_any_cost });
         inner.changes += 1;
         self.compactions.changed.notify_all();
         true
     }
+}
 
-    /// The next compaction for room; `wanted` is `None` if nobody waits for it.
-    pub(crate) fn plan_for_room(&self, inner: &Inner, state: &StoreState, wanted: Option<RoomWanted>) -> Option<Plan> {
+impl<M: Medium + Clone> Store<M> {
+    /// What sets space aside for writes, and says what is done when there is none.
+    pub(crate) fn space(&self) -> SpaceController<'_, M> {
+        SpaceController {
+            options: &self.options,
+            writes: &self.writes,
+            reserve: &self.reserve,
+            cost: self,
+            reclaim: self,
+        }
+    }
+
+    /// The next compaction for space; `wanted` is `None` if nobody waits for it.
+    pub(crate) fn plan_for_space(
+        &self,
+        inner: &Inner,
+        state: &StoreState,
+        wanted: Option<SpaceWanted>,
+    ) -> Option<Plan> {
         let is_free = |number: u32| {
             let is_taken = inner.busy.contains(&number) || inner.unfit.contains(&number);
             !is_taken && !inner.no_space_for.contains(&number)
         };
-        let candidates = self.candidates_for_room(state, is_free);
-        let limits = self.limits_for_room(inner.one_by_one);
+        let candidates = self.candidates_for_space(state, is_free);
+        let limits = self.limits_for_space(inner.one_by_one);
         let threshold = match wanted {
             None => self.options.compaction.live_key_threshold,
             Some(wanted) if wanted.at_any_cost => f64::INFINITY,
             Some(_) => NEEDED_PART_MAX,
         };
-        let pooled = if wanted.is_some_and(|wanted| wanted.lacking == Lacking::Pool) {
-            room::in_pool(&candidates, &limits)
+        let pooled = if wanted.is_some_and(|wanted| wanted.resource == Resource::Pool) {
+            low_space_policy::in_pool(&candidates, &limits)
         } else {
             None
         };
-        let inputs = pooled.or_else(|| room::on_disk(&candidates, threshold, &limits))?;
+        let inputs = pooled.or_else(|| low_space_policy::on_disk(&candidates, threshold, &limits))?;
         Some(Plan { inputs, reason: CompactionReason::Space })
     }
 
-    /// The next of these files that a compaction for room takes garbage from, however little it is; `one_by_one` if several don't fit.
+    /// The next of these files that a compaction for space takes garbage from, however little it is; `one_by_one` if several don't fit.
     pub(crate) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool, one_by_one: bool) -> Option<Plan> {
-        let candidates = self.candidates_for_room(self.catalog.lock().state(), is_free);
-        let inputs = room::on_disk(&candidates, f64::INFINITY, &self.limits_for_room(one_by_one))?;
+        let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
+        let inputs = low_space_policy::on_disk(&candidates, f64::INFINITY, &self.limits_for_space(one_by_one))?;
         Some(Plan { inputs, reason: CompactionReason::CompactRange })
     }
 
     /// The next of these files that take less of the pool together.
     pub(crate) fn plan_in_pool(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
-        let candidates = self.candidates_for_room(self.catalog.lock().state(), is_free);
-        let inputs = room::in_pool(&candidates, &self.limits_for_room(false))?;
+        let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
+        let inputs = low_space_policy::in_pool(&candidates, &self.limits_for_space(false))?;
         Some(Plan { inputs, reason: CompactionReason::CompactRange })
     }
 
-    fn limits_for_room(&self, one_by_one: bool) -> Limits {
-        let wanted_bytes = self.kept_back.wanted_bytes();
-        let free_bytes = self.env.available_bytes(&self.directory).unwrap_or(0);
-        let there_bytes = self.kept_back.length_bytes().saturating_add(free_bytes);
+    fn limits_for_space(&self, one_by_one: bool) -> Limits {
         Limits {
-            // What makes the largest file larger has to leave as much for the next one, and for deletes.
-            file_bytes: there_bytes
-                .saturating_sub(self.kept_back.for_deletes_bytes())
-                .max(there_bytes.min(self.kept_back.for_one_file_bytes()))
-                .min(wanted_bytes.max(self.options.compaction.table_file_bytes)),
-            segment_bytes: self.kept_back.segment_bytes(),
+            file_bytes: self.reserve.output_bytes_max(),
+            segment_bytes: self.pool_reserve.segment_bytes(),
             files: if one_by_one { 1 } else { self.options.compaction.files_merged_max },
         }
     }
 
     /// Files that would give back space at once: nobody sees an old version in them.
-    fn candidates_for_room(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
+    fn candidates_for_space(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
         let numbers = state.files.keys().copied();
         let sizes = SegmentSize::of_files(&self.pool);
         self.candidates_among(state, &sizes, numbers.filter(|&number| is_free(number) && !self.snapshots.pins(number)))
@@ -163,8 +180,8 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A compaction has ended, and its inputs have gone: what is to be kept back comes first, then those who wait.
     pub(crate) fn compaction_gave_space_back(&self, space: In) -> Result<()> {
-        if space == In::KeptBack {
-            self.kept_back.release();
+        if space == In::Reserve {
+            self.reserve.release();
             // Somebody waits for it.
             while self.retired.awaits_readers() && !self.compactions.is_stopping() {
                 thread::sleep(READERS_PAUSE);
@@ -172,8 +189,8 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         let sizes = SegmentSize::of_files(&self.pool);
-        self.kept_back.settle(&self.options, &sizes, self.catalog.lock().state());
-        for filled in [self.fill_ballast(), self.reserve_again()] {
+        self.pool_reserve.set_files(&sizes, self.catalog.lock().state(), &self.reserve);
+        for filled in [self.fill_reserve(), self.reserve_again()] {
             match filled {
                 Err(error) if !error.may_be_tried_again() => return Err(error),
                 _ => {}
