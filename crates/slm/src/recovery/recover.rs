@@ -83,7 +83,8 @@ pub(crate) fn recover<M: Medium + Clone>(
     let log = timed(&*env, span, || replay_log(options, &state, &arenas))?;
     check_strays(options, &state, &arenas, log.last_sequence)?;
 
-    let pool_reserve = PoolReserve::new(KeyLengths::in_segments(&pool));
+    // Not those of a job that was dropped: their headers may never have been written.
+    let pool_reserve = PoolReserve::new(KeyLengths::in_segments(&pool, |file| state.files.contains_key(&file)));
     let mut parts = RecoveredStore {
         options: options.clone(),
         directory: directory.into(),

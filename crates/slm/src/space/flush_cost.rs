@@ -8,7 +8,6 @@ use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
-use slmdb_structures::fast_fair::KeyLengths;
 
 use crate::space::pool_reserve::reserve;
 use crate::store::{RecoveredStore, Store};
@@ -74,7 +73,7 @@ impl<M: Medium + Clone> RecoveredStore<M> {
         let totals = self.recovered.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
         let with_deletes = totals.plus(&kept_back(&self.options, false));
         let memtables = self.recovered.len() as u64;
-        let indexed = KeyLengths::in_segments(&self.pool);
+        let indexed = *self.pool_reserve.indexed_keys.lock();
         let reserve = |grant, kept_back_bytes| match reserve(&self.pool, &self.tree, &grant, indexed, kept_back_bytes) {
             Err(Error::Full { .. }) => Ok(false),
             done => done.map(|()| true),

@@ -13,7 +13,7 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBa
 use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
-use slmdb_pmem::Persistent;
+use slmdb_pmem::{ExtentKind, Persistent, UNIT_BYTES};
 use slmdb_sync::scheduled::Instant;
 
 use crate::compaction::plan::In;
@@ -219,4 +219,20 @@ fn a_delete_is_not_refused_while_a_flush_waits_for_space_for_a_moment() {
         });
         assert_eq!(is_refused(&store, &wanted), !goes_on, "it waits, but not for ever");
     }
+}
+
+/// Its header may never have been written, so its keys were taken to be as long as can be until the next opening, and small pools refused
+/// writes.
+#[test]
+fn the_segment_of_a_dropped_job_says_nothing_of_keys() {
+    let (env, store) = store_with(b"key", b"value", true);
+    let before = *store.pool_reserve.indexed_keys.lock();
+    store.pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 4_000_000).unwrap();
+    store.close().unwrap();
+    let (options, directory) = (store.options.clone(), store.directory.clone());
+    drop(store);
+    let store = open::without_threads(Persistent::new(), &options, &directory).unwrap();
+    assert_eq!(*store.pool_reserve.indexed_keys.lock(), before);
+    assert!(store.pool.extents().iter().all(|extent| extent.owner != 4_000_000), "it is gone");
+    drop((env, store));
 }

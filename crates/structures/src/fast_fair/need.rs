@@ -36,7 +36,7 @@
 use std::collections::BTreeMap;
 
 use slmdb_env::Result;
-use slmdb_pmem::{Blocks, ExtentKind, Medium, Pool, UNIT_BYTES};
+use slmdb_pmem::{Blocks, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 
 use super::build::slots_of;
 use super::fences::FENCE_BYTES_INLINE;
@@ -79,10 +79,12 @@ impl KeyLengths {
         self.long_bytes = self.long_bytes.saturating_add(keys.long_bytes);
     }
 
-    /// The keys of all segments in a pool, from their headers. Where a header is damaged, keys are as long as can be.
-    pub fn in_segments<M: Medium>(pool: &Pool<M>) -> KeyLengths {
+    /// The keys of the segments in a pool that belong to a file of the store (`is_there` says which do), from their headers. Where a
+    /// header is damaged, keys are as long as can be.
+    pub fn in_segments<M: Medium>(pool: &Pool<M>, is_there: impl Fn(u32) -> bool) -> KeyLengths {
         let mut all = KeyLengths::default();
-        for extent in pool.extents().iter().filter(|extent| extent.kind == ExtentKind::KeySegment) {
+        let counts = |extent: &&Extent| extent.kind == ExtentKind::KeySegment && is_there(extent.owner);
+        for extent in pool.extents().iter().filter(counts) {
             let unknown = KeyLengths { longest_bytes: MAXIMUM_KEY_BYTES as u32, long_bytes: extent.length_bytes };
             all.add_all(Header::read(pool, extent).map_or(unknown, |header| header.keys));
         }

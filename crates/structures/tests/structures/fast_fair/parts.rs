@@ -69,7 +69,8 @@ fn a_segment_lies_in_whatever_units_are_free() {
     let all = extents(&pool, 9);
     assert_eq!(Segment::of_file(&pool, 9).unwrap(), segment);
     assert_eq!(Segment::open(&pool, &all.iter().rev().copied().collect::<Vec<_>>()).unwrap(), segment);
-    assert_eq!(need::KeyLengths::in_segments(&pool), segment.key_lengths());
+    assert_eq!(need::KeyLengths::in_segments(&pool, |file| file == 9), segment.key_lengths());
+    assert_eq!(need::KeyLengths::in_segments(&pool, |_| false), need::KeyLengths::default());
     // Without any one of the parts it is damaged, and with one twice.
     for missing in 0..all.len() {
         let some: Vec<Extent> =
