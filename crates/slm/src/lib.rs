@@ -31,8 +31,8 @@
 
 #![forbid(unsafe_code)]
 
-mod commit;
 mod compaction;
+mod engine;
 mod flush;
 mod index;
 mod memory;
@@ -41,8 +41,6 @@ mod recovery;
 mod selection;
 mod space;
 mod stats;
-mod store;
-mod write;
 
 use std::path::Path;
 use std::sync::Arc;

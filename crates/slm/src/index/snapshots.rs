@@ -39,6 +39,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::files::location::Location;
+use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::lock_order;
 use slmdb_engine::memory::heap_pins::Fences;
 use slmdb_order::KeyOrder;
@@ -211,11 +212,6 @@ impl Snapshots {
         if self.kept.load(Ordering::Acquire) == 0 { 0 } else { self.inner.lock().replaced.bytes() as u64 }
     }
 
-    /// Whether a version in the map lies in this table file, so that the file must stay.
-    pub(crate) fn pins(&self, file: u32) -> bool {
-        self.kept.load(Ordering::Acquire) > 0 && self.inner.lock().replaced.pins(file)
-    }
-
     /// The moments of snapshots from `first` to before `last`, the numbers of a MemTable that is about to be flushed.
     /// REQUIRES: it is published to its last number, so that snapshots to come see its newest versions alone.
     pub(crate) fn snapshots_within(&self, first: u64, last: u64) -> Vec<u64> {
@@ -259,6 +255,13 @@ impl Snapshots {
             return Vec::new();
         }
         self.inner.lock().replaced.in_range(range, moment)
+    }
+}
+
+impl PinnedFiles for Snapshots {
+    /// Whether a version in the map lies in this table file, so that the file must stay.
+    fn pins(&self, file: u32) -> bool {
+        self.kept.load(Ordering::Acquire) > 0 && self.inner.lock().replaced.pins(file)
     }
 }
 
