@@ -8,7 +8,7 @@ use std::time::Duration;
 use slmdb_env::{Env, Error, Result};
 
 use crate::background::health::Health;
-use crate::events::Events;
+use crate::events::delivery::Events;
 use crate::memory::budget::Budget;
 use crate::observe::counters::Counted;
 use crate::{Event, Options};

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use slmdb_engine::background::workers::{Workers, work};
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::directory::store_copy::StoreCopy;
-use slmdb_engine::events::Events;
+use slmdb_engine::events::delivery::Events;
 use slmdb_engine::files::catalog::{Catalog, CommitHooks};
 use slmdb_engine::files::obsolete_files::ObsoleteFiles;
 use slmdb_engine::observe::spans::timed;
@@ -45,6 +45,7 @@ use crate::compaction::repointing::Repointing;
 use crate::flush::file_creation::FileCreation;
 use crate::flush::index_insertion::IndexInsertion;
 use crate::index::Index;
+use crate::lifetime_counters::LifetimeCounters;
 use crate::memory::MemoryShare;
 use crate::operations::get::Reader;
 use crate::operations::range_query::Cursor;
@@ -60,7 +61,6 @@ use crate::space::flush_cost::PoolFlushCost;
 use crate::space::pool_reserve::PoolReserve;
 use crate::space::reclaim::SpaceReclaim;
 use crate::space::space_planner::SpacePlanner;
-use crate::stats::LifetimeCounters;
 
 /// An open store on medium `M`, closed when it goes.
 pub(crate) struct Slm<M: Medium + Clone> {

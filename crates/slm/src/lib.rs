@@ -35,6 +35,7 @@ mod compaction;
 mod engine;
 mod flush;
 mod index;
+mod lifetime_counters;
 mod memory;
 mod operations;
 mod recovery;

@@ -12,7 +12,7 @@ use slmdb_sync::scheduled::try_spawn;
 
 use crate::Options;
 use crate::context::StoreContext;
-use crate::events::Events;
+use crate::events::delivery::Events;
 
 /// A thread of an opening, which ends before it does.
 pub fn spawn_scoped<'scope, T: Send + 'scope>(

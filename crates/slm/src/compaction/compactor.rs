@@ -38,41 +38,34 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use slmdb_engine::Event;
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::obsolete_files::ObsoleteFiles;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 use slmdb_engine::space::controller::READERS_PAUSE;
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_engine::write::write_path::WritePath;
-use slmdb_engine::{CompactionPolicy, Event};
 use slmdb_env::{Error, Result};
-use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::SegmentSize;
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_sync::scheduled::thread;
-use slmdb_table::EntryKind;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::compaction::entry_batch::Ahead;
-use crate::compaction::inputs::{self, Values};
-use crate::compaction::outputs::OutputFiles;
-use crate::compaction::outputs::Outputs;
+use crate::compaction::inputs;
+use crate::compaction::outputs::{OutputFiles, Outputs};
 use crate::compaction::pace::CompactionPace;
-use crate::compaction::plan::{CompactionReason, Made, Plan, Stopped};
-use crate::compaction::queue::Compactions;
-use crate::compaction::queue::{Inner, Reason};
+use crate::compaction::plan::{Made, Plan, Stopped};
+use crate::compaction::queue::{Compactions, Reason};
 use crate::flush::finished::Finished;
 use crate::index::Index;
 use crate::memory::MemoryShare;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::recovery::index_checkpoint::IndexCheckpointer;
-use crate::selection as picker;
 use crate::selection::candidate_list::Candidates;
 use crate::selection::leaf_node_scan::LeafNodeScan;
 use crate::space::flush_cost::PoolFlushCost;
@@ -144,108 +137,6 @@ impl<M: Medium + Clone> Compactor<M> {
             *asked.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
         }
         self.compactions.changed.notify_all();
-    }
-
-    /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
-    fn next_compaction(&self) -> Option<(Plan, Reason)> {
-        let compactions = &self.compactions;
-        loop {
-            // First, because it may take the disk a while: readers that name candidates wait for the other.
-            let catalog = self.catalog.lock();
-            let mut inner = compactions.inner.lock();
-            if compactions.is_stopping() || self.context.has_failed() {
-                return None;
-            }
-            let changes = inner.changes;
-            let pause = inner.pause_left();
-            let mut next = None;
-            if let Some(asked) = inner.asked.front().cloned() {
-                // It waits until none of its files is being compacted, and those that were have gone; nothing else begins meanwhile.
-                if !self.is_compacting_in(&asked, &inner, catalog.state()) {
-                    let plan = self.plan_of_range(&asked, catalog.state());
-                    inner.asked.pop_front();
-                    if plan.inputs.is_empty() {
-                        *asked.ended.lock() = Some(Ok(()));
-                        compactions.changed.notify_all();
-                        continue;
-                    }
-                    next = Some((plan, Reason::Asked(asked)));
-                }
-            } else if inner.space_wanted.is_some() || pause.is_some() {
-                // One at a time: the reserve is enough for one.
-                if inner.busy.is_empty() {
-                    let wanted = inner.space_wanted;
-                    next =
-                        self.planner.plan_for_space(&inner, catalog.state(), wanted).map(|plan| (plan, Reason::Space));
-                    if let (None, Some(wanted)) = (&next, wanted) {
-                        inner.gains_nothing(wanted);
-                        drop((inner, catalog));
-                        self.reclaim.tell_who_waits();
-                        continue;
-                    }
-                }
-            } else {
-                let picked = self.pick(&inner, catalog.state());
-                let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
-                next = plan.map(|plan| (plan, Reason::Picked));
-            }
-            if let Some((plan, reason)) = next {
-                inner.busy.extend(&plan.inputs);
-                drop((inner, catalog));
-                if matches!(reason, Reason::Picked) && !self.planner.seems_to_have_space_for(&plan) {
-                    compactions.inner.lock().pause_for_space_of(&plan);
-                    self.reclaim.tell_who_waits();
-                    continue;
-                }
-                self.pace.set();
-                return Some((plan, reason));
-            }
-            drop(catalog);
-            let nothing_new = |inner: &mut Inner| inner.changes == changes;
-            let changed = &compactions.changed;
-            match pause {
-                Some(left) => {
-                    drop(changed.wait_timeout_while(inner, left, nothing_new));
-                }
-                None => drop(changed.wait_while(inner, nothing_new)),
-            }
-        }
-    }
-
-    /// What the picker says.
-    fn pick(&self, inner: &Inner, state: &StoreState) -> Option<Plan> {
-        let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
-        let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
-        self.candidates.refresh(state, deletes_droppable_through);
-        picker::pick(&picker::Choice {
-            options: &self.context.options.compaction,
-            state,
-            order: &self.context.options.comparator,
-            candidates: &self.candidates,
-            is_free: &is_free,
-            running: &inner.busy,
-            deletes_droppable_through,
-            memtable_bytes: self.context.options.memtable_bytes,
-        })
-    }
-
-    /// What compactions that were given up have left half done. (Their garbage may be too little for the picker ever to come to it.)
-    fn plan_of_left_over(&self, inner: &mut Inner, state: &StoreState) -> Option<Plan> {
-        let Inner { left_over, busy, unfit, .. } = inner;
-        left_over.retain(|number| state.files.contains_key(number));
-        if self.context.options.compaction.policy == CompactionPolicy::Manual {
-            return None;
-        }
-        let droppable_through = self.checkpoints.deletes_droppable_through();
-        let has_garbage = |number: &&u32| picker::garbage(&state.files[*number], droppable_through) > 0;
-        let is_free = |number: &&u32| !busy.contains(*number) && !unfit.contains(*number);
-        let inputs: Vec<u32> = left_over
-            .iter()
-            .filter(|number| is_free(number) && has_garbage(number))
-            .take(self.context.options.compaction.files_merged_max)
-            .copied()
-            .collect();
-        (!inputs.is_empty()).then_some(Plan { inputs, reason: CompactionReason::MostGarbage })
     }
 
     /// What the picker has chosen, which counts for what has named it.
@@ -349,94 +240,5 @@ impl<M: Medium + Clone> Compactor<M> {
     fn length_bytes_of(&self, numbers: &[u32]) -> u64 {
         let catalog = self.catalog.lock();
         numbers.iter().filter_map(|number| catalog.state().files.get(number)).map(|file| file.length_bytes).sum()
-    }
-
-    /// Copies what still counts.
-    fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
-        let _held = self.context.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
-        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
-        let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
-        for (input, &number) in plan.inputs.iter().enumerate() {
-            let reader = self.tables.reader(number).map_err(|error| unreadable((input, error)))?;
-            keys.push(TableKeys::new(number, &reader, &self.tables));
-            values.push(Values::new(&reader, inputs::window_bytes(plan.inputs.len())));
-            bounds.extend([reader.properties().smallest_key.clone(), reader.properties().largest_key.clone()]);
-        }
-        let prefix = common_prefix(bounds.iter().map(Vec::as_slice));
-        let mut merge =
-            Merge::new(keys, self.context.options.comparator.clone(), prefix, (None, None)).map_err(unreadable)?;
-        let copied = self.copy_merged(plan, &mut merge, &mut values, outputs);
-        *bytes_read += merge.sources().map(TableKeys::read_bytes).sum::<u64>();
-        *bytes_read += values.iter().map(|values| values.read_bytes).sum::<u64>();
-        copied
-    }
-
-    fn copy_merged(
-        &self,
-        plan: &Plan,
-        merge: &mut Merge<TableKeys<'_>>,
-        values: &mut [Values],
-        outputs: &mut Outputs<'_, M>,
-    ) -> Result<(), Stopped> {
-        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
-        let (mut ahead, mut counts) = (Ahead::default(), Vec::new());
-        // The key that was copied last. What comes of it after that is older.
-        let (mut copied, mut has_copied) = (Vec::new(), false);
-        while ahead.fill(merge).map_err(unreadable)? {
-            let dropped_through = &mut outputs.deletes_dropped_through;
-            self.what_counts(plan, &ahead, &mut counts, dropped_through).map_err(Stopped::Failed)?;
-            for ((input, entry), &counts) in ahead.entries().zip(&counts) {
-                if self.compactions.is_stopping() {
-                    return Err(Stopped::Closing);
-                }
-                if !counts || (has_copied && copied == entry.key) {
-                    continue;
-                }
-                match entry.kind {
-                    EntryKind::Delete => outputs.add(&entry, &[])?,
-                    EntryKind::Put => {
-                        let value = values[input].value(&entry).map_err(|error| unreadable((input, error)))?;
-                        outputs.add(&entry, &value)?;
-                    }
-                }
-                copied.clear();
-                copied.extend_from_slice(entry.key);
-                has_copied = true;
-            }
-        }
-        Ok(())
-    }
-
-    /// Which of these entries of table files are to be kept. `deletes_dropped_through` rises to the sequence numbers of deletes
-    /// that are not, because index checkpoints cover them.
-    fn what_counts(
-        &self,
-        plan: &Plan,
-        ahead: &Ahead,
-        counts: &mut Vec<bool>,
-        deletes_dropped_through: &mut u64,
-    ) -> Result<()> {
-        counts.clear();
-        let keys: Vec<&[u8]> = ahead.entries().map(|(_, entry)| entry.key).collect();
-        let mut entries = ahead.entries();
-        let droppable_through = self.checkpoints.deletes_droppable_through();
-        let guard = epoch::pin();
-        self.index.tree.get_each(&keys, &guard, |_, current| {
-            let Some((input, entry)) = entries.next() else { return Ok(()) };
-            counts.push(match (entry.kind, current) {
-                (EntryKind::Put, current) => current.is_some_and(|current| {
-                    (current.file(), current.sequence()) == (plan.inputs[input], entry.sequence)
-                }),
-                (EntryKind::Delete, Some(_)) => false,
-                (EntryKind::Delete, None) => {
-                    let is_covered = entry.sequence <= droppable_through;
-                    if is_covered {
-                        *deletes_dropped_through = entry.sequence.max(*deletes_dropped_through);
-                    }
-                    !is_covered
-                }
-            });
-            Ok(())
-        })
     }
 }

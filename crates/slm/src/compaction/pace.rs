@@ -11,7 +11,7 @@ use slmdb_pmem::Medium;
 
 use crate::compaction::queue::Compactions;
 use crate::recovery::checkpoint_schedule::Checkpoints;
-use crate::selection::garbage_part;
+use crate::selection::live_key_ratio::garbage_part;
 
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
 const DEBT_AT_REST_MAX: f64 = 0.75;

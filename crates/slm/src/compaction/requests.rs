@@ -17,7 +17,7 @@ use crate::compaction::compactor::Compactor;
 use crate::compaction::plan::{CompactionReason, Plan, Stopped};
 use crate::compaction::queue::{Asked, Inner, KeyBound};
 use crate::flush::finished::Finished;
-use crate::selection as picker;
+use crate::selection::live_key_ratio::garbage;
 
 /// How often those who wait for a compaction look whether it is stuck.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -144,7 +144,7 @@ impl<M: Medium + Clone> Compactor<M> {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let catalog = self.catalog.lock();
         let files = numbers.iter().filter_map(|number| Some((*number, catalog.state().files.get(number)?)));
-        files.filter(|(_, file)| picker::garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
+        files.filter(|(_, file)| garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
     }
 
     /// Whether files of a range are being compacted, or are being removed after that.
@@ -166,7 +166,7 @@ impl<M: Medium + Clone> Compactor<M> {
         let in_order = positions_in_order(files.iter().map(|(_, file)| &file.smallest_key[..]), order);
         let files: Vec<(&u32, &FileRecord)> = in_order.into_iter().map(|position| files[position]).collect();
         let droppable_through = self.checkpoints.deletes_droppable_through();
-        let has_garbage = files.iter().any(|(_, file)| picker::garbage(file, droppable_through) > 0);
+        let has_garbage = files.iter().any(|(_, file)| garbage(file, droppable_through) > 0);
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
         let inputs =
             if has_garbage || overlaps { files.iter().map(|(number, _)| **number).collect() } else { Vec::new() };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use slmdb_engine::background::workers::Workers;
 use slmdb_engine::directory::open::{check_directory, prepare};
 #[cfg(test)]
-use slmdb_engine::events::Events;
+use slmdb_engine::events::delivery::Events;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::{Engine, Options};
 use slmdb_env::{Error, Lock, Result};

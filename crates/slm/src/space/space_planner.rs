@@ -15,7 +15,7 @@ use crate::compaction::plan::{CompactionReason, Plan};
 use crate::compaction::queue::{Inner, SpaceWanted};
 use crate::index::Index;
 use crate::recovery::checkpoint_schedule::Checkpoints;
-use crate::selection as picker;
+use crate::selection::live_key_ratio::garbage;
 use crate::selection::low_space_policy::{self, Candidate, Limits};
 use crate::space::pool_reserve::PoolReserve;
 
@@ -106,7 +106,7 @@ impl<M: Medium + Clone> SpacePlanner<M> {
             Candidate {
                 number,
                 entries: file.entries,
-                garbage: picker::garbage(file, droppable_through),
+                garbage: garbage(file, droppable_through),
                 length_bytes: file.length_bytes,
                 segment_bytes: size.extent_bytes,
                 segment_filled_bytes: size.filled_bytes,
