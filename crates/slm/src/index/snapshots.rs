@@ -41,7 +41,6 @@ use std::sync::atomic::Ordering;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::lock_order;
-use slmdb_engine::memory::heap_pins::Fences;
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicUsize;
@@ -76,7 +75,6 @@ struct Inner {
     replaced: ReplacedRecords,
     cursors: usize,
     snapshots: usize,
-    fences: Fences,
 }
 
 /// Those who look at one sequence number.
@@ -134,10 +132,7 @@ impl Snapshots {
     pub(crate) fn new(order: KeyOrder) -> Snapshots {
         let (moments, replaced) = (BTreeMap::new(), ReplacedRecords::new(order));
         Snapshots {
-            inner: Mutex::ranked(
-                lock_order::SNAPSHOTS,
-                Inner { moments, replaced, cursors: 0, snapshots: 0, fences: Fences::default() },
-            ),
+            inner: Mutex::ranked(lock_order::SNAPSHOTS, Inner { moments, replaced, cursors: 0, snapshots: 0 }),
             open: AtomicUsize::default(),
             kept: AtomicUsize::default(),
         }
@@ -234,7 +229,6 @@ impl Snapshots {
             return;
         }
         let Some(key) = inner.replaced.insert(key, old, replaced_at) else { return };
-        inner.fences.keep_if_last(&key);
         self.kept.store(inner.replaced.len(), Ordering::Release);
         if let Some(viewer) = inner.oldest_viewer(old.sequence, replaced_at) {
             viewer.in_charge_of.push((key, old.sequence));

@@ -34,7 +34,7 @@ use slmdb_engine::write::replay::{check_strays, replay_log};
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
-use slmdb_structures::fast_fair::{KeyLengths, Segment, SegmentSize, Tree};
+use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree, key_lengths_in_segments};
 use slmdb_structures::memtable::MemTable;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -104,7 +104,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     check_strays(options, &state, &arenas, log.last_sequence)?;
 
     // Not those of a job that was dropped: their headers may never have been written.
-    let pool_reserve = PoolReserve::new(KeyLengths::in_segments(&pool, |file| state.files.contains_key(&file)));
+    let pool_reserve = PoolReserve::new(key_lengths_in_segments(&pool, |file| state.files.contains_key(&file)));
     let mut parts = RecoveredStore {
         options: options.clone(),
         directory: directory.into(),
