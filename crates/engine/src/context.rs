@@ -10,7 +10,7 @@ use slmdb_env::{Env, Error, Result};
 use crate::background::health::Health;
 use crate::events::delivery::Events;
 use crate::memory::budget::Budget;
-use crate::observe::counters::Counted;
+use crate::observe::counters::StoreCounters;
 use crate::{Event, Options};
 
 /// See the module.
@@ -30,7 +30,7 @@ pub struct StoreContext {
     /// Who is told of its work.
     pub events: Events,
     /// What is counted.
-    pub counted: Counted,
+    pub counted: StoreCounters,
     /// What it keeps in plain memory.
     pub budget: Budget,
     /// What is done once it has failed.
@@ -47,7 +47,7 @@ impl StoreContext {
             files_uuid,
             health: Health::new(options.read_only),
             events,
-            counted: Counted::default(),
+            counted: StoreCounters::default(),
             budget: Budget::new(&options),
             on_failure: OnceLock::new(),
             options,

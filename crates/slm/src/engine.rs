@@ -23,7 +23,7 @@ use slmdb_engine::files::obsolete_files::ObsoleteFiles;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::SpaceController;
 use slmdb_engine::write::memtable_preparer::MemTablePreparer;
-use slmdb_engine::write::write_path::{Found, WritePath};
+use slmdb_engine::write::write_path::{RecoveredWrites, WritePath};
 use slmdb_engine::{
     Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile, VerifyProgress,
     VerifyReport, WriteBatch, lock_order,
@@ -40,7 +40,7 @@ use tracing::info_span;
 use crate::compaction::compactor::Compactor;
 use crate::compaction::outputs::OutputFiles;
 use crate::compaction::pace::CompactionPace;
-use crate::compaction::queue::Compactions;
+use crate::compaction::queue::CompactionQueue;
 use crate::compaction::repointing::Repointing;
 use crate::flush::file_creation::FileCreation;
 use crate::flush::index_insertion::IndexInsertion;
@@ -70,7 +70,7 @@ pub(crate) struct Slm<M: Medium + Clone> {
     pub(crate) index: Arc<Index<M>>,
     pub(crate) candidates: Arc<Candidates>,
     pub(crate) checkpoints: Arc<Checkpoints>,
-    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) compactions: Arc<CompactionQueue>,
     pub(crate) memory: Arc<MemoryShare<M>>,
     pub(crate) lifetime: Arc<LifetimeCounters<M>>,
     pub(crate) space: Arc<SpaceController<M>>,
@@ -123,10 +123,10 @@ impl<M: Medium + Clone> Slm<M> {
         let uuids = (state.uuid, state.files_uuid);
         let context = Arc::new(StoreContext::new(parts.options, parts.directory, uuids, events));
         context.counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);
-        let compactions = Arc::new(Compactions::default());
+        let compactions = Arc::new(CompactionQueue::default());
         let tables = Arc::new(parts.tables);
         let pool_reserve = Arc::new(parts.pool_reserve);
-        let found = Found {
+        let found = RecoveredWrites {
             arenas: parts.arenas,
             active: parts.active,
             active_from: parts.active_from,

@@ -6,7 +6,7 @@ use crate::stall::stall_stats::StallCounters;
 
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
-pub struct Counted {
+pub struct StoreCounters {
     /// Keys and values of batches that were applied, in bytes.
     pub user_bytes_put: AtomicU64,
     /// Bytes written to files, arenas on `Dram` among them.

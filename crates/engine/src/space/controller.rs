@@ -88,7 +88,7 @@ pub enum Awaited<'a, M: Medium> {
 }
 
 /// What somebody has found who has found something full, in this order.
-pub struct Had<'a> {
+pub struct Shortage<'a> {
     /// How much had been [returned](SpaceController::returned) when it was looked for.
     pub returned: u64,
     /// What was full.
@@ -154,8 +154,8 @@ impl<M: Medium + Clone> SpaceController<M> {
                     && (is_filled || wanted.deletes_alone || self.writes.arenas.is_large(capacity_bytes))
             });
             let reserve_is_left = wanted.deletes_alone && from == TakenFrom::FreeSpace;
-            let had = Had { full: &full, returned, readers_hold_space };
-            match self.await_space(traffic, asker, &had, (worth_flushing, reserve_is_left)) {
+            let shortage = Shortage { full: &full, returned, readers_hold_space };
+            match self.await_space(traffic, asker, &shortage, (worth_flushing, reserve_is_left)) {
                 Awaited::TryAgain => return Ok(()),
                 Awaited::UseReserve => from = TakenFrom::Reserve,
                 Awaited::Refused(traffic) => {
@@ -268,13 +268,13 @@ impl<M: Medium + Clone> SpaceController<M> {
         &'t self,
         mut traffic: MutexGuard<'t, MemTables<M>>,
         asker: Asker,
-        had: &Had<'_>,
+        shortage: &Shortage<'_>,
         (worth_flushing, reserve_is_left): (bool, bool),
     ) -> Awaited<'t, M> {
-        let resource = self.reclaim.lacking(had.full);
+        let resource = self.reclaim.lacking(shortage.full);
         let mut situation = Situation {
             asker,
-            has_returned: self.returned(&traffic) != had.returned,
+            has_returned: self.returned(&traffic) != shortage.returned,
             is_ending: traffic.closing || self.context.has_failed(),
             flushes: match &traffic.flush_setback {
                 Some(setback) if setback.since.elapsed() < FLUSH_PATIENCE => Flushes::SetBackForAMoment,
@@ -283,7 +283,7 @@ impl<M: Medium + Clone> SpaceController<M> {
                 None if worth_flushing => Flushes::Worthwhile,
                 None => Flushes::Idle,
             },
-            readers_hold_space: had.readers_hold_space,
+            readers_hold_space: shortage.readers_hold_space,
             compaction_may_help: true,
             reserve_is_left,
         };

@@ -301,7 +301,7 @@ impl<M: Medium + Clone> Arenas<M> {
         if unwanted.is_empty() {
             return Ok(lists_bytes);
         }
-        // Counted under the lock: whoever asks sees them there, or on their way, or returned.
+        // StoreCounters under the lock: whoever asks sees them there, or on their way, or returned.
         self.discarding.fetch_add(1, Ordering::SeqCst);
         drop(retired);
         let discarded = unwanted.into_iter().try_for_each(|memtable| {

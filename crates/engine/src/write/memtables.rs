@@ -129,7 +129,7 @@ impl<M: Medium> Immutable<M> {
 }
 
 /// The list of MemTables that readers take.
-pub struct View<M: Medium> {
+pub struct MemTableView<M: Medium> {
     /// Newest first.
     pub memtables: Vec<Arc<MemTable<M>>>,
 }

@@ -21,7 +21,7 @@ use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
 use super::arena_kind::KindOfArena;
 use super::arenas::Arenas;
 use super::group_commit::GroupSync;
-use super::memtables::{Filling, Immutable, MemTables, View, admission};
+use super::memtables::{Filling, Immutable, MemTableView, MemTables, admission};
 use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
 use crate::background::health::closed;
@@ -52,7 +52,7 @@ pub struct WritePath<M: Medium> {
     /// The kind that the next arena is to be of.
     pub kind_of_arena: KindOfArena,
     /// The MemTables that hold what is not in table files yet, newest first. A reader takes one list and keeps it.
-    pub view: ArcSwap<View<M>>,
+    pub view: ArcSwap<MemTableView<M>>,
     /// What readers see.
     pub publication: Publication,
     /// What would outlive a power cut.
@@ -70,7 +70,7 @@ pub struct WritePath<M: Medium> {
 }
 
 /// What recovery found, for [`WritePath::new`].
-pub struct Found<M: Medium> {
+pub struct RecoveredWrites<M: Medium> {
     /// The arenas of the store.
     pub arenas: Arenas<M>,
     /// The MemTable that takes writes; none in a store that is read-only, or that has no space for one.
@@ -87,9 +87,9 @@ pub struct Found<M: Medium> {
 
 impl<M: Medium + Clone> WritePath<M> {
     /// That of a store that has just been opened.
-    pub fn new(context: Arc<StoreContext>, found: Found<M>) -> WritePath<M> {
+    pub fn new(context: Arc<StoreContext>, found: RecoveredWrites<M>) -> WritePath<M> {
         let options = &context.options;
-        let Found { arenas, active, active_from, recovered, last_sequence, flushed_through } = found;
+        let RecoveredWrites { arenas, active, active_from, recovered, last_sequence, flushed_through } = found;
         let memtables = active.iter().map(|active| &active.memtable);
         let memtables = memtables.chain(recovered.iter().rev().map(|immutable| &immutable.memtable)).cloned().collect();
         let totals = active.iter().map(|active| &active.totals);
@@ -116,7 +116,7 @@ impl<M: Medium + Clone> WritePath<M> {
         WritePath {
             arenas,
             kind_of_arena: KindOfArena::new(options.syncs_writes),
-            view: ArcSwap::from_pointee(View { memtables }),
+            view: ArcSwap::from_pointee(MemTableView { memtables }),
             publication: Publication::new(last_sequence),
             group_sync: GroupSync::new(last_sequence),
             traffic: Mutex::ranked(lock_order::TRAFFIC, traffic),
@@ -321,7 +321,7 @@ impl<M: Medium + Clone> WritePath<M> {
         if let Some(next) = &next {
             let view = self.view.load();
             let memtables = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
-            self.view.store(Arc::new(View { memtables }));
+            self.view.store(Arc::new(MemTableView { memtables }));
         }
         if let Some(full) = std::mem::replace(&mut traffic.active, next) {
             traffic.queue.push_back(Immutable::new(full, traffic.next_sequence - 1));

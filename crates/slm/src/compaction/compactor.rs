@@ -12,7 +12,7 @@
 //!
 //! # Each file is a job
 //!
-//! When a file is durable, with its key segment, a job record says *moving*; then the keys are moved and one MANIFEST record
+//! When a file is durable, with its key segment, a job record says *repointing*; then the keys are moved and one MANIFEST record
 //! adds the file, with as many live entries as were moved, and takes as many from the files they were in. The
 //! record of the last file also removes the inputs. So live counts are right after each file, wherever a crash comes: a
 //! file that was moving is finished by the next opening, and inputs that are left are files with little in them, to be
@@ -59,8 +59,8 @@ use tracing::info_span;
 use crate::compaction::inputs;
 use crate::compaction::outputs::{OutputFiles, Outputs};
 use crate::compaction::pace::CompactionPace;
-use crate::compaction::plan::{Made, Plan, Stopped};
-use crate::compaction::queue::{Compactions, Reason};
+use crate::compaction::plan::{CompactionResult, Plan, Stopped};
+use crate::compaction::queue::{CompactionKind, CompactionQueue};
 use crate::flush::finished::Finished;
 use crate::index::Index;
 use crate::memory::MemoryShare;
@@ -83,14 +83,14 @@ impl From<Error> for Stopped {
     }
 }
 
-/// Compactions: a thread or several, and whoever asks for one.
+/// CompactionQueue: a thread or several, and whoever asks for one.
 pub(crate) struct Compactor<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) index: Arc<Index<M>>,
-    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) compactions: Arc<CompactionQueue>,
     pub(crate) candidates: Arc<Candidates>,
     pub(crate) checkpoints: Arc<Checkpoints>,
     pub(crate) obsolete: Arc<ObsoleteFiles>,
@@ -109,11 +109,11 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
         while let Some((plan, reason)) = self.next_compaction() {
             let ended = match &reason {
-                Reason::Picked => self.compact_picked(&plan, &finished),
-                Reason::Space => self.compact(&plan, OutputSpace::Reserve, &finished).map(|_| ()),
-                Reason::Asked(asked) => self.compact_asked(asked, &plan, &finished),
+                CompactionKind::Picked => self.compact_picked(&plan, &finished),
+                CompactionKind::Space => self.compact(&plan, OutputSpace::Reserve, &finished).map(|_| ()),
+                CompactionKind::Manual(asked) => self.compact_asked(asked, &plan, &finished),
             };
-            if !matches!(reason, Reason::Picked) {
+            if !matches!(reason, CompactionKind::Picked) {
                 // However it ended: no other that has it is under way.
                 self.catalog.reserve.release();
             }
@@ -125,7 +125,7 @@ impl<M: Medium + Clone> Compactor<M> {
             if let Err(Stopped::Failed(error)) = &ended {
                 self.context.fail(error.clone());
             }
-            if let Reason::Asked(asked) = reason {
+            if let CompactionKind::Manual(asked) = reason {
                 *asked.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
             }
             self.compactions.changed.notify_all();
@@ -157,7 +157,7 @@ impl<M: Medium + Clone> Compactor<M> {
         plan: &Plan,
         space: OutputSpace,
         finished: &SyncSender<Finished<M>>,
-    ) -> Result<Made, Stopped> {
+    ) -> Result<CompactionResult, Stopped> {
         self.catalog.provide_for_compaction(plan.inputs.len(), space)?;
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.context.env.monotonic_ns();
@@ -177,7 +177,7 @@ impl<M: Medium + Clone> Compactor<M> {
             merged.and_then(|()| outputs.end(&plan.inputs))
         });
         outputs.abandon();
-        let made = Made { files: std::mem::take(&mut outputs.made), bytes_written: outputs.bytes_written };
+        let made = CompactionResult { files: std::mem::take(&mut outputs.made), bytes_written: outputs.bytes_written };
         let bytes_written = made.bytes_written;
         self.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
         // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.

@@ -7,14 +7,14 @@ use slmdb_pmem::Medium;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::compaction::queue::{Inner, Reason};
+use crate::compaction::queue::{CompactionKind, QueueState};
 use crate::selection::live_key_ratio::garbage;
 use crate::selection::policy::Choice;
 use crate::selection::{garbage_policy, paper_policy};
 
 impl<M: Medium + Clone> Compactor<M> {
     /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
-    pub(crate) fn next_compaction(&self) -> Option<(Plan, Reason)> {
+    pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {
         let compactions = &self.compactions;
         loop {
             // First, because it may take the disk a while: readers that name candidates wait for the other.
@@ -36,14 +36,16 @@ impl<M: Medium + Clone> Compactor<M> {
                         compactions.changed.notify_all();
                         continue;
                     }
-                    next = Some((plan, Reason::Asked(asked)));
+                    next = Some((plan, CompactionKind::Manual(asked)));
                 }
             } else if inner.space_wanted.is_some() || pause.is_some() {
                 // One at a time: the reserve is enough for one.
                 if inner.busy.is_empty() {
                     let wanted = inner.space_wanted;
-                    next =
-                        self.planner.plan_for_space(&inner, catalog.state(), wanted).map(|plan| (plan, Reason::Space));
+                    next = self
+                        .planner
+                        .plan_for_space(&inner, catalog.state(), wanted)
+                        .map(|plan| (plan, CompactionKind::Space));
                     if let (None, Some(wanted)) = (&next, wanted) {
                         inner.gains_nothing(wanted);
                         drop((inner, catalog));
@@ -54,12 +56,12 @@ impl<M: Medium + Clone> Compactor<M> {
             } else {
                 let picked = self.pick(&inner, catalog.state());
                 let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
-                next = plan.map(|plan| (plan, Reason::Picked));
+                next = plan.map(|plan| (plan, CompactionKind::Picked));
             }
             if let Some((plan, reason)) = next {
                 inner.busy.extend(&plan.inputs);
                 drop((inner, catalog));
-                if matches!(reason, Reason::Picked) && !self.planner.seems_to_have_space_for(&plan) {
+                if matches!(reason, CompactionKind::Picked) && !self.planner.seems_to_have_space_for(&plan) {
                     compactions.inner.lock().pause_for_space_of(&plan);
                     self.reclaim.tell_who_waits();
                     continue;
@@ -68,7 +70,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 return Some((plan, reason));
             }
             drop(catalog);
-            let nothing_new = |inner: &mut Inner| inner.changes == changes;
+            let nothing_new = |inner: &mut QueueState| inner.changes == changes;
             let changed = &compactions.changed;
             match pause {
                 Some(left) => {
@@ -80,7 +82,7 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// What the picker says.
-    pub(crate) fn pick(&self, inner: &Inner, state: &StoreState) -> Option<Plan> {
+    pub(crate) fn pick(&self, inner: &QueueState, state: &StoreState) -> Option<Plan> {
         let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
         let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
         self.candidates.refresh(state, deletes_droppable_through);
@@ -102,8 +104,8 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// What compactions that were given up have left half done. (Their garbage may be too little for the picker ever to come to it.)
-    pub(crate) fn plan_of_left_over(&self, inner: &mut Inner, state: &StoreState) -> Option<Plan> {
-        let Inner { left_over, busy, unfit, .. } = inner;
+    pub(crate) fn plan_of_left_over(&self, inner: &mut QueueState, state: &StoreState) -> Option<Plan> {
+        let QueueState { left_over, busy, unfit, .. } = inner;
         left_over.retain(|number| state.files.contains_key(number));
         if self.context.options.compaction.policy == CompactionPolicy::Manual {
             return None;

@@ -9,7 +9,7 @@ use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_pmem::Medium;
 
-use crate::compaction::queue::Compactions;
+use crate::compaction::queue::CompactionQueue;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::live_key_ratio::garbage_part;
 
@@ -23,7 +23,7 @@ pub(crate) struct CompactionPace<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) compactions: Arc<CompactionQueue>,
     pub(crate) checkpoints: Arc<Checkpoints>,
 }
 

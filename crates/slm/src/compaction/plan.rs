@@ -53,7 +53,7 @@ pub(crate) struct Plan {
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(crate) struct Made {
+pub(crate) struct CompactionResult {
     pub(crate) files: Vec<u32>,
     /// How long they are together.
     pub(crate) bytes_written: u64,

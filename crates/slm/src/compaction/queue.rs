@@ -31,20 +31,20 @@ pub(crate) type KeyBound = Bound<Vec<u8>>;
 
 /// What compactions are doing, and what is wanted of them.
 #[derive(Debug)]
-pub(crate) struct Compactions {
-    pub(crate) inner: Mutex<Inner>,
+pub(crate) struct CompactionQueue {
+    pub(crate) inner: Mutex<QueueState>,
     /// There may be something to do, or something was done.
     pub(crate) changed: Condvar,
     /// The store closes, or has failed.
     pub(crate) stopping: AtomicBool,
-    /// Compactions that have begun since the store was opened.
+    /// CompactionQueue that have begun since the store was opened.
     pub(crate) begun: AtomicU64,
 }
 
-impl Default for Compactions {
-    fn default() -> Compactions {
-        Compactions {
-            inner: Mutex::ranked(lock_order::COMPACTIONS, Inner::default()),
+impl Default for CompactionQueue {
+    fn default() -> CompactionQueue {
+        CompactionQueue {
+            inner: Mutex::ranked(lock_order::COMPACTIONS, QueueState::default()),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
             begun: AtomicU64::new(0),
@@ -53,7 +53,7 @@ impl Default for Compactions {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Inner {
+pub(crate) struct QueueState {
     /// Inputs of compactions that are running.
     pub(crate) busy: BTreeSet<u32>,
     /// Files that could not be read.
@@ -73,7 +73,7 @@ pub(crate) struct Inner {
     /// For how long, the last time.
     pub(crate) pause: Duration,
     /// What was asked for and has not begun.
-    pub(crate) asked: VecDeque<Arc<Asked>>,
+    pub(crate) asked: VecDeque<Arc<ManualCompaction>>,
     /// Counts what may have changed what there is to do.
     pub(crate) changes: u64,
     /// When the last compaction ended, on the clock of the environment.
@@ -81,16 +81,16 @@ pub(crate) struct Inner {
 }
 
 /// Why something is compacted.
-pub(crate) enum Reason {
+pub(crate) enum CompactionKind {
     /// The picker has chosen it.
     Picked,
     /// For [space](crate::space::reclaim).
     Space,
     /// Somebody has asked for it.
-    Asked(Arc<Asked>),
+    Manual(Arc<ManualCompaction>),
 }
 
-impl Inner {
+impl QueueState {
     /// There is too little space for what was picked, which does not begin.
     pub(crate) fn pause_for_space_of(&mut self, plan: &Plan) {
         self.busy.retain(|number| !plan.inputs.contains(number));
@@ -118,17 +118,19 @@ impl Inner {
     }
 
     /// A compaction has ended.
-    pub(crate) fn ended(&mut self, plan: &Plan, reason: &Reason, ended: &Result<(), Stopped>) {
+    pub(crate) fn ended(&mut self, plan: &Plan, reason: &CompactionKind, ended: &Result<(), Stopped>) {
         self.busy.retain(|number| !plan.inputs.contains(number));
         match (ended, reason) {
-            (Ok(()), Reason::Space) => self.space_wanted = None,
+            (Ok(()), CompactionKind::Space) => self.space_wanted = None,
             (Ok(()), _) => self.pause = Duration::ZERO,
             (Err(Stopped::Unreadable(number, _)), _) => drop(self.unfit.insert(*number)),
-            (Err(Stopped::NoSpace(_)), Reason::Space) if plan.inputs.len() > 1 && !self.one_by_one => {
+            (Err(Stopped::NoSpace(_)), CompactionKind::Space) if plan.inputs.len() > 1 && !self.one_by_one => {
                 self.one_by_one = true;
             }
-            (Err(Stopped::NoSpace(_)), Reason::Space) => self.no_space_for.extend(&plan.inputs),
-            (Err(Stopped::NoSpace(_)), Reason::Picked) | (Err(Stopped::Lacking(_)), _) => self.pause_for_space(),
+            (Err(Stopped::NoSpace(_)), CompactionKind::Space) => self.no_space_for.extend(&plan.inputs),
+            (Err(Stopped::NoSpace(_)), CompactionKind::Picked) | (Err(Stopped::Lacking(_)), _) => {
+                self.pause_for_space()
+            }
             (Err(_), _) => {}
         }
         self.changes += 1;
@@ -137,14 +139,14 @@ impl Inner {
 
 /// A range whose compaction was asked for.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ManualCompaction {
     pub(crate) from: KeyBound,
     pub(crate) to: KeyBound,
     /// How it ended.
     pub(crate) ended: Mutex<Option<Result<()>>>,
 }
 
-impl Compactions {
+impl CompactionQueue {
     /// The files there are, or their live counts, have changed.
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();

@@ -51,7 +51,7 @@ impl<M: Medium + Clone> Repointing<M> {
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
         let (mut slot, mut number) = (None, None);
         if let Some(file) = file {
-            let moved = move_to(&self.index.tree, &self.index.pool, &file.segment)?;
+            let moved = repoint_to(&self.index.tree, &self.index.pool, &file.segment)?;
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));
         }
@@ -81,7 +81,7 @@ pub(crate) fn add_output(edit: &mut Edit, number: u32, record: FileRecord, moved
 
 /// Moves the index to the records of a compaction's output, if it has the same versions elsewhere. Returns how many came
 /// from which file. Doing it again after a crash in the middle does only what is missing, and counts all.
-pub(crate) fn move_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) -> Result<BTreeMap<u32, u64>> {
+pub(crate) fn repoint_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) -> Result<BTreeMap<u32, u64>> {
     let offsets: Vec<u64> = {
         let guard = epoch::pin();
         let puts = segment

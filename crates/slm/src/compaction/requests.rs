@@ -15,7 +15,7 @@ use slmdb_sync::scheduled::mpsc::SyncSender;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::plan::{CompactionReason, Plan, Stopped};
-use crate::compaction::queue::{Asked, Inner, KeyBound};
+use crate::compaction::queue::{KeyBound, ManualCompaction, QueueState};
 use crate::flush::finished::Finished;
 use crate::selection::live_key_ratio::garbage;
 
@@ -32,7 +32,7 @@ impl<M: Medium + Clone> Compactor<M> {
             .take_due(&|| self.compactions.is_stopping())
             .inspect_err(|error| self.context.fail(error.clone()))?;
         let setbacks = self.writes.traffic.lock().setbacks.count();
-        let asked = Arc::new(Asked { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
+        let asked = Arc::new(ManualCompaction { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
         let mut inner = self.compactions.inner.lock();
         inner.asked.push_back(asked.clone());
         inner.changes += 1;
@@ -57,7 +57,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// the reserve, and merges what is left if that has given enough.
     pub(crate) fn compact_asked(
         &self,
-        asked: &Asked,
+        asked: &ManualCompaction,
         all: &Plan,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
@@ -148,18 +148,18 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Whether files of a range are being compacted, or are being removed after that.
-    pub(crate) fn is_compacting_in(&self, asked: &Asked, inner: &Inner, state: &StoreState) -> bool {
+    pub(crate) fn is_compacting_in(&self, asked: &ManualCompaction, inner: &QueueState, state: &StoreState) -> bool {
         let is_in_range = |number| state.files.get(number).is_none_or(|file| self.is_in_range(asked, file));
         inner.busy.iter().any(is_in_range)
     }
 
-    fn is_in_range(&self, asked: &Asked, file: &FileRecord) -> bool {
+    fn is_in_range(&self, asked: &ManualCompaction, file: &FileRecord) -> bool {
         let order = &self.context.options.comparator;
         order.is_up_to(&file.smallest_key, asked.to.as_ref()) && order.is_from(&file.largest_key, asked.from.as_ref())
     }
 
     /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.
-    pub(crate) fn plan_of_range(&self, asked: &Asked, state: &StoreState) -> Plan {
+    pub(crate) fn plan_of_range(&self, asked: &ManualCompaction, state: &StoreState) -> Plan {
         let order = &self.context.options.comparator;
         let in_range = state.files.iter().filter(|(_, file)| self.is_in_range(asked, file));
         let files: Vec<(&u32, &FileRecord)> = in_range.collect();

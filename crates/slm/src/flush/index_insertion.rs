@@ -9,7 +9,7 @@ use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::SpaceController;
-use slmdb_engine::write::memtables::{Immutable, View};
+use slmdb_engine::write::memtables::{Immutable, MemTableView};
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
@@ -19,11 +19,11 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::pace::CompactionPace;
-use crate::compaction::queue::Compactions;
+use crate::compaction::queue::CompactionQueue;
 use crate::compaction::repointing::Repointing;
 use crate::flush::finished::{Built, Finished};
 use crate::index::Index;
-use crate::index::insertion::swing;
+use crate::index::insertion::insert_segment;
 use crate::index::key_segments::numbered;
 use crate::memory::MemoryShare;
 use crate::recovery::checkpoint_schedule::Checkpoints;
@@ -38,7 +38,7 @@ pub(crate) struct IndexInsertion<M: Medium> {
     pub(crate) space: Arc<SpaceController<M>>,
     pub(crate) cost: Arc<PoolFlushCost<M>>,
     pub(crate) checkpoints: Arc<Checkpoints>,
-    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) compactions: Arc<CompactionQueue>,
     pub(crate) pace: Arc<CompactionPace<M>>,
     pub(crate) memory: Arc<MemoryShare<M>>,
     pub(crate) repointing: Repointing<M>,
@@ -77,7 +77,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             let note = |key: &[u8], old: Location, newest: u64| {
                 self.index.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
             };
-            let swing = || swing(&self.index.tree, &self.index.pool, &file.segment, note);
+            let swing = || insert_segment(&self.index.tree, &self.index.pool, &file.segment, note);
             let live_changes = timed(&*self.context.env, span, || self.space.until_there_is_space(swing))?;
             self.writes.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
             edit.live_changes = live_changes.into_iter().collect();
@@ -124,7 +124,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             let _traffic = self.writes.traffic.lock();
             let view = self.writes.view.load_full();
             let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
-            self.writes.view.store(Arc::new(View { memtables: rest }));
+            self.writes.view.store(Arc::new(MemTableView { memtables: rest }));
         }
         // Before anybody who waits for space looks again.
         self.writes.arenas.retire(memtable)?;

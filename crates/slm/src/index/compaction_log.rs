@@ -4,7 +4,7 @@
 //! A record says which table file is being made, of which MemTable if it is a flush, and the phase. While a flush is
 //! *building*, its output may be dropped; once it is *indexing*, the table file and its key segment are durable and the
 //! index may already point to them, so recovery carries on from there. A compaction makes its files one after the other,
-//! and each is a job of its own, recorded once it is durable: from then on it is *moving* keys from other files to this
+//! and each is a job of its own, recorded once it is durable: from then on it is *repointing* keys from other files to this
 //! one. The MANIFEST's record ends the job. On `Dram` there are no job records: the index does not outlive the process, so
 //! the MANIFEST alone tells what is done.
 //!
@@ -44,7 +44,7 @@ pub(crate) enum Phase {
     /// A flush whose output is durable.
     Indexing = 2,
     /// An output of a compaction that is durable.
-    Moving = 3,
+    Repointing = 3,
 }
 
 /// A flush, or an output of a compaction, under way.
@@ -60,7 +60,7 @@ pub(crate) struct Job {
 impl Job {
     /// An output of a compaction.
     pub(crate) fn moving(file: u32) -> Job {
-        Job { phase: Phase::Moving, generation: 0, file, last_sequence: 0, order: u64::from(file) }
+        Job { phase: Phase::Repointing, generation: 0, file, last_sequence: 0, order: u64::from(file) }
     }
 
     fn words(&self) -> [u64; 4] {
@@ -150,7 +150,7 @@ impl CompactionLog {
             let phase = match state as u32 {
                 1 => Some(Phase::Building),
                 2 => Some(Phase::Indexing),
-                3 => Some(Phase::Moving),
+                3 => Some(Phase::Repointing),
                 _ => None,
             };
             let (Some(phase), Ok(file)) =
@@ -162,7 +162,7 @@ impl CompactionLog {
             self.taken.lock()[index as usize] = true;
             jobs.push((job, Slot(index)));
         }
-        jobs.sort_by_key(|(job, _)| (job.phase != Phase::Moving, job.order));
+        jobs.sort_by_key(|(job, _)| (job.phase != Phase::Repointing, job.order));
         Ok(jobs)
     }
 }

@@ -18,7 +18,7 @@ use crate::index::location::location;
 ///
 /// `note` is told of each record that is replaced, before it is: its key, where its value is, and the sequence number of
 /// what takes its place.
-pub(crate) fn swing<M: Medium>(
+pub(crate) fn insert_segment<M: Medium>(
     tree: &Tree<M>,
     pool: &Pool<M>,
     segment: &Segment,

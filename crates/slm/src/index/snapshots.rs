@@ -52,7 +52,7 @@ const RELEASED_AT_ONCE: usize = 256;
 
 /// Who looks at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holder {
+pub(crate) enum SnapshotKind {
     /// It keeps the MemTables that it needs.
     Cursor,
     /// It keeps none.
@@ -88,7 +88,7 @@ struct Moment {
 
 /// What the map holds now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct SnapshotStats {
     /// Versions.
     pub(crate) records: u64,
     /// What they take in memory, about, in bytes.
@@ -100,11 +100,11 @@ pub(crate) struct Kept {
 }
 
 impl Inner {
-    fn count(&mut self, moment: u64, holder: Holder) -> (&mut usize, &mut usize) {
+    fn count(&mut self, moment: u64, holder: SnapshotKind) -> (&mut usize, &mut usize) {
         let at = self.moments.entry(moment).or_default();
         match holder {
-            Holder::Cursor => (&mut at.cursors, &mut self.cursors),
-            Holder::Snapshot => (&mut at.snapshots, &mut self.snapshots),
+            SnapshotKind::Cursor => (&mut at.cursors, &mut self.cursors),
+            SnapshotKind::Snapshot => (&mut at.snapshots, &mut self.snapshots),
         }
     }
 
@@ -140,7 +140,7 @@ impl Snapshots {
 
     /// Registers the moment that `published` tells; it is asked under the lock, so that a flush that did not see this
     /// one has only versions that its moment covers.
-    pub(crate) fn register(&self, holder: Holder, published: impl FnOnce() -> u64) -> u64 {
+    pub(crate) fn register(&self, holder: SnapshotKind, published: impl FnOnce() -> u64) -> u64 {
         let mut inner = self.inner.lock();
         self.open.fetch_add(1, Ordering::SeqCst);
         let moment = published();
@@ -154,7 +154,7 @@ impl Snapshots {
     /// pinned until now and pins no more. One that is retired stays so, since nothing new can come to lie in it; one that
     /// is not may be pinned again by now.
     #[must_use]
-    pub(crate) fn release(&self, moment: u64, holder: Holder) -> Vec<u32> {
+    pub(crate) fn release(&self, moment: u64, holder: SnapshotKind) -> Vec<u32> {
         let mut in_charge_of = {
             let mut inner = self.inner.lock();
             self.open.fetch_sub(1, Ordering::SeqCst);
@@ -192,9 +192,9 @@ impl Snapshots {
     }
 
     /// What is kept for them.
-    pub(crate) fn kept(&self) -> Kept {
+    pub(crate) fn kept(&self) -> SnapshotStats {
         let inner = self.inner.lock();
-        Kept {
+        SnapshotStats {
             records: inner.replaced.len() as u64,
             bytes: inner.replaced.bytes() as u64,
             cursors: inner.cursors as u64,

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use slmdb_engine::EngineCursor;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
-use slmdb_engine::write::memtables::View;
+use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
 use slmdb_order::Passage;
 use slmdb_pmem::Medium;
@@ -29,7 +29,7 @@ use slmdb_structures::EntryKind;
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
-use crate::index::snapshots::Holder;
+use crate::index::snapshots::SnapshotKind;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
 use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
@@ -70,24 +70,25 @@ impl<M: Medium + Clone> Cursor<M> {
     pub(crate) fn new(reader: Arc<Reader<M>>) -> Cursor<M> {
         let (moment, view) = loop {
             let before = reader.writes.view.load_full();
-            let moment = reader.index.snapshots.register(Holder::Cursor, || reader.writes.publication.published());
+            let moment =
+                reader.index.snapshots.register(SnapshotKind::Cursor, || reader.writes.publication.published());
             let after = reader.writes.view.load_full();
             if Arc::ptr_eq(&before, &after) {
                 break (moment, before);
             }
-            reader.release(moment, Holder::Cursor);
+            reader.release(moment, SnapshotKind::Cursor);
         };
         Cursor::over(reader, moment, &view)
     }
 
     /// A cursor on no entry, at the moment of a snapshot that is held.
     pub(crate) fn at(reader: Arc<Reader<M>>, moment: u64) -> Cursor<M> {
-        let moment = reader.index.snapshots.register(Holder::Cursor, || moment);
+        let moment = reader.index.snapshots.register(SnapshotKind::Cursor, || moment);
         let view = reader.writes.view.load_full();
         Cursor::over(reader, moment, &view)
     }
 
-    fn over(reader: Arc<Reader<M>>, moment: u64, view: &View<M>) -> Cursor<M> {
+    fn over(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
@@ -349,6 +350,6 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
         (self.at_hand, self.scout) = (ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
-        self.reader.release(self.moment, Holder::Cursor);
+        self.reader.release(self.moment, SnapshotKind::Cursor);
     }
 }

@@ -10,7 +10,7 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::Slice;
 
-use crate::index::snapshots::Holder;
+use crate::index::snapshots::SnapshotKind;
 use crate::operations::get::Moment;
 use crate::operations::get::Reader;
 use crate::operations::range_query::Cursor;
@@ -24,7 +24,7 @@ pub(crate) struct SlmSnapshot<M: Medium + Clone> {
 impl<M: Medium + Clone> SlmSnapshot<M> {
     /// Of the present moment.
     pub(crate) fn new(reader: Arc<Reader<M>>) -> SlmSnapshot<M> {
-        let moment = reader.index.snapshots.register(Holder::Snapshot, || reader.writes.publication.published());
+        let moment = reader.index.snapshots.register(SnapshotKind::Snapshot, || reader.writes.publication.published());
         SlmSnapshot { reader, moment }
     }
 }
@@ -49,13 +49,13 @@ impl<M: Medium + Clone> EngineSnapshot for SlmSnapshot<M> {
 
 impl<M: Medium + Clone> Drop for SlmSnapshot<M> {
     fn drop(&mut self) {
-        self.reader.release(self.moment, Holder::Snapshot);
+        self.reader.release(self.moment, SnapshotKind::Snapshot);
     }
 }
 
 impl<M: Medium + Clone> Reader<M> {
     /// Ends what a cursor or snapshot has registered.
-    pub(crate) fn release(&self, moment: u64, holder: Holder) {
+    pub(crate) fn release(&self, moment: u64, holder: SnapshotKind) {
         let kept_bytes = self.index.snapshots.kept_bytes();
         if !self.index.snapshots.release(moment, holder).is_empty() {
             self.obsolete.remove_unpinned();

@@ -266,7 +266,7 @@ impl<M: Medium + Clone> Verifier<M> {
         report: &mut VerifyReport,
     ) -> Result<()> {
         // What is being made, or waits for this verification to be committed, has its file and segment already; what was
-        // compacted away may linger. Asked before and after: it may begin, or be given up, in between.
+        // compacted away may linger. ManualCompaction before and after: it may begin, or be given up, in between.
         let under_way = self.catalog.numbers.under_way();
         let is_under_way = |number: u32| {
             under_way.contains(&number)

@@ -29,7 +29,7 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::CheckpointWriter;
 
-use crate::compaction::queue::Compactions;
+use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
 use crate::index::location::location;
 use crate::recovery::checkpoint_schedule::Checkpoints;
@@ -45,7 +45,7 @@ pub(crate) struct IndexCheckpointer<M: Medium> {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) index: Arc<Index<M>>,
     pub(crate) checkpoints: Arc<Checkpoints>,
-    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) compactions: Arc<CompactionQueue>,
 }
 
 impl<M: Medium + Clone> IndexCheckpointer<M> {

@@ -9,34 +9,34 @@ use slmdb_manifest::StoreState;
 use slmdb_pmem::{Blocks, Dram, Medium, Pool};
 use slmdb_structures::fast_fair::Tree;
 
-use crate::recovery::recover::Fast;
+use crate::recovery::recover::OpenPool;
 
 /// The pool of a store that has one, and its index; both made anew if the store is virgin.
-pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<OpenPool<M>> {
     match pool_binding::find_pool(medium, options, state)? {
         FoundPool::New(pool) => with_index(pool, options),
         FoundPool::Old(pool) => {
             let pool = Arc::new(pool);
             let blocks = Arc::new(Blocks::open(pool.clone())?);
             let tree = Tree::open(pool.clone(), blocks, options.comparator.clone())?;
-            Ok(Fast { pool, tree })
+            Ok(OpenPool { pool, tree })
         }
     }
 }
 
 /// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
-pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Fast<Dram>> {
+pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<OpenPool<Dram>> {
     with_index(pool_binding::in_memory(options, state)?, options)
 }
 
 /// A pool made anew, as the MANIFEST has it, with an empty index.
-pub(crate) fn make<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Fast<M>> {
+pub(crate) fn make<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<OpenPool<M>> {
     with_index(pool_binding::new_pool(medium, options, state)?, options)
 }
 
-fn with_index<M: Medium + Clone>(pool: Pool<M>, options: &Options) -> Result<Fast<M>> {
+fn with_index<M: Medium + Clone>(pool: Pool<M>, options: &Options) -> Result<OpenPool<M>> {
     let pool = Arc::new(pool);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
     let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;
-    Ok(Fast { pool, tree })
+    Ok(OpenPool { pool, tree })
 }

@@ -36,7 +36,7 @@ use slmdb_table::{CheckpointReader, CheckpointStream};
 use sources::Keys;
 
 use crate::recovery::index_in_pool;
-use crate::recovery::recover::Fast;
+use crate::recovery::recover::OpenPool;
 
 /// Fewer entries than this are not worth a second thread.
 const ENTRIES_A_PART_MIN: u64 = 32 * 1024;
@@ -47,7 +47,7 @@ const SAMPLES: usize = 64;
 
 /// The index of a `Dram` store. A checkpoint that turns out to be damaged is left out, and taken out of `state`, if what
 /// there is without it tells the same.
-pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Fast<Dram>> {
+pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<Dram>> {
     let make = || index_in_pool::in_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
     check_live(directory, &state.files, &rebuilt.live)?;
@@ -62,7 +62,7 @@ type KnownFiles = Arc<[Option<usize>]>;
 
 /// An index that was rebuilt.
 pub(crate) struct Rebuilt<M: Medium> {
-    pub(crate) fast: Fast<M>,
+    pub(crate) fast: OpenPool<M>,
     /// The checkpoints that were not found damaged.
     pub(crate) checkpoints: Vec<CheckpointRecord>,
     /// How many entries of each file it points to, in the order of their numbers.
@@ -88,7 +88,7 @@ pub(crate) fn as_far_as_possible<M: Medium + Clone>(
     options: &Options,
     directory: &Path,
     state: &StoreState,
-    make: impl Fn() -> Result<Fast<M>>,
+    make: impl Fn() -> Result<OpenPool<M>>,
 ) -> Result<Rebuilt<M>> {
     with_best_checkpoint(options, directory, state, make, OnDamage::Report)
 }
@@ -98,7 +98,7 @@ fn with_best_checkpoint<M: Medium + Clone>(
     options: &Options,
     directory: &Path,
     state: &StoreState,
-    make: impl Fn() -> Result<Fast<M>>,
+    make: impl Fn() -> Result<OpenPool<M>>,
     on_damage: OnDamage,
 ) -> Result<Rebuilt<M>> {
     let tables = Tables::new(options, directory.into(), state.files_uuid);

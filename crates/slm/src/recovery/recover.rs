@@ -39,9 +39,9 @@ use slmdb_structures::memtable::MemTable;
 use tracing::field::Empty;
 use tracing::info_span;
 
-use crate::compaction::repointing::{add_output, move_to};
+use crate::compaction::repointing::{add_output, repoint_to};
 use crate::index::compaction_log::{CompactionLog, Phase, Slot};
-use crate::index::insertion::swing;
+use crate::index::insertion::insert_segment;
 use crate::index::key_segments::{file_record, numbered};
 use crate::space::pool_reserve::PoolReserve;
 
@@ -50,7 +50,7 @@ use crate::space::pool_reserve::PoolReserve;
 const COPY_UP_TO_PART: u64 = 4;
 
 /// The fast tier, opened.
-pub(crate) struct Fast<M: Medium> {
+pub(crate) struct OpenPool<M: Medium> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) tree: Tree<M>,
 }
@@ -81,10 +81,10 @@ pub(crate) fn recover<M: Medium + Clone>(
     options: &Options,
     directory: &Path,
     mut state: StoreState,
-    fast: Fast<M>,
+    fast: OpenPool<M>,
     lock: Option<Box<dyn Lock>>,
 ) -> Result<RecoveredStore<M>> {
-    let Fast { pool, tree } = fast;
+    let OpenPool { pool, tree } = fast;
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
@@ -147,10 +147,10 @@ fn finish_jobs<M: Medium + Clone>(
     let mut slots = Vec::new();
     for (job, slot) in jobs.left(pool)? {
         let committed = state.files.contains_key(&job.file);
-        if !committed && job.phase == Phase::Moving {
+        if !committed && job.phase == Phase::Repointing {
             let segment = Segment::of_file(pool, job.file)?;
             let reader = tables.reader(job.file)?;
-            let moved = move_to(tree, pool, &segment)?;
+            let moved = repoint_to(tree, pool, &segment)?;
             let mut edit = Edit::default();
             add_output(&mut edit, job.file, file_record(reader.properties(), reader.length_bytes()), &moved);
             apply(state, edit, pool)?;
@@ -158,7 +158,7 @@ fn finish_jobs<M: Medium + Clone>(
         if !committed && job.phase == Phase::Indexing {
             let segment = Segment::of_file(pool, job.file)?;
             let reader = tables.reader(job.file)?;
-            let live_changes = swing(tree, pool, &segment, |_, _, _| ())?;
+            let live_changes = insert_segment(tree, pool, &segment, |_, _, _| ())?;
             let record = file_record(reader.properties(), reader.length_bytes());
             let edit = Edit {
                 files_added: vec![(job.file, record)],

@@ -18,7 +18,7 @@ use slmdb_engine::{CompactionChoices, CompactionOptions, CompactionPolicy, Optio
 use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_sync::scheduled::Mutex;
 
-use crate::compaction::plan::{CompactionReason, Made, Plan};
+use crate::compaction::plan::{CompactionReason, CompactionResult, Plan};
 use crate::selection::candidate_source::Source;
 use crate::selection::live_key_ratio::needed_part;
 use crate::selection::scan_position::LeafScan;
@@ -74,7 +74,7 @@ impl List {
 
 /// Files that are being compacted, and what named each.
 #[derive(Debug)]
-pub(crate) struct Taken(Vec<(Option<Source>, u64, f64)>);
+pub(crate) struct ChosenFiles(Vec<(Option<Source>, u64, f64)>);
 
 impl Candidates {
     pub(crate) fn new(options: &Options, state: &StoreState) -> Candidates {
@@ -182,10 +182,10 @@ impl Candidates {
     }
 
     /// A compaction of these files begins.
-    pub(crate) fn take(&self, inputs: &[u32], state: &StoreState, droppable_through: u64) -> Taken {
+    pub(crate) fn take(&self, inputs: &[u32], state: &StoreState, droppable_through: u64) -> ChosenFiles {
         let list = self.list.lock();
         let files = inputs.iter().filter_map(|number| Some((number, state.files.get(number)?)));
-        Taken(
+        ChosenFiles(
             files
                 .map(|(number, file)| {
                     let needed_bytes = needed_part(file, droppable_through) * file.length_bytes as f64;
@@ -196,7 +196,7 @@ impl Candidates {
     }
 
     /// It has ended, and has made these.
-    pub(crate) fn compacted(&self, taken: &Taken, plan: &Plan, made: &Made) {
+    pub(crate) fn compacted(&self, taken: &ChosenFiles, plan: &Plan, made: &CompactionResult) {
         let bytes_written = made.bytes_written;
         let list = &mut *self.list.lock();
         if plan.reason == CompactionReason::SmallFiles && 2 * made.files.len() > plan.inputs.len() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
 
-use crate::compaction::queue::Compactions;
+use crate::compaction::queue::CompactionQueue;
 use crate::selection::candidate_list::Candidates;
 use crate::selection::candidate_source::Source;
 
@@ -14,7 +14,7 @@ pub(crate) struct CandidateNaming {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) candidates: Arc<Candidates>,
-    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) compactions: Arc<CompactionQueue>,
 }
 
 impl CandidateNaming {

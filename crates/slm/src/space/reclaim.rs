@@ -18,7 +18,7 @@ use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Error;
 use slmdb_pmem::Medium;
 
-use crate::compaction::queue::{Compactions, SpaceWanted};
+use crate::compaction::queue::{CompactionQueue, SpaceWanted};
 use crate::index::Index;
 
 /// Asks for compactions that give space back, and tells those who wait.
@@ -26,7 +26,7 @@ pub(crate) struct SpaceReclaim<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
     pub(crate) index: Arc<Index<M>>,
-    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) compactions: Arc<CompactionQueue>,
 }
 
 impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {

@@ -12,7 +12,7 @@ use slmdb_pmem::{Medium, UNIT_BYTES};
 use slmdb_structures::fast_fair::SegmentSize;
 
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::compaction::queue::{Inner, SpaceWanted};
+use crate::compaction::queue::{QueueState, SpaceWanted};
 use crate::index::Index;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::live_key_ratio::garbage;
@@ -36,7 +36,7 @@ impl<M: Medium + Clone> SpacePlanner<M> {
     /// The next compaction for space; `wanted` is `None` if nobody waits for it.
     pub(crate) fn plan_for_space(
         &self,
-        inner: &Inner,
+        inner: &QueueState,
         state: &StoreState,
         wanted: Option<SpaceWanted>,
     ) -> Option<Plan> {

@@ -13,7 +13,7 @@ use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
-use crate::compaction::plan::{CompactionReason, Made, Plan, Stopped};
+use crate::compaction::plan::{CompactionReason, CompactionResult, Plan, Stopped};
 use crate::engine::Slm;
 use crate::flush::finished::Finished;
 use crate::index::compaction_log::CompactionLog;
@@ -95,7 +95,7 @@ fn compact(
     env: &MemoryEnv,
     (reason, space): (CompactionReason, OutputSpace),
     taken_before: Option<usize>,
-) -> (Result<Made, Error>, usize) {
+) -> (Result<CompactionResult, Error>, usize) {
     std::thread::scope(|scope| {
         let (finished, outputs) = sync_channel(1);
         let compaction = scope.spawn(move || {

@@ -11,9 +11,9 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_segment};
 use slmdb_sync::epoch;
 
-use crate::compaction::repointing::{add_output, move_to};
+use crate::compaction::repointing::{add_output, repoint_to};
 use crate::index::compaction_log::{CompactionLog, Job, Phase};
-use crate::index::insertion::swing;
+use crate::index::insertion::insert_segment;
 
 fn pool_of<M: Medium>(medium: M) -> Arc<Pool<M>> {
     let options = PoolOptions { initial_bytes: 0, growth_bytes: 64 << 10, maximum_bytes: 64 << 20, uuid: [1; 16] };
@@ -47,8 +47,8 @@ fn a_recovery_that_begins_anew_moves_no_key_back_to_an_earlier_output() {
     let [input, first, second] = [1, 2, 3].map(segment);
     put_all(&tree, &pool, &input);
     for _ in 0..3 {
-        assert_eq!(move_to(&tree, &pool, &first).unwrap(), BTreeMap::from([(1, 1)]));
-        assert_eq!(move_to(&tree, &pool, &second).unwrap(), BTreeMap::from([(2, 1)]));
+        assert_eq!(repoint_to(&tree, &pool, &first).unwrap(), BTreeMap::from([(1, 1)]));
+        assert_eq!(repoint_to(&tree, &pool, &second).unwrap(), BTreeMap::from([(2, 1)]));
         let guard = epoch::pin();
         assert_eq!(tree.get(b"key", &guard).unwrap().map(|record| record.file()), Some(3));
     }
@@ -68,7 +68,7 @@ fn a_key_that_a_flush_has_put_at_the_very_next_number_is_not_moved() {
     let [input, flushed, output] = [(1, 8), (2, 9), (3, 8)].map(|(file, sequence)| segment(file, sequence));
     put_all(&tree, &pool, &input);
     put_all(&tree, &pool, &flushed);
-    assert_eq!(move_to(&tree, &pool, &output).unwrap(), BTreeMap::from([(1, 1)]));
+    assert_eq!(repoint_to(&tree, &pool, &output).unwrap(), BTreeMap::from([(1, 1)]));
     let guard = epoch::pin();
     let place = |key| tree.get(key, &guard).unwrap().map(|record| (record.sequence(), record.file()));
     assert_eq!([place(b"moved"), place(b"put again")], [Some((7, 3)), Some((9, 2))]);
@@ -104,11 +104,11 @@ fn job_of(file: u32) -> Job {
 fn carry_on<M: Medium>(job: &Job, pool: &Arc<Pool<M>>, tree: &Tree<M>) -> Edit {
     let segment = Segment::of_file(pool, job.file).unwrap();
     let mut edit = Edit::default();
-    if job.phase == Phase::Moving {
-        let moved = move_to(tree, pool, &segment).unwrap();
+    if job.phase == Phase::Repointing {
+        let moved = repoint_to(tree, pool, &segment).unwrap();
         add_output(&mut edit, job.file, FileRecord::default(), &moved);
     } else {
-        edit.live_changes = swing(tree, pool, &segment, |_, _, _| ()).unwrap().into_iter().collect();
+        edit.live_changes = insert_segment(tree, pool, &segment, |_, _, _| ()).unwrap().into_iter().collect();
         let puts = entries_of(job.file).iter().filter(|(_, _, kind)| *kind == EntryKind::Put).count() as u64;
         edit.files_added = vec![(job.file, FileRecord { live: puts, ..FileRecord::default() })];
     }

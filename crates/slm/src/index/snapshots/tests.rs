@@ -15,7 +15,7 @@ fn none() -> Snapshots {
 }
 
 fn cursor(snapshots: &Snapshots, moment: u64) {
-    assert_eq!(snapshots.register(Holder::Cursor, || moment), moment);
+    assert_eq!(snapshots.register(SnapshotKind::Cursor, || moment), moment);
 }
 
 fn records(snapshots: &Snapshots) -> u64 {
@@ -39,10 +39,10 @@ fn a_replaced_record_is_seen_from_its_own_number_until_it_was_replaced() {
         assert_eq!(all(&snapshots, moment), seen.map(|seen| (b"k".as_slice().into(), seen)).as_slice(), "{moment}");
     }
     assert_eq!((snapshots.replaced(b"j", 10), snapshots.replaced(b"kk", 10)), (None, None));
-    assert_eq!(snapshots.release(10, Holder::Cursor), []);
+    assert_eq!(snapshots.release(10, SnapshotKind::Cursor), []);
     assert_eq!(records(&snapshots), 1);
-    assert_eq!(snapshots.release(30, Holder::Cursor), [1]);
-    assert_eq!(snapshots.kept(), Kept { records: 0, bytes: 0, cursors: 0, snapshots: 0 });
+    assert_eq!(snapshots.release(30, SnapshotKind::Cursor), [1]);
+    assert_eq!(snapshots.kept(), SnapshotStats { records: 0, bytes: 0, cursors: 0, snapshots: 0 });
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn what_short_cursors_saw_is_forgotten_while_an_older_one_stays_open() {
         snapshots.note_replaced(b"k", in_file(2, moment - 5), moment + 5);
         assert_eq!(snapshots.replaced(b"k", moment), Some(in_file(2, moment - 5)));
         assert_eq!((records(&snapshots), snapshots.pins(1), snapshots.pins(2)), (2, true, true));
-        assert_eq!(snapshots.release(moment, Holder::Cursor), [2]);
+        assert_eq!(snapshots.release(moment, SnapshotKind::Cursor), [2]);
         assert_eq!((records(&snapshots), snapshots.pins(1), snapshots.pins(2)), (1, true, false));
         assert_eq!(snapshots.replaced(b"k", 1), Some(at(1)));
     }
-    assert_eq!(snapshots.release(1, Holder::Cursor), [1]);
+    assert_eq!(snapshots.release(1, SnapshotKind::Cursor), [1]);
     assert_eq!(records(&snapshots), 0);
 }
 
@@ -87,7 +87,7 @@ fn kept_is_what_somebody_sees_and_nothing_else() {
     for _ in 0..20 {
         let snapshots = none();
         let mut now = 1;
-        let mut held: Vec<(u64, Holder)> = Vec::new();
+        let mut held: Vec<(u64, SnapshotKind)> = Vec::new();
         // Key, versions.
         let mut noted: Vec<(u8, Location, u64)> = Vec::new();
         let mut newest = [0_u64; 7];
@@ -95,10 +95,10 @@ fn kept_is_what_somebody_sees_and_nothing_else() {
             now += 1 + random(3);
             match random(4) {
                 0 => {
-                    let holder = [Holder::Cursor, Holder::Snapshot][random(2) as usize];
+                    let holder = [SnapshotKind::Cursor, SnapshotKind::Snapshot][random(2) as usize];
                     // A new moment, or, as a cursor of a snapshot, one there is.
                     let again = held.get(random(1 + held.len() as u64) as usize).map(|&(moment, _)| moment);
-                    let moment = again.filter(|_| holder == Holder::Cursor).unwrap_or(now);
+                    let moment = again.filter(|_| holder == SnapshotKind::Cursor).unwrap_or(now);
                     held.push((snapshots.register(holder, || moment), holder));
                 }
                 1 if !held.is_empty() => {
@@ -143,14 +143,14 @@ fn kept_is_what_somebody_sees_and_nothing_else() {
 fn a_flush_is_told_of_snapshots_alone_and_of_its_own_range() {
     let snapshots = none();
     for moment in [9, 10, 15, 19, 20] {
-        snapshots.register(Holder::Snapshot, || moment);
+        snapshots.register(SnapshotKind::Snapshot, || moment);
     }
     cursor(&snapshots, 12);
     assert_eq!(snapshots.snapshots_within(10, 20), [10, 15, 19]);
     assert_eq!(snapshots.snapshots_within(20, 10), [0; 0]);
     // A cursor of the snapshot goes on with the moment, but needs nothing written.
     cursor(&snapshots, 15);
-    assert_eq!(snapshots.release(15, Holder::Snapshot), []);
+    assert_eq!(snapshots.release(15, SnapshotKind::Snapshot), []);
     assert_eq!(snapshots.snapshots_within(10, 20), [10, 19]);
 }
 

@@ -122,7 +122,7 @@ fn what_a_compaction_wrote_and_gained_is_told_of_each_source() {
     candidates.list.lock().add([1, 2], Source::Seeks);
     let taken = candidates.take(&[1, 2, 3], &state, 0);
     let plan = Plan { inputs: vec![1, 2, 3], reason: CompactionReason::SmallFiles };
-    candidates.compacted(&taken, &plan, &Made { files: vec![4], bytes_written: 1500 });
+    candidates.compacted(&taken, &plan, &CompactionResult { files: vec![4], bytes_written: 1500 });
     assert!(candidates.no_larger().is_empty(), "of three one was made");
     let choices = candidates.choices();
     let chosen = |of: Chosen| (of.candidates, of.files, of.rewritten_bytes, of.gained_bytes);
