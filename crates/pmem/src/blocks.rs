@@ -14,7 +14,7 @@
 //! The bit is all that is durable. Which blocks can be had is in DRAM: taking a block takes it off a list and stores
 //! nothing, so a crash leaves it free; [`Blocks::mark_used`] and [`Blocks::mark_free`] flip its bit and flush it, without a
 //! fence. The one who links or frees a block names it in a durable record of his own first, and sets the bits after, so
-//! that recovery can put them right without a search (section 4 of the design: nothing leaks). A freed block goes back
+//! that recovery can put them right without a search, and nothing leaks (INV-23). A freed block goes back
 //! on the list, by [`Blocks::recycle`], only when no reader can be there any more.
 //!
 //! New extents are of a comfortable size as long as they leave the pool's reserve alone

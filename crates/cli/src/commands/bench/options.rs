@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use slmdb::{CompactionOptions, CompactionPolicy, EngineName, LinkPolicy, Options};
+use slmdb::{CompactionPolicy, EngineName, LinkPolicy, Options};
 use slmdb_bench::flags::{self, WorkFlags, parse_benchmark, parse_switch};
 use slmdb_bench::{Benchmark, Settings, benchmark};
 
@@ -132,11 +132,11 @@ impl Arguments {
             Some("manual") => CompactionPolicy::Manual,
             _ => CompactionPolicy::Gain,
         };
-        let mut compaction = CompactionOptions { policy, ..CompactionOptions::default() };
+        options = options.compaction_policy(policy);
         if let Some(threads) = self.compaction_threads {
-            compaction.threads = usize::from(threads);
+            options = options.compaction_threads(usize::from(threads));
         }
-        Ok(options.compaction(compaction))
+        Ok(options)
     }
 
     /// What the lines of the header say of the fast tier.
