@@ -15,7 +15,7 @@ use crate::units::parse_size;
 const AFTER_HELP: &str = "\
 Flags are db_bench's where it has them: underscores, --flag=value or --flag value, switches as --flag, --flag=1 or
 --flag=true. Each line of results is as db_bench prints it; what was measured beside the rate follows in lines that
-begin with spaces. docs/performance.md tells what each number means, and how to measure well.
+begin with spaces. docs/bench.md says what each number means, docs/performance.md how to measure well.
 
 Examples:
   slmdb bench
