@@ -127,3 +127,31 @@ fn documents_that_code_names_are_there() {
     }
     assert!(missing.is_empty(), "{missing:#?}");
 }
+
+/// Rules are cited by name: INV-7, ARENA-2, POOL-9.
+#[test]
+fn rules_that_are_cited_are_written_down() {
+    let Some(repository) = Repository::find() else { return };
+    let cited = |text: &str| -> Vec<String> {
+        let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+        let rules = words.filter(|word| {
+            let number = ["INV-", "ARENA-", "POOL-"].iter().find_map(|kind| word.strip_prefix(kind));
+            number.is_some_and(|number| number.parse::<u32>().is_ok())
+        });
+        rules.map(str::to_string).collect()
+    };
+    let documents = || repository.texts(".md").filter(|(path, _)| path.starts_with("docs"));
+    let defined = documents().flat_map(|(_, text)| {
+        let starts = text.lines().filter_map(|line| line.strip_prefix("- **")?.split_once(".**")).map(|(rule, _)| rule);
+        starts.map(str::to_string).collect::<Vec<String>>()
+    });
+    let defined: std::collections::BTreeSet<String> = defined.filter(|rule| cited(rule) == [rule.as_str()]).collect();
+    assert!(defined.len() > 40, "{defined:?}");
+    let mut unknown = Vec::new();
+    for (file, text) in repository.texts(".rs").chain(documents()) {
+        unknown.extend(
+            cited(&text).into_iter().filter(|rule| !defined.contains(rule)).map(|rule| (file.to_path_buf(), rule)),
+        );
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}

@@ -1,4 +1,4 @@
-//! [`AdvancedOptions`]: what people choose who measure, or who compare with the paper.
+//! [`AdvancedOptions`]: what measurements and comparisons with the paper choose.
 
 use slmdb_engine::{CompactionOptions, Imitation, LinkPolicy};
 
@@ -32,7 +32,7 @@ impl AdvancedOptions {
     }
 
     /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
-    /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` tells what the models mean.
+    /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` says what the models mean.
     pub fn imitation(mut self, imitation: Imitation) -> AdvancedOptions {
         self.0.imitation = imitation;
         self

@@ -77,7 +77,7 @@ impl Db {
         self.write_single(|batch| batch.put(key, value), |engine, batch| engine.write(batch, sync))
     }
 
-    /// Sets the value of `key` if it has none. True: it was set, and of any number of callers who insert one key at once
+    /// Sets the value of `key` if it has none. True: it was set, and of any number of callers that insert one key at once
     /// exactly one gets this answer. False: the key had a value, and nothing has changed. No other write takes effect
     /// between the look and the put.
     ///
@@ -314,7 +314,7 @@ impl Db {
         self.inner.engine.approximate((bytes(range.start_bound()), bytes(range.end_bound())))
     }
 
-    /// Checks everything there is against everything else; `progress` is told how far it has come. What is wrong is in
+    /// Checks everything there is against everything else, and calls `progress` as it goes on. What is wrong is in
     /// the report; an `Err` means that the checking itself failed. Flushes wait meanwhile; reads and writes don't.
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         self.inner.engine.verify(progress)

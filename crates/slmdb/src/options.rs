@@ -37,8 +37,7 @@ impl Options {
         Db::with_options(&self.0, path.as_ref())
     }
 
-    /// As [`Db::repair`], with these options: the comparator must be the store's own; whoever knows that the pool was moved
-    /// names its place.
+    /// As [`Db::repair`], with these options. The comparator must be the store's own. Name the medium if the pool was moved.
     pub fn repair(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
         crate::engines::repair(&self.0, path.as_ref(), progress)
     }
@@ -141,8 +140,8 @@ impl Options {
         self
     }
 
-    /// How many Immutable MemTables may queue for their flush. As the queue fills, writers are slowed more and more; when it
-    /// is full they wait. Default: 2. More rides out longer bursts, and takes as much more memory or pool.
+    /// How many Immutable MemTables may queue for their flush. Default: 2. As the queue fills, writers are slowed more and more;
+    /// when it is full they wait. More ride out longer bursts, and take more memory or pool.
     pub fn immutable_memtables_max(mut self, count: usize) -> Options {
         self.0.immutable_memtables_max = count;
         self
@@ -176,12 +175,14 @@ impl Options {
         self.advanced(|advanced| advanced.compaction(compaction))
     }
 
-    /// Memory for everything that the store keeps there, in bytes. Default: 256 MiB. The cache of blocks has what the rest
-    /// leaves, and at least a sixteenth; the rest is what open table files, MemTables' lists and iterators take, on
-    /// [`Medium::Dram`] also the MemTables themselves and the index. What is needed is taken, even beyond the budget.
-    /// [`Stats::memory_bytes`](crate::Stats::memory_bytes) tells how much there is of it all; `docs/internals/memory.md` what counts. More: reads
-    /// find more of the data in memory. On [`Medium::Dram`] it should be more than the index (about 64 bytes a key, for keys of 20)
-    /// and three MemTables, for the cache to have a share while writes go on.
+    /// Memory for everything that the store keeps in plain memory, in bytes. Default: 256 MiB. More: reads find more of the data in
+    /// memory.
+    ///
+    /// Open table files, MemTables' lists and iterators take what they need, on [`Medium::Dram`] also the MemTables themselves and
+    /// the index, even beyond the budget. The cache of blocks has the rest, and at least a sixteenth. On [`Medium::Dram`] the
+    /// budget should be more than the index (about 64 bytes a key, for keys of 20) and three MemTables, or the cache has only
+    /// its sixteenth while writes go on. [`Stats::memory_bytes`](crate::Stats::memory_bytes) is the sum; `docs/internals/memory.md`
+    /// says what counts.
     pub fn memory_budget_bytes(mut self, bytes: u64) -> Options {
         self.0.memory_budget_bytes = bytes;
         self
@@ -214,8 +215,8 @@ impl Options {
         self
     }
 
-    /// The most the pool may grow to, in bytes; as much address space is reserved, or about half of what a process with a limit
-    /// on it has. Default: 1 TiB. On a device-dax the pool takes so much of the device, rounded up to its alignment.
+    /// The most the pool may grow to, in bytes. Default: 1 TiB. As much address space is reserved, or about half of what a process
+    /// with a limit on it has. On a device-dax the pool takes this much of the device, rounded up to its alignment.
     /// [`Error::Invalid`](crate::Error::Invalid) at the opening if no put could ever be taken with
     /// [`memtable_bytes`](Options::memtable_bytes) as they are.
     pub fn pool_maximum_bytes(mut self, bytes: u64) -> Options {
@@ -230,8 +231,8 @@ impl Options {
         self
     }
 
-    /// Who is told what the store does: flushes, delays, failures, want of space. Default: nobody, which costs nothing.
-    /// [`EventListener`] tells how it is called. What opened for reading alone has nothing to tell.
+    /// A listener for what the store does: flushes, write stalls, failures, want of space. Default: none, which costs nothing.
+    /// [`EventListener`] says how it is called. A store that is opened for reading alone sends no events.
     ///
     /// ```
     /// # fn main() -> slmdb::Result<()> {
@@ -252,7 +253,7 @@ impl Options {
         self
     }
 
-    /// Options for those who measure, or compare with the paper: see [`AdvancedOptions`].
+    /// Options for measurements, and for comparison with the paper: see [`AdvancedOptions`].
     pub fn advanced(self, change: impl FnOnce(AdvancedOptions) -> AdvancedOptions) -> Options {
         Options(change(AdvancedOptions(self.0)).0)
     }

@@ -45,7 +45,7 @@ use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, key_record_byte
 use super::part::Header;
 use super::tree::Tree;
 
-/// After so many entries at most, whoever puts records into the tree lets go of his epoch guard: nodes that were replaced
+/// After so many entries at most, a writer of many records lets go of its epoch guard: nodes that were replaced
 /// are used again only then. [`Tree::node_bytes_max`] counts on it.
 pub const ENTRIES_UNDER_ONE_GUARD: usize = 256;
 /// For so many times as many entries the replaced nodes are waited for: until every thread has seen the epoch change.

@@ -85,7 +85,7 @@ pub fn write_segment<'k, M: Medium>(
     write_segment_claiming(pool, file, entries, Claim::Privileged)
 }
 
-/// As [`write_segment`], for those who must leave the pool's reserve to flushes, or may not.
+/// As [`write_segment`], for callers that must leave the pool's reserve to flushes, or may not.
 pub fn write_segment_claiming<'k, M: Medium>(
     pool: &Pool<M>,
     file: u32,
