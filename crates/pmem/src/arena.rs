@@ -86,7 +86,7 @@ impl<M: Medium> Arena<M> {
     /// # Panics
     /// If the pool has no such extent.
     pub fn in_pool(pool: Arc<Pool<M>>, extent: Extent) -> Arena<M> {
-        assert_eq!(pool.extent_at(extent.offset), Some(extent), "POOL-1: the pool lacks the arena's extent");
+        assert_eq!(pool.extent_at(extent.offset), Some(extent), "POOL-1: the arena's extent is not in the pool");
         let base = pool.pointer(extent.offset, extent.length_bytes).expect("POOL-2: an extent is within its pool");
         let (length_bytes, kind) = (extent.length_bytes, ArenaKind::default());
         Arena { base, length_bytes, kind, home: Home::Pool { pool, offset: extent.offset } }
