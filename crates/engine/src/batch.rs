@@ -1,7 +1,7 @@
 //! [`WriteBatch`]: several changes that take effect together.
 
 use slmdb_env::Result;
-use slmdb_structures::fast_fair::{KeyLengths, key_record_bytes_max};
+use slmdb_structures::KeyLengths;
 use slmdb_structures::memtable::Payload;
 
 /// Puts and deletes that are applied together, in order, or not at all.
@@ -27,8 +27,6 @@ pub struct Totals {
     pub long_keys: KeyLengths,
     /// The values, in bytes.
     pub value_bytes: u64,
-    /// The key records, in bytes.
-    pub key_record_bytes: u64,
 }
 
 impl Totals {
@@ -39,7 +37,6 @@ impl Totals {
         self.key_bytes += key_bytes as u64;
         self.long_keys.add(key_bytes);
         self.value_bytes += value_bytes.unwrap_or(0) as u64;
-        self.key_record_bytes += key_record_bytes_max(key_bytes);
     }
 
     /// Both together.
@@ -53,7 +50,6 @@ impl Totals {
             puts: self.puts + other.puts,
             key_bytes: self.key_bytes + other.key_bytes,
             value_bytes: self.value_bytes + other.value_bytes,
-            key_record_bytes: self.key_record_bytes + other.key_record_bytes,
         }
     }
 
@@ -66,15 +62,14 @@ impl Totals {
             key_bytes: self.key_bytes * count,
             long_keys: KeyLengths { longest_bytes, long_bytes: long_bytes * count },
             value_bytes: self.value_bytes * count,
-            key_record_bytes: self.key_record_bytes * count,
         }
     }
 
-    /// Whether the key records and nodes for this are enough for the other, too.
+    /// Whether an index that has space for this has space for the other, too.
     #[inline]
     pub fn covers_in_index(&self, other: &Totals) -> bool {
         self.entries >= other.entries
-            && self.key_record_bytes >= other.key_record_bytes
+            && self.key_bytes >= other.key_bytes
             && self.long_keys.longest_bytes >= other.long_keys.longest_bytes
             && self.long_keys.long_bytes >= other.long_keys.long_bytes
     }
@@ -90,7 +85,6 @@ impl Totals {
             puts: self.puts.min(other.puts),
             key_bytes: self.key_bytes.min(other.key_bytes),
             value_bytes: self.value_bytes.min(other.value_bytes),
-            key_record_bytes: self.key_record_bytes.min(other.key_record_bytes),
         }
     }
 
@@ -104,7 +98,6 @@ impl Totals {
             puts: self.puts.saturating_sub(part.puts),
             key_bytes: self.key_bytes.saturating_sub(part.key_bytes),
             value_bytes: self.value_bytes.saturating_sub(part.value_bytes),
-            key_record_bytes: self.key_record_bytes.saturating_sub(part.key_record_bytes),
         }
     }
 }
@@ -173,7 +166,7 @@ impl WriteBatch {
 mod tests {
     use super::*;
 
-    /// A delete has a key record like a put: it takes the key from the index.
+    /// A delete takes space like a put: it takes the key from the index.
     #[test]
     fn totals_count_deletes_like_puts_without_values() {
         let lengths = [0, 3, 40, 300, 9_000];
@@ -182,23 +175,16 @@ mod tests {
             deletes.delete(vec![b'k'; length]).unwrap();
             puts.put(vec![b'k'; length], [0; 10]).unwrap();
         }
-        let mut expected = Totals {
-            entries: 5,
-            puts: 0,
-            key_bytes: 9_343,
-            long_keys: KeyLengths::default(),
-            value_bytes: 0,
-            key_record_bytes: lengths.map(key_record_bytes_max).iter().sum(),
-        };
+        let mut expected =
+            Totals { entries: 5, puts: 0, key_bytes: 9_343, long_keys: KeyLengths::default(), value_bytes: 0 };
         lengths.iter().for_each(|&length| expected.long_keys.add(length));
-        assert!(expected.key_record_bytes > 9_343 && expected.long_keys.longest_bytes == 9_000);
+        assert_eq!(expected.long_keys.longest_bytes, 9_000);
         assert_eq!(*deletes.totals(), expected);
         assert_eq!(*puts.totals(), Totals { puts: 5, value_bytes: 50, ..expected });
         assert!(deletes.totals().covers_in_index(puts.totals()));
 
         let both = deletes.totals().plus(puts.totals());
-        assert_eq!(both.key_record_bytes, 2 * expected.key_record_bytes);
-        assert_eq!(both.key_record_bytes, expected.times(2).key_record_bytes);
+        assert_eq!(both.entries, 10);
         assert_eq!(both.minus(puts.totals()), expected);
         assert_eq!(both.at_most(deletes.totals()), expected);
         deletes.clear();

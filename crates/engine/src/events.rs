@@ -9,7 +9,7 @@
 //! Events come one at a time, in the order in which they happened. They may come a little later than what they tell: a
 //! [`Event::FlushEnded`] after the `flush` that waited for it has returned. Closing delivers all that is left.
 
-mod delivery;
+pub mod delivery;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ use std::time::Duration;
 
 use slmdb_env::Error;
 
-pub use self::delivery::Events;
 use crate::StallCause;
 
 /// Who is told what a store does.

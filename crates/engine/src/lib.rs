@@ -10,6 +10,7 @@
 mod amplification;
 pub mod background;
 pub mod batch;
+pub mod context;
 mod destroy_report;
 pub mod directory;
 mod engine_name;

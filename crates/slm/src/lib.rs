@@ -31,18 +31,17 @@
 
 #![forbid(unsafe_code)]
 
-mod commit;
 mod compaction;
+mod engine;
 mod flush;
 mod index;
+mod lifetime_counters;
 mod memory;
 mod operations;
 mod recovery;
 mod selection;
 mod space;
 mod stats;
-mod store;
-mod write;
 
 use std::path::Path;
 use std::sync::Arc;

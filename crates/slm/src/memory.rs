@@ -1,24 +1,42 @@
 //! What a store keeps in plain memory, and what the block cache gets of the budget ([`slmdb_engine::memory::budget`]).
 
+use std::sync::Arc;
+
 use slmdb_engine::Memory;
 use slmdb_engine::batch::Totals;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::memory::budget::{CURSOR_BYTES, FLOOR_BYTES, FLOOR_PART};
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 
-use crate::store::Store;
+use crate::index::Index;
+use crate::selection::candidate_list::Candidates;
 
-impl<M: Medium + Clone> Store<M> {
+/// Knows what takes memory in a store, and gives the block cache what that leaves.
+pub(crate) struct MemoryShare<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) candidates: Arc<Candidates>,
+}
+
+impl<M: Medium + Clone> MemoryShare<M> {
     /// What the store keeps in plain memory now.
     pub(crate) fn memory(&self) -> Memory {
         let mut memory = Memory {
             block_cache_bytes: self.tables.cache_memory_bytes(),
             open_tables_bytes: self.tables.readers_memory_bytes(),
-            index_bytes: self.pool.dram_bytes(),
-            replaced_records_bytes: self.snapshots.kept_bytes(),
-            cursors_bytes: self.snapshots.open() as u64 * CURSOR_BYTES + self.budget.cursor_blocks.bytes(),
+            index_bytes: self.index.pool.dram_bytes(),
+            replaced_records_bytes: self.index.snapshots.kept_bytes(),
+            cursors_bytes: self.index.snapshots.open() as u64 * CURSOR_BYTES
+                + self.context.budget.cursor_blocks.bytes(),
             catalog_bytes: self.catalog.lock().state().memory_bytes() + self.candidates.memory_bytes(),
-            background_bytes: self.budget.background.bytes().max(self.budget.left_with_threads()),
+            background_bytes: self.context.budget.background.bytes().max(self.context.budget.left_with_threads()),
             ..Memory::default()
         };
         let mut add = |memtable: &MemTable<M>| {
@@ -60,23 +78,23 @@ impl<M: Medium + Clone> Store<M> {
     /// So much less is kept for cursors and snapshots. It may be the cache's.
     pub(crate) fn kept_freed(&self, freed_bytes: u64) {
         // After the last there may be nobody for long whose freed memory would be counted with the rest.
-        let was_last = self.snapshots.open() == 0;
-        let noticeable_bytes = if was_last { FLOOR_BYTES } else { self.budget.noticeable_bytes() };
-        if freed_bytes > 0 && self.budget.freed_among(freed_bytes, noticeable_bytes) {
-            self.share_memory();
+        let was_last = self.index.snapshots.open() == 0;
+        let noticeable_bytes = if was_last { FLOOR_BYTES } else { self.context.budget.noticeable_bytes() };
+        if freed_bytes > 0 && self.context.budget.freed_among(freed_bytes, noticeable_bytes) {
+            self.share();
         }
     }
 
     /// A flush has ended: its buffers are free, and its MemTable's list, unless somebody reads it.
     pub(crate) fn flush_freed(&self, totals: &Totals, list_bytes: u64) {
-        self.budget.flush_ended(totals, list_bytes);
-        self.share_memory();
+        self.context.budget.flush_ended(totals, list_bytes);
+        self.share();
     }
 
     /// Gives the block cache what the rest leaves of the memory budget.
-    pub(crate) fn share_memory(&self) {
+    pub(crate) fn share(&self) {
         let memory = self.memory();
         let rest = memory.total_bytes() - memory.block_cache_bytes + self.memory_to_come();
-        self.budget.share(&self.tables, rest);
+        self.context.budget.share(&self.tables, rest);
     }
 }

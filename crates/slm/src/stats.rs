@@ -1,40 +1,15 @@
 //! What the store tells of itself: [`Stats`], [`TableFile`]s.
 
-use std::sync::atomic::Ordering;
-
 use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
-use slmdb_manifest::{Counters, FileRecord, MediumKind};
-use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
+use slmdb_manifest::{FileRecord, MediumKind};
+use slmdb_pmem::{ExtentKind, Medium};
 
 use crate::KIND;
-use crate::store::Store;
+use crate::engine::Slm;
 
-impl<M: Medium + Clone> Store<M> {
-    /// Counters since the store was opened.
-    fn since_open(&self) -> Counters {
-        let FlushCounters { persists, lines_flushed, media_bytes, bytes_asked } = self.pool.medium().counters();
-        Counters {
-            user_bytes_put: self.counted.user_bytes_put.load(Ordering::Relaxed),
-            file_bytes_written: self.counted.file_bytes_written.load(Ordering::Relaxed),
-            persists,
-            lines_flushed,
-            media_bytes,
-            fast_tier_bytes_asked: bytes_asked,
-            flushes: self.counted.flushes.load(Ordering::Relaxed),
-            compactions: self.counted.compactions.load(Ordering::Relaxed),
-            compaction_bytes_read: self.counted.compaction_bytes_read.load(Ordering::Relaxed),
-            compaction_bytes_written: self.counted.compaction_bytes_written.load(Ordering::Relaxed),
-            delay_us: self.counted.stalls.total_ns() / 1000,
-        }
-    }
-
-    /// Counters since the store was made.
-    pub(crate) fn lifetime(&self) -> Counters {
-        self.lifetime_before.plus(&self.since_open())
-    }
-
+impl<M: Medium + Clone> Slm<M> {
     /// See [`slmdb_engine::Engine::table_files`].
-    pub(crate) fn table_files(&self) -> Vec<TableFile> {
+    pub(crate) fn list_table_files(&self) -> Vec<TableFile> {
         let catalog = self.catalog.lock();
         let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
             number,
@@ -52,7 +27,7 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// See [`slmdb_engine::Engine::stats`].
-    pub(crate) fn stats(&self) -> Stats {
+    pub(crate) fn make_stats(&self) -> Stats {
         let view = self.writes.view.load_full();
         let (medium, index_keys, table_bytes, live_bytes, table_files) = {
             let catalog = self.catalog.lock();
@@ -69,14 +44,14 @@ impl<M: Medium + Clone> Store<M> {
             };
             (medium, live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
         };
-        let extents = self.pool.extents();
+        let extents = self.index.pool.extents();
         let taken_by =
             |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
         let (node_bytes, key_segment_bytes) = (taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
         let memtable_bytes = view.memtables.iter().map(|m| m.used_bytes()).sum();
-        let memory = self.memory();
-        let kept = self.snapshots.kept();
-        let since_open = self.since_open();
+        let memory = self.memory.memory();
+        let kept = self.index.snapshots.kept();
+        let since_open = self.lifetime.since_open();
         let (immutable_memtables, flush_waits_for) = {
             let traffic = self.writes.traffic.lock();
             (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|setback| setback.cause.to_string()))
@@ -92,7 +67,7 @@ impl<M: Medium + Clone> Store<M> {
             table_files,
             table_bytes,
             live_bytes,
-            fast_tier_bytes: self.pool.used_bytes(),
+            fast_tier_bytes: self.index.pool.used_bytes(),
             fast_tier_node_bytes: node_bytes,
             fast_tier_key_segment_bytes: key_segment_bytes,
             fast_tier_index_bytes_per_key: match index_keys {
@@ -100,8 +75,8 @@ impl<M: Medium + Clone> Store<M> {
                 keys => (node_bytes + key_segment_bytes) as f64 / keys as f64,
             },
             // A tree whose root can't be read is for `verify` to report.
-            index_height: self.tree.height().unwrap_or(0),
-            memory_budget_bytes: self.options.memory_budget_bytes,
+            index_height: self.index.tree.height().unwrap_or(0),
+            memory_budget_bytes: self.context.options.memory_budget_bytes,
             memory_bytes: memory.total_bytes(),
             memory,
             last_sequence_number: self.writes.publication.published(),
@@ -109,11 +84,11 @@ impl<M: Medium + Clone> Store<M> {
             replaced_records_bytes: kept.bytes,
             open_cursors: kept.cursors,
             open_snapshots: kept.snapshots,
-            stalls: self.counted.stalls.told(),
+            stalls: self.context.counted.stalls.told(),
             flush_waits_for,
             choices: self.candidates.choices(),
             since_open,
-            lifetime: self.lifetime(),
+            lifetime: self.lifetime.of_store(),
         }
     }
 }

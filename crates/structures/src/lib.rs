@@ -2,6 +2,8 @@
 
 mod entry_kind;
 pub mod fast_fair;
+mod key_lengths;
 pub mod memtable;
 
 pub use entry_kind::EntryKind;
+pub use key_lengths::{KeyLengths, LONG_KEY_BYTES};

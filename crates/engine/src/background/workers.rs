@@ -2,14 +2,17 @@
 //! fails, and all is as it was. They get their work when the store is open.
 
 use std::iter;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use slmdb_env::{Error, Result, START_THREAD};
 use slmdb_sync::scheduled::mpsc::{SyncSender, sync_channel};
-use slmdb_sync::scheduled::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
+use slmdb_sync::scheduled::thread::{self, Builder, JoinHandle, Scope, ScopedJoinHandle};
 use slmdb_sync::scheduled::try_spawn;
 
 use crate::Options;
-use crate::events::Events;
+use crate::context::StoreContext;
+use crate::events::delivery::Events;
 
 /// A thread of an opening, which ends before it does.
 pub fn spawn_scoped<'scope, T: Send + 'scope>(
@@ -21,6 +24,17 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
 
 /// What a thread does, and then ends.
 pub type Work = Box<dyn FnOnce() + Send>;
+
+/// The work of a background thread of a store. Should it panic, the store takes no more writes, so that nobody waits for it.
+pub fn work(context: &Arc<StoreContext>, run: impl FnOnce() + Send + 'static) -> Work {
+    let context = context.clone();
+    Box::new(move || {
+        if catch_unwind(AssertUnwindSafe(run)).is_err() {
+            let name = thread::current().name().unwrap_or_default().to_string();
+            context.fail(Error::invalid(format!("the thread {name} panicked, which is a bug in slmdb")));
+        }
+    })
+}
 
 /// The threads beside those of compactions. Each has its work in this order.
 const OTHERS: [&str; 4] = ["slmdb-file", "slmdb-index", "slmdb-ahead", "slmdb-checkpoint"];

@@ -3,6 +3,7 @@
 pub mod destroy;
 pub mod open;
 pub mod pool_binding;
+pub mod store_copy;
 
 use slmdb_env::Result;
 use slmdb_manifest::MediumKind;

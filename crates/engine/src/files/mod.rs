@@ -1,8 +1,10 @@
 //! The files of a store: their names, their numbers, and open table files.
 
+pub mod catalog;
 pub mod descriptors;
 pub mod file_names;
 pub mod file_numbers;
 pub mod location;
+pub mod obsolete_files;
 pub mod open_tables;
 pub mod table_cache;

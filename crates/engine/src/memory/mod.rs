@@ -1,4 +1,3 @@
 //! One budget for all that a store keeps in plain memory.
 
 pub mod budget;
-pub mod heap_pins;

@@ -19,8 +19,8 @@ use super::flush_cost::{Grant, kept_back, step_in_pool, table_bytes};
 use super::ladder::{Asker, Flushes, Situation, Step, next_step};
 use super::reserve::{Purpose, Reserve};
 use super::reserved_file::ReservedFile;
-use crate::Options;
 use crate::batch::Totals;
+use crate::context::StoreContext;
 use crate::events::SpaceFor;
 use crate::write::memtables::{Filling, FlushSetback, MemTables};
 use crate::write::write_path::WritePath;
@@ -88,20 +88,28 @@ pub enum Awaited<'a, M: Medium> {
 }
 
 /// Sets space aside for writes, and says what is done when there is none.
-pub struct SpaceController<'a, M: Medium> {
-    /// The options of the store.
-    pub options: &'a Options,
+pub struct SpaceController<M: Medium> {
+    context: Arc<StoreContext>,
     /// The write path, whose MemTables the space is for.
-    pub writes: &'a WritePath<M>,
+    writes: Arc<WritePath<M>>,
     /// The disk space that leads out of a full disk.
-    pub reserve: &'a Reserve,
-    /// What a flush costs.
-    pub cost: &'a dyn FlushCost,
-    /// How space is given back.
-    pub reclaim: &'a dyn Reclaim,
+    reserve: Arc<Reserve>,
+    cost: Arc<dyn FlushCost>,
+    reclaim: Arc<dyn Reclaim>,
 }
 
-impl<'a, M: Medium + Clone> SpaceController<'a, M> {
+impl<M: Medium + Clone> SpaceController<M> {
+    /// That of a store whose engine says what a flush costs, and gives space back.
+    pub fn new(
+        context: Arc<StoreContext>,
+        writes: Arc<WritePath<M>>,
+        reserve: Arc<Reserve>,
+        cost: Arc<dyn FlushCost>,
+        reclaim: Arc<dyn Reclaim>,
+    ) -> SpaceController<M> {
+        SpaceController { context, writes, reserve, cost, reclaim }
+    }
+
     /// Sets aside what is wanted, and a step more where that can be had. Writers that wait are told, whether it came to something or
     /// not.
     pub fn provide(&self, wanted: Wanted) -> Result<()> {
@@ -113,7 +121,7 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
                 Ok(()) => {
                     let mut traffic = self.writes.traffic.lock();
                     traffic.space_wanted = None;
-                    self.writes.events.space_found(SpaceFor::Write);
+                    self.context.events.space_found(SpaceFor::Write);
                     self.writes.room.notify_all();
                     return Ok(());
                 }
@@ -154,14 +162,14 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
             let generation = active.map(|active| active.memtable.generation());
             (traffic.admitted, of_active, generation, active.and_then(|active| active.space.clone()))
         };
-        let more = wanted.totals.plus(&kept_back(self.options, wanted.deletes_alone));
-        let on_disk = table_bytes(self.options, &of_active.plus(&more));
+        let more = wanted.totals.plus(&kept_back(&self.context.options, wanted.deletes_alone));
+        let on_disk = table_bytes(&self.context.options, &of_active.plus(&more));
         let step_bytes = match from {
-            TakenFrom::FreeSpace => self.fill_reserve_for(on_disk, self.options.memtable_bytes / STEP_PART)?,
+            TakenFrom::FreeSpace => self.fill_reserve_for(on_disk, self.context.options.memtable_bytes / STEP_PART)?,
             TakenFrom::Reserve => self.cost.provide_for_manifest().map(|()| 0)?,
         };
         let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
-        let step = step_in_pool(self.options, &all);
+        let step = step_in_pool(&self.context.options, &all);
         let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
         match self.cost.provide_in_pool(ahead, from) {
             Err(Error::Full { .. }) => self.cost.provide_in_pool(needed, from),
@@ -207,7 +215,7 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
         match &mut traffic.active {
             Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
             // It was full meanwhile: its flush does without.
-            _ => space.discard(&*self.options.env)?,
+            _ => space.discard(&*self.context.env)?,
         }
         Ok(space)
     }
@@ -215,7 +223,7 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
     /// Tells those who wait that it is full.
     fn refuse(&self, mut traffic: MutexGuard<'_, MemTables<M>>, wanted: Wanted, cause: Error) {
         traffic.space_wanted = None;
-        self.writes.events.space_refused(SpaceFor::Write, &cause);
+        self.context.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.record_space(wanted, cause);
         let has_large_arena = |active: &Filling<M>| self.writes.arenas.is_large(active.memtable.capacity_bytes());
         if traffic.immutables == 0 && traffic.active.as_ref().is_some_and(has_large_arena) && !traffic.closing {
@@ -233,22 +241,19 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
 
     /// Goes down the [ladder](super::ladder) for somebody who found something `full`, and had looked when so much had been `returned`.
     pub fn await_space<'t>(
-        &self,
+        &'t self,
         mut traffic: MutexGuard<'t, MemTables<M>>,
         (asker, returned): (Asker, u64),
         full: &Error,
         (worth_flushing, reserve_is_left): (bool, bool),
-    ) -> Awaited<'t, M>
-    where
-        'a: 't,
-    {
+    ) -> Awaited<'t, M> {
         let resource = self.reclaim.lacking(full);
         // Before it is asked what has been given back: readers are counted before they have gone.
         let readers_hold_space = self.reclaim.readers_hold(resource);
         let mut situation = Situation {
             asker,
             has_returned: self.returned(&traffic) != returned,
-            is_ending: traffic.closing || self.writes.has_failed(),
+            is_ending: traffic.closing || self.context.has_failed(),
             flushes: match &traffic.flush_setback {
                 Some(setback) if setback.since.elapsed() < FLUSH_PATIENCE => Flushes::SetBackForAMoment,
                 Some(_) => Flushes::SetBack,
@@ -293,7 +298,7 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
                 done => {
                     if was_set_back {
                         self.writes.traffic.lock().flush_setback = None;
-                        self.writes.events.space_found(SpaceFor::Job);
+                        self.context.events.space_found(SpaceFor::Job);
                     }
                     return done;
                 }
@@ -302,7 +307,7 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
             tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
             let mut traffic = self.writes.traffic.lock();
             traffic.setbacks.record_flush(cause.clone());
-            self.writes.events.space_refused(SpaceFor::Job, &cause);
+            self.context.events.space_refused(SpaceFor::Job, &cause);
             let since = traffic.flush_setback.as_ref().map_or_else(Instant::now, |before| before.since);
             traffic.flush_setback = Some(FlushSetback { cause: cause.clone(), since });
             if !cause.is_passing_lack() {
@@ -312,7 +317,7 @@ impl<'a, M: Medium + Clone> SpaceController<'a, M> {
             self.writes.work.notify_all();
             // Not at every word: two jobs that wait would wake each other without end.
             let (since, returned) = (Instant::now(), self.returned(&traffic));
-            let is_ending = |traffic: &MemTables<M>| traffic.closing || self.writes.has_failed();
+            let is_ending = |traffic: &MemTables<M>| traffic.closing || self.context.has_failed();
             while !is_ending(&traffic) && self.returned(&traffic) == returned {
                 let Some(left) = pause.checked_sub(since.elapsed()) else { break };
                 traffic = self.writes.work.wait_timeout(traffic, left);

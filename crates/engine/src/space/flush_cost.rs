@@ -1,6 +1,6 @@
 //! What a flush needs at worst, as far as it is the same for any engine: the table file. And what is kept back for deletes.
 
-use slmdb_structures::fast_fair::KeyLengths;
+use slmdb_structures::KeyLengths;
 use slmdb_table::WorstCase;
 
 use crate::Options;
@@ -65,7 +65,7 @@ pub fn step_in_pool(options: &Options, admitted: &Totals) -> Totals {
         entries => Totals {
             entries: 1,
             puts: 1,
-            key_record_bytes: admitted.key_record_bytes.div_ceil(entries),
+            key_bytes: admitted.key_bytes.div_ceil(entries),
             long_keys: KeyLengths {
                 longest_bytes: admitted.long_keys.longest_bytes,
                 long_bytes: admitted.long_keys.long_bytes.div_ceil(entries),

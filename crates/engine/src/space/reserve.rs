@@ -51,6 +51,15 @@ pub enum Purpose {
     Deletes,
 }
 
+/// Where a compaction writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputSpace {
+    /// Whatever is free, as many files as it takes.
+    Free,
+    /// What is in the reserve for one file, and all becomes one.
+    Reserve,
+}
+
 /// Disk space that leads out of a full disk.
 pub struct Reserve {
     env: Arc<dyn Env>,

@@ -31,7 +31,7 @@ impl<M: Medium + Clone> WritePath<M> {
             Condition::Absent(key) => contains(key).map(|contains| !contains),
             Condition::Present(key) => contains(key),
         };
-        self.check_writable()?;
+        self.context.check_writable()?;
         let held = holds()?;
         if !held || batch.is_empty() {
             return self.answer(held, self.publication.published(), sync);

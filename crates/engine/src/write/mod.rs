@@ -4,6 +4,7 @@ pub mod arena_kind;
 pub mod arenas;
 mod conditional;
 pub mod group_commit;
+pub mod memtable_preparer;
 pub mod memtables;
 pub mod publication;
 pub mod replay;

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_env::{Env, Error, Result};
+use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 use slmdb_sync::scheduled::atomic::AtomicU64;
@@ -24,16 +24,15 @@ use super::group_commit::GroupSync;
 use super::memtables::{Filling, Immutable, MemTables, View, admission};
 use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
-use crate::background::health::{Health, closed};
+use crate::background::health::closed;
 use crate::batch::Totals;
-use crate::events::Events;
-use crate::observe::counters::Counted;
+use crate::context::StoreContext;
 use crate::space::admission::{Admission, Wanted};
 use crate::space::flush_cost::Grant;
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
-use crate::{Event, Options, WriteBatch, lock_order};
+use crate::{WriteBatch, lock_order};
 
 /// Where a write goes, and when its turn comes. See [`WritePath::place`].
 pub(super) struct Place<M: Medium> {
@@ -46,16 +45,7 @@ pub(super) struct Place<M: Medium> {
 
 /// What writes go through, and what they share with the engine's background threads.
 pub struct WritePath<M: Medium> {
-    options: Options,
-    env: Arc<dyn Env>,
-    /// What is told of the store's work.
-    pub events: Arc<Events>,
-    /// Whether writes are taken.
-    pub health: Arc<Health>,
-    /// What is counted.
-    pub counted: Arc<Counted>,
-    /// What the engine does when the store fails: its background work stops.
-    stop: Box<dyn Fn() + Send + Sync>,
+    pub(super) context: Arc<StoreContext>,
 
     /// Where MemTables' arenas come from.
     pub arenas: Arenas<M>,
@@ -96,14 +86,9 @@ pub struct Found<M: Medium> {
 }
 
 impl<M: Medium + Clone> WritePath<M> {
-    /// That of a store that has just been opened. `stop`: called once the store has failed, under no lock.
-    pub fn new(
-        options: &Options,
-        found: Found<M>,
-        counted: Arc<Counted>,
-        events: Arc<Events>,
-        stop: impl Fn() + Send + Sync + 'static,
-    ) -> WritePath<M> {
+    /// That of a store that has just been opened.
+    pub fn new(context: Arc<StoreContext>, found: Found<M>) -> WritePath<M> {
+        let options = &context.options;
         let Found { arenas, active, active_from, recovered, last_sequence, flushed_through } = found;
         let memtables = active.iter().map(|active| &active.memtable);
         let memtables = memtables.chain(recovered.iter().rev().map(|immutable| &immutable.memtable)).cloned().collect();
@@ -129,11 +114,6 @@ impl<M: Medium + Clone> WritePath<M> {
             closing: false,
         };
         WritePath {
-            env: options.env.clone(),
-            events,
-            health: Arc::new(Health::new(options.read_only)),
-            counted,
-            stop: Box::new(stop),
             arenas,
             kind_of_arena: KindOfArena::new(options.syncs_writes),
             view: ArcSwap::from_pointee(View { memtables }),
@@ -144,37 +124,29 @@ impl<M: Medium + Clone> WritePath<M> {
             work: Condvar::new(),
             flushed_through: AtomicU64::new(flushed_through),
             pacing: Pacing::default(),
-            options: options.clone(),
+            context,
         }
     }
 
-    /// Whether writes are taken; if not, why.
-    pub fn check_writable(&self) -> Result<()> {
-        self.health.check_writable()
-    }
-
-    /// Whether something failed that must not be tried again.
-    pub fn has_failed(&self) -> bool {
-        self.health.failure().is_some()
-    }
-
-    /// Something failed that must not be tried again. Writes are refused from now on; nothing is deleted; reads go on.
-    pub fn fail(&self, error: Error) {
-        if self.health.fail(error.clone()) {
-            tracing::error!(%error, "the store takes no more writes");
-            self.events.notify(|| Event::Failed { cause: error });
-        }
-        (self.stop)();
+    /// Whoever waits looks again: the store has failed, or closes.
+    pub fn wake(&self) {
         let traffic = self.traffic.lock();
         self.room.notify_all();
         self.work.notify_all();
         drop(traffic);
     }
 
+    /// Whether a job that finds no space is left to the next opening: the store closes, or has failed.
+    pub fn gives_up(&self) -> bool {
+        self.context.has_failed() || self.traffic.lock().closing
+    }
+
     /// Settles how much writers are slowed. The caller holds the traffic's lock.
     pub fn set_pace(&self, traffic: &MemTables<M>) {
-        self.pacing.set_flush_debt(traffic.debt(&self.options));
-        self.events.paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.env.monotonic_ns());
+        self.pacing.set_flush_debt(traffic.debt(&self.context.options));
+        self.context
+            .events
+            .paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.context.env.monotonic_ns());
     }
 
     /// Asks the ahead thread for more space. Of several that wait the one that wants least comes first.
@@ -188,7 +160,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// See [`crate::Engine::write`].
     pub fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
-        self.check_writable()?;
+        self.context.check_writable()?;
         if batch.is_empty() {
             return if sync { self.sync() } else { Ok(()) };
         }
@@ -207,10 +179,10 @@ impl<M: Medium + Clone> WritePath<M> {
         if !self.pacing.is_limited() {
             return;
         }
-        let start_ns = self.env.monotonic_ns();
+        let start_ns = self.context.env.monotonic_ns();
         if let Some((pause, waits_for)) = self.pacing.pause(bytes, start_ns) {
             thread::sleep(pause);
-            self.counted.stalls.add(waits_for, self.env.monotonic_ns() - start_ns);
+            self.context.counted.stalls.add(waits_for, self.context.env.monotonic_ns() - start_ns);
         }
     }
 
@@ -219,7 +191,7 @@ impl<M: Medium + Clone> WritePath<M> {
     /// all later writes.
     pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
         let payload = batch.payload();
-        let links = self.options.memtable::<M>().links;
+        let links = self.context.options.memtable::<M>().links;
         let space_bytes = links.space_for(payload.len_bytes(), payload.count());
         let arena_bytes = links.arena_bytes_for(payload.len_bytes(), payload.count());
         let totals = batch.totals();
@@ -228,19 +200,20 @@ impl<M: Medium + Clone> WritePath<M> {
         let setbacks = traffic.setbacks.count();
         let mut stall = self.stall();
         let (memtable, reservation) = loop {
-            self.check_writable()?;
+            self.context.check_writable()?;
             if traffic.closing {
                 return Err(closed());
             }
             let active = traffic.active.as_ref();
             let active = active.filter(|active| {
-                active.room_bytes() >= space_bytes && active.takes_entries(totals.entries, self.options.memtable_bytes)
+                active.room_bytes() >= space_bytes
+                    && active.takes_entries(totals.entries, self.context.options.memtable_bytes)
             });
             let Some(active) = active else {
                 traffic = self.rotate(traffic, arena_bytes, setbacks, &mut stall)?;
                 continue;
             };
-            match admission(&self.options, &traffic, active, totals, deletes_alone) {
+            match admission(&self.context.options, &traffic, active, totals, deletes_alone) {
                 Admission::Granted => {}
                 Admission::Scarce if traffic.space_wanted.is_some() => {}
                 Admission::Scarce => self.want_space(&mut traffic, Wanted::default()),
@@ -283,14 +256,15 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// Counts what a batch that was applied has put.
     pub(super) fn count_put(&self, batch: &WriteBatch) {
-        self.counted.user_bytes_put.fetch_add(batch.user_bytes(), Ordering::Relaxed);
+        self.context.counted.user_bytes_put.fetch_add(batch.user_bytes(), Ordering::Relaxed);
     }
 
     /// Counts what a place that was filled has written.
     pub(super) fn count_filled(&self, payload: &Payload) {
         if !M::PERSISTENT {
-            let space_bytes = self.options.memtable::<M>().links.space_for(payload.len_bytes(), payload.count());
-            self.counted.file_bytes_written.fetch_add(space_bytes, Ordering::Relaxed);
+            let space_bytes =
+                self.context.options.memtable::<M>().links.space_for(payload.len_bytes(), payload.count());
+            self.context.counted.file_bytes_written.fetch_add(space_bytes, Ordering::Relaxed);
         }
     }
 
@@ -304,9 +278,9 @@ impl<M: Medium + Clone> WritePath<M> {
     fn stall(&self) -> WriteStall<'_> {
         WriteStall {
             room: &self.room,
-            env: &*self.env,
-            events: &self.events,
-            counters: &self.counted.stalls,
+            env: &*self.context.env,
+            events: &self.context.events,
+            counters: &self.context.counted.stalls,
             waits_for: None,
         }
     }
@@ -323,7 +297,7 @@ impl<M: Medium + Clone> WritePath<M> {
         if traffic.closing {
             return Err(closed());
         }
-        let has_room = traffic.immutables < self.options.immutable_memtables_max;
+        let has_room = traffic.immutables < self.context.options.immutable_memtables_max;
         if has_room {
             if let Some(spare) = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes) {
                 self.make_immutable(&mut traffic, Some(spare));
@@ -331,7 +305,7 @@ impl<M: Medium + Clone> WritePath<M> {
             }
         }
         if has_room {
-            traffic.setbacks.check_memtable(setbacks, needed_bytes.max(self.options.memtable_bytes))?;
+            traffic.setbacks.check_memtable(setbacks, needed_bytes.max(self.context.options.memtable_bytes))?;
             self.want_spare(&mut traffic, needed_bytes);
             traffic.spare_waited_for = true;
         } else {
@@ -359,19 +333,20 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// Asks the ahead thread for a spare with at least this capacity.
     pub fn want_spare(&self, traffic: &mut MemTables<M>, capacity_bytes: u64) {
-        traffic.spare_wanted_bytes = traffic.spare_wanted_bytes.max(capacity_bytes).max(self.options.memtable_bytes);
+        traffic.spare_wanted_bytes =
+            traffic.spare_wanted_bytes.max(capacity_bytes).max(self.context.options.memtable_bytes);
         self.work.notify_all();
     }
 
     /// See [`crate::Engine::flush`].
     pub fn flush(&self) -> Result<()> {
-        self.check_writable()?;
+        self.context.check_writable()?;
         let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
         let target = traffic.next_sequence - 1;
         let mut stall = self.stall();
         loop {
-            self.check_writable()?;
+            self.context.check_writable()?;
             if self.flushed_through.load(Ordering::Acquire) >= target {
                 return Ok(());
             }
@@ -386,7 +361,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// See [`crate::Engine::sync`].
     pub fn sync(&self) -> Result<()> {
-        self.check_writable()?;
+        self.context.check_writable()?;
         self.sync_through(self.publication.published())
     }
 
@@ -396,7 +371,7 @@ impl<M: Medium + Clone> WritePath<M> {
             return Ok(());
         }
         let sync = || {
-            self.check_writable()?;
+            self.context.check_writable()?;
             self.sync_arenas()
         };
         self.group_sync.through(sequence, || self.publication.published(), sync)
@@ -409,7 +384,7 @@ impl<M: Medium + Clone> WritePath<M> {
         self.kind_of_arena.synced();
         for memtable in &self.view.load().memtables {
             if memtable.last_sequence().is_some_and(|last| last > synced) {
-                memtable.sync().inspect_err(|error| self.fail(error.clone()))?;
+                memtable.sync().inspect_err(|error| self.context.fail(error.clone()))?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use slmdb_env::Env;
 use slmdb_sync::scheduled::{Condvar, MutexGuard};
 
-use crate::events::Events;
+use crate::events::delivery::Events;
 use crate::stall::stall_stats::{StallCause, StallCounters};
 
 /// What a writer waits for, from its first wait until it goes on, or gives up. It may be woken many times meanwhile.

@@ -13,7 +13,7 @@ const KEY_BYTES: usize = 64 << 10;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+pub(crate) struct EntryBatch {
     keys: Vec<u8>,
     entries: Vec<Entry>,
 }
@@ -27,7 +27,7 @@ struct Entry {
     place: Place,
 }
 
-impl Ahead {
+impl EntryBatch {
     /// Takes the next entries; `false`: there are none. An error comes with the input that it is in.
     pub(crate) fn fill(&mut self, merge: &mut Merge<TableKeys<'_>>) -> Result<bool, (usize, Error)> {
         self.keys.clear();

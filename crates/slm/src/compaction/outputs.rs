@@ -4,8 +4,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use slmdb_engine::batch::Totals;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::entries_max;
 use slmdb_env::{Error, Result};
@@ -13,16 +16,17 @@ use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
 use slmdb_table::{KeyEntry, TableBuilder};
 
-use crate::compaction::plan::{In, Stopped};
+use crate::compaction::plan::Stopped;
 use crate::flush::finished::{BuiltFile, Finished, Origin, Output};
 use crate::flush::older_versions::OlderVersions;
+use crate::index::Index;
 use crate::index::compaction_log::Job;
 use crate::index::key_segments::{file_record, segment_of};
-use crate::store::Store;
+use crate::space::pool_reserve::PoolReserve;
 
 /// The files that a compaction makes.
 pub(crate) struct Outputs<'s, M: Medium + Clone> {
-    store: &'s Store<M>,
+    files: &'s OutputFiles<M>,
     /// The one that is being filled.
     builder: Option<(u32, TableBuilder)>,
     finished: &'s SyncSender<Finished<M>>,
@@ -38,7 +42,7 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     pub(crate) memory_bytes_max: u64,
     /// Up to here deletes were left out because the index checkpoints cover them.
     pub(crate) deletes_dropped_through: u64,
-    space: In,
+    space: OutputSpace,
     /// The reserve, while a file that is not finished has it.
     reserve: Option<ReservedFile>,
 }
@@ -46,13 +50,13 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
 impl<'s, M: Medium + Clone> Outputs<'s, M> {
     /// None yet, of a compaction of so many files.
     pub(crate) fn new(
-        store: &'s Store<M>,
+        files: &'s OutputFiles<M>,
         finished: &'s SyncSender<Finished<M>>,
-        space: In,
+        space: OutputSpace,
         inputs: usize,
     ) -> Outputs<'s, M> {
         Outputs {
-            store,
+            files,
             builder: None,
             finished,
             sent: Vec::new(),
@@ -77,9 +81,9 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         };
         builder.add(entry.key, entry.sequence, entry.kind, value)?;
         self.filled.add(entry.key.len(), Some(value.len()));
-        let usual_bytes = self.store.options.compaction.table_file_bytes;
+        let usual_bytes = self.files.context.options.compaction.table_file_bytes;
         let is_filled = builder.estimated_bytes() >= usual_bytes || builder.entries() >= entries_max(usual_bytes);
-        if is_filled && self.space == In::FreeSpace {
+        if is_filled && self.space == OutputSpace::Free {
             let file = self.finish()?;
             self.send(file, Vec::new())?;
         }
@@ -88,27 +92,27 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 
     fn begin(&mut self) -> Result<(u32, TableBuilder), Stopped> {
         self.check_refused()?;
-        let store = self.store;
-        let number = store.file_numbers.begin()?;
-        let path = names::table(&store.directory, number);
-        let (options, order) = (store.options.table(), store.options.comparator.clone());
+        let files = self.files;
+        let number = files.catalog.numbers.begin()?;
+        let path = names::table(&files.context.directory, number);
+        let (options, order) = (files.context.options.table(), files.context.options.comparator.clone());
         let build = || {
-            let env = &*store.env;
-            let taken = if self.space == In::Reserve { store.reserve.take(&path)? } else { None };
+            let env = &*files.context.env;
+            let taken = if self.space == OutputSpace::Reserve { files.catalog.reserve.take(&path)? } else { None };
             let Some((space, file)) = taken else {
-                return TableBuilder::new_in_order(env, &path, number, store.files_uuid, options, order);
+                return TableBuilder::new_in_order(env, &path, number, files.context.files_uuid, options, order);
             };
             self.reserve = Some(space);
-            TableBuilder::in_file(file, env, &path, number, store.files_uuid, options, order)
+            TableBuilder::in_file(file, env, &path, number, files.context.files_uuid, options, order)
         };
         match build().map_err(Stopped::from) {
             Ok(builder) => Ok((number, builder)),
             Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
-                store.remove_output(number, self.reserve.take());
+                files.remove(number, self.reserve.take());
                 Err(stopped)
             }
             Err(stopped) => {
-                store.file_numbers.end(number);
+                files.catalog.numbers.end(number);
                 Err(stopped)
             }
         }
@@ -116,22 +120,26 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 
     /// Makes the file that is being filled durable, and its key segment.
     fn finish(&mut self) -> Result<Option<BuiltFile>, Stopped> {
-        let store = self.store;
+        let files = self.files;
         let Some((number, builder)) = self.builder.take() else { return Ok(None) };
         let memory_bytes = flush_bytes(&std::mem::take(&mut self.filled));
         self.memory_bytes_max = memory_bytes.max(self.memory_bytes_max);
-        let _held = store.budget.background.hold(memory_bytes);
+        let _held = files.context.budget.background.hold(memory_bytes);
         let build = || {
             let finished = builder.finish()?;
-            store.env.sync_directory(&store.directory)?;
-            store.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
-            store.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+            files.context.env.sync_directory(&files.context.directory)?;
+            files.context.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+            files.context.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
             let claim = match self.space {
-                In::FreeSpace => Claim::Ordinary,
-                In::Reserve => Claim::Part(store.pool_reserve.segment_bytes()),
+                OutputSpace::Free => Claim::Ordinary,
+                OutputSpace::Reserve => Claim::Part(files.pool_reserve.segment_bytes()),
             };
-            let segment = segment_of(&store.pool, number, &finished.keys, claim)?;
-            let slot = if M::PERSISTENT { Some(store.jobs.record(&store.pool, &Job::moving(number))?) } else { None };
+            let segment = segment_of(&files.index.pool, number, &finished.keys, claim)?;
+            let slot = if M::PERSISTENT {
+                Some(files.index.jobs.record(&files.index.pool, &Job::moving(number))?)
+            } else {
+                None
+            };
             let record = file_record(&finished.properties, finished.length_bytes);
             Ok(BuiltFile { number, record, segment, older: OlderVersions::default(), slot })
         };
@@ -142,7 +150,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
                 Ok(Some(file))
             }
             Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
-                store.remove_output(number, self.reserve.take());
+                files.remove(number, self.reserve.take());
                 Err(stopped)
             }
             Err(stopped) => Err(stopped),
@@ -179,35 +187,43 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     pub(crate) fn abandon(&mut self) {
         if let Some((number, builder)) = self.builder.take() {
             builder.abandon();
-            self.store.remove_output(number, self.reserve.take());
+            self.files.remove(number, self.reserve.take());
         }
     }
 }
 
-impl<M: Medium + Clone> Store<M> {
+/// What output files are made of and in, of all compactions.
+pub(crate) struct OutputFiles<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) pool_reserve: Arc<PoolReserve>,
+}
+
+impl<M: Medium + Clone> OutputFiles<M> {
     /// Gives up a file that was made, and that the index does not know yet.
-    pub(crate) fn give_up_output(&self, file: BuiltFile, reserve: Option<ReservedFile>) -> Result<()> {
+    pub(crate) fn give_up(&self, file: BuiltFile, reserve: Option<ReservedFile>) -> Result<()> {
         // First: the next opening would take it for a file that keys may have been moved to.
-        file.slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;
-        file.segment.free(&self.pool)?;
-        self.remove_output(file.number, reserve);
+        file.slot.map_or(Ok(()), |slot| self.index.jobs.clear(&self.index.pool, slot))?;
+        file.segment.free(&self.index.pool)?;
+        self.remove(file.number, reserve);
         Ok(())
     }
 
     /// Removes a table file that is not to be. The reserve, if it has taken that, is the reserve again.
-    fn remove_output(&self, number: u32, reserve: Option<ReservedFile>) {
-        if !self.has_failed() {
-            let path = names::table(&self.directory, number);
-            let put_back = |space| self.reserve.put_back(space, &path);
+    fn remove(&self, number: u32, reserve: Option<ReservedFile>) {
+        if !self.context.has_failed() {
+            let path = names::table(&self.context.directory, number);
+            let put_back = |space| self.catalog.reserve.put_back(space, &path);
             let is_put_back = reserve.map_or(Ok(false), put_back).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the disk space of the reserve is not there for now");
                 false
             });
             // If it can't be removed, the next opening does.
-            let is_gone = is_put_back || self.env.exists(&path).is_ok_and(|exists| !exists);
-            let removed = if is_gone { Ok(()) } else { self.env.remove_file(&path) };
+            let is_gone = is_put_back || self.context.env.exists(&path).is_ok_and(|exists| !exists);
+            let removed = if is_gone { Ok(()) } else { self.context.env.remove_file(&path) };
             let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));
         }
-        self.file_numbers.end(number);
+        self.catalog.numbers.end(number);
     }
 }

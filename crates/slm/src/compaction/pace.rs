@@ -1,28 +1,43 @@
 //! How much writers are slowed for compactions ([`slmdb_engine::stall::pacing`]): the debt is garbage in table files.
 
+use std::sync::Arc;
+
 use slmdb_engine::CompactionPolicy;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::stall::stall_stats::StallCause;
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_pmem::Medium;
 
-use crate::selection::garbage_part;
-use crate::store::Store;
+use crate::compaction::queue::Compactions;
+use crate::recovery::checkpoint_schedule::Checkpoints;
+use crate::selection::live_key_ratio::garbage_part;
 
 /// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
 const DEBT_AT_REST_MAX: f64 = 0.75;
 /// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
 const MEMTABLES_OF_GARBAGE: u64 = 2;
 
-impl<M: Medium + Clone> Store<M> {
+/// How much writers are slowed for compactions.
+pub(crate) struct CompactionPace<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+}
+
+impl<M: Medium + Clone> CompactionPace<M> {
     /// Settles how much writers are slowed for compactions: table files have changed.
-    pub(crate) fn set_compaction_pace(&self) {
-        let debt = match self.options.compaction.policy {
+    pub(crate) fn set(&self) {
+        let debt = match self.context.options.compaction.policy {
             _ if self.compactions.is_busy() => self.garbage_debt(),
             CompactionPolicy::Gain => self.garbage_debt().min(DEBT_AT_REST_MAX),
             _ => 0.0,
         };
         self.writes.pacing.set_compaction_debt(debt);
         let is_limited = self.writes.pacing.is_limited_by(StallCause::Compaction);
-        self.writes.events.paced(StallCause::Compaction, is_limited, || self.env.monotonic_ns());
+        self.context.events.paced(StallCause::Compaction, is_limited, || self.context.env.monotonic_ns());
     }
 
     /// Garbage in table files, and what running compactions will have written beside their inputs when these go, as part of what
@@ -42,8 +57,8 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         drop((compactions, catalog));
-        let part = self.options.compaction.space_amplification_max - 1.0;
-        let few_bytes = (MEMTABLES_OF_GARBAGE * self.options.memtable_bytes) as f64;
+        let part = self.context.options.compaction.space_amplification_max - 1.0;
+        let few_bytes = (MEMTABLES_OF_GARBAGE * self.context.options.memtable_bytes) as f64;
         (garbage_bytes + beside_bytes) / ((all_bytes - garbage_bytes) * part).max(few_bytes)
     }
 }

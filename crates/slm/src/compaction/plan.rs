@@ -59,15 +59,6 @@ pub(crate) struct Made {
     pub(crate) bytes_written: u64,
 }
 
-/// Where a compaction writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum In {
-    /// Whatever is free, as many files as it takes.
-    FreeSpace,
-    /// What is in the [reserve](slmdb_engine::space::reserve) for one file, and all becomes one.
-    Reserve,
-}
-
 /// Why a compaction ended early.
 pub(crate) enum Stopped {
     /// The store closes, or has failed.

@@ -7,16 +7,24 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_engine::lock_order;
+use slmdb_engine::space::controller::Resource;
 use slmdb_env::Result;
 use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
 use crate::compaction::plan::{Plan, Stopped};
-use crate::space::reclaim::SpaceWanted;
 
 /// For how long no compaction begins but for space, once one found no space: at first, and at most. (It doubles each time.)
 const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What space is wanted for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SpaceWanted {
+    pub(crate) resource: Resource,
+    /// By something that must not be stuck: the least garbage is worth it.
+    pub(crate) at_any_cost: bool,
+}
 
 /// A bound on keys, as `compact_range` has them.
 pub(crate) type KeyBound = Bound<Vec<u8>>;

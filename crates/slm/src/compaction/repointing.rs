@@ -1,7 +1,12 @@
 //! The index thread's part of a compaction: keys are moved to the new file, and the MANIFEST learns of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::files::obsolete_files::ObsoleteFiles;
+use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::{Medium, Pool};
@@ -10,48 +15,57 @@ use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
 use slmdb_sync::epoch;
 
-use crate::compaction::plan::In;
+use crate::compaction::outputs::OutputFiles;
 use crate::flush::finished::Output;
+use crate::index::Index;
 use crate::index::key_segments::numbered;
-use crate::store::Store;
 
-impl<M: Medium + Clone> Store<M> {
+/// The index thread's part of compactions.
+pub(crate) struct Repointing<M: Medium> {
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) space: Arc<SpaceController<M>>,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
+    pub(crate) files: Arc<OutputFiles<M>>,
+}
+
+impl<M: Medium + Clone> Repointing<M> {
     /// The index thread's part: moves the keys, and commits. Once a key has moved there is no way back, and flushes wait behind it.
     /// So it looks first whether the MANIFEST will have space, and gives the output up if not, with all that follow of its compaction.
     pub(crate) fn index_output(&self, output: Output) -> Result<()> {
-        let mut index_is_ahead = self.indexing.lock();
+        let mut index_is_ahead = self.index.indexing.lock();
         let Output { file, reserve, origin, removed, deletes_dropped_through, done } = output;
         if origin.refused.get().is_none() {
-            match self.provide_for_compaction(origin.inputs, In::Reserve) {
+            match self.catalog.provide_for_compaction(origin.inputs, OutputSpace::Reserve) {
                 Err(error) if error.may_be_tried_again() => drop(origin.refused.set(error)),
                 looked => looked?,
             }
         }
         if origin.refused.get().is_some() {
-            file.map_or(Ok(()), |file| self.give_up_output(file, reserve))?;
+            file.map_or(Ok(()), |file| self.files.give_up(file, reserve))?;
             let _ = done.send(());
             return Ok(());
         }
         *index_is_ahead = true;
-        self.retired.announce(&removed);
+        self.obsolete.announce(&removed);
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
         let (mut slot, mut number) = (None, None);
         if let Some(file) = file {
-            let moved = move_to(&self.tree, &self.pool, &file.segment)?;
+            let moved = move_to(&self.index.tree, &self.index.pool, &file.segment)?;
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));
         }
-        self.space().until_there_is_space(|| {
-            self.commit(|state| {
+        self.space.until_there_is_space(|| {
+            self.catalog.commit(|state| {
                 let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
                 numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })
             })
         })?;
-        number.inspect(|&number| self.file_numbers.end(number));
+        number.inspect(|&number| self.catalog.numbers.end(number));
         *index_is_ahead = false;
         drop(index_is_ahead);
         if let Some(slot) = slot {
-            self.jobs.clear(&self.pool, slot)?;
+            self.index.jobs.clear(&self.index.pool, slot)?;
         }
         // If nobody waits any more, nobody needs to know.
         let _ = done.send(());

@@ -6,28 +6,31 @@ use std::time::Duration;
 
 use slmdb_engine::lock_order;
 use slmdb_engine::read::ordered_key::positions_in_order;
+use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 
-use crate::compaction::plan::{CompactionReason, In, Plan, Stopped};
+use crate::compaction::compactor::Compactor;
+use crate::compaction::plan::{CompactionReason, Plan, Stopped};
 use crate::compaction::queue::{Asked, Inner, KeyBound};
 use crate::flush::finished::Finished;
-use crate::selection as picker;
-use crate::store::Store;
+use crate::selection::live_key_ratio::garbage;
 
 /// How often those who wait for a compaction look whether it is stuck.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-impl<M: Medium + Clone> Store<M> {
+impl<M: Medium + Clone> Compactor<M> {
     /// See [`slmdb_engine::Engine::compact_range`].
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
-        self.check_writable()?;
+        self.context.check_writable()?;
         self.writes.flush()?;
         // Deletes that it covers are garbage.
-        self.take_due_checkpoint(&|| self.compactions.is_stopping()).inspect_err(|error| self.fail(error.clone()))?;
+        self.checkpointer
+            .take_due(&|| self.compactions.is_stopping())
+            .inspect_err(|error| self.context.fail(error.clone()))?;
         let setbacks = self.writes.traffic.lock().setbacks.count();
         let asked = Arc::new(Asked { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
         let mut inner = self.compactions.inner.lock();
@@ -40,7 +43,7 @@ impl<M: Medium + Clone> Store<M> {
             }
             // Then there may be nobody left to answer: a thread that panicked, or one that ended before this was asked.
             if self.compactions.is_stopping() {
-                self.check_writable()?;
+                self.context.check_writable()?;
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
             }
             drop(self.compactions.changed.wait_timeout(inner, LOOK_AGAIN));
@@ -58,13 +61,13 @@ impl<M: Medium + Clone> Store<M> {
         all: &Plan,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
-        let full = if self.seems_to_have_space_for(all) {
-            match self.compact(all, In::FreeSpace, finished) {
+        let full = if self.planner.seems_to_have_space_for(all) {
+            match self.compact(all, OutputSpace::Free, finished) {
                 Err(Stopped::NoSpace(full)) => full,
                 ended => return ended.map(|_| ()),
             }
         } else {
-            Error::Full { path: self.directory.clone(), what: "merge all files of the range".into() }
+            Error::Full { path: self.context.directory.clone(), what: "merge all files of the range".into() }
         };
         self.take_garbage_out(&all.inputs, finished)?;
         if !self.with_garbage(&all.inputs).is_empty() {
@@ -81,9 +84,9 @@ impl<M: Medium + Clone> Store<M> {
             inner.busy.extend(&left.inputs);
             left
         };
-        let has_space = self.seems_to_have_space_for(&left);
+        let has_space = self.planner.seems_to_have_space_for(&left);
         let merged = if has_space {
-            self.compact(&left, In::FreeSpace, finished).map(drop)
+            self.compact(&left, OutputSpace::Free, finished).map(drop)
         } else {
             self.merge_in_pool(&left.inputs, finished)
         };
@@ -100,7 +103,7 @@ impl<M: Medium + Clone> Store<M> {
         let (mut tried, mut one_by_one, mut has_gained) = (BTreeSet::new(), false, false);
         loop {
             let is_free = |number| files.contains(&number) && !tried.contains(&number);
-            let Some(plan) = self.plan_of_garbage(is_free, one_by_one) else {
+            let Some(plan) = self.planner.plan_of_garbage(is_free, one_by_one) else {
                 if tried.is_empty() || !has_gained {
                     break;
                 }
@@ -108,7 +111,7 @@ impl<M: Medium + Clone> Store<M> {
                 (tried, one_by_one, has_gained) = (BTreeSet::new(), false, false);
                 continue;
             };
-            match self.compact(&plan, In::Reserve, finished) {
+            match self.compact(&plan, OutputSpace::Reserve, finished) {
                 Ok(_) => has_gained = true,
                 Err(Stopped::NoSpace(_)) if plan.inputs.len() > 1 && !one_by_one => one_by_one = true,
                 Err(Stopped::NoSpace(_)) => tried.extend(plan.inputs),
@@ -118,8 +121,8 @@ impl<M: Medium + Clone> Store<M> {
         // What has more than the reserve (a large batch) may fit what has come back.
         for number in self.with_garbage(files) {
             let plan = Plan { inputs: vec![number], reason: CompactionReason::CompactRange };
-            if self.seems_to_have_space_for(&plan) {
-                match self.compact(&plan, In::FreeSpace, finished) {
+            if self.planner.seems_to_have_space_for(&plan) {
+                match self.compact(&plan, OutputSpace::Free, finished) {
                     Ok(_) | Err(Stopped::NoSpace(_)) => {}
                     Err(stopped) => return Err(stopped),
                 }
@@ -130,8 +133,8 @@ impl<M: Medium + Clone> Store<M> {
 
     /// Merges those of these files, one output at a time, that take less of the pool together.
     fn merge_in_pool(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
-        while let Some(plan) = self.plan_in_pool(|number| files.contains(&number)) {
-            self.compact(&plan, In::Reserve, finished)?;
+        while let Some(plan) = self.planner.plan_in_pool(|number| files.contains(&number)) {
+            self.compact(&plan, OutputSpace::Reserve, finished)?;
         }
         Ok(())
     }
@@ -141,7 +144,7 @@ impl<M: Medium + Clone> Store<M> {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let catalog = self.catalog.lock();
         let files = numbers.iter().filter_map(|number| Some((*number, catalog.state().files.get(number)?)));
-        files.filter(|(_, file)| picker::garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
+        files.filter(|(_, file)| garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
     }
 
     /// Whether files of a range are being compacted, or are being removed after that.
@@ -151,19 +154,19 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     fn is_in_range(&self, asked: &Asked, file: &FileRecord) -> bool {
-        let order = &self.options.comparator;
+        let order = &self.context.options.comparator;
         order.is_up_to(&file.smallest_key, asked.to.as_ref()) && order.is_from(&file.largest_key, asked.from.as_ref())
     }
 
     /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.
     pub(crate) fn plan_of_range(&self, asked: &Asked, state: &StoreState) -> Plan {
-        let order = &self.options.comparator;
+        let order = &self.context.options.comparator;
         let in_range = state.files.iter().filter(|(_, file)| self.is_in_range(asked, file));
         let files: Vec<(&u32, &FileRecord)> = in_range.collect();
         let in_order = positions_in_order(files.iter().map(|(_, file)| &file.smallest_key[..]), order);
         let files: Vec<(&u32, &FileRecord)> = in_order.into_iter().map(|position| files[position]).collect();
         let droppable_through = self.checkpoints.deletes_droppable_through();
-        let has_garbage = files.iter().any(|(_, file)| picker::garbage(file, droppable_through) > 0);
+        let has_garbage = files.iter().any(|(_, file)| garbage(file, droppable_through) > 0);
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
         let inputs =
             if has_garbage || overlaps { files.iter().map(|(number, _)| **number).collect() } else { Vec::new() };

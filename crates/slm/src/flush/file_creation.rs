@@ -16,11 +16,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::Event;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
+use slmdb_engine::space::controller::SpaceController;
 use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::SyncSender;
@@ -30,18 +34,29 @@ use tracing::info_span;
 
 use crate::flush::finished::{Built, BuiltFile, Finished};
 use crate::flush::older_versions::OlderVersions;
+use crate::index::Index;
 use crate::index::compaction_log::{Job, Phase};
 use crate::index::key_segments::{file_record, segment_of, table_kind};
-use crate::store::Store;
+use crate::memory::MemoryShare;
 
-impl<M: Medium + Clone> Store<M> {
-    /// The file thread.
-    pub(crate) fn run_file_thread(&self, finished: SyncSender<Finished<M>>) {
+/// The file creation thread.
+pub(crate) struct FileCreation<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) space: Arc<SpaceController<M>>,
+    pub(crate) memory: Arc<MemoryShare<M>>,
+}
+
+impl<M: Medium + Clone> FileCreation<M> {
+    /// The work of the thread.
+    pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
         while let Some(immutable) = self.next_immutable() {
             self.writes.publication.wait_for(immutable.last_sequence);
-            self.share_memory();
-            let began_ns = self.env.monotonic_ns();
-            self.notify(|| Event::FlushBegan {
+            self.memory.share();
+            let began_ns = self.context.env.monotonic_ns();
+            self.context.notify(|| Event::FlushBegan {
                 generation: immutable.memtable.generation(),
                 entries: immutable.memtable.entries(),
                 memtable_bytes: immutable.memtable.used_bytes(),
@@ -49,11 +64,11 @@ impl<M: Medium + Clone> Store<M> {
             let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
             let span = info_span!("flush_build", generation, entries, ms = Empty);
             let build = || self.build_when_there_is_space(&immutable);
-            let file = match timed(&*self.env, span, build) {
+            let file = match timed(&*self.context.env, span, build) {
                 Ok(file) => file,
                 // Everything is in the arenas, and stays there for the next opening.
-                Err(error) if error.may_be_tried_again() && self.gives_up() => return,
-                Err(error) => return self.fail(error),
+                Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
+                Err(error) => return self.context.fail(error),
             };
             if finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_err() {
                 return;
@@ -66,10 +81,10 @@ impl<M: Medium + Clone> Store<M> {
         if immutable.memtable.entries() == 0 {
             return Ok(None);
         }
-        let number = self.file_numbers.begin()?;
-        let built = self.space().until_there_is_space(|| self.build(immutable, number));
+        let number = self.catalog.numbers.begin()?;
+        let built = self.space.until_there_is_space(|| self.build(immutable, number));
         if built.is_err() {
-            self.file_numbers.end(number);
+            self.catalog.numbers.end(number);
         }
         built.map(Some)
     }
@@ -78,7 +93,7 @@ impl<M: Medium + Clone> Store<M> {
     fn next_immutable(&self) -> Option<Immutable<M>> {
         let mut traffic = self.writes.traffic.lock();
         loop {
-            if self.has_failed() {
+            if self.context.has_failed() {
                 return None;
             }
             if let Some(immutable) = traffic.queue.pop_front() {
@@ -95,7 +110,7 @@ impl<M: Medium + Clone> Store<M> {
     /// them, and a failure leaves nothing behind but what the next opening removes.
     fn build(&self, immutable: &Immutable<M>, number: u32) -> Result<BuiltFile> {
         let memtable = &*immutable.memtable;
-        let _held = self.budget.background.hold(flush_bytes(&immutable.totals));
+        let _held = self.context.budget.background.hold(flush_bytes(&immutable.totals));
         let mut job = Job {
             phase: Phase::Building,
             generation: memtable.generation(),
@@ -103,50 +118,55 @@ impl<M: Medium + Clone> Store<M> {
             last_sequence: immutable.last_sequence,
             order: immutable.last_sequence,
         };
-        let slot = if M::PERSISTENT { Some(self.jobs.record(&self.pool, &job)?) } else { None };
+        let slot = if M::PERSISTENT { Some(self.index.jobs.record(&self.index.pool, &job)?) } else { None };
         let built = self.build_file(immutable, number).and_then(|(finished, older)| {
-            let segment = segment_of(&self.pool, number, &finished.keys, Claim::Privileged)?;
+            let segment = segment_of(&self.index.pool, number, &finished.keys, Claim::Privileged)?;
             Ok((finished, older, segment))
         });
         let (finished, older, segment) = match built {
             Ok(built) => built,
             Err(error) => {
                 if error.may_be_tried_again() {
-                    let path = names::table(&self.directory, number);
-                    let put_back = |space: &Arc<ReservedFile>| space.put_back(&*self.env, &path).unwrap_or(false);
-                    if self.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {
-                        self.env.remove_file(&path)?;
+                    let path = names::table(&self.context.directory, number);
+                    let put_back =
+                        |space: &Arc<ReservedFile>| space.put_back(&*self.context.env, &path).unwrap_or(false);
+                    if self.context.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {
+                        self.context.env.remove_file(&path)?;
                     }
-                    slot.map_or(Ok(()), |slot| self.jobs.clear(&self.pool, slot))?;
+                    slot.map_or(Ok(()), |slot| self.index.jobs.clear(&self.index.pool, slot))?;
                 }
                 return Err(error);
             }
         };
         if let Some(slot) = &slot {
             job.phase = Phase::Indexing;
-            self.jobs.advance(&self.pool, slot, &job)?;
+            self.index.jobs.advance(&self.index.pool, slot, &job)?;
         }
-        older.note(number, &finished.keys, &self.snapshots)?;
+        older.note(number, &finished.keys, &self.index.snapshots)?;
         let record = file_record(&finished.properties, finished.length_bytes);
         Ok(BuiltFile { number, record, segment, older, slot })
     }
 
     fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<(FinishedTable, OlderVersions)> {
-        let path = names::table(&self.directory, number);
-        let (options, order) = (self.options.table(), self.options.comparator.clone());
-        let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.env, &path))?;
+        let path = names::table(&self.context.directory, number);
+        let (options, order) = (self.context.options.table(), self.context.options.comparator.clone());
+        let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.context.env, &path))?;
         let mut builder = match space {
-            Some(file) => TableBuilder::in_file(file, &*self.env, &path, number, self.files_uuid, options, order)?,
-            None => TableBuilder::new_in_order(&*self.env, &path, number, self.files_uuid, options, order)?,
+            Some(file) => {
+                TableBuilder::in_file(file, &*self.context.env, &path, number, self.context.files_uuid, options, order)?
+            }
+            None => {
+                TableBuilder::new_in_order(&*self.context.env, &path, number, self.context.files_uuid, options, order)?
+            }
         };
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
-        let moments = self.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        let moments = self.index.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
         let older = OlderVersions::write(&immutable.memtable, moments, |entry| {
             builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)
         })?;
         let finished = builder.finish()?;
-        self.env.sync_directory(&self.directory)?;
-        self.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+        self.context.env.sync_directory(&self.context.directory)?;
+        self.context.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
         Ok((finished, older))
     }
 }

@@ -4,9 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::Event;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::observe::spans::timed;
+use slmdb_engine::space::controller::SpaceController;
 use slmdb_engine::write::memtables::{Immutable, View};
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
 use slmdb_pmem::Medium;
@@ -14,35 +18,51 @@ use slmdb_sync::scheduled::mpsc::Receiver;
 use tracing::field::Empty;
 use tracing::info_span;
 
+use crate::compaction::pace::CompactionPace;
+use crate::compaction::queue::Compactions;
+use crate::compaction::repointing::Repointing;
 use crate::flush::finished::{Built, Finished};
+use crate::index::Index;
 use crate::index::insertion::swing;
 use crate::index::key_segments::numbered;
-use crate::store::Store;
+use crate::memory::MemoryShare;
+use crate::recovery::checkpoint_schedule::Checkpoints;
+use crate::space::flush_cost::PoolFlushCost;
 
-impl<M: Medium + Clone> Store<M> {
-    /// The index thread.
-    pub(crate) fn run_index_thread(&self, finished: Receiver<Finished<M>>) {
+/// The B+-tree insertion thread.
+pub(crate) struct IndexInsertion<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) space: Arc<SpaceController<M>>,
+    pub(crate) cost: Arc<PoolFlushCost<M>>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) compactions: Arc<Compactions>,
+    pub(crate) pace: Arc<CompactionPace<M>>,
+    pub(crate) memory: Arc<MemoryShare<M>>,
+    pub(crate) repointing: Repointing<M>,
+}
+
+impl<M: Medium + Clone> IndexInsertion<M> {
+    /// The work of the thread.
+    pub(crate) fn run(&self, finished: Receiver<Finished<M>>) {
         for finished in finished {
             let indexed = match finished {
                 Finished::Flush(built) => self.index_and_commit(built),
-                Finished::Compaction(output) => self.index_output(output),
+                Finished::Compaction(output) => self.repointing.index_output(output),
             };
             match indexed {
                 Ok(()) => {}
                 // The next opening carries the job on.
-                Err(error) if error.may_be_tried_again() && self.gives_up() => return,
-                Err(error) => return self.fail(error),
+                Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
+                Err(error) => return self.context.fail(error),
             }
         }
     }
 
-    /// Whether a job that finds no space is left to the next opening.
-    pub(crate) fn gives_up(&self) -> bool {
-        self.has_failed() || self.writes.traffic.lock().closing
-    }
-
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
-        let mut index_is_ahead = self.indexing.lock();
+        let mut index_is_ahead = self.index.indexing.lock();
         *index_is_ahead = true;
         let Built { immutable, began_ns, file } = built;
         let mut edit = Edit {
@@ -55,42 +75,47 @@ impl<M: Medium + Clone> Store<M> {
         if let Some(file) = file {
             let span = info_span!("flush_index", file = file.number, ms = Empty);
             let note = |key: &[u8], old: Location, newest: u64| {
-                self.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
+                self.index.snapshots.note_replaced(key, old, file.older.replaced_at(key, newest));
             };
-            let swing = || swing(&self.tree, &self.pool, &file.segment, note);
-            let live_changes = timed(&*self.env, span, || self.space().until_there_is_space(swing))?;
+            let swing = || swing(&self.index.tree, &self.index.pool, &file.segment, note);
+            let live_changes = timed(&*self.context.env, span, || self.space.until_there_is_space(swing))?;
             self.writes.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
             edit.live_changes = live_changes.into_iter().collect();
-            self.pool_reserve.add_file(&self.pool, file.record.length_bytes, &file.segment, &self.reserve);
+            self.cost.pool_reserve.add_file(
+                &self.index.pool,
+                file.record.length_bytes,
+                &file.segment,
+                &self.catalog.reserve,
+            );
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
-        let commit = || self.commit(|state| numbered(state, edit.clone()));
-        timed(&*self.env, span, || self.space().until_there_is_space(commit))?;
-        number.inspect(|&number| self.file_numbers.end(number));
+        let commit = || self.catalog.commit(|state| numbered(state, edit.clone()));
+        timed(&*self.context.env, span, || self.space.until_there_is_space(commit))?;
+        number.inspect(|&number| self.catalog.numbers.end(number));
         *index_is_ahead = false;
         drop(index_is_ahead);
         if let Some(slot) = slot {
-            self.jobs.clear(&self.pool, slot)?;
+            self.index.jobs.clear(&self.index.pool, slot)?;
         }
-        self.counted.flushes.fetch_add(1, Ordering::Relaxed);
+        self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
         let generation = immutable.memtable.generation();
         let file = edit.files_added.first();
         let (entries, bytes) = file.map_or((0, 0), |(_, record)| (record.entries, record.length_bytes));
         self.checkpoints.flushed(entries);
         self.retire(immutable, began_ns)?;
-        let (file, duration) = (file.map(|(number, _)| *number), self.since(began_ns));
+        let (file, duration) = (file.map(|(number, _)| *number), self.context.since(began_ns));
         tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
-        self.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
+        self.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
         Ok(())
     }
 
     /// Takes a flushed MemTable from the readers' list, and gives up what was set aside for it.
     fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
         let Immutable { memtable, last_sequence, totals, space } = flushed;
-        space.map_or(Ok(()), |space| space.discard(&*self.env))?;
-        match self.fill_reserve() {
+        space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
+        match self.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return Err(error),
             _ => {}
         }
@@ -103,9 +128,9 @@ impl<M: Medium + Clone> Store<M> {
         }
         // Before anybody who waits for space looks again.
         self.writes.arenas.retire(memtable)?;
-        self.flush_freed(&totals, list_bytes);
-        self.release_in_pool(&totals)?;
-        let now_ns = self.env.monotonic_ns();
+        self.memory.flush_freed(&totals, list_bytes);
+        self.cost.release_in_pool(&totals)?;
+        let now_ns = self.context.env.monotonic_ns();
         let mut traffic = self.writes.traffic.lock();
         self.writes.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
         traffic.last_flush_end_ns = now_ns;
@@ -116,7 +141,7 @@ impl<M: Medium + Clone> Store<M> {
         self.writes.work.notify_all();
         // Writers need it, and whoever holds what follows may be waiting for the MANIFEST's disk.
         drop(traffic);
-        self.set_compaction_pace();
+        self.pace.set();
         self.compactions.wake();
         Ok(())
     }

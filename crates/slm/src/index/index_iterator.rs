@@ -16,8 +16,8 @@ use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
 
+use crate::index::Index;
 use crate::index::location::location;
-use crate::store::Store;
 
 /// A position among the index's records that are visible at a moment.
 pub(crate) struct IndexSource {
@@ -67,39 +67,39 @@ impl IndexSource {
     }
 
     /// To the first visible key at or after `key`.
-    pub(crate) fn seek<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
-        self.read_forward(store, Bound::Included(key.to_vec()))
+    pub(crate) fn seek<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+        self.read_forward(index, Bound::Included(key.to_vec()))
     }
 
     /// To the first visible key.
-    pub(crate) fn seek_first<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
-        self.read_forward(store, Bound::Unbounded)
+    pub(crate) fn seek_first<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+        self.read_forward(index, Bound::Unbounded)
     }
 
     /// To the last visible key before `key`.
-    pub(crate) fn seek_before<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
-        self.read_backward(store, Bound::Excluded(key.to_vec()))
+    pub(crate) fn seek_before<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+        self.read_backward(index, Bound::Excluded(key.to_vec()))
     }
 
     /// To the last visible key up to `key`.
-    pub(crate) fn seek_back<M: Medium + Clone>(&mut self, store: &Store<M>, key: &[u8]) -> Result<()> {
-        self.read_backward(store, Bound::Included(key.to_vec()))
+    pub(crate) fn seek_back<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+        self.read_backward(index, Bound::Included(key.to_vec()))
     }
 
     /// To the last visible key.
-    pub(crate) fn seek_last<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
-        self.read_backward(store, Bound::Unbounded)
+    pub(crate) fn seek_last<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+        self.read_backward(index, Bound::Unbounded)
     }
 
     /// To the next visible key. REQUIRES: on one.
-    pub(crate) fn next<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
+    pub(crate) fn next<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
         let Some(position) = self.position else { return Ok(()) };
         if position + 1 < self.entries.len() {
             self.position = Some(position + 1);
             return Ok(());
         }
         match self.rest.after.take() {
-            Some(from) => self.read_forward(store, from),
+            Some(from) => self.read_forward(index, from),
             None => {
                 self.position = None;
                 Ok(())
@@ -108,14 +108,14 @@ impl IndexSource {
     }
 
     /// To the previous visible key. REQUIRES: on one.
-    pub(crate) fn prev<M: Medium + Clone>(&mut self, store: &Store<M>) -> Result<()> {
+    pub(crate) fn prev<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
         let Some(position) = self.position else { return Ok(()) };
         if position > 0 {
             self.position = Some(position - 1);
             return Ok(());
         }
         match self.rest.before.take() {
-            Some(from) => self.read_backward(store, from),
+            Some(from) => self.read_backward(index, from),
             None => {
                 self.position = None;
                 Ok(())
@@ -124,11 +124,11 @@ impl IndexSource {
     }
 
     /// Copies out the first leaf with something visible from `from` on, and stands on its first entry.
-    fn read_forward<M: Medium + Clone>(&mut self, store: &Store<M>, from: Bound<Vec<u8>>) -> Result<()> {
+    fn read_forward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
         self.position = None;
         let mut from = from;
         loop {
-            let next = self.read(store, &from, Direction::Forward)?;
+            let next = self.read(index, &from, Direction::Forward)?;
             if !self.entries.is_empty() {
                 self.rest = Rest { after: next, before: other_side(from) };
                 self.position = Some(0);
@@ -140,11 +140,11 @@ impl IndexSource {
     }
 
     /// Copies out the last leaf with something visible from `from` back, and stands on its last entry.
-    fn read_backward<M: Medium + Clone>(&mut self, store: &Store<M>, from: Bound<Vec<u8>>) -> Result<()> {
+    fn read_backward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
         self.position = None;
         let mut from = from;
         loop {
-            let next = self.read(store, &from, Direction::Backward)?;
+            let next = self.read(index, &from, Direction::Backward)?;
             if !self.entries.is_empty() {
                 self.rest = Rest { after: other_side(from), before: next };
                 self.position = Some(self.entries.len() - 1);
@@ -158,7 +158,7 @@ impl IndexSource {
     /// Copies out what is visible of one leaf, from a bound on. Returns the bound to go on from.
     fn read<M: Medium + Clone>(
         &mut self,
-        store: &Store<M>,
+        index: &Index<M>,
         from: &Bound<Vec<u8>>,
         direction: Direction,
     ) -> Result<Option<Bound<Vec<u8>>>> {
@@ -166,9 +166,9 @@ impl IndexSource {
         self.entries.clear();
         let guard = epoch::pin();
         let near = from.as_ref().map(Vec::as_slice);
-        store.tree.read_leaf(near, direction, &guard, &mut self.leaf)?;
+        index.tree.read_leaf(near, direction, &guard, &mut self.leaf)?;
         for &offset in self.leaf.records() {
-            let record = store.tree.record(offset, &guard)?;
+            let record = index.tree.record(offset, &guard)?;
             if record.sequence() <= self.moment {
                 let start = self.keys.len();
                 self.keys.extend_from_slice(record.key());
@@ -182,7 +182,7 @@ impl IndexSource {
         let far = next.clone().map_or(Bound::Unbounded, |next| other_side(next).unwrap_or(Bound::Unbounded));
         let far = far.as_ref().map(Vec::as_slice);
         let range = if direction == Direction::Forward { (near, far) } else { (far, near) };
-        self.add_replaced(store.snapshots.replaced_in(range, self.moment), store.tree.order());
+        self.add_replaced(index.snapshots.replaced_in(range, self.moment), index.tree.order());
         Ok(next)
     }
 

@@ -39,8 +39,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::files::location::Location;
+use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::lock_order;
-use slmdb_engine::memory::heap_pins::Fences;
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicUsize;
@@ -75,7 +75,6 @@ struct Inner {
     replaced: ReplacedRecords,
     cursors: usize,
     snapshots: usize,
-    fences: Fences,
 }
 
 /// Those who look at one sequence number.
@@ -133,10 +132,7 @@ impl Snapshots {
     pub(crate) fn new(order: KeyOrder) -> Snapshots {
         let (moments, replaced) = (BTreeMap::new(), ReplacedRecords::new(order));
         Snapshots {
-            inner: Mutex::ranked(
-                lock_order::SNAPSHOTS,
-                Inner { moments, replaced, cursors: 0, snapshots: 0, fences: Fences::default() },
-            ),
+            inner: Mutex::ranked(lock_order::SNAPSHOTS, Inner { moments, replaced, cursors: 0, snapshots: 0 }),
             open: AtomicUsize::default(),
             kept: AtomicUsize::default(),
         }
@@ -211,11 +207,6 @@ impl Snapshots {
         if self.kept.load(Ordering::Acquire) == 0 { 0 } else { self.inner.lock().replaced.bytes() as u64 }
     }
 
-    /// Whether a version in the map lies in this table file, so that the file must stay.
-    pub(crate) fn pins(&self, file: u32) -> bool {
-        self.kept.load(Ordering::Acquire) > 0 && self.inner.lock().replaced.pins(file)
-    }
-
     /// The moments of snapshots from `first` to before `last`, the numbers of a MemTable that is about to be flushed.
     /// REQUIRES: it is published to its last number, so that snapshots to come see its newest versions alone.
     pub(crate) fn snapshots_within(&self, first: u64, last: u64) -> Vec<u64> {
@@ -238,7 +229,6 @@ impl Snapshots {
             return;
         }
         let Some(key) = inner.replaced.insert(key, old, replaced_at) else { return };
-        inner.fences.keep_if_last(&key);
         self.kept.store(inner.replaced.len(), Ordering::Release);
         if let Some(viewer) = inner.oldest_viewer(old.sequence, replaced_at) {
             viewer.in_charge_of.push((key, old.sequence));
@@ -259,6 +249,13 @@ impl Snapshots {
             return Vec::new();
         }
         self.inner.lock().replaced.in_range(range, moment)
+    }
+}
+
+impl PinnedFiles for Snapshots {
+    /// Whether a version in the map lies in this table file, so that the file must stay.
+    fn pins(&self, file: u32) -> bool {
+        self.kept.load(Ordering::Acquire) > 0 && self.inner.lock().replaced.pins(file)
     }
 }
 

@@ -14,12 +14,12 @@ use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_sync::epoch;
 
-use crate::store::Store;
+use crate::operations::get::Reader;
 
 /// A block that is so many times as large as blocks are meant to be holds one entry.
 const LARGE_BLOCKS: u64 = 2;
 
-impl<M: Medium + Clone> Store<M> {
+impl<M: Medium + Clone> Reader<M> {
     /// See [`slmdb_engine::Engine::approximate`].
     pub(crate) fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
         // MemTables first: what moves from them to the index meanwhile is counted twice rather than not at all.
@@ -29,11 +29,11 @@ impl<M: Medium + Clone> Store<M> {
             let files = catalog.state().files.iter();
             files.map(|(&number, file)| (number, file.length_bytes as f64 / file.entries.max(1) as f64)).collect()
         };
-        let large_bytes = LARGE_BLOCKS * self.options.block_bytes as u64;
+        let large_bytes = LARGE_BLOCKS * self.context.options.block_bytes as u64;
         let mut table_bytes = 0.0;
         let guard = epoch::pin();
-        for sample in self.tree.sample(range, &guard)? {
-            let record = self.tree.record(sample.record, &guard)?;
+        for sample in self.index.tree.sample(range, &guard)? {
+            let record = self.index.tree.record(sample.record, &guard)?;
             let block_bytes = u64::from(record.block_length());
             let mean_bytes = entry_bytes.get(&record.file()).copied().unwrap_or(block_bytes as f64);
             let bytes = if block_bytes > large_bytes { block_bytes as f64 } else { mean_bytes.min(block_bytes as f64) };
@@ -57,7 +57,7 @@ impl<M: Medium + Clone> Store<M> {
                     continue;
                 }
                 let guard = epoch::pin();
-                let is_indexed = self.tree.get(entry.key, &guard)?.is_some();
+                let is_indexed = self.index.tree.get(entry.key, &guard)?.is_some();
                 keys += match (entry.kind, is_indexed) {
                     (EntryKind::Put, false) => each as f64,
                     (EntryKind::Delete, true) => -(each as f64),

@@ -18,8 +18,8 @@ use slmdb_pmem::Medium;
 use slmdb_table::Place;
 
 use crate::index::index_iterator::IndexSource;
+use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
-use crate::store::Store;
 
 /// Entries that are asked for at once: at first, how much more each time, and at most. The next are asked for when half of
 /// the last are used.
@@ -160,15 +160,15 @@ impl Scout {
     /// can't tell the scout, it will tell the cursor.
     pub(crate) fn ask<M: Medium + Clone>(
         &mut self,
-        store: &Store<M>,
+        reader: &Reader<M>,
         key: &[u8],
         heading: Heading,
         temperature: &mut Temperature,
     ) {
         if self.lead == 0 || self.heading != Some(heading) {
             let set_out = match heading {
-                Heading::Forward => self.source.seek(store, key),
-                Heading::Backward => self.source.seek_back(store, key),
+                Heading::Forward => self.source.seek(&reader.index, key),
+                Heading::Backward => self.source.seek_back(&reader.index, key),
             };
             (self.heading, self.lead, self.window) = (set_out.is_ok().then_some(heading), 0, WINDOW_FIRST);
         } else if self.lead > self.window / 2 {
@@ -176,27 +176,27 @@ impl Scout {
         } else {
             self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX);
         }
-        self.gather(store, heading);
+        self.gather(reader, heading);
         let entries = self.locations.len();
         if entries == 0 {
             return;
         }
         (self.lead, self.window) = (self.lead + entries, entries);
-        self.locations.retain(|location| !store.tables.is_cached(location.file, location.place));
+        self.locations.retain(|location| !reader.tables.is_cached(location.file, location.place));
         self.locations.sort_unstable_by_key(|location| (location.file, location.place.offset));
         let stretches = temperature.asking();
         join(&self.locations, stretches);
-        let start_ns = store.env.monotonic_ns();
+        let start_ns = reader.context.env.monotonic_ns();
         for Stretch { file, from, to } in stretches {
-            if let Ok(table) = store.tables.reader(*file) {
+            if let Ok(table) = reader.tables.reader(*file) {
                 table.will_read(*from, *to - *from);
             }
         }
-        temperature.asked(entries, store.env.monotonic_ns() - start_ns);
+        temperature.asked(entries, reader.context.env.monotonic_ns() - start_ns);
     }
 
     /// Where the entries of the next window lie.
-    fn gather<M: Medium + Clone>(&mut self, store: &Store<M>, heading: Heading) {
+    fn gather<M: Medium + Clone>(&mut self, reader: &Reader<M>, heading: Heading) {
         self.locations.clear();
         let mut bytes = 0;
         while let Some(location) = self.source.location().filter(|_| self.locations.len() < self.window) {
@@ -206,8 +206,8 @@ impl Scout {
             }
             self.locations.push(location);
             let stepped = match heading {
-                Heading::Forward => self.source.next(store),
-                Heading::Backward => self.source.prev(store),
+                Heading::Forward => self.source.next(&reader.index),
+                Heading::Backward => self.source.prev(&reader.index),
             };
             if stepped.is_err() {
                 self.heading = None;

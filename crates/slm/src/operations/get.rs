@@ -10,15 +10,25 @@
 //! Between index and block a compaction may have moved the entry and removed the file. Then the file is gone from the
 //! store, and the key is looked up again: the entry, or what replaced it, is somewhere else.
 
+use std::sync::Arc;
+
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::location::Location;
+use slmdb_engine::files::obsolete_files::ObsoleteFiles;
+use slmdb_engine::files::table_cache::Tables;
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_sync::epoch;
 use slmdb_table::Slice;
 
+use crate::index::Index;
 use crate::index::location::location;
-use crate::store::Store;
+use crate::memory::MemoryShare;
+use crate::selection::naming::CandidateNaming;
+use crate::space::reclaim::SpaceReclaim;
 
 /// Of which moment a read is.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +46,20 @@ enum Newest {
     Missing,
 }
 
-impl<M: Medium + Clone> Store<M> {
+/// What readers need of the store. It keeps the store open.
+pub(crate) struct Reader<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) memory: Arc<MemoryShare<M>>,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
+    pub(crate) reclaim: Arc<SpaceReclaim<M>>,
+    pub(crate) naming: Arc<CandidateNaming>,
+}
+
+impl<M: Medium + Clone> Reader<M> {
     /// See [`slmdb_engine::Engine::get`].
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         self.get_at(key, Moment::Now)
@@ -58,7 +81,7 @@ impl<M: Medium + Clone> Store<M> {
             };
             match self.tables.value(key, location) {
                 // The same place again is none that a compaction has left behind.
-                Err(_) if self.is_gone(location.file) && before != Some(location) => before = Some(location),
+                Err(_) if self.catalog.is_gone(location.file) && before != Some(location) => before = Some(location),
                 value => return value.map(Some),
             }
         }
@@ -67,17 +90,6 @@ impl<M: Medium + Clone> Store<M> {
     /// Whether `key` has a value at a moment.
     pub(crate) fn contains_key_at(&self, key: &[u8], moment: Moment) -> Result<bool> {
         Ok(!matches!(self.newest(key, moment, |_| Slice::default())?, Newest::Missing))
-    }
-
-    /// Where the version of `key` is that a moment sees, if it is in a table file. The index is asked first: a version may
-    /// move from there to the map of replaced records in between, never the other way.
-    pub(crate) fn location_at(&self, key: &[u8], moment: u64) -> Result<Option<Location>> {
-        let in_index = {
-            let guard = epoch::pin();
-            self.tree.get(key, &guard)?.map(|record| location(&record))
-        };
-        let seen = in_index.filter(|location| location.sequence <= moment);
-        Ok(seen.or_else(|| self.snapshots.replaced(key, moment)))
     }
 
     fn newest(&self, key: &[u8], moment: Moment, take: impl Fn(&[u8]) -> Slice) -> Result<Newest> {
@@ -94,13 +106,13 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         let guard = epoch::pin();
-        let indexed = self.tree.get(key, &guard)?.map(|record| location(&record));
+        let indexed = self.index.tree.get(key, &guard)?.map(|record| location(&record));
         let location = match moment {
             Moment::Now => indexed,
             // What it saw may have moved from the index to the map, never the other way.
-            Moment::At(moment) => {
-                indexed.filter(|location| location.sequence <= moment).or_else(|| self.snapshots.replaced(key, moment))
-            }
+            Moment::At(moment) => indexed
+                .filter(|location| location.sequence <= moment)
+                .or_else(|| self.index.snapshots.replaced(key, moment)),
         };
         Ok(location.map_or(Newest::Missing, Newest::InTable))
     }

@@ -2,7 +2,6 @@
 
 pub(crate) mod approximate;
 pub(crate) mod ask_ahead;
-pub(crate) mod checkpoint;
 pub(crate) mod get;
 pub(crate) mod heading;
 pub(crate) mod range_query;

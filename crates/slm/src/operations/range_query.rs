@@ -31,14 +31,14 @@ use slmdb_table::Slice;
 use crate::index::index_iterator::IndexSource;
 use crate::index::snapshots::Holder;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
+use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
 use crate::operations::scan_buffers::ScanBuffers;
 use crate::selection::sequentiality_degree::Sequentiality;
-use crate::store::Store;
 
 /// See [`EngineCursor`].
 pub(crate) struct Cursor<M: Medium + Clone> {
-    store: Arc<Store<M>>,
+    reader: Arc<Reader<M>>,
     moment: u64,
     memtables: Vec<MemTableSource<M>>,
     index: IndexSource,
@@ -67,41 +67,54 @@ enum At {
 
 impl<M: Medium + Clone> Cursor<M> {
     /// A cursor on no entry, at the present moment.
-    pub(crate) fn new(store: Arc<Store<M>>) -> Cursor<M> {
+    pub(crate) fn new(reader: Arc<Reader<M>>) -> Cursor<M> {
         let (moment, view) = loop {
-            let before = store.writes.view.load_full();
-            let moment = store.snapshots.register(Holder::Cursor, || store.writes.publication.published());
-            let after = store.writes.view.load_full();
+            let before = reader.writes.view.load_full();
+            let moment = reader.index.snapshots.register(Holder::Cursor, || reader.writes.publication.published());
+            let after = reader.writes.view.load_full();
             if Arc::ptr_eq(&before, &after) {
                 break (moment, before);
             }
-            store.release(moment, Holder::Cursor);
+            reader.release(moment, Holder::Cursor);
         };
-        Cursor::over(store, moment, &view)
+        Cursor::over(reader, moment, &view)
     }
 
     /// A cursor on no entry, at the moment of a snapshot that is held.
-    pub(crate) fn at(store: Arc<Store<M>>, moment: u64) -> Cursor<M> {
-        let moment = store.snapshots.register(Holder::Cursor, || moment);
-        let view = store.writes.view.load_full();
-        Cursor::over(store, moment, &view)
+    pub(crate) fn at(reader: Arc<Reader<M>>, moment: u64) -> Cursor<M> {
+        let moment = reader.index.snapshots.register(Holder::Cursor, || moment);
+        let view = reader.writes.view.load_full();
+        Cursor::over(reader, moment, &view)
     }
 
-    fn over(store: Arc<Store<M>>, moment: u64, view: &View<M>) -> Cursor<M> {
+    fn over(reader: Arc<Reader<M>>, moment: u64, view: &View<M>) -> Cursor<M> {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
-        let sequentiality = store.candidates.range_query();
-        let (at_hand, scout) = (ScanBuffers::new(Temperature::new(store.tables.are_cold.load(Relaxed))), None);
+        let sequentiality = reader.naming.candidates.range_query();
+        let (at_hand, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
         let (at, held_bytes) = (None, 0);
-        Cursor { store, moment, memtables, index, heading, at, key, passage, at_hand, scout, held_bytes, sequentiality }
+        Cursor {
+            reader,
+            moment,
+            memtables,
+            index,
+            heading,
+            at,
+            key,
+            passage,
+            at_hand,
+            scout,
+            held_bytes,
+            sequentiality,
+        }
     }
 
     /// Tells the budget what is at hand.
     fn account(&mut self) {
         let bytes = self.at_hand.memory_bytes() + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
         if bytes != self.held_bytes {
-            self.store.budget.cursor_blocks.replace(self.held_bytes, bytes);
+            self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
         }
     }
@@ -127,7 +140,7 @@ impl<M: Medium + Clone> Cursor<M> {
     /// Makes that one of the sources' keys which stands so to all others the cursor's, unless it is deleted (then:
     /// `false`). If no source has one left, the cursor is on none.
     fn settle_on(&mut self, stands: Ordering) -> Result<bool> {
-        let order = self.store.tree.order();
+        let order = self.reader.index.tree.order();
         self.at = None;
         let mut best = self.index.key();
         for source in self.memtables.iter().filter(|source| source.valid()) {
@@ -168,13 +181,13 @@ impl<M: Medium + Clone> Cursor<M> {
         loop {
             let block = match self.at_hand.block(location) {
                 Some(block) => Ok(block.clone()),
-                None => self.at_hand.fetch(&self.store, location),
+                None => self.at_hand.fetch(&self.reader, location),
             };
             self.account();
             match block {
-                Ok(block) => return self.store.tables.value_in(&block, &self.key, location),
-                Err(error) if self.store.is_gone(location.file) => {
-                    match self.store.location_at(&self.key, self.moment)? {
+                Ok(block) => return self.reader.tables.value_in(&block, &self.key, location),
+                Err(error) if self.reader.catalog.is_gone(location.file) => {
+                    match self.reader.index.location_at(&self.key, self.moment)? {
                         Some(moved) if moved != location => location = moved,
                         _ => return Err(error),
                     }
@@ -188,14 +201,14 @@ impl<M: Medium + Clone> Cursor<M> {
     /// Asks the disk for the value that is about to be read, and for those behind it, where that gains something.
     fn ask_ahead(&mut self) {
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
-        scout.ask(&self.store, &self.key, self.heading, &mut self.at_hand.temperature);
+        scout.ask(&self.reader, &self.key, self.heading, &mut self.at_hand.temperature);
     }
 
     /// The range query is done, and another may begin.
     fn end_range_query(&mut self) {
         let files = self.sequentiality.end();
         if files.len() > 1 {
-            self.store.range_query_ended(files);
+            self.reader.naming.range_query_ended(files);
         }
     }
 
@@ -238,8 +251,8 @@ impl<M: Medium + Clone> Cursor<M> {
             scout.passed();
         }
         match heading {
-            Heading::Forward => self.index.next(&self.store),
-            Heading::Backward => self.index.prev(&self.store),
+            Heading::Forward => self.index.next(&self.reader.index),
+            Heading::Backward => self.index.prev(&self.reader.index),
         }
     }
 }
@@ -249,28 +262,28 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.set_out();
         self.memtables.iter_mut().for_each(|source| source.seek(key));
-        self.index.seek(&self.store, key)?;
+        self.index.seek(&self.reader.index, key)?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.set_out();
         self.memtables.iter_mut().for_each(|source| source.seek_before(key));
-        self.index.seek_before(&self.store, key)?;
+        self.index.seek_before(&self.reader.index, key)?;
         self.settle_backward()
     }
 
     fn seek_first(&mut self) -> Result<()> {
         self.set_out();
         self.memtables.iter_mut().for_each(MemTableSource::seek_first);
-        self.index.seek_first(&self.store)?;
+        self.index.seek_first(&self.reader.index)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
         self.set_out();
         self.memtables.iter_mut().for_each(MemTableSource::seek_last);
-        self.index.seek_last(&self.store)?;
+        self.index.seek_last(&self.reader.index)?;
         self.settle_backward()
     }
 
@@ -282,7 +295,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             self.passage.begin();
             let key = self.key.clone();
             self.memtables.iter_mut().for_each(|source| source.seek(&key));
-            self.index.seek(&self.store, &key)?;
+            self.index.seek(&self.reader.index, &key)?;
         }
         self.step_sources_forward()?;
         self.settle_forward()
@@ -330,12 +343,12 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
         let is_cold = self.at_hand.temperature.is_cold();
-        if self.store.tables.are_cold.load(Relaxed) != is_cold {
-            self.store.tables.are_cold.store(is_cold, Relaxed);
+        if self.reader.tables.are_cold.load(Relaxed) != is_cold {
+            self.reader.tables.are_cold.store(is_cold, Relaxed);
         }
         (self.at_hand, self.scout) = (ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
-        self.store.release(self.moment, Holder::Cursor);
+        self.reader.release(self.moment, Holder::Cursor);
     }
 }

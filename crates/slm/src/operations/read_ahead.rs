@@ -18,7 +18,7 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece, Place, TableReader};
 
-use crate::store::Store;
+use crate::operations::get::Reader;
 
 /// So many blocks in a row are read one by one. (With two, ranges of a hundred keys took a tenth more time in order.)
 const BLOCKS_ALONE: u32 = 1;
@@ -86,18 +86,18 @@ impl ReadAhead {
     /// The block at `location`, which it has turned to, from the disk; in a piece of up to `ahead_bytes`, or alone.
     pub(crate) fn read<M: Medium + Clone>(
         &mut self,
-        store: &Store<M>,
+        reader: &Reader<M>,
         location: Location,
         ahead_bytes: Option<usize>,
         spare: &mut Option<Piece>,
     ) -> Result<Block> {
         let Some(ahead_bytes) = ahead_bytes.filter(|_| self.run > BLOCKS_ALONE) else {
-            return store.tables.read_block(location.file, location.place);
+            return reader.tables.read_block(location.file, location.place);
         };
         let table = match self.table.upgrade() {
             Some(table) => table,
             None => {
-                let table = store.tables.reader(location.file)?;
+                let table = reader.tables.reader(location.file)?;
                 self.table = Arc::downgrade(&table);
                 table
             }
@@ -109,7 +109,7 @@ impl ReadAhead {
         table.read_block_ahead(location.place, piece, ahead_bytes).or_else(|_| {
             // Something else in the piece may be what can't be read.
             self.let_go(spare);
-            store.tables.read_block(location.file, location.place)
+            reader.tables.read_block(location.file, location.place)
         })
     }
 

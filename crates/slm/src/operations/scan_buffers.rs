@@ -15,8 +15,8 @@ use slmdb_pmem::Medium;
 use slmdb_table::{Block, Piece};
 
 use crate::operations::ask_ahead::Temperature;
+use crate::operations::get::Reader;
 use crate::operations::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
-use crate::store::Store;
 
 /// How many files a cursor has a lane for.
 const LANES_MAX: usize = 24;
@@ -85,7 +85,7 @@ impl ScanBuffers {
     }
 
     /// The block at `location`: from what was read ahead, from the cache, or from the disk; then it is the last of its file.
-    pub(crate) fn fetch<M: Medium + Clone>(&mut self, store: &Store<M>, location: Location) -> Result<Block> {
+    pub(crate) fn fetch<M: Medium + Clone>(&mut self, reader: &Reader<M>, location: Location) -> Result<Block> {
         let (file, place) = (location.file, location.place);
         let comes_from_another = self.files.get(self.present) != Some(&file);
         let index = self.lane_of(file);
@@ -106,16 +106,16 @@ impl ScanBuffers {
         let block = self.change(index, |lane, spare| {
             lane.block = None;
             lane.ahead.turn_to(place, spare);
-            let block = match lane.ahead.at_hand(place).or_else(|| store.tables.cached_block(file, place)) {
+            let block = match lane.ahead.at_hand(place).or_else(|| reader.tables.cached_block(file, place)) {
                 Some(block) => block,
                 None => {
                     if comes_from_another {
-                        store.file_sought(file);
+                        reader.naming.file_sought(file);
                     }
                     reads = 1;
-                    let start_ns = is_timed.then(|| store.env.monotonic_ns());
-                    let block = lane.ahead.read(store, location, ahead_bytes, spare);
-                    took_ns = start_ns.map(|start_ns| store.env.monotonic_ns() - start_ns);
+                    let start_ns = is_timed.then(|| reader.context.env.monotonic_ns());
+                    let block = lane.ahead.read(reader, location, ahead_bytes, spare);
+                    took_ns = start_ns.map(|start_ns| reader.context.env.monotonic_ns() - start_ns);
                     block?
                 }
             };

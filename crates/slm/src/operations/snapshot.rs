@@ -12,20 +12,20 @@ use slmdb_table::Slice;
 
 use crate::index::snapshots::Holder;
 use crate::operations::get::Moment;
+use crate::operations::get::Reader;
 use crate::operations::range_query::Cursor;
-use crate::store::Store;
 
 /// See [`EngineSnapshot`].
 pub(crate) struct SlmSnapshot<M: Medium + Clone> {
-    store: Arc<Store<M>>,
+    reader: Arc<Reader<M>>,
     moment: u64,
 }
 
 impl<M: Medium + Clone> SlmSnapshot<M> {
     /// Of the present moment.
-    pub(crate) fn new(store: Arc<Store<M>>) -> SlmSnapshot<M> {
-        let moment = store.snapshots.register(Holder::Snapshot, || store.writes.publication.published());
-        SlmSnapshot { store, moment }
+    pub(crate) fn new(reader: Arc<Reader<M>>) -> SlmSnapshot<M> {
+        let moment = reader.index.snapshots.register(Holder::Snapshot, || reader.writes.publication.published());
+        SlmSnapshot { reader, moment }
     }
 }
 
@@ -35,40 +35,40 @@ impl<M: Medium + Clone> EngineSnapshot for SlmSnapshot<M> {
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.store.get_at(key, Moment::At(self.moment))
+        self.reader.get_at(key, Moment::At(self.moment))
     }
 
     fn contains_key(&self, key: &[u8]) -> Result<bool> {
-        self.store.contains_key_at(key, Moment::At(self.moment))
+        self.reader.contains_key_at(key, Moment::At(self.moment))
     }
 
     fn cursor(&self) -> Result<Box<dyn EngineCursor>> {
-        Ok(Box::new(Cursor::at(self.store.clone(), self.moment)))
+        Ok(Box::new(Cursor::at(self.reader.clone(), self.moment)))
     }
 }
 
 impl<M: Medium + Clone> Drop for SlmSnapshot<M> {
     fn drop(&mut self) {
-        self.store.release(self.moment, Holder::Snapshot);
+        self.reader.release(self.moment, Holder::Snapshot);
     }
 }
 
-impl<M: Medium + Clone> Store<M> {
+impl<M: Medium + Clone> Reader<M> {
     /// Ends what a cursor or snapshot has registered.
     pub(crate) fn release(&self, moment: u64, holder: Holder) {
-        let kept_bytes = self.snapshots.kept_bytes();
-        if !self.snapshots.release(moment, holder).is_empty() {
-            self.sweep_retired();
+        let kept_bytes = self.index.snapshots.kept_bytes();
+        if !self.index.snapshots.release(moment, holder).is_empty() {
+            self.obsolete.remove_unpinned();
             // What it saw may be garbage now, and files may have gone.
-            self.space_came_back();
+            self.reclaim.space_came_back();
         }
         // Of a store that has failed nothing is deleted, and of a closed one everything is the next opening's.
-        let is_open = self.check_writable().is_ok();
+        let is_open = self.context.check_writable().is_ok();
         let reclaimed = if is_open { self.writes.arenas.reader_has_gone() } else { Ok(0) };
         let lists_bytes = reclaimed.unwrap_or_else(|error| {
             tracing::warn!(%error, "the arena of a flushed MemTable stays for now");
             0
         });
-        self.kept_freed(kept_bytes.saturating_sub(self.snapshots.kept_bytes()) + lists_bytes);
+        self.memory.kept_freed(kept_bytes.saturating_sub(self.index.snapshots.kept_bytes()) + lists_bytes);
     }
 }

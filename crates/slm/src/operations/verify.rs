@@ -13,11 +13,17 @@
 //! Flushes wait meanwhile; reads and writes don't.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::Duration;
 
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::files::location::Location;
+use slmdb_engine::files::obsolete_files::ObsoleteFiles;
+use slmdb_engine::files::table_cache::Tables;
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
@@ -27,9 +33,9 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
+use crate::index::Index;
 use crate::index::location::location;
 use crate::recovery::rebuild::open_checkpoint;
-use crate::store::Store;
 
 /// Findings of one kind beyond these are counted, not listed.
 const FINDINGS_MAX: usize = 1000;
@@ -37,15 +43,25 @@ const FINDINGS_MAX: usize = 1000;
 /// How long a verification waits for the index before it looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-impl<M: Medium + Clone> Store<M> {
+/// Checks everything there is against everything else.
+pub(crate) struct Verifier<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) obsolete: Arc<ObsoleteFiles>,
+}
+
+impl<M: Medium + Clone> Verifier<M> {
     /// See [`slmdb_engine::Engine::verify`].
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _agreement = self.agreement()?;
         let files = self.catalog.lock().state().files.clone();
         let memtable_entries = self.writes.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
         let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
-        report.findings.extend(self.pool.verify());
-        report.findings.extend(self.tree.verify());
+        report.findings.extend(self.index.pool.verify());
+        report.findings.extend(self.index.tree.verify());
 
         let keys = self.verify_tables(&files, &mut report, progress);
         let mut deleted_at = newest_deletes(&keys, &mut report);
@@ -60,7 +76,7 @@ impl<M: Medium + Clone> Store<M> {
         if report.findings.len() > FINDINGS_MAX {
             let more = report.findings.len() - FINDINGS_MAX;
             report.findings.truncate(FINDINGS_MAX);
-            report.findings.push(Error::corruption(&self.directory, 0, format!("and {more} findings more")));
+            report.findings.push(Error::corruption(&self.context.directory, 0, format!("and {more} findings more")));
         }
         Ok(report)
     }
@@ -71,7 +87,7 @@ impl<M: Medium + Clone> Store<M> {
         let mut traffic = self.writes.traffic.lock();
         let setbacks = traffic.setbacks.count();
         loop {
-            match self.indexing.try_lock() {
+            match self.index.indexing.try_lock() {
                 Some(agreement) if !*agreement => return Ok(agreement),
                 Some(_) => {
                     let what = "the index is ahead of the MANIFEST since a job was given up; it can be verified when the store \
@@ -110,7 +126,7 @@ impl<M: Medium + Clone> Store<M> {
                             "the MANIFEST says {} entries, {} deletes, sequence numbers to {} of table file {number}, which says {}, {}, {}",
                             record.entries, record.deletes, record.highest_sequence, told.0, told.1, told.2
                         );
-                        report.findings.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
+                        report.findings.push(Error::corruption(self.context.directory.join(MANIFEST_NAME), 0, what));
                     }
                     match reader.key_section() {
                         Ok(section) => {
@@ -143,7 +159,7 @@ impl<M: Medium + Clone> Store<M> {
             // A broken key section has been reported already.
             let Ok(entry) = entry else { break };
             let guard = epoch::pin();
-            let in_index = match self.tree.get(entry.key, &guard) {
+            let in_index = match self.index.tree.get(entry.key, &guard) {
                 Ok(record) => record.map(|record| location(&record)),
                 Err(error) => {
                     report.findings.push(error);
@@ -172,7 +188,7 @@ impl<M: Medium + Clone> Store<M> {
                     entry.sequence,
                     entry.key.escape_ascii()
                 );
-                let path = names::table(&self.directory, number);
+                let path = names::table(&self.context.directory, number);
                 report.findings.push(Error::corruption(path, u64::from(entry.place.offset), what));
             }
         }
@@ -186,7 +202,7 @@ impl<M: Medium + Clone> Store<M> {
         live: &BTreeMap<u32, u64>,
         report: &mut VerifyReport,
     ) -> Result<()> {
-        let manifest = self.directory.join(MANIFEST_NAME);
+        let manifest = self.context.directory.join(MANIFEST_NAME);
         for (number, &counted) in live {
             let recorded = files.get(number).map_or(0, |file| file.live);
             if recorded != counted {
@@ -195,12 +211,12 @@ impl<M: Medium + Clone> Store<M> {
                 report.findings.push(Error::corruption(&manifest, 0, what));
             }
         }
-        report.index_keys_checked = self.tree.count()?;
+        report.index_keys_checked = self.index.tree.count()?;
         let counted: u64 = live.values().sum();
         if report.index_keys_checked != counted {
             let what =
                 format!("the index has {} keys, the table files {counted} live entries", report.index_keys_checked);
-            report.findings.push(Error::corruption(self.pool.path(), 0, what));
+            report.findings.push(Error::corruption(self.index.pool.path(), 0, what));
         }
         Ok(())
     }
@@ -210,11 +226,12 @@ impl<M: Medium + Clone> Store<M> {
         let listed = || self.catalog.lock().state().checkpoints.clone();
         for checkpoint in listed() {
             let checked =
-                open_checkpoint(&self.options, &self.directory, self.files_uuid, &checkpoint).and_then(|reader| {
-                    let mut stream = CheckpointStream::new(reader);
-                    while stream.advance()? {}
-                    Ok(())
-                });
+                open_checkpoint(&self.context.options, &self.context.directory, self.context.files_uuid, &checkpoint)
+                    .and_then(|reader| {
+                        let mut stream = CheckpointStream::new(reader);
+                        while stream.advance()? {}
+                        Ok(())
+                    });
             match checked {
                 // A newer one may have taken its place meanwhile.
                 Err(error) if listed().contains(&checkpoint) => report.findings.push(error),
@@ -222,11 +239,13 @@ impl<M: Medium + Clone> Store<M> {
             }
         }
         let oldest = listed().first().map_or(0, |oldest| oldest.number);
-        for entry in self.env.list_directory(&self.directory)? {
+        for entry in self.context.env.list_directory(&self.context.directory)? {
             match names::kind(&entry.name) {
                 // One may be about to be removed, and one about to be recorded. What a repair has left goes with the next opening that may.
-                FileKind::Checkpoint(number) if !self.options.read_only && number.saturating_add(1) < oldest => {
-                    let path = self.directory.join(&entry.name);
+                FileKind::Checkpoint(number)
+                    if !self.context.options.read_only && number.saturating_add(1) < oldest =>
+                {
+                    let path = self.context.directory.join(&entry.name);
                     report.findings.push(Error::corruption(
                         path,
                         0,
@@ -248,36 +267,40 @@ impl<M: Medium + Clone> Store<M> {
     ) -> Result<()> {
         // What is being made, or waits for this verification to be committed, has its file and segment already; what was
         // compacted away may linger. Asked before and after: it may begin, or be given up, in between.
-        let under_way = self.file_numbers.under_way();
+        let under_way = self.catalog.numbers.under_way();
         let is_under_way = |number: u32| {
-            under_way.contains(&number) || self.file_numbers.is_under_way(number) || self.retired.lingers(number)
+            under_way.contains(&number)
+                || self.catalog.numbers.is_under_way(number)
+                || self.obsolete.lingers(number)
+                || self.index.segments.linger(number)
         };
         // What a crash has left over is for the next opening to remove that may.
-        let is_stray = |number: u32| !self.options.read_only && !files.contains_key(&number) && !is_under_way(number);
-        for entry in self.env.list_directory(&self.directory)? {
+        let is_stray =
+            |number: u32| !self.context.options.read_only && !files.contains_key(&number) && !is_under_way(number);
+        for entry in self.context.env.list_directory(&self.context.directory)? {
             if let FileKind::Table(number) = names::kind(&entry.name) {
-                let path = self.directory.join(&entry.name);
+                let path = self.context.directory.join(&entry.name);
                 // One that lingered when it was listed may have gone before that was asked.
-                if is_stray(number) && self.env.exists(&path)? {
+                if is_stray(number) && self.context.env.exists(&path)? {
                     report.findings.push(Error::corruption(path, 0, "a table file that the MANIFEST does not know"));
                 }
             }
         }
         let mut segments: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
-        for extent in self.pool.extents() {
+        for extent in self.index.pool.extents() {
             if extent.kind == ExtentKind::KeySegment {
                 segments.entry(extent.owner).or_default().push(extent);
             }
         }
         for (number, parts) in &segments {
-            if is_stray(*number) && parts.iter().any(|part| self.pool.extent_at(part.offset) == Some(*part)) {
+            if is_stray(*number) && parts.iter().any(|part| self.index.pool.extent_at(part.offset) == Some(*part)) {
                 let what = format!("a key segment of table file {number}, which the MANIFEST does not know");
-                report.findings.push(Error::corruption(self.pool.path(), parts[0].offset, what));
+                report.findings.push(Error::corruption(self.index.pool.path(), parts[0].offset, what));
             }
         }
         for (number, file) in files {
             let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
-            match Segment::open(&self.pool, parts) {
+            match Segment::open(&self.index.pool, parts) {
                 // One that was made by a rebuild has records of what was live then, and no others. (What can't be read has
                 // been reported already.)
                 Ok(segment)
@@ -288,12 +311,12 @@ impl<M: Medium + Clone> Store<M> {
                         segment.count(),
                         keys.get(number).map_or(0, |keys| keys.count)
                     );
-                    report.findings.push(Error::corruption(self.pool.path(), segment.parts()[0].offset, what));
+                    report.findings.push(Error::corruption(self.index.pool.path(), segment.parts()[0].offset, what));
                 }
                 Ok(_) => {}
                 Err(_) if parts.is_empty() => {
                     let what = format!("the key segment of table file {number} is missing");
-                    report.findings.push(Error::corruption(self.pool.path(), 0, what));
+                    report.findings.push(Error::corruption(self.index.pool.path(), 0, what));
                 }
                 Err(error) => report.findings.push(error),
             }

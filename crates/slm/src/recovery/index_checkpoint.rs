@@ -4,7 +4,7 @@
 //! committed, and the table files of that moment; then the tree is read leaf by leaf, while it goes on changing. So it is
 //! *fuzzy*: of a key that changes meanwhile it has the old or the new version. That does no harm, because a rebuild looks
 //! at every file that came later, too. But what the scan may have seen must be in the MANIFEST before the checkpoint is:
-//! whoever swings keys holds `Store::indexing` from his first swing to his commit, so taking that lock once, after the scan,
+//! whoever swings keys holds `Index::indexing` from his first swing to his commit, so taking that lock once, after the scan,
 //! waits for all of them.
 //!
 //! Two checkpoints are kept, and tombstones that are at or below the S of both need not be kept in table files any more. A
@@ -12,11 +12,15 @@
 
 use std::ops::Bound;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::Event;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::location::Location;
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{CheckpointRecord, Edit};
 use slmdb_pmem::Medium;
@@ -25,35 +29,47 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::CheckpointWriter;
 
+use crate::compaction::queue::Compactions;
+use crate::index::Index;
 use crate::index::location::location;
+use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through};
-use crate::store::Store;
 
 /// About so many keys are read from the tree at once.
 const KEYS_AT_ONCE: usize = 1024;
 
-impl<M: Medium + Clone> Store<M> {
+/// Takes index checkpoints: the checkpoint thread, and whoever needs one now.
+pub(crate) struct IndexCheckpointer<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) compactions: Arc<Compactions>,
+}
+
+impl<M: Medium + Clone> IndexCheckpointer<M> {
     /// The checkpoint thread.
-    pub(crate) fn run_checkpoint_thread(&self) {
+    pub(crate) fn run(&self) {
         loop {
             {
                 let mut traffic = self.writes.traffic.lock();
-                while !traffic.closing && !self.has_failed() && !self.checkpoints.is_due() {
+                while !traffic.closing && !self.context.has_failed() && !self.checkpoints.is_due() {
                     traffic = self.writes.work.wait(traffic);
                 }
-                if traffic.closing || self.has_failed() {
+                if traffic.closing || self.context.has_failed() {
                     return;
                 }
             }
-            let is_stopped = || self.has_failed() || self.writes.traffic.lock().closing;
-            if let Err(error) = self.take_due_checkpoint(&is_stopped) {
-                return self.fail(error);
+            let is_stopped = || self.context.has_failed() || self.writes.traffic.lock().closing;
+            if let Err(error) = self.take_due(&is_stopped) {
+                return self.context.fail(error);
             }
         }
     }
 
     /// Takes one if it is due, once nobody else takes one; afterwards none is before more is flushed.
-    pub(crate) fn take_due_checkpoint(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+    pub(crate) fn take_due(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         // (A copy of the store may be being made, for which none is taken, and that may be long.)
         if !self.checkpoints.is_due() {
             return Ok(());
@@ -63,11 +79,11 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// At a clean close, when all background threads have ended: on `Dram` the next opening begins with it.
-    pub(crate) fn checkpoint_at_close(&self) -> Result<()> {
-        if M::PERSISTENT || !self.checkpoints.is_due_at_close(self.options.checkpoint_entries) {
+    pub(crate) fn take_at_close(&self) -> Result<()> {
+        if M::PERSISTENT || !self.checkpoints.is_due_at_close(self.context.options.checkpoint_entries) {
             return Ok(());
         }
-        self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.has_failed())
+        self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.context.has_failed())
     }
 
     /// Takes one, unless there is no space, or nothing to open it with, or the tree can't be read; none is a reason to stop.
@@ -86,69 +102,69 @@ impl<M: Medium + Clone> Store<M> {
     /// Takes an index checkpoint, durably; `false` if `is_stopped` said so meanwhile, or if the index has what the MANIFEST
     /// will not. After an error there is none; what may be left of it goes with the next opening.
     fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
-        let began_ns = self.env.monotonic_ns();
+        let began_ns = self.context.env.monotonic_ns();
         let entries_since = self.checkpoints.entries_since.load(Ordering::Relaxed);
         let new = {
             let catalog = self.catalog.lock();
             let state = catalog.state();
             let last = state.checkpoints.last().map_or(0, |last| last.number);
             NewCheckpoint {
-                env: &*self.env,
-                directory: &self.directory,
-                store_uuid: self.files_uuid,
-                tree: &self.tree,
+                env: &*self.context.env,
+                directory: &self.context.directory,
+                store_uuid: self.context.files_uuid,
+                tree: &self.index.tree,
                 number: last.saturating_add(1),
                 through: state.flushed_through,
                 files: state.files.keys().copied().collect(),
             }
         };
-        let path = names::checkpoint(&self.directory, new.number);
+        let path = names::checkpoint(&self.context.directory, new.number);
         let written = new.write(is_stopped);
         // After any other error nothing is deleted.
         let may_go = written.as_ref().map_or_else(costs_the_checkpoint_alone, Option::is_none);
         if may_go {
-            remove_if_there(&*self.env, &path)?;
+            remove_if_there(&*self.context.env, &path)?;
         }
         let Some(record) = written? else { return Ok(false) };
-        self.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
+        self.context.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
 
         // Whatever the scan has seen is in the MANIFEST after this, unless whoever was at it failed or gave up.
-        let index_is_ahead = *self.indexing.lock();
-        if self.has_failed() {
+        let index_is_ahead = *self.index.indexing.lock();
+        if self.context.has_failed() {
             return Ok(false);
         }
         if index_is_ahead {
-            self.env.remove_file(&path)?;
+            self.context.env.remove_file(&path)?;
             return Ok(false);
         }
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-        let committed = self.commit(|state| {
+        let committed = self.catalog.commit(|state| {
             kept = state.checkpoints.iter().copied().chain([record]).collect();
             dropped = kept.drain(..kept.len().saturating_sub(2)).collect();
             Edit { checkpoints: Some(kept.clone()), ..Edit::default() }
         });
         if let Err(error) = committed {
             // Unless the record may be there all the same.
-            if error.may_be_tried_again() && !self.has_failed() {
-                self.env.remove_file(&path)?;
+            if error.may_be_tried_again() && !self.context.has_failed() {
+                self.context.env.remove_file(&path)?;
             }
             return Err(error);
         }
         self.checkpoints.entries_since.fetch_sub(entries_since, Ordering::Relaxed);
-        let entries_due = self.options.checkpoint_entries.max(record.entries / OF_INDEX_PART);
+        let entries_due = self.context.options.checkpoint_entries.max(record.entries / OF_INDEX_PART);
         self.checkpoints.entries_due.store(entries_due, Ordering::Relaxed);
         self.checkpoints.deletes_droppable_through.store(droppable_through(&kept), Ordering::Release);
         for checkpoint in dropped {
             // It may have been missing: nobody needed it.
-            remove_if_there(&*self.env, &names::checkpoint(&self.directory, checkpoint.number))?;
+            remove_if_there(&*self.context.env, &names::checkpoint(&self.context.directory, checkpoint.number))?;
         }
         // There may be deletes now that need not be kept.
         self.compactions.wake();
-        self.notify(|| Event::IndexCheckpointTaken {
+        self.context.notify(|| Event::IndexCheckpointTaken {
             sequence_number: record.through,
             keys: record.entries,
             bytes: record.length_bytes,
-            duration: self.since(began_ns),
+            duration: self.context.since(began_ns),
         });
         Ok(true)
     }

@@ -1,28 +1,24 @@
 //! Opening: the directory ([`slmdb_engine::directory`]), the medium; then recovery, then the background threads.
 
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::background::workers::{Work, Workers};
+use slmdb_engine::background::workers::Workers;
 use slmdb_engine::directory::open::{check_directory, prepare};
+#[cfg(test)]
+use slmdb_engine::events::delivery::Events;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::{
-    Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Options, Slice, Stats, TableFile, VerifyProgress,
-    VerifyReport, WriteBatch,
-};
+use slmdb_engine::{Engine, Options};
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{MediumKind, StoreState};
 use slmdb_pmem::Persistent;
-use slmdb_sync::scheduled::mpsc::sync_channel;
-use slmdb_sync::scheduled::thread;
 use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::KIND;
-use crate::recovery::recover::recover;
+use crate::engine::Slm;
+use crate::recovery::recover::{RecoveredStore, recover};
 use crate::recovery::{index_in_pool, rebuild};
-use crate::store::Store;
 
 /// See [`super::open`].
 pub(crate) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
@@ -90,16 +86,23 @@ fn open_pool<M: slmdb_pmem::Medium + Clone>(
     Ok(start(recover(options, directory, state, fast, lock)?, workers))
 }
 
+/// An open store, whose background threads work.
+fn start<M: slmdb_pmem::Medium + Clone>(recovered: RecoveredStore<M>, mut workers: Workers) -> Arc<dyn Engine> {
+    let engine = Slm::new(recovered, std::mem::take(&mut workers.events));
+    engine.start(workers);
+    Arc::new(engine)
+}
+
 /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
 #[cfg(test)]
 pub(crate) fn without_threads<M: slmdb_pmem::Medium + Clone>(
     medium: M,
     options: &Options,
     directory: &Path,
-) -> Result<Store<M>> {
+) -> Result<Slm<M>> {
     let (state, lock) = prepare(&KIND, options, directory)?;
     let fast = index_in_pool::find(medium, options, &state)?;
-    recover(options, directory, state, fast, lock)
+    Ok(Slm::new(recover(options, directory, state, fast, lock)?, Events::default()))
 }
 
 #[cfg(test)]
@@ -115,131 +118,13 @@ pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Arc<dyn 
     Ok((start(store, workers_for(options)?), pool))
 }
 
-/// Gives the background threads of a store their work, if it takes writes.
-fn start<M: slmdb_pmem::Medium + Clone>(mut store: Store<M>, mut workers: Workers) -> Arc<dyn Engine> {
-    store.writes.events = Arc::new(std::mem::take(&mut workers.events));
-    let store = Arc::new(store);
-    store.share_memory();
-    if !store.options.read_only {
-        let (sender, receiver) = sync_channel(1);
-        let (file, index) = (store.clone(), store.clone());
-        let (ahead, checkpoint) = (store.clone(), store.clone());
-        let compactions = (0..store.options.compaction.threads_to_start()).map(|_| {
-            let (compaction, sender) = (store.clone(), sender.clone());
-            work(&store, move || compaction.run_compaction_thread(sender))
-        });
-        let compactions: Vec<_> = compactions.collect();
-        let others = [
-            work(&store, move || file.run_file_thread(sender)),
-            work(&store, move || index.run_index_thread(receiver)),
-            work(&store, move || ahead.run_ahead_thread()),
-            work(&store, move || checkpoint.run_checkpoint_thread()),
-        ];
-        *store.threads.lock() = workers.begin(compactions.into_iter().chain(others));
-    }
-    Arc::new(Slm(store))
-}
-
-/// The work of a background thread. Should it panic, the store takes no more writes, so that nobody waits for it.
-fn work<M: slmdb_pmem::Medium + Clone>(store: &Arc<Store<M>>, run: impl FnOnce() + Send + 'static) -> Work {
-    let store = store.clone();
-    Box::new(move || {
-        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err() {
-            let name = thread::current().name().unwrap_or_default().to_string();
-            store.fail(Error::invalid(format!("the thread {name} panicked, which is a bug in slmdb")));
-        }
-    })
-}
-
-/// The engine as the interface above holds it: the store, closed when it goes.
-struct Slm<M: slmdb_pmem::Medium + Clone>(Arc<Store<M>>);
-
-impl<M: slmdb_pmem::Medium + Clone> Engine for Slm<M> {
-    fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
-        self.0.writes.write(batch, sync)
-    }
-
-    fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool> {
-        self.0.writes.write_if(condition, batch, sync, |key| self.0.contains_key(key))
-    }
-
-    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        self.0.get(key)
-    }
-
-    fn contains_key(&self, key: &[u8]) -> Result<bool> {
-        self.0.contains_key(key)
-    }
-
-    fn cursor(&self) -> Result<Box<dyn EngineCursor>> {
-        Ok(Box::new(crate::operations::range_query::Cursor::new(self.0.clone())))
-    }
-
-    fn snapshot(&self) -> Result<Arc<dyn EngineSnapshot>> {
-        Ok(Arc::new(crate::operations::snapshot::SlmSnapshot::new(self.0.clone())))
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.0.writes.sync()
-    }
-
-    fn flush(&self) -> Result<()> {
-        self.0.writes.flush()
-    }
-
-    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
-        self.0.compact_range(from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec))
-    }
-
-    fn checkpoint(&self, directory: &Path) -> Result<()> {
-        self.0.copy_to(directory)
-    }
-
-    fn stats(&self) -> Stats {
-        self.0.stats()
-    }
-
-    fn table_files(&self) -> Vec<TableFile> {
-        self.0.table_files()
-    }
-
-    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
-        self.0.approximate(range)
-    }
-
-    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        let span = info_span!("verify", table_files = Empty, entries = Empty, findings = Empty, ms = Empty);
-        timed(&*self.0.env, span.clone(), || {
-            let report = self.0.verify(progress)?;
-            span.record("table_files", report.table_files_checked);
-            span.record("entries", report.entries_checked);
-            span.record("findings", report.findings.len());
-            Ok(report)
-        })
-    }
-
-    fn close(&self) -> Result<()> {
-        let closed = self.0.close();
-        self.0.writes.events.end();
-        closed
-    }
-}
-
-impl<M: slmdb_pmem::Medium + Clone> Drop for Slm<M> {
-    fn drop(&mut self) {
-        if let Err(error) = self.close() {
-            tracing::error!(%error, "closing failed; the next opening recovers");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
     use slmdb_pmem::ExtentKind;
 
     use super::*;
-    use slmdb_engine::Medium;
+    use slmdb_engine::{Medium, WriteBatch};
 
     /// What waits for the last reader may run on any thread, and was on its way when the store failed and was opened again: it
     /// freed key segments that the index points to.

@@ -14,12 +14,12 @@
 //! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
-use slmdb_engine::events::Events;
+use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::files::table_cache::Tables;
@@ -34,7 +34,7 @@ use slmdb_engine::write::replay::{check_strays, replay_log};
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{ArenaRecord, Edit, Manifest, StoreState};
 use slmdb_pmem::{Arena, ExtentKind, Medium, Pool};
-use slmdb_structures::fast_fair::{KeyLengths, Segment, SegmentSize, Tree};
+use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree, key_lengths_in_segments};
 use slmdb_structures::memtable::MemTable;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -44,7 +44,6 @@ use crate::index::compaction_log::{CompactionLog, Phase, Slot};
 use crate::index::insertion::swing;
 use crate::index::key_segments::{file_record, numbered};
 use crate::space::pool_reserve::PoolReserve;
-use crate::store::{Catalog, RecoveredStore, Store};
 
 /// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
 /// openings don't leave many small table files.
@@ -56,6 +55,27 @@ pub(crate) struct Fast<M: Medium> {
     pub(crate) tree: Tree<M>,
 }
 
+/// A store as recovery has found it, or made it.
+pub(crate) struct RecoveredStore<M: Medium> {
+    pub(crate) options: Options,
+    pub(crate) directory: PathBuf,
+    pub(crate) pool: Arc<Pool<M>>,
+    pub(crate) tree: Tree<M>,
+    pub(crate) jobs: CompactionLog,
+    pub(crate) arenas: Arenas<M>,
+    pub(crate) tables: Tables,
+    pub(crate) catalog: CatalogState,
+    pub(crate) active: Option<Filling<M>>,
+    pub(crate) active_from: u64,
+    /// Recovered MemTables, oldest first, each with its last sequence number.
+    pub(crate) recovered: Vec<Immutable<M>>,
+    pub(crate) reserve: Reserve,
+    pub(crate) pool_reserve: PoolReserve,
+    pub(crate) last_sequence: u64,
+    pub(crate) file_bytes_written: u64,
+    pub(crate) lock: Option<Box<dyn Lock>>,
+}
+
 /// Brings a store back as the MANIFEST `state`, the files and the pool tell.
 pub(crate) fn recover<M: Medium + Clone>(
     options: &Options,
@@ -63,7 +83,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     mut state: StoreState,
     fast: Fast<M>,
     lock: Option<Box<dyn Lock>>,
-) -> Result<Store<M>> {
+) -> Result<RecoveredStore<M>> {
     let Fast { pool, tree } = fast;
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
@@ -84,7 +104,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     check_strays(options, &state, &arenas, log.last_sequence)?;
 
     // Not those of a job that was dropped: their headers may never have been written.
-    let pool_reserve = PoolReserve::new(KeyLengths::in_segments(&pool, |file| state.files.contains_key(&file)));
+    let pool_reserve = PoolReserve::new(key_lengths_in_segments(&pool, |file| state.files.contains_key(&file)));
     let mut parts = RecoveredStore {
         options: options.clone(),
         directory: directory.into(),
@@ -93,7 +113,7 @@ pub(crate) fn recover<M: Medium + Clone>(
         jobs,
         arenas,
         tables,
-        catalog: Catalog::ReadOnly(state),
+        catalog: CatalogState::ReadOnly(state),
         active: None,
         active_from: log.last_sequence + 1,
         recovered: log.memtables,
@@ -101,7 +121,6 @@ pub(crate) fn recover<M: Medium + Clone>(
         pool_reserve,
         last_sequence: log.last_sequence,
         file_bytes_written: 0,
-        events: Events::default(),
         lock,
     };
     if !options.read_only {
@@ -114,7 +133,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     }
     let state = parts.catalog.state();
     tracing::info!(table_files = state.files.len(), last_sequence_number = parts.last_sequence, "recovered");
-    Ok(Store::new(parts))
+    Ok(parts)
 }
 
 /// Step 1. Returns the slots to clear once the MANIFEST says what they said.
@@ -278,7 +297,7 @@ fn sealed<M: Medium>(parts: &RecoveredStore<M>, state: &StoreState) -> BTreeMap<
 fn write_manifest<M: Medium>(parts: &mut RecoveredStore<M>, state: &StoreState) -> Result<()> {
     let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, state)?;
     parts.file_bytes_written += manifest.length_bytes();
-    parts.catalog = Catalog::Manifest(manifest);
+    parts.catalog = CatalogState::Manifest(manifest);
     Ok(())
 }
 

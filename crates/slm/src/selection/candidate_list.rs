@@ -20,7 +20,7 @@ use slmdb_sync::scheduled::Mutex;
 
 use crate::compaction::plan::{CompactionReason, Made, Plan};
 use crate::selection::candidate_source::Source;
-use crate::selection::garbage_part;
+use crate::selection::live_key_ratio::needed_part;
 use crate::selection::scan_position::LeafScan;
 use crate::selection::seeks::FileCounts;
 use crate::selection::sequentiality_degree::Sequentiality;
@@ -239,11 +239,6 @@ impl Candidates {
     pub(crate) fn scans_leaves(&self) -> bool {
         self.is_fed && self.options.leaf_node_scans
     }
-}
-
-/// The part of a file's entries that is needed.
-pub(crate) fn needed_part(file: &FileRecord, deletes_droppable_through: u64) -> f64 {
-    1.0 - garbage_part(file, deletes_droppable_through)
 }
 
 #[cfg(test)]

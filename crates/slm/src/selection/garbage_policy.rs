@@ -27,7 +27,9 @@ use slmdb_engine::write::memtables::entries_max;
 use slmdb_manifest::FileRecord;
 
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::selection::{Choice, garbage_part, overlap_ratio as overlaps};
+use crate::selection::live_key_ratio::garbage_part;
+use crate::selection::overlap_ratio as overlaps;
+use crate::selection::policy::Choice;
 
 /// One compaction writes at most this part of what is needed of the store, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 64.0;

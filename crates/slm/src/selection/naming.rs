@@ -1,15 +1,27 @@
 //! How range queries and cursors name compaction candidates, in passing.
 
-use slmdb_pmem::Medium;
+use std::sync::Arc;
 
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
+
+use crate::compaction::queue::Compactions;
+use crate::selection::candidate_list::Candidates;
 use crate::selection::candidate_source::Source;
-use crate::store::Store;
 
-impl<M: Medium + Clone> Store<M> {
+/// Puts what readers meet on the list of candidates.
+pub(crate) struct CandidateNaming {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) candidates: Arc<Candidates>,
+    pub(crate) compactions: Arc<Compactions>,
+}
+
+impl CandidateNaming {
     /// Puts files on the list. Has one compacted if that is a reason to.
     pub(crate) fn name_candidates(&self, files: impl IntoIterator<Item = u32>, source: Source) {
         let (is_news, length) = self.candidates.name(files, source);
-        let is_reason = source == Source::Seeks || length > self.options.compaction.candidates_threshold;
+        let is_reason = source == Source::Seeks || length > self.context.options.compaction.candidates_threshold;
         if is_news && is_reason {
             self.compactions.wake();
         }
@@ -17,14 +29,14 @@ impl<M: Medium + Clone> Store<M> {
 
     /// A range query is done: these are the files of its worst sub-range.
     pub(crate) fn range_query_ended(&self, files: &[u32]) {
-        if files.len() > self.options.compaction.sequentiality_degree_threshold {
+        if files.len() > self.context.options.compaction.sequentiality_degree_threshold {
             self.name_candidates(files.iter().copied(), Source::RangeQuery);
         }
     }
 
     /// A cursor has turned to a file, and a block of it has to be read from the disk.
     pub(crate) fn file_sought(&self, file: u32) {
-        let (candidates, options) = (&self.candidates, &self.options.compaction);
+        let (candidates, options) = (&self.candidates, &self.context.options.compaction);
         if !candidates.is_fed || !options.seeks {
             return;
         }

@@ -17,7 +17,8 @@ use slmdb_manifest::FileRecord;
 
 use crate::compaction::plan::{CompactionReason, Plan};
 use crate::selection::candidate_source::Source;
-use crate::selection::{Choice, overlap_ratio as overlaps};
+use crate::selection::overlap_ratio as overlaps;
+use crate::selection::policy::Choice;
 
 struct Candidate<'a> {
     number: u32,

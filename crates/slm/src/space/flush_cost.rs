@@ -1,18 +1,32 @@
 //! [`FlushCost`] of SLM-DB: what a flush takes beside the table file. In the pool, room for the key records and for the nodes that
 //! the index may have to split at worst; on the disk, its record in the MANIFEST.
 
+use std::sync::Arc;
+
 use slmdb_engine::batch::Totals;
+use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::space::controller::{FlushCost, TakenFrom};
 use slmdb_engine::space::flush_cost::{Grant, kept_back, table_bytes};
 use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
+use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
+use crate::index::Index;
+use crate::recovery::recover::RecoveredStore;
+use crate::space::pool_reserve::PoolReserve;
 use crate::space::pool_reserve::reserve;
-use crate::store::{RecoveredStore, Store};
 
-impl<M: Medium + Clone> FlushCost for Store<M> {
+/// What a flush takes of the pool and of the MANIFEST.
+pub(crate) struct PoolFlushCost<M: Medium> {
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) pool_reserve: Arc<PoolReserve>,
+}
+
+impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
     fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()> {
         let kept_back_bytes = if from == TakenFrom::Reserve { 0 } else { self.pool_reserve.segment_bytes() };
         let indexed = self.pool_reserve.indexed_keys.lock();
@@ -24,26 +38,26 @@ impl<M: Medium + Clone> FlushCost for Store<M> {
             traffic.granted_in_pool = traffic.granted_in_pool.at_most(&grant);
             grant
         };
-        reserve(&self.pool, &self.tree, &grant, *indexed, kept_back_bytes)?;
+        reserve(&self.index.pool, &self.index.tree, &grant, *indexed, kept_back_bytes)?;
         self.writes.traffic.lock().granted_in_pool = grant;
         Ok(())
     }
 
     fn fill_reserve(&self) -> Result<()> {
-        Store::fill_reserve(self)
+        self.catalog.fill_reserve()
     }
 
     fn provide_for_manifest(&self) -> Result<()> {
-        self.provide_for_flushes()
+        self.catalog.provide_for_flushes()
     }
 }
 
-impl<M: Medium + Clone> Store<M> {
+impl<M: Medium + Clone> PoolFlushCost<M> {
     /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.
     pub(crate) fn reserve_again(&self) -> Result<()> {
         let indexed = self.pool_reserve.indexed_keys.lock();
         let granted = self.writes.traffic.lock().granted_in_pool;
-        reserve(&self.pool, &self.tree, &granted, *indexed, self.pool_reserve.segment_bytes())
+        reserve(&self.index.pool, &self.index.tree, &granted, *indexed, self.pool_reserve.segment_bytes())
     }
 
     /// A MemTable has been flushed: what was set aside for it in the pool and not used is free again.
@@ -58,7 +72,7 @@ impl<M: Medium + Clone> Store<M> {
             traffic.granted_in_pool = traffic.granted_in_pool.minus(flushed);
             traffic.granted_in_pool
         };
-        match reserve(&self.pool, &self.tree, &granted, *indexed, self.pool_reserve.segment_bytes()) {
+        match reserve(&self.index.pool, &self.index.tree, &granted, *indexed, self.pool_reserve.segment_bytes()) {
             // The bound does not know how much of the worst has happened already. What was granted is there.
             Err(Error::Full { .. }) => Ok(()),
             done => done,

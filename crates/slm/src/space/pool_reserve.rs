@@ -10,7 +10,8 @@ use slmdb_engine::space::reserve::Reserve;
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool};
-use slmdb_structures::fast_fair::{KeyLengths, Segment, SegmentSize, Tree, segment_bytes_max};
+use slmdb_structures::KeyLengths;
+use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree, segment_bytes_max};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
@@ -58,7 +59,7 @@ fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> 
     let mut keys = totals.long_keys;
     keys.add_all(indexed);
     let piece_bytes = tree.piece_bytes(keys);
-    let segments = segment_bytes_max(totals.key_record_bytes, totals.long_keys.longest_bytes, piece_bytes)
+    let segments = segment_bytes_max(totals.entries, totals.key_bytes, totals.long_keys.longest_bytes, piece_bytes)
         + memtables * piece_bytes;
     Ok((segments + tree.node_bytes_max(totals.entries, keys)?, piece_bytes))
 }

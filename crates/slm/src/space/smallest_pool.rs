@@ -12,7 +12,8 @@ use slmdb_engine::space::flush_cost::{Grant, KEPT_DELETE_KEY_BYTES, kept_back};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::MediumKind;
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
-use slmdb_structures::fast_fair::{KeyLengths, Tree};
+use slmdb_structures::KeyLengths;
+use slmdb_structures::fast_fair::Tree;
 
 use crate::space::pool_reserve::reserve;
 

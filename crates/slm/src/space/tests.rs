@@ -4,26 +4,26 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::batch::Totals;
+use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::space::admission::Wanted;
-use slmdb_engine::space::reserve::Purpose;
+use slmdb_engine::space::reserve::{OutputSpace, Purpose};
 use slmdb_engine::space::reserved_file::RESERVE;
 use slmdb_engine::write::memtables::FlushSetback;
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options, WriteBatch};
 use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent, UNIT_BYTES};
 use slmdb_sync::scheduled::Instant;
 
-use crate::compaction::plan::In;
+use crate::engine::Slm;
 use crate::recovery::open;
-use crate::store::{Catalog, Store};
 
 const CAPACITY_BYTES: u64 = 256 << 20;
 
 /// A store that nothing happens in by itself, into which this was put, and flushed if it is so wanted, before it was opened.
-fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Store<Persistent>) {
+fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<Persistent>) {
     let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
     let options = Options {
         env: Arc::new(env.clone()),
@@ -44,37 +44,37 @@ fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Store<P
     drop(engine);
     env.set_capacity(CAPACITY_BYTES);
     let store = open::without_threads(Persistent::new(), &options, directory).unwrap();
-    store.fill_reserve().unwrap();
+    store.catalog.fill_reserve().unwrap();
     (env, store)
 }
 
 /// The same with a table file, on a disk that is full, but for the reserve.
-fn on_a_full_disk() -> (MemoryEnv, Store<Persistent>) {
+fn on_a_full_disk() -> (MemoryEnv, Slm<Persistent>) {
     let mut value = [0; 50_000];
     Random(1).fill(&mut value);
     let (env, store) = store_with(b"key", &value, true);
-    assert!(store.reserve.output_bytes() >= value.len() as u64);
-    assert_eq!(store.reserve.length_bytes(), store.reserve.wanted_bytes());
+    assert!(store.catalog.reserve.output_bytes() >= value.len() as u64);
+    assert_eq!(store.catalog.reserve.length_bytes(), store.catalog.reserve.wanted_bytes());
     fill_disk(&env, &store);
     (env, store)
 }
 
 /// Leaves nothing free.
-fn fill_disk(env: &MemoryEnv, store: &Store<Persistent>) {
+fn fill_disk(env: &MemoryEnv, store: &Slm<Persistent>) {
     env.set_capacity(CAPACITY_BYTES);
-    env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.directory).unwrap());
+    env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.context.directory).unwrap());
 }
 
-fn reserved_records_bytes(store: &Store<Persistent>) -> u64 {
+fn reserved_records_bytes(store: &Slm<Persistent>) -> u64 {
     match &*store.catalog.lock() {
-        Catalog::Manifest(manifest) => manifest.reserved_bytes(),
-        Catalog::ReadOnly(_) => panic!("it takes writes"),
+        CatalogState::Manifest(manifest) => manifest.reserved_bytes(),
+        CatalogState::ReadOnly(_) => panic!("it takes writes"),
     }
 }
 
 /// What is left of the reserve for others when deletes and records have had theirs.
-fn assert_the_output_has_its_space(store: &Store<Persistent>, context: &str) {
-    let (left_bytes, output_bytes) = (store.reserve.length_bytes(), store.reserve.output_bytes());
+fn assert_the_output_has_its_space(store: &Slm<Persistent>, context: &str) {
+    let (left_bytes, output_bytes) = (store.catalog.reserve.length_bytes(), store.catalog.reserve.output_bytes());
     assert!(left_bytes >= output_bytes, "{context}: {left_bytes} bytes are left, an output takes {output_bytes}");
 }
 
@@ -85,7 +85,7 @@ fn one_delete(key_bytes: usize) -> Totals {
     totals
 }
 
-fn is_refused(store: &Store<Persistent>, wanted: &Wanted) -> bool {
+fn is_refused(store: &Slm<Persistent>, wanted: &Wanted) -> bool {
     store.writes.traffic.lock().setbacks.check_space(0, wanted).is_err()
 }
 
@@ -99,12 +99,12 @@ fn the_manifest_has_space_for_the_records_of_flushes_to_come() {
     assert!(reserved_bytes >= records_bytes, "{reserved_bytes} bytes for {records_bytes} of records");
     // On a disk that has not a byte for others they find it, and the reserve is not touched.
     fill_disk(&env, &store);
-    let reserve_bytes = store.reserve.length_bytes();
+    let reserve_bytes = store.catalog.reserve.length_bytes();
     for _ in 0..40 {
-        store.commit(|_| Edit::default()).unwrap();
+        store.catalog.commit(|_| Edit::default()).unwrap();
     }
     assert!(reserved_records_bytes(&store) < reserved_bytes);
-    assert_eq!(store.reserve.length_bytes(), reserve_bytes);
+    assert_eq!(store.catalog.reserve.length_bytes(), reserve_bytes);
 }
 
 /// (It was made twice, and the second cut off what the first had.)
@@ -112,18 +112,18 @@ fn the_manifest_has_space_for_the_records_of_flushes_to_come() {
 fn two_that_fill_the_reserve_at_once_make_one() {
     let (env, store) = store_with(b"key", b"value", true);
     for round in 0..500 {
-        store.reserve.discard().unwrap();
+        store.catalog.reserve.discard().unwrap();
         let begin = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     begin.wait();
-                    store.fill_reserve().unwrap();
+                    store.catalog.fill_reserve().unwrap();
                 });
             }
         });
-        let content = env.content(names::space(&store.directory, RESERVE)).unwrap();
-        assert_eq!(content.len() as u64, store.reserve.length_bytes(), "round {round}");
+        let content = env.content(names::space(&store.context.directory, RESERVE)).unwrap();
+        assert_eq!(content.len() as u64, store.catalog.reserve.length_bytes(), "round {round}");
     }
 }
 
@@ -134,24 +134,27 @@ fn records_of_the_manifest_leave_an_output_its_space() {
     let (env, store) = on_a_full_disk();
     let mut is_full = false;
     for records in 0..3000 {
-        store.commit(|_| Edit::default()).unwrap();
-        is_full |= store.provide_for_compaction(10, In::FreeSpace).is_err();
+        store.catalog.commit(|_| Edit::default()).unwrap();
+        is_full |= store.catalog.provide_for_compaction(10, OutputSpace::Free).is_err();
         assert_the_output_has_its_space(&store, &format!("after {records} records"));
         fill_disk(&env, &store);
     }
-    assert!(!store.has_failed());
-    assert!(is_full || store.reserve.length_bytes() < store.reserve.wanted_bytes(), "they took nothing");
+    assert!(!store.context.has_failed());
+    assert!(
+        is_full || store.catalog.reserve.length_bytes() < store.catalog.reserve.wanted_bytes(),
+        "they took nothing"
+    );
 }
 
 #[test]
 fn deletes_leave_an_output_its_space() {
     for key_bytes in [10, 2500] {
         let (env, store) = on_a_full_disk();
-        let reserve_bytes = store.reserve.length_bytes();
+        let reserve_bytes = store.catalog.reserve.length_bytes();
         let mut refused_at = None;
         for keys in 1..10_000 {
             let wanted = Wanted::new(&one_delete(key_bytes).times(keys), true);
-            store.space().provide(wanted).unwrap();
+            store.space.provide(wanted).unwrap();
             assert_the_output_has_its_space(&store, &format!("{keys} keys of {key_bytes}"));
             fill_disk(&env, &store);
             if is_refused(&store, &wanted) {
@@ -160,7 +163,7 @@ fn deletes_leave_an_output_its_space() {
             }
         }
         assert!(refused_at.is_some_and(|keys| keys > 1), "refused at {refused_at:?} deletes of {key_bytes}");
-        assert!(store.reserve.length_bytes() < reserve_bytes, "they got something");
+        assert!(store.catalog.reserve.length_bytes() < reserve_bytes, "they got something");
     }
 }
 
@@ -169,21 +172,21 @@ fn deletes_leave_an_output_its_space() {
 fn a_delete_gets_the_last_of_what_is_for_deletes() {
     const LITTLE_BYTES: u64 = 3000;
     let (env, store) = on_a_full_disk();
-    while store.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
+    while store.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
     fill_disk(&env, &store);
-    let kept_bytes = store.reserve.length_bytes();
+    let kept_bytes = store.catalog.reserve.length_bytes();
     let one = Wanted::new(&one_delete(10), true);
-    store.space().provide(one).unwrap();
+    store.space.provide(one).unwrap();
     assert!(is_refused(&store, &one), "what is left is for others");
-    assert_eq!(store.reserve.length_bytes(), kept_bytes);
+    assert_eq!(store.catalog.reserve.length_bytes(), kept_bytes);
 
     let (env, store) = on_a_full_disk();
-    while store.reserve.length_bytes() > kept_bytes + LITTLE_BYTES {
-        let more_bytes = store.reserve.length_bytes() - kept_bytes - LITTLE_BYTES;
-        store.reserve.give(more_bytes, Purpose::Deletes).unwrap();
+    while store.catalog.reserve.length_bytes() > kept_bytes + LITTLE_BYTES {
+        let more_bytes = store.catalog.reserve.length_bytes() - kept_bytes - LITTLE_BYTES;
+        store.catalog.reserve.give(more_bytes, Purpose::Deletes).unwrap();
     }
     fill_disk(&env, &store);
-    store.space().provide(one).unwrap();
+    store.space.provide(one).unwrap();
     let set_aside_bytes = store.writes.traffic.lock().active.as_ref().unwrap().space_bytes();
     assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
     assert!(!is_refused(&store, &one));
@@ -196,9 +199,9 @@ fn a_delete_is_not_refused_while_a_flush_waits_for_space_for_a_moment() {
     let wanted = Wanted::new(&one_delete(10), true);
     for goes_on in [true, false] {
         let (env, store) = on_a_full_disk();
-        store.reserve.discard().unwrap();
+        store.catalog.reserve.discard().unwrap();
         fill_disk(&env, &store);
-        let cause = Error::Full { path: store.directory.clone(), what: "nothing".into() };
+        let cause = Error::Full { path: store.context.directory.clone(), what: "nothing".into() };
         store.writes.traffic.lock().flush_setback = Some(FlushSetback { cause, since: Instant::now() });
         store.writes.want_space(&mut store.writes.traffic.lock(), wanted);
         std::thread::scope(|scope| {
@@ -214,7 +217,7 @@ fn a_delete_is_not_refused_while_a_flush_waits_for_space_for_a_moment() {
             });
             // As the thread does it that sets space aside.
             while store.writes.traffic.lock().space_wanted.is_some() {
-                store.space().provide(wanted).unwrap();
+                store.space.provide(wanted).unwrap();
             }
         });
         assert_eq!(is_refused(&store, &wanted), !goes_on, "it waits, but not for ever");
@@ -226,13 +229,13 @@ fn a_delete_is_not_refused_while_a_flush_waits_for_space_for_a_moment() {
 #[test]
 fn the_segment_of_a_dropped_job_says_nothing_of_keys() {
     let (env, store) = store_with(b"key", b"value", true);
-    let before = *store.pool_reserve.indexed_keys.lock();
-    store.pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 4_000_000).unwrap();
+    let before = *store.compactor.planner.pool_reserve.indexed_keys.lock();
+    store.index.pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 4_000_000).unwrap();
     store.close().unwrap();
-    let (options, directory) = (store.options.clone(), store.directory.clone());
+    let (options, directory) = (store.context.options.clone(), store.context.directory.clone());
     drop(store);
     let store = open::without_threads(Persistent::new(), &options, &directory).unwrap();
-    assert_eq!(*store.pool_reserve.indexed_keys.lock(), before);
-    assert!(store.pool.extents().iter().all(|extent| extent.owner != 4_000_000), "it is gone");
+    assert_eq!(*store.compactor.planner.pool_reserve.indexed_keys.lock(), before);
+    assert!(store.index.pool.extents().iter().all(|extent| extent.owner != 4_000_000), "it is gone");
     drop((env, store));
 }

@@ -53,8 +53,13 @@ const _: () = assert!(KEY_OFFSET <= SMALLEST_RECORD_BYTES && WORDS as u64 * 8 ==
 const _: () = assert!(LONG_BLOCK_BYTES >> 16 << LENGTH_SHIFT <= 0xff && EntryKind::Delete as u64 >> LENGTH_SHIFT == 0);
 
 /// What the record of a key of so many bytes takes in its segment at most: 8 bytes less if its block is shorter than 4 MiB.
-pub const fn key_record_bytes_max(key_bytes: usize) -> u64 {
+pub(super) const fn key_record_bytes_max(key_bytes: usize) -> u64 {
     exact_bytes(key_bytes, LONG_BLOCK_BYTES)
+}
+
+/// What so many records take at most, with so many bytes of keys together.
+pub(super) const fn key_records_bytes_max(records: u64, key_bytes: u64) -> u64 {
+    records.saturating_mul(KEY_OFFSET + 7 + 8).saturating_add(key_bytes)
 }
 
 /// What the record of an entry takes in its segment.

@@ -41,55 +41,30 @@ use slmdb_pmem::{Blocks, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use super::build::slots_of;
 use super::fences::FENCE_BYTES_INLINE;
 use super::intent::{INTENTS_BYTES, NEW_NODES_MAX};
-use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, key_record_bytes_max};
+use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, key_record_bytes_max, key_records_bytes_max};
 use super::part::Header;
 use super::tree::Tree;
+use crate::{KeyLengths, LONG_KEY_BYTES};
 
 /// After so many entries at most, a writer of many records lets go of its epoch guard: nodes that were replaced
 /// are used again only then. [`Tree::node_bytes_max`] counts on it.
 pub const ENTRIES_UNDER_ONE_GUARD: usize = 256;
 /// For so many times as many entries the replaced nodes are waited for: until every thread has seen the epoch change.
 const GUARDS_WAITED_FOR: u64 = 4;
-/// Two fences that are no longer than this fit into the smallest block.
-pub const LONG_KEY_BYTES: usize = 32;
+/// Two fences that are no longer than [`LONG_KEY_BYTES`] fit into the smallest block.
 const SHORT_FENCES_BYTES: u32 = 64;
 const _: () = assert!(2 * LONG_KEY_BYTES <= SHORT_FENCES_BYTES as usize);
 
-/// Which keys there are, as far as it matters for the space that fences may take.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct KeyLengths {
-    /// Length of the longest key.
-    pub longest_bytes: u32,
-    /// Lengths of all keys longer than [`LONG_KEY_BYTES`], added up.
-    pub long_bytes: u64,
-}
-
-impl KeyLengths {
-    /// Counts one more key.
-    #[inline]
-    pub fn add(&mut self, key_bytes: usize) {
-        let long_bytes = if key_bytes > LONG_KEY_BYTES { key_bytes as u64 } else { 0 };
-        self.add_all(KeyLengths { longest_bytes: key_bytes.min(MAXIMUM_KEY_BYTES) as u32, long_bytes });
+/// The keys of the segments in a pool that belong to a file of the store (`is_there` says which do), from their headers. Where a
+/// header is damaged, keys are as long as can be.
+pub fn key_lengths_in_segments<M: Medium>(pool: &Pool<M>, is_there: impl Fn(u32) -> bool) -> KeyLengths {
+    let mut all = KeyLengths::default();
+    let counts = |extent: &&Extent| extent.kind == ExtentKind::KeySegment && is_there(extent.owner);
+    for extent in pool.extents().iter().filter(counts) {
+        let unknown = KeyLengths { longest_bytes: MAXIMUM_KEY_BYTES as u32, long_bytes: extent.length_bytes };
+        all.add_all(Header::read(pool, extent).map_or(unknown, |header| header.keys));
     }
-
-    /// Counts those keys too.
-    #[inline]
-    pub fn add_all(&mut self, keys: KeyLengths) {
-        self.longest_bytes = self.longest_bytes.max(keys.longest_bytes);
-        self.long_bytes = self.long_bytes.saturating_add(keys.long_bytes);
-    }
-
-    /// The keys of the segments in a pool that belong to a file of the store (`is_there` says which do), from their headers. Where a
-    /// header is damaged, keys are as long as can be.
-    pub fn in_segments<M: Medium>(pool: &Pool<M>, is_there: impl Fn(u32) -> bool) -> KeyLengths {
-        let mut all = KeyLengths::default();
-        let counts = |extent: &&Extent| extent.kind == ExtentKind::KeySegment && is_there(extent.owner);
-        for extent in pool.extents().iter().filter(counts) {
-            let unknown = KeyLengths { longest_bytes: MAXIMUM_KEY_BYTES as u32, long_bytes: extent.length_bytes };
-            all.add_all(Header::read(pool, extent).map_or(unknown, |header| header.keys));
-        }
-        all
-    }
+    all
 }
 
 /// What the key segment of a table file takes of the pool.
@@ -123,12 +98,12 @@ pub fn piece_bytes(longest_key_bytes: u32) -> u64 {
         .next_multiple_of(UNIT_BYTES)
 }
 
-/// What a key segment takes of the pool at most, if its records take `record_bytes` ([`key_record_bytes_max`] for each) and
-/// it lies in pieces of `piece_bytes`: at the end of each, there is less room left than the longest record needs.
-pub fn segment_bytes_max(record_bytes: u64, longest_key_bytes: u32, piece_bytes: u64) -> u64 {
+/// What a key segment of so many records takes of the pool at most, if it lies in pieces of `piece_bytes`: at the end of each, there
+/// is less room left than the longest record needs.
+pub fn segment_bytes_max(records: u64, key_bytes: u64, longest_key_bytes: u32, piece_bytes: u64) -> u64 {
     let longest = key_record_bytes_max(longest_key_bytes as usize);
     let in_a_piece = piece_bytes.saturating_sub(SEGMENT_HEADER_BYTES + longest - 8).max(8);
-    record_bytes.div_ceil(in_a_piece).max(1).saturating_mul(piece_bytes)
+    key_records_bytes_max(records, key_bytes).div_ceil(in_a_piece).max(1).saturating_mul(piece_bytes)
 }
 
 impl<M: Medium> Tree<M> {

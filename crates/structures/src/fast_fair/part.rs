@@ -4,8 +4,8 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 
 use super::key_record::{SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, bytes_by_words, damaged, encode_key_record};
-use super::need::KeyLengths;
 use super::segment::{Part, SegmentEntry};
+use crate::KeyLengths;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"slmdbKEY");
 const HEADER_CRC_OFFSET: usize = 52;

@@ -33,9 +33,9 @@ use slmdb_pmem::{Claim, Extent, ExtentKind, Medium, Pool};
 use slmdb_sync::epoch::Guard;
 
 use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, damaged, key_record_bytes};
-use super::need::KeyLengths;
 use super::part::{Header, PartWriter};
 use crate::EntryKind;
+use crate::KeyLengths;
 
 /// Records are gathered to about this many bytes before they are copied to the pool.
 const COPY_BYTES: usize = 64 * 1024;

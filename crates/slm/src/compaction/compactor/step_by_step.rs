@@ -4,19 +4,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::space::reserve::Purpose;
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
+use slmdb_engine::files::catalog::CatalogState;
+use slmdb_engine::space::reserve::{OutputSpace, Purpose};
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options, WriteBatch};
 use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
-use crate::compaction::plan::{CompactionReason, In, Made, Plan, Stopped};
+use crate::compaction::plan::{CompactionReason, Made, Plan, Stopped};
+use crate::engine::Slm;
 use crate::flush::finished::Finished;
 use crate::index::compaction_log::CompactionLog;
 use crate::recovery::open;
-use crate::store::{Catalog, Store};
 
 const DIRECTORY: &str = "/db";
 const KEYS: u32 = 60;
@@ -51,11 +52,11 @@ fn last_value(number: u32) -> Vec<u8> {
 }
 
 /// A store of two files whose threads don't run.
-fn store(env: &MemoryEnv) -> Store<Persistent> {
+fn store(env: &MemoryEnv) -> Slm<Persistent> {
     store_with(env, &options(env))
 }
 
-fn store_with(env: &MemoryEnv, last: &Options) -> Store<Persistent> {
+fn store_with(env: &MemoryEnv, last: &Options) -> Slm<Persistent> {
     let (options, directory) = (options(env), Path::new(DIRECTORY));
     let engine = open::open(&options, directory).unwrap();
     for round in 0..2 {
@@ -77,8 +78,8 @@ fn table_files(env: &MemoryEnv) -> Vec<String> {
 }
 
 /// The files that have key segments in the pool.
-fn segments(store: &Store<Persistent>) -> Vec<u32> {
-    let extents = store.pool.extents().into_iter();
+fn segments(store: &Slm<Persistent>) -> Vec<u32> {
+    let extents = store.index.pool.extents().into_iter();
     let mut files: Vec<u32> =
         extents.filter(|extent| extent.kind == ExtentKind::KeySegment).map(|extent| extent.owner).collect();
     files.sort_unstable();
@@ -90,16 +91,16 @@ fn segments(store: &Store<Persistent>) -> Vec<u32> {
 /// 0), the MANIFEST has no space, and others take all there is; it is there again afterwards. Says how it ended, and how many
 /// outputs there were.
 fn compact(
-    store: &Store<Persistent>,
+    store: &Slm<Persistent>,
     env: &MemoryEnv,
-    (reason, space): (CompactionReason, In),
+    (reason, space): (CompactionReason, OutputSpace),
     taken_before: Option<usize>,
 ) -> (Result<Made, Error>, usize) {
     std::thread::scope(|scope| {
         let (finished, outputs) = sync_channel(1);
         let compaction = scope.spawn(move || {
             let plan = Plan { inputs: INPUTS.to_vec(), reason };
-            store.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
+            store.compactor.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
         });
         let mut count = 0;
         for output in outputs {
@@ -107,7 +108,7 @@ fn compact(
             if taken_before == Some(count) {
                 use_up_space(store, env);
             }
-            store.index_output(output).unwrap();
+            store.index_insertion.repointing.index_output(output).unwrap();
             env.set_capacity(u64::MAX);
             count += 1;
         }
@@ -116,19 +117,19 @@ fn compact(
 }
 
 /// Leaves no space on the disk, nor in the reserve, nor for a record of a compaction in the MANIFEST.
-fn use_up_space(store: &Store<Persistent>, env: &MemoryEnv) {
+fn use_up_space(store: &Slm<Persistent>, env: &MemoryEnv) {
     let reserved_bytes = || match &*store.catalog.lock() {
-        Catalog::Manifest(manifest) => manifest.reserved_bytes(),
-        Catalog::ReadOnly(_) => panic!("it takes writes"),
+        CatalogState::Manifest(manifest) => manifest.reserved_bytes(),
+        CatalogState::ReadOnly(_) => panic!("it takes writes"),
     };
     env.set_capacity(1);
     while reserved_bytes() > 4 << 10 {
-        store.commit(|_| Edit::default()).unwrap();
+        store.catalog.commit(|_| Edit::default()).unwrap();
     }
-    while store.reserve.give(1 << 20, Purpose::Manifest).unwrap() > 0 {}
+    while store.catalog.reserve.give(1 << 20, Purpose::Manifest).unwrap() > 0 {}
 }
 
-fn assert_whole(store: &Store<Persistent>, context: &str) {
+fn assert_whole(store: &Slm<Persistent>, context: &str) {
     for number in 0..KEYS {
         let found = store.get(&key(number)).unwrap();
         assert_eq!(found.as_deref(), Some(&last_value(number)[..]), "{context}: key {number}");
@@ -139,16 +140,16 @@ fn assert_whole(store: &Store<Persistent>, context: &str) {
 
 #[test]
 fn an_output_without_space_for_its_record_is_given_up_and_so_are_those_after_it() {
-    for space in [In::FreeSpace, In::Reserve] {
+    for space in [OutputSpace::Free, OutputSpace::Reserve] {
         for taken_before in 0.. {
             let context = format!("{space:?}, before output {taken_before}");
             let env = MemoryEnv::new();
             let store = store(&env);
-            store.fill_reserve().unwrap();
-            assert!(store.reserve.length_bytes() > 0);
+            store.catalog.fill_reserve().unwrap();
+            assert!(store.catalog.reserve.length_bytes() > 0);
             let (ended, count) = compact(&store, &env, (CompactionReason::MostGarbage, space), Some(taken_before));
             if taken_before >= count {
-                assert!(ended.is_ok() && taken_before >= if space == In::FreeSpace { 3 } else { 1 }, "{context}");
+                assert!(ended.is_ok() && taken_before >= if space == OutputSpace::Free { 3 } else { 1 }, "{context}");
                 break;
             }
             assert!(matches!(ended, Err(Error::Full { .. })), "{context}: {ended:?}");
@@ -158,12 +159,12 @@ fn an_output_without_space_for_its_record_is_given_up_and_so_are_those_after_it(
             assert_eq!(files.len(), 2 + taken_before, "{context}");
             assert_eq!(table_files(&env).len(), files.len(), "{context}: files are left of those given up");
             assert_eq!(segments(&store), files, "{context}: segments are left of those given up");
-            assert!(CompactionLog::default().left(&store.pool).unwrap().is_empty(), "{context}: a job is left");
-            if space == In::Reserve {
-                assert!(store.reserve.length_bytes() > 0, "{context}: the reserve is gone");
+            assert!(CompactionLog::default().left(&store.index.pool).unwrap().is_empty(), "{context}: a job is left");
+            if space == OutputSpace::Reserve {
+                assert!(store.catalog.reserve.length_bytes() > 0, "{context}: the reserve is gone");
             }
             assert_whole(&store, &context);
-            store.fill_reserve().unwrap();
+            store.catalog.fill_reserve().unwrap();
             let (ended, _) = compact(&store, &env, (CompactionReason::MostGarbage, space), None);
             ended.unwrap();
             assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)), "{context}");
@@ -186,18 +187,18 @@ fn what_a_compaction_that_was_given_up_has_left_is_compacted_later() {
     let next = || {
         let catalog = store.catalog.lock();
         let mut inner = store.compactions.inner.lock();
-        assert_eq!(store.pick(&inner, catalog.state()), None, "so much garbage is allowed");
-        store.plan_of_left_over(&mut inner, catalog.state())
+        assert_eq!(store.compactor.pick(&inner, catalog.state()), None, "so much garbage is allowed");
+        store.compactor.plan_of_left_over(&mut inner, catalog.state())
     };
-    store.fill_reserve().unwrap();
+    store.catalog.fill_reserve().unwrap();
     assert_eq!(next(), None);
-    compact(&store, &env, (CompactionReason::SmallFiles, In::FreeSpace), Some(0)).0.unwrap_err();
+    compact(&store, &env, (CompactionReason::SmallFiles, OutputSpace::Free), Some(0)).0.unwrap_err();
     assert_eq!(next(), None, "nothing was moved");
-    store.fill_reserve().unwrap();
-    compact(&store, &env, (CompactionReason::SmallFiles, In::FreeSpace), Some(1)).0.unwrap_err();
+    store.catalog.fill_reserve().unwrap();
+    compact(&store, &env, (CompactionReason::SmallFiles, OutputSpace::Free), Some(1)).0.unwrap_err();
     assert_eq!(next(), Some(Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage }));
-    store.fill_reserve().unwrap();
-    compact(&store, &env, (CompactionReason::MostGarbage, In::FreeSpace), None).0.unwrap();
+    store.catalog.fill_reserve().unwrap();
+    compact(&store, &env, (CompactionReason::MostGarbage, OutputSpace::Free), None).0.unwrap();
     assert_eq!(next(), None);
     assert_whole(&store, "at the end");
 }
@@ -208,8 +209,8 @@ fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
     for (begin, in_reserve) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
         let env = MemoryEnv::new();
         let store = store(&env);
-        store.fill_reserve().unwrap();
-        let space = if in_reserve { In::Reserve } else { In::FreeSpace };
+        store.catalog.fill_reserve().unwrap();
+        let space = if in_reserve { OutputSpace::Reserve } else { OutputSpace::Free };
         for place in 0.. {
             env.fail_after(place, begin, Failure::NoDescriptor, Repeat::ForGood);
             let struck_before = env.failures_struck();
@@ -217,16 +218,16 @@ fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
             let (finished, outputs) = sync_channel(INPUTS.len() + KEYS as usize);
             let ended = std::thread::scope(|scope| {
                 let store = &store;
-                let compaction = scope.spawn(move || store.compact(&plan, space, &finished));
+                let compaction = scope.spawn(move || store.compactor.compact(&plan, space, &finished));
                 for output in outputs {
                     let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
-                    store.index_output(output).unwrap();
+                    store.index_insertion.repointing.index_output(output).unwrap();
                 }
                 compaction.join().unwrap()
             });
             env.clear_failures();
             let context = format!("{begin} {space:?}, place {place}");
-            assert!(!store.has_failed(), "{context}");
+            assert!(!store.context.has_failed(), "{context}");
             assert_whole(&store, &context);
             if env.failures_struck() == struck_before {
                 ended.map_err(|stopped| stopped.cause()).unwrap();
@@ -250,7 +251,7 @@ fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
     ] {
         let env = MemoryEnv::new();
         let store = store(&env);
-        compact(&store, &env, (reason, In::FreeSpace), None).0.unwrap();
+        compact(&store, &env, (reason, OutputSpace::Free), None).0.unwrap();
         assert_eq!(store.writes.pacing.knows_compactions(), is_measured, "{reason:?}");
     }
 }
@@ -260,13 +261,13 @@ fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
 fn what_a_running_compaction_takes_is_debt() {
     let env = MemoryEnv::new();
     let store = store(&env);
-    let resting = store.garbage_debt();
+    let resting = store.compactor.pace.garbage_debt();
     assert!(resting > 0.0);
     let lengths: Vec<u64> = store.catalog.lock().state().files.values().map(|file| file.length_bytes).collect();
     let mut last = resting;
     for number in INPUTS {
         store.compactions.inner.lock().busy.insert(number);
-        let now = store.garbage_debt();
+        let now = store.compactor.pace.garbage_debt();
         assert!(now > last, "{now} after {last}");
         last = now;
     }

@@ -6,10 +6,10 @@ use super::support::{Random, budget, hostile_keys, pool_options};
 use slmdb_env::ErrorKind;
 use slmdb_pmem::simulated::Choice;
 use slmdb_pmem::{Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
-use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
-    KeyLengths, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_record_bytes_max, need, segment_bytes_max, write_segment,
+    MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_lengths_in_segments, need, segment_bytes_max, write_segment,
 };
+use slmdb_structures::{EntryKind, KeyLengths};
 use slmdb_sync::epoch;
 
 fn entries<K: AsRef<[u8]>>(keys: &[K]) -> impl Iterator<Item = SegmentEntry<'_>> + Clone {
@@ -69,8 +69,8 @@ fn a_segment_lies_in_whatever_units_are_free() {
     let all = extents(&pool, 9);
     assert_eq!(Segment::of_file(&pool, 9).unwrap(), segment);
     assert_eq!(Segment::open(&pool, &all.iter().rev().copied().collect::<Vec<_>>()).unwrap(), segment);
-    assert_eq!(need::KeyLengths::in_segments(&pool, |file| file == 9), segment.key_lengths());
-    assert_eq!(need::KeyLengths::in_segments(&pool, |_| false), need::KeyLengths::default());
+    assert_eq!(key_lengths_in_segments(&pool, |file| file == 9), segment.key_lengths());
+    assert_eq!(key_lengths_in_segments(&pool, |_| false), KeyLengths::default());
     // Without any one of the parts it is damaged, and with one twice.
     for missing in 0..all.len() {
         let some: Vec<Extent> =
@@ -132,9 +132,9 @@ fn what_is_reserved_for_a_segment_is_enough() {
                 vec![b'x'; length.min(longest)]
             })
             .collect();
-        let bytes = keys.iter().map(|key| key_record_bytes_max(key.len())).sum();
+        let key_bytes = keys.iter().map(|key| key.len() as u64).sum();
         let piece = need::piece_bytes(longest as u32);
-        let reserve = segment_bytes_max(bytes, longest as u32, piece);
+        let reserve = segment_bytes_max(keys.len() as u64, key_bytes, longest as u32, piece);
         let pool = fragmented(Dram, piece / UNIT_BYTES, reserve / piece);
         pool.set_reserve(reserve, piece).unwrap();
         assert_eq!(pool.allocate_extent(ExtentKind::Arena, 1, 0).unwrap_err().kind(), ErrorKind::Full);

@@ -10,41 +10,51 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
-use slmdb_engine::directory::open::check_directory;
-use slmdb_engine::files::file_names as names;
 use slmdb_env::{Env, Error, OpenMode, Result};
 use slmdb_manifest::{Manifest, MediumKind, MediumRecord, StoreState};
-use slmdb_pmem::Medium;
 
-use crate::index::retired::Retired;
-use crate::store::Store;
+use super::open::check_directory;
+use crate::context::StoreContext;
+use crate::files::catalog::Catalog;
+use crate::files::file_names as names;
+use crate::files::obsolete_files::ObsoleteFiles;
 
 /// How much is copied at a time where files can't be shared, in bytes.
 const COPY_BYTES: usize = 1 << 20;
 
-impl<M: Medium + Clone> Store<M> {
-    /// See [`slmdb_engine::Engine::checkpoint`].
-    pub(crate) fn copy_to(&self, directory: &Path) -> Result<()> {
-        if self.options.read_only {
+/// What a copy is made of.
+pub struct StoreCopy<'a> {
+    /// The store.
+    pub context: &'a StoreContext,
+    /// Its MANIFEST.
+    pub catalog: &'a Catalog,
+    /// Its obsolete files.
+    pub obsolete: &'a ObsoleteFiles,
+}
+
+impl StoreCopy<'_> {
+    /// See [`crate::Engine::checkpoint`]. `flush` brings all into table files; as long as what `hold` returns is held, no index
+    /// checkpoint comes or goes.
+    pub fn make<H>(&self, directory: &Path, flush: impl FnOnce() -> Result<()>, hold: impl Fn() -> H) -> Result<()> {
+        if self.context.options.read_only {
             return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
         }
-        let env = &*self.env;
+        let env = &*self.context.env;
         check_directory(env, directory)?;
-        if env.resolved(directory)?.starts_with(env.resolved(&self.directory)?) {
-            let (copy, store) = (directory.display(), self.directory.display());
+        if env.resolved(directory)?.starts_with(env.resolved(&self.context.directory)?) {
+            let (copy, store) = (directory.display(), self.context.directory.display());
             return Err(Error::invalid(format!(
                 "{copy} is inside the store itself, {store}: a copy is made beside it"
             )));
         }
-        self.writes.flush()?;
+        flush()?;
         let directory = env.absolute(directory)?;
         prepare(env, &directory)?;
 
-        let shared = self.share_files(&directory);
+        let shared = self.share_files(&directory, hold);
         // What was held meanwhile.
-        self.sweep_retired();
+        self.obsolete.remove_unpinned();
         let mut state = shared?;
         env.sync_directory(&directory)?;
 
@@ -57,14 +67,14 @@ impl<M: Medium + Clone> Store<M> {
     }
 
     /// Shares the files of this moment with the copy; says what the store was at that moment.
-    fn share_files(&self, directory: &Path) -> Result<StoreState> {
-        let _held = Hold::new(&self.retired);
-        // No index checkpoint comes or goes meanwhile.
-        let _taking = self.checkpoints.hold();
+    fn share_files<H>(&self, directory: &Path, hold: impl Fn() -> H) -> Result<StoreState> {
+        let _held = self.obsolete.hold();
+        let _checkpoints = hold();
         let state = self.catalog.lock().state().clone();
-        let tables = state.files.keys().map(|&number| names::table(&self.directory, number));
-        let checkpoints = state.checkpoints.iter().map(|record| names::checkpoint(&self.directory, record.number));
-        tables.chain(checkpoints).try_for_each(|from| share(&*self.env, &from, directory))?;
+        let tables = state.files.keys().map(|&number| names::table(&self.context.directory, number));
+        let checkpoints =
+            state.checkpoints.iter().map(|record| names::checkpoint(&self.context.directory, record.number));
+        tables.chain(checkpoints).try_for_each(|from| share(&*self.context.env, &from, directory))?;
         Ok(state)
     }
 }
@@ -102,23 +112,5 @@ fn share(env: &dyn Env, from: &Path, directory: &Path) -> Result<()> {
         }
         copy.write_at(&buffer[..read], offset)?;
         offset += read as u64;
-    }
-}
-
-/// As long as there is one, no retired file leaves the directory.
-struct Hold<'a>(&'a Retired);
-
-impl<'a> Hold<'a> {
-    fn new(retired: &'a Retired) -> Hold<'a> {
-        // Whoever chooses files to be removed has done so when this lock is had; the MANIFEST names none of them any more.
-        let _sweep = retired.waiting.lock();
-        retired.holds.fetch_add(1, Ordering::SeqCst);
-        Hold(retired)
-    }
-}
-
-impl Drop for Hold<'_> {
-    fn drop(&mut self) {
-        self.0.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }

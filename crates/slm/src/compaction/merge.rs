@@ -1,0 +1,72 @@
+//! The merge of a compaction: entries of its inputs in key order, checked a batch at a time, and copied if they are valid.
+
+use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
+use slmdb_env::Error;
+use slmdb_pmem::Medium;
+use slmdb_table::EntryKind;
+
+use crate::compaction::compactor::Compactor;
+use crate::compaction::entry_batch::EntryBatch;
+use crate::compaction::inputs::{self, Values};
+use crate::compaction::outputs::Outputs;
+use crate::compaction::plan::{Plan, Stopped};
+use crate::compaction::validity_check::check_validity;
+
+impl<M: Medium + Clone> Compactor<M> {
+    /// Merges the inputs of a compaction, and copies what is valid.
+    pub(crate) fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
+        let _held = self.context.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
+        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
+        let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
+        for (input, &number) in plan.inputs.iter().enumerate() {
+            let reader = self.tables.reader(number).map_err(|error| unreadable((input, error)))?;
+            keys.push(TableKeys::new(number, &reader, &self.tables));
+            values.push(Values::new(&reader, inputs::window_bytes(plan.inputs.len())));
+            bounds.extend([reader.properties().smallest_key.clone(), reader.properties().largest_key.clone()]);
+        }
+        let prefix = common_prefix(bounds.iter().map(Vec::as_slice));
+        let mut merge =
+            Merge::new(keys, self.context.options.comparator.clone(), prefix, (None, None)).map_err(unreadable)?;
+        let copied = self.merge_valid(plan, &mut merge, &mut values, outputs);
+        *bytes_read += merge.sources().map(TableKeys::read_bytes).sum::<u64>();
+        *bytes_read += values.iter().map(|values| values.read_bytes).sum::<u64>();
+        copied
+    }
+
+    fn merge_valid(
+        &self,
+        plan: &Plan,
+        merge: &mut Merge<TableKeys<'_>>,
+        values: &mut [Values],
+        outputs: &mut Outputs<'_, M>,
+    ) -> Result<(), Stopped> {
+        let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
+        let mut batch = EntryBatch::default();
+        // The key that was copied last. What comes of it after that is older.
+        let (mut copied, mut has_copied) = (Vec::new(), false);
+        while batch.fill(merge).map_err(unreadable)? {
+            let dropped_through = &mut outputs.deletes_dropped_through;
+            let droppable_through = self.checkpoints.deletes_droppable_through();
+            let checked = check_validity(&self.index.tree, &plan.inputs, &batch, droppable_through, dropped_through);
+            for ((input, entry), is_valid) in batch.entries().zip(checked.map_err(Stopped::Failed)?) {
+                if self.compactions.is_stopping() {
+                    return Err(Stopped::Closing);
+                }
+                if !is_valid || (has_copied && copied == entry.key) {
+                    continue;
+                }
+                match entry.kind {
+                    EntryKind::Delete => outputs.add(&entry, &[])?,
+                    EntryKind::Put => {
+                        let value = values[input].value(&entry).map_err(|error| unreadable((input, error)))?;
+                        outputs.add(&entry, &value)?;
+                    }
+                }
+                copied.clear();
+                copied.extend_from_slice(entry.key);
+                has_copied = true;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,122 @@
+//! What a compaction thread does next: what was asked for, then what gives space back, then what the policy chooses, then what an
+//! earlier compaction has left half done.
+
+use slmdb_engine::CompactionPolicy;
+use slmdb_manifest::StoreState;
+use slmdb_pmem::Medium;
+
+use crate::compaction::compactor::Compactor;
+use crate::compaction::plan::{CompactionReason, Plan};
+use crate::compaction::queue::{Inner, Reason};
+use crate::selection::live_key_ratio::garbage;
+use crate::selection::policy::Choice;
+use crate::selection::{garbage_policy, paper_policy};
+
+impl<M: Medium + Clone> Compactor<M> {
+    /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
+    pub(crate) fn next_compaction(&self) -> Option<(Plan, Reason)> {
+        let compactions = &self.compactions;
+        loop {
+            // First, because it may take the disk a while: readers that name candidates wait for the other.
+            let catalog = self.catalog.lock();
+            let mut inner = compactions.inner.lock();
+            if compactions.is_stopping() || self.context.has_failed() {
+                return None;
+            }
+            let changes = inner.changes;
+            let pause = inner.pause_left();
+            let mut next = None;
+            if let Some(asked) = inner.asked.front().cloned() {
+                // It waits until none of its files is being compacted, and those that were have gone; nothing else begins meanwhile.
+                if !self.is_compacting_in(&asked, &inner, catalog.state()) {
+                    let plan = self.plan_of_range(&asked, catalog.state());
+                    inner.asked.pop_front();
+                    if plan.inputs.is_empty() {
+                        *asked.ended.lock() = Some(Ok(()));
+                        compactions.changed.notify_all();
+                        continue;
+                    }
+                    next = Some((plan, Reason::Asked(asked)));
+                }
+            } else if inner.space_wanted.is_some() || pause.is_some() {
+                // One at a time: the reserve is enough for one.
+                if inner.busy.is_empty() {
+                    let wanted = inner.space_wanted;
+                    next =
+                        self.planner.plan_for_space(&inner, catalog.state(), wanted).map(|plan| (plan, Reason::Space));
+                    if let (None, Some(wanted)) = (&next, wanted) {
+                        inner.gains_nothing(wanted);
+                        drop((inner, catalog));
+                        self.reclaim.tell_who_waits();
+                        continue;
+                    }
+                }
+            } else {
+                let picked = self.pick(&inner, catalog.state());
+                let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
+                next = plan.map(|plan| (plan, Reason::Picked));
+            }
+            if let Some((plan, reason)) = next {
+                inner.busy.extend(&plan.inputs);
+                drop((inner, catalog));
+                if matches!(reason, Reason::Picked) && !self.planner.seems_to_have_space_for(&plan) {
+                    compactions.inner.lock().pause_for_space_of(&plan);
+                    self.reclaim.tell_who_waits();
+                    continue;
+                }
+                self.pace.set();
+                return Some((plan, reason));
+            }
+            drop(catalog);
+            let nothing_new = |inner: &mut Inner| inner.changes == changes;
+            let changed = &compactions.changed;
+            match pause {
+                Some(left) => {
+                    drop(changed.wait_timeout_while(inner, left, nothing_new));
+                }
+                None => drop(changed.wait_while(inner, nothing_new)),
+            }
+        }
+    }
+
+    /// What the picker says.
+    pub(crate) fn pick(&self, inner: &Inner, state: &StoreState) -> Option<Plan> {
+        let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
+        let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
+        self.candidates.refresh(state, deletes_droppable_through);
+        let choice = Choice {
+            options: &self.context.options.compaction,
+            state,
+            order: &self.context.options.comparator,
+            candidates: &self.candidates,
+            is_free: &is_free,
+            running: &inner.busy,
+            deletes_droppable_through,
+            memtable_bytes: self.context.options.memtable_bytes,
+        };
+        match choice.options.policy {
+            CompactionPolicy::Paper => paper_policy::pick(&choice),
+            CompactionPolicy::Gain => garbage_policy::pick(&choice),
+            _ => None,
+        }
+    }
+
+    /// What compactions that were given up have left half done. (Their garbage may be too little for the picker ever to come to it.)
+    pub(crate) fn plan_of_left_over(&self, inner: &mut Inner, state: &StoreState) -> Option<Plan> {
+        let Inner { left_over, busy, unfit, .. } = inner;
+        left_over.retain(|number| state.files.contains_key(number));
+        if self.context.options.compaction.policy == CompactionPolicy::Manual {
+            return None;
+        }
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let has_garbage = |number: &&u32| garbage(&state.files[*number], droppable_through) > 0;
+        let is_free = |number: &&u32| !busy.contains(*number) && !unfit.contains(*number);
+        let inputs: Vec<u32> = left_over
+            .iter()
+            .filter(|number| is_free(number) && has_garbage(number))
+            .take(self.context.options.compaction.files_merged_max)
+            .copied()
+            .collect();
+        (!inputs.is_empty()).then_some(Plan { inputs, reason: CompactionReason::MostGarbage })
+    }
+}

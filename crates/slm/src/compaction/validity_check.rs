@@ -1,0 +1,41 @@
+//! The validity check (paper, section 3.3): of the entries of table files, which the index still points to.
+
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+use slmdb_structures::fast_fair::Tree;
+use slmdb_sync::epoch;
+use slmdb_table::EntryKind;
+
+use crate::compaction::entry_batch::EntryBatch;
+
+/// Says of each entry of a batch whether it is valid, that is, to be kept. `inputs` are the files that the entries are in. Deletes up to
+/// `droppable_through` are not kept, because index checkpoints cover them; `dropped_through` rises to the largest number among these.
+pub(crate) fn check_validity<M: Medium + Clone>(
+    tree: &Tree<M>,
+    inputs: &[u32],
+    batch: &EntryBatch,
+    droppable_through: u64,
+    dropped_through: &mut u64,
+) -> Result<Vec<bool>> {
+    let keys: Vec<&[u8]> = batch.entries().map(|(_, entry)| entry.key).collect();
+    let (mut entries, mut valid) = (batch.entries(), Vec::with_capacity(keys.len()));
+    let guard = epoch::pin();
+    tree.get_each(&keys, &guard, |_, current| {
+        let Some((input, entry)) = entries.next() else { return Ok(()) };
+        valid.push(match (entry.kind, current) {
+            (EntryKind::Put, current) => {
+                current.is_some_and(|current| (current.file(), current.sequence()) == (inputs[input], entry.sequence))
+            }
+            (EntryKind::Delete, Some(_)) => false,
+            (EntryKind::Delete, None) => {
+                let is_covered = entry.sequence <= droppable_through;
+                if is_covered {
+                    *dropped_through = entry.sequence.max(*dropped_through);
+                }
+                !is_covered
+            }
+        });
+        Ok(())
+    })?;
+    Ok(valid)
+}

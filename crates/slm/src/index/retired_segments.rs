@@ -1,0 +1,88 @@
+//! [`RetiredSegments`]: key segments of table files that a compaction has taken out of the store, until their space goes back to the
+//! pool.
+//!
+//! The index does not point into such a segment any more. But a reader may stand on one of its records. So its extents go back when no
+//! epoch guard is left that was there before.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use slmdb_engine::lock_order;
+use slmdb_pmem::{ExtentKind, Medium, Pool};
+use slmdb_sync::epoch;
+use slmdb_sync::scheduled::atomic::AtomicU64;
+use slmdb_sync::scheduled::{Instant, Mutex};
+
+/// For how long a writer that needs the space of a key segment waits for its readers. (A look-up takes microseconds; but the
+/// processor may be taken from its thread.)
+const READERS_PATIENCE: Duration = Duration::from_secs(2);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct RetiredSegments<M: Medium> {
+    pool: Arc<Pool<M>>,
+    /// Files whose key segment waits for readers, and since when.
+    waiting: Arc<Mutex<BTreeMap<u32, Instant>>>,
+    /// How often some of these have gone.
+    returned: Arc<AtomicU64>,
+}
+
+impl<M: Medium + Clone> RetiredSegments<M> {
+    /// None yet.
+    pub(crate) fn new(pool: &Arc<Pool<M>>) -> RetiredSegments<M> {
+        RetiredSegments {
+            pool: pool.clone(),
+            waiting: Arc::new(Mutex::ranked(lock_order::RETIRED_SEGMENTS, BTreeMap::new())),
+            returned: Arc::default(),
+        }
+    }
+
+    /// Frees the key segments of these files once nobody can be reading there.
+    pub(crate) fn retire(&self, numbers: &[u32]) {
+        let is_theirs = |owner: u32| numbers.contains(&owner);
+        let extents = self.pool.extents().into_iter();
+        let offsets: Vec<u64> = extents
+            .filter(|extent| extent.kind == ExtentKind::KeySegment && is_theirs(extent.owner))
+            .map(|extent| extent.offset)
+            .collect();
+        let now = Instant::now();
+        self.waiting.lock().extend(numbers.iter().map(|&number| (number, now)));
+        // Weak: what is deferred must neither keep a closed pool mapped nor touch one that has been opened again.
+        let (pool, numbers) = (Arc::downgrade(&self.pool), numbers.to_vec());
+        let (waiting, returned) = (self.waiting.clone(), self.returned.clone());
+        let guard = epoch::pin();
+        guard.defer(move || {
+            let Some(pool) = pool.upgrade() else { return };
+            for offset in offsets {
+                // In a pool whose use has ended it is for the next opening.
+                if let Err(error) = pool.free_extent(offset) {
+                    tracing::warn!(%error, "a key segment stays for now");
+                }
+            }
+            // In this order: who still sees them waits for them, and who does not sees that they have gone.
+            returned.fetch_add(1, Ordering::Release);
+            waiting.lock().retain(|number, _| !numbers.contains(number));
+        });
+        guard.flush();
+    }
+
+    /// Whether the segment of a file is still there, rightly.
+    pub(crate) fn linger(&self, number: u32) -> bool {
+        self.waiting.lock().contains_key(&number)
+    }
+
+    /// Whether the space of a key segment will come soon, once its last readers have gone. (Nobody tells when.)
+    pub(crate) fn awaits_readers(&self) -> bool {
+        self.waiting.lock().values().any(|since| since.elapsed() < READERS_PATIENCE)
+    }
+
+    /// How often key segments' space has been given back: a reason to look for space again.
+    pub(crate) fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! [`SpacePlanner`]: which files a compaction for space takes ([`super::reclaim`]), and whether one has space.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::files::obsolete_files::PinnedFiles;
+use slmdb_engine::space::controller::Resource;
+use slmdb_manifest::StoreState;
+use slmdb_pmem::{Medium, UNIT_BYTES};
+use slmdb_structures::fast_fair::SegmentSize;
+
+use crate::compaction::plan::{CompactionReason, Plan};
+use crate::compaction::queue::{Inner, SpaceWanted};
+use crate::index::Index;
+use crate::recovery::checkpoint_schedule::Checkpoints;
+use crate::selection::live_key_ratio::garbage;
+use crate::selection::low_space_policy::{self, Candidate, Limits};
+use crate::space::pool_reserve::PoolReserve;
+
+/// A file is compacted for a put if less than this is needed of it. (With more, ever more would be rewritten for ever less. For
+/// deletes, which are the way out, it is.)
+const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
+
+/// See the module.
+pub(crate) struct SpacePlanner<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) index: Arc<Index<M>>,
+    pub(crate) pool_reserve: Arc<PoolReserve>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
+}
+
+impl<M: Medium + Clone> SpacePlanner<M> {
+    /// The next compaction for space; `wanted` is `None` if nobody waits for it.
+    pub(crate) fn plan_for_space(
+        &self,
+        inner: &Inner,
+        state: &StoreState,
+        wanted: Option<SpaceWanted>,
+    ) -> Option<Plan> {
+        let is_free = |number: u32| {
+            let is_taken = inner.busy.contains(&number) || inner.unfit.contains(&number);
+            !is_taken && !inner.no_space_for.contains(&number)
+        };
+        let candidates = self.candidates_for_space(state, is_free);
+        let limits = self.limits_for_space(inner.one_by_one);
+        let threshold = match wanted {
+            None => self.context.options.compaction.live_key_threshold,
+            Some(wanted) if wanted.at_any_cost => f64::INFINITY,
+            Some(_) => NEEDED_PART_MAX,
+        };
+        let pooled = if wanted.is_some_and(|wanted| wanted.resource == Resource::Pool) {
+            low_space_policy::in_pool(&candidates, &limits)
+        } else {
+            None
+        };
+        let inputs = pooled.or_else(|| low_space_policy::on_disk(&candidates, threshold, &limits))?;
+        Some(Plan { inputs, reason: CompactionReason::Space })
+    }
+
+    /// The next of these files that a compaction for space takes garbage from, however little it is; `one_by_one` if several don't fit.
+    pub(crate) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool, one_by_one: bool) -> Option<Plan> {
+        let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
+        let inputs = low_space_policy::on_disk(&candidates, f64::INFINITY, &self.limits_for_space(one_by_one))?;
+        Some(Plan { inputs, reason: CompactionReason::CompactRange })
+    }
+
+    /// The next of these files that take less of the pool together.
+    pub(crate) fn plan_in_pool(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
+        let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
+        let inputs = low_space_policy::in_pool(&candidates, &self.limits_for_space(false))?;
+        Some(Plan { inputs, reason: CompactionReason::CompactRange })
+    }
+
+    fn limits_for_space(&self, one_by_one: bool) -> Limits {
+        Limits {
+            file_bytes: self.catalog.reserve.output_bytes_max(),
+            segment_bytes: self.pool_reserve.segment_bytes(),
+            files: if one_by_one { 1 } else { self.context.options.compaction.files_merged_max },
+        }
+    }
+
+    /// Files that would give back space at once: nobody sees an old version in them.
+    fn candidates_for_space(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
+        let numbers = state.files.keys().copied();
+        let sizes = SegmentSize::of_files(&self.index.pool);
+        self.candidates_among(
+            state,
+            &sizes,
+            numbers.filter(|&number| is_free(number) && !self.index.snapshots.pins(number)),
+        )
+    }
+
+    fn candidates_among(
+        &self,
+        state: &StoreState,
+        sizes: &BTreeMap<u32, SegmentSize>,
+        numbers: impl Iterator<Item = u32>,
+    ) -> Vec<Candidate> {
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let files = numbers.filter_map(|number| state.files.get(&number).map(|file| (number, file)));
+        let candidates = files.map(|(number, file)| {
+            let size = sizes.get(&number).copied().unwrap_or_default();
+            Candidate {
+                number,
+                entries: file.entries,
+                garbage: garbage(file, droppable_through),
+                length_bytes: file.length_bytes,
+                segment_bytes: size.extent_bytes,
+                segment_filled_bytes: size.filled_bytes,
+            }
+        });
+        candidates.collect()
+    }
+
+    /// Whether disk and pool seem to have space for what a compaction writes. What has to be given up half done has been written for
+    /// nothing, and leaves its deletes in two files. (Who does not know says yes.)
+    pub(crate) fn seems_to_have_space_for(&self, plan: &Plan) -> bool {
+        let available_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
+        let sizes = SegmentSize::of_files(&self.index.pool);
+        // Last, and not for long: readers that name candidates don't wait for it, but pass by.
+        let inputs = self.candidates_among(self.catalog.lock().state(), &sizes, plan.inputs.iter().copied());
+        let needed_bytes: u64 = inputs.iter().map(Candidate::needed_bytes).sum();
+        let needed_segment_bytes: u64 = inputs.iter().map(Candidate::needed_segment_bytes).sum();
+        let outputs = needed_bytes.div_ceil(self.context.options.compaction.table_file_bytes);
+        let in_pool = self.index.pool.free_bytes().saturating_sub(self.index.pool.reserve_bytes());
+        let in_pool = in_pool + self.index.pool.maximum_bytes().saturating_sub(self.index.pool.length_bytes());
+        needed_bytes <= available_bytes && needed_segment_bytes + outputs * UNIT_BYTES <= in_pool
+    }
+}
