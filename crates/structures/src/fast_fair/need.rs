@@ -153,7 +153,7 @@ impl<M: Medium> Tree<M> {
     }
 
     /// In which pieces the pool's reserve has to be counted ([`Pool::set_reserve`]) if these are the keys to come, and those
-    /// that are in key segments ([`KeyLengths::in_segments`]).
+    /// that are in key segments ([`key_lengths_in_segments`]).
     pub fn piece_bytes(&self, keys: KeyLengths) -> u64 {
         piece_bytes(self.longest_bytes(keys))
     }
