@@ -87,6 +87,17 @@ pub enum Awaited<'a, M: Medium> {
     Refused(MutexGuard<'a, MemTables<M>>),
 }
 
+/// What somebody has found who has found something full, in this order.
+pub struct Had<'a> {
+    /// How much had been [returned](SpaceController::returned) when it was looked for.
+    pub returned: u64,
+    /// What was full.
+    pub full: &'a Error,
+    /// Whether [readers hold](SpaceController::readers_hold) some of it. Asked before it is asked again what has been returned: they are
+    /// counted before they have gone.
+    pub readers_hold_space: bool,
+}
+
 /// Sets space aside for writes, and says what is done when there is none.
 pub struct SpaceController<M: Medium> {
     context: Arc<StoreContext>,
@@ -128,6 +139,7 @@ impl<M: Medium + Clone> SpaceController<M> {
                 Err(full @ Error::Full { .. }) => full,
                 Err(error) => return Err(error),
             };
+            let readers_hold_space = self.readers_hold(&full)?;
             let mut traffic = self.writes.traffic.lock();
             if !wanted.is_waited_for() {
                 // Somebody may have come to wait meanwhile.
@@ -142,7 +154,8 @@ impl<M: Medium + Clone> SpaceController<M> {
                     && (is_filled || wanted.deletes_alone || self.writes.arenas.is_large(capacity_bytes))
             });
             let reserve_is_left = wanted.deletes_alone && from == TakenFrom::FreeSpace;
-            match self.await_space(traffic, (asker, returned), &full, (worth_flushing, reserve_is_left)) {
+            let had = Had { full: &full, returned, readers_hold_space };
+            match self.await_space(traffic, asker, &had, (worth_flushing, reserve_is_left)) {
                 Awaited::TryAgain => return Ok(()),
                 Awaited::UseReserve => from = TakenFrom::Reserve,
                 Awaited::Refused(traffic) => {
@@ -179,7 +192,10 @@ impl<M: Medium + Clone> SpaceController<M> {
         let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
         match from {
             TakenFrom::FreeSpace => match space.raise(on_disk.saturating_add(step_bytes)) {
-                Err(Error::Full { .. }) => space.raise(on_disk),
+                Err(Error::Full { .. }) => match space.raise(on_disk) {
+                    Err(Error::Full { .. }) if self.reserve.trim()? => space.raise(on_disk),
+                    raised => raised,
+                },
                 raised => raised,
             },
             TakenFrom::Reserve => self.raise_from_reserve(&space, on_disk),
@@ -236,23 +252,29 @@ impl<M: Medium + Clone> SpaceController<M> {
 
     /// How often space has been given back: whoever found none before may find some now.
     pub fn returned(&self, traffic: &MemTables<M>) -> u64 {
-        traffic.space_returned + self.reclaim.returned_by_readers()
+        traffic.space_returned + self.reclaim.returned_by_readers() + self.writes.arenas.returned()
     }
 
-    /// Goes down the [ladder](super::ladder) for somebody who found something `full`, and had looked when so much had been `returned`.
+    /// Whether readers are still in space of this kind that was given up.
+    pub fn readers_hold(&self, full: &Error) -> Result<bool> {
+        let resource = self.reclaim.lacking(full);
+        let arenas_take = if M::PERSISTENT { Resource::Pool } else { Resource::Disk };
+        let hold_arenas = resource == arenas_take && self.writes.arenas.await_readers()?;
+        Ok(hold_arenas || self.reclaim.readers_hold(resource))
+    }
+
+    /// Goes down the [ladder](super::ladder) for somebody who has found something full.
     pub fn await_space<'t>(
         &'t self,
         mut traffic: MutexGuard<'t, MemTables<M>>,
-        (asker, returned): (Asker, u64),
-        full: &Error,
+        asker: Asker,
+        had: &Had<'_>,
         (worth_flushing, reserve_is_left): (bool, bool),
     ) -> Awaited<'t, M> {
-        let resource = self.reclaim.lacking(full);
-        // Before it is asked what has been given back: readers are counted before they have gone.
-        let readers_hold_space = self.reclaim.readers_hold(resource);
+        let resource = self.reclaim.lacking(had.full);
         let mut situation = Situation {
             asker,
-            has_returned: self.returned(&traffic) != returned,
+            has_returned: self.returned(&traffic) != had.returned,
             is_ending: traffic.closing || self.context.has_failed(),
             flushes: match &traffic.flush_setback {
                 Some(setback) if setback.since.elapsed() < FLUSH_PATIENCE => Flushes::SetBackForAMoment,
@@ -261,7 +283,7 @@ impl<M: Medium + Clone> SpaceController<M> {
                 None if worth_flushing => Flushes::Worthwhile,
                 None => Flushes::Idle,
             },
-            readers_hold_space,
+            readers_hold_space: had.readers_hold_space,
             compaction_may_help: true,
             reserve_is_left,
         };

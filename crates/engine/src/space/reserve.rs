@@ -210,6 +210,17 @@ impl Reserve {
         Err(full)
     }
 
+    /// Gives back what is there beyond what there should be. (It was filled for what did not come to be.) Says whether it was anything.
+    pub fn trim(&self) -> Result<bool> {
+        let wanted_bytes = self.wanted_bytes();
+        let held = self.held.lock();
+        let surplus = |file: &ReservedFile| file.length_bytes().saturating_sub(wanted_bytes);
+        match held.file.as_ref().map(|file| (file, surplus(file))) {
+            Some((file, surplus_bytes)) if surplus_bytes > 0 => file.lower_by(surplus_bytes).map(|_| true),
+            _ => Ok(false),
+        }
+    }
+
     /// [`Error::Full`]: a compaction has it, and whoever takes so many bytes now may take what is to be there again after it.
     pub fn check_not_taken(&self, more_bytes: u64) -> Result<()> {
         if self.held.lock().is_taken {

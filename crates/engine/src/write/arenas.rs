@@ -11,11 +11,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_pmem::{Arena, ArenaKind, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::MemTable;
-use slmdb_sync::scheduled::{Mutex, MutexGuard};
+use slmdb_sync::scheduled::atomic::{AtomicU64, AtomicUsize};
+use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 
 use crate::files::file_names as names;
 use crate::lock_order;
@@ -30,6 +33,10 @@ const LARGEST_ARENA_BYTES: u64 = 2 << 30;
 /// Read size when an arena is loaded: small enough for a processor's cache.
 const READ_BYTES: usize = 256 << 10;
 
+/// For so long a writer that needs the space of a retired arena waits for its readers. (Most hold a list of MemTables for microseconds;
+/// but the processor may be taken from their thread. A cursor may hold one for hours.)
+const READERS_PATIENCE: Duration = Duration::from_millis(250);
+
 /// Write size when a recovered arena is written anew.
 const REWRITE_BYTES: usize = 1 << 20;
 
@@ -39,6 +46,10 @@ pub struct Arenas<M: Medium> {
     /// The length that most arenas have; files of another length are not worth keeping.
     usual_bytes: u64,
     retired: Mutex<Retired<M>>,
+    /// How often some are being given back just now.
+    discarding: AtomicUsize,
+    /// How often some were.
+    returned: AtomicU64,
 }
 
 enum Home<M: Medium> {
@@ -57,8 +68,8 @@ impl<M: Medium> Home<M> {
 }
 
 struct Retired<M: Medium> {
-    /// Retired MemTables that somebody may still read.
-    memtables: Vec<Arc<MemTable<M>>>,
+    /// Retired MemTables that somebody may still read, and since when they are.
+    memtables: Vec<(Arc<MemTable<M>>, Instant)>,
     /// Arenas that nobody reads any more.
     arenas: Vec<Unused>,
 }
@@ -84,6 +95,8 @@ impl<M: Medium + Clone> Arenas<M> {
             home,
             usual_bytes,
             retired: Mutex::ranked(lock_order::ARENAS, Retired { memtables: Vec::new(), arenas: Vec::new() }),
+            discarding: AtomicUsize::new(0),
+            returned: AtomicU64::new(0),
         }
     }
 
@@ -231,7 +244,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// A MemTable that the MANIFEST has just given up: its arena comes back when its last reader is gone.
     pub fn retire(&self, memtable: Arc<MemTable<M>>) -> Result<()> {
         let mut retired = self.retired.lock();
-        retired.memtables.push(memtable);
+        retired.memtables.push((memtable, Instant::now()));
         self.reclaim(retired).map(|_| ())
     }
 
@@ -244,9 +257,23 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
+    /// How often arenas were given back: a reason to look for space again.
+    pub fn returned(&self) -> u64 {
+        self.returned.load(Ordering::SeqCst)
+    }
+
+    /// Gives back what nobody reads any more. Says whether more will be given back soon, once its last readers have gone or
+    /// somebody else has given it back. (Nobody tells when.)
+    pub fn await_readers(&self) -> Result<bool> {
+        self.reader_has_gone()?;
+        let is_recent = |(_, since): &(Arc<MemTable<M>>, Instant)| since.elapsed() < READERS_PATIENCE;
+        let is_held = self.retired.lock().memtables.iter().any(is_recent);
+        Ok(is_held || self.discarding.load(Ordering::SeqCst) > 0)
+    }
+
     /// Looks at the retired MemTables that somebody still reads.
     pub fn for_each_retired(&self, look: &mut impl FnMut(&MemTable<M>)) {
-        self.retired.lock().memtables.iter().for_each(|memtable| look(memtable));
+        self.retired.lock().memtables.iter().for_each(|(memtable, _)| look(memtable));
     }
 
     /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took. What
@@ -255,12 +282,12 @@ impl<M: Medium + Clone> Arenas<M> {
     fn reclaim(&self, mut retired: MutexGuard<'_, Retired<M>>) -> Result<u64> {
         let (mut index, mut lists_bytes, mut unwanted) = (0, 0, Vec::new());
         while index < retired.memtables.len() {
-            if Arc::strong_count(&retired.memtables[index]) > 1 {
+            if Arc::strong_count(&retired.memtables[index].0) > 1 {
                 index += 1;
                 continue;
             }
             // Nobody else owns it, so nobody can come to own it.
-            let memtable = retired.memtables.swap_remove(index);
+            let (memtable, _) = retired.memtables.swap_remove(index);
             let (generation, length_bytes) = (memtable.generation(), memtable.capacity_bytes());
             let kind = memtable.arena().kind();
             lists_bytes += memtable.memory_bytes();
@@ -271,13 +298,20 @@ impl<M: Medium + Clone> Arenas<M> {
                 retired.arenas.push(Unused { generation, length_bytes, kind });
             }
         }
+        if unwanted.is_empty() {
+            return Ok(lists_bytes);
+        }
+        // Counted under the lock: whoever asks sees them there, or on their way, or returned.
+        self.discarding.fetch_add(1, Ordering::SeqCst);
         drop(retired);
-        for memtable in unwanted {
+        let discarded = unwanted.into_iter().try_for_each(|memtable| {
             let generation = memtable.generation();
             drop(memtable);
-            self.discard(generation)?;
-        }
-        Ok(lists_bytes)
+            self.discard(generation)
+        });
+        self.returned.fetch_add(1, Ordering::SeqCst);
+        self.discarding.fetch_sub(1, Ordering::SeqCst);
+        discarded.map(|()| lists_bytes)
     }
 
     /// At a clean close: arenas kept for recycling go, and on `Dram` `active` is cut to what is used, so that a small

@@ -21,7 +21,7 @@ use super::write_path::WritePath;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
 use crate::files::catalog::Catalog;
-use crate::space::controller::{Awaited, SpaceController};
+use crate::space::controller::{Awaited, Had, SpaceController};
 use crate::space::ladder::Asker;
 use crate::space::reserved_file::ReservedFile;
 
@@ -115,6 +115,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
                 }
             }
         };
+        let readers_hold_space = setback.as_ref().map_or(Ok(false), |cause| self.space.readers_hold(cause))?;
         let mut traffic = self.writes.traffic.lock();
         if let Some(spare) = spare {
             traffic.spare = Some(spare);
@@ -125,7 +126,8 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
             // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-            match self.space.await_space(traffic, (Asker::MemTable, returned), &cause, (worth_flushing, false)) {
+            let had = Had { full: &cause, returned, readers_hold_space };
+            match self.space.await_space(traffic, Asker::MemTable, &had, (worth_flushing, false)) {
                 Awaited::Refused(still) => traffic = still,
                 _ => return Ok(()),
             }

@@ -93,6 +93,18 @@ fn start<M: slmdb_pmem::Medium + Clone>(recovered: RecoveredStore<M>, mut worker
     Arc::new(engine)
 }
 
+/// A store on `Dram` whose parts a test looks at while its background threads work.
+#[cfg(test)]
+pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<slmdb_pmem::Dram>> {
+    let mut workers = workers_for(options)?;
+    let (mut state, lock) = prepare(&KIND, options, directory)?;
+    let fast = rebuild::in_memory(options, directory, &mut state)?;
+    let recovered = recover(options, directory, state, fast, lock)?;
+    let engine = Slm::new(recovered, std::mem::take(&mut workers.events));
+    engine.start(workers);
+    Ok(engine)
+}
+
 /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
 #[cfg(test)]
 pub(crate) fn without_threads<M: slmdb_pmem::Medium + Clone>(

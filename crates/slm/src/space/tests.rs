@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use slmdb_engine::batch::Totals;
 use slmdb_engine::files::catalog::CatalogState;
@@ -238,4 +240,71 @@ fn the_segment_of_a_dropped_job_says_nothing_of_keys() {
     assert_eq!(*store.compactor.planner.pool_reserve.indexed_keys.lock(), before);
     assert!(store.index.pool.extents().iter().all(|extent| extent.owner != 4_000_000), "it is gone");
     drop((env, store));
+}
+
+/// An arena that was given up goes with the last reader of its MemTable, and nobody hears of that. (A put was refused on a disk that was
+/// nearly full: one of some hundred stores, on a busy machine.)
+#[test]
+fn a_put_waits_for_readers_of_an_arena_that_was_given_up() {
+    let mut refused = 0;
+    for kib in (0..36).map(|number| 1696 + number % 12 * 16) {
+        let env = MemoryEnv::new();
+        let options = Options {
+            env: Arc::new(env.clone()),
+            memtable_bytes: 64 << 10,
+            compaction: CompactionOptions {
+                policy: CompactionPolicy::Manual,
+                table_file_bytes: 64 << 10,
+                ..CompactionOptions::default()
+            },
+            ..Options::default()
+        };
+        let store = open::on_dram(&options, Path::new("/db")).unwrap();
+        let put = |key: &str, value: &[u8]| {
+            let mut batch = WriteBatch::new();
+            batch.put(key, value).unwrap();
+            store.write(&batch, false)
+        };
+        put("first", &[1; 100]).unwrap();
+        env.set_capacity(2 << 20);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // A reader that has found the large arena, and is not quick.
+            scope.spawn(|| {
+                while !is_done.load(Ordering::Relaxed) {
+                    let view = store.writes.view.load_full();
+                    if view.memtables.iter().any(|memtable| memtable.capacity_bytes() > 64 << 10) {
+                        std::thread::sleep(Duration::from_millis(20));
+                    }
+                }
+            });
+            let large = put("large", &vec![2; kib << 10]);
+            refused += u32::from(matches!(large, Err(Error::Full { .. })));
+            let small = (0..20).try_for_each(|number| put(&format!("small {number}"), &[3; 1000]));
+            is_done.store(true, Ordering::Relaxed);
+            small.unwrap_or_else(|error| panic!("{kib} KiB: {error}"));
+        });
+    }
+    assert!(refused > 0);
+}
+
+/// The reserve was filled, as far as that went, for the table file of a write that was refused, and kept half of that. (The next put was
+/// refused: one of some hundred stores on a disk that was nearly full.)
+#[test]
+fn the_reserve_gives_back_what_it_took_for_a_refused_write() {
+    let (env, store) = on_a_full_disk();
+    let wanted_bytes = store.catalog.reserve.wanted_bytes();
+    let left_bytes = wanted_bytes * 9 / 10;
+    env.set_capacity(CAPACITY_BYTES);
+    let free_bytes = env.available_bytes(&store.context.directory).unwrap();
+    env.set_capacity(CAPACITY_BYTES - free_bytes + left_bytes);
+    let put = |value_bytes| {
+        let mut totals = Totals::default();
+        totals.add(10, Some(value_bytes));
+        let wanted = Wanted::new(&totals, false);
+        store.space.provide(wanted).unwrap();
+        is_refused(&store, &wanted)
+    };
+    assert!(put(4 << 20));
+    assert!(!put(left_bytes as usize / 4), "{} of {wanted_bytes} bytes", store.catalog.reserve.length_bytes());
 }
