@@ -29,7 +29,7 @@ Examples:
   slmdb scan --db fruit --prefix a --limit 10
   apt-cache dumpavail | slmdb import --format paragraphs --key Package --db debs -";
 
-/// An ordered, durable key-value store (SLM-DB, FAST '19)
+/// An ordered key-value store (SLM-DB, FAST '19): what is put survives a crash, with --sync a power cut
 #[derive(Parser, Debug)]
 #[command(name = "slmdb", version, after_help = AFTER_HELP)]
 struct CommandLine {

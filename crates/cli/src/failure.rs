@@ -40,7 +40,7 @@ impl Exit {
 /// Why a command could not do what it was asked to do.
 #[derive(Debug)]
 pub enum Failure {
-    /// Whoever read the output has gone away. Ends quietly, with 0.
+    /// The reader of the output has gone away. Ends quietly, with 0.
     ClosedPipe,
     /// `--help` or `--version`: not a failure, but the end of parsing. Text for standard output.
     Help(String),

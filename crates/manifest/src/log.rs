@@ -3,7 +3,7 @@
 //! A store is opened for writing by reading its MANIFEST and *renewing* it: the state is written as the first record of
 //! a new file, which then takes the name. So nobody ever appends behind a torn end, and the file does not grow for ever.
 //!
-//! A failed append stops the log for good ([`Error::ReadOnly`]). After a failed sync nobody can say what is on the disk:
+//! A failed append stops the log for good ([`Error::ReadOnly`]; INV-27). After a failed sync nobody can say what is on the disk:
 //! the system may have dropped the very pages and report success the next time, and a record appended behind a lost one
 //! would make the log look damaged. Reopening reads what is there and starts a new file. One failure is harmless and
 //! stays so: the space of a record is allocated before any of it is written, and a full disk shows itself there.
@@ -46,7 +46,7 @@ pub struct Manifest {
     /// From this length on it is long.
     long_bytes: u64,
     next_record_number: u64,
-    /// Its name is not durable yet: see [`Manifest::settle`].
+    /// Its name is not durable yet, so nothing is appended (INV-29): see [`Manifest::settle`].
     is_unsettled: bool,
     /// Why nothing is written any more.
     stopped: Option<String>,

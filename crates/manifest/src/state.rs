@@ -85,7 +85,7 @@ pub struct MediumRecord {
     pub boot_id: [u8; 16],
 }
 
-/// The kinds of media (section 2 of the design).
+/// The kinds of media (`docs/guide/media.md`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MediumKind {
     /// Plain memory for the index, and MemTables in mapped files of the directory.

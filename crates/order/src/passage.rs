@@ -1,4 +1,4 @@
-//! [`Passage`]: finding out that a walk goes round in a circle.
+//! [`Passage`]: finding out that a walk goes round in a circle (INV-25).
 
 /// The keys that a walk in one direction passes, of which it remembers one.
 ///

@@ -33,7 +33,7 @@ pub enum ArenaKind {
     Synced,
 }
 
-/// Memory for one MemTable. See the module's essay. Whoever fills it sees to it that no two writers have one range.
+/// Memory for one MemTable. See the module's essay. Its writers never share a range.
 pub struct Arena<M: Medium> {
     base: *mut u8,
     length_bytes: u64,
@@ -59,8 +59,8 @@ enum Home<M: Medium> {
         medium: M,
         mapping: Mapping,
     },
-    /// Memory that stands for the mapping of a file which can't be mapped. The lock is held by whoever writes, so that the file
-    /// is told of the stores in their order.
+    /// Memory that stands for the mapping of a file which can't be mapped. A writer holds the lock, so that the file
+    /// gets the stores in their order.
     Copy {
         file: Arc<dyn File>,
         medium: M,
@@ -86,15 +86,15 @@ impl<M: Medium> Arena<M> {
     /// # Panics
     /// If the pool has no such extent.
     pub fn in_pool(pool: Arc<Pool<M>>, extent: Extent) -> Arena<M> {
-        assert_eq!(pool.extent_at(extent.offset), Some(extent), "an arena in an extent that is not in the pool");
-        let base = pool.pointer(extent.offset, extent.length_bytes).expect("an extent is within its pool");
+        assert_eq!(pool.extent_at(extent.offset), Some(extent), "POOL-1: the arena's extent is not in the pool");
+        let base = pool.pointer(extent.offset, extent.length_bytes).expect("POOL-2: an extent is within its pool");
         let (length_bytes, kind) = (extent.length_bytes, ArenaKind::default());
         Arena { base, length_bytes, kind, home: Home::Pool { pool, offset: extent.offset } }
     }
 
     /// A new file of this length, its space allocated, all zero. An existing one is emptied first.
     ///
-    /// Where files have no descriptor (in memory, for tests) the arena is private memory, and the file is told of every store
+    /// Where files have no descriptor (in memory, for tests) the arena is private memory, and the file gets every store
     /// ([`File::store_mapped`]).
     pub fn create_file(env: &dyn Env, path: &Path, medium: M, length_bytes: u64) -> Result<Arena<M>> {
         Arena::open_file(env.open_file(path, OpenMode::CreateOrTruncate)?, medium, length_bytes)
@@ -202,7 +202,7 @@ impl<M: Medium> Arena<M> {
     /// Nobody else reads or writes the range.
     ///
     /// # Panics
-    /// If the range is not within the arena: whoever writes has reserved the place.
+    /// If the range is not within the arena: a writer has reserved its place.
     #[inline]
     pub unsafe fn write(&self, offset: u64, bytes: &[u8]) {
         let (to, mirror) = self.place_to_write(offset, bytes.len());
@@ -228,7 +228,7 @@ impl<M: Medium> Arena<M> {
         Mirror::store(mirror, offset, bytes);
     }
 
-    /// Where a range is in memory, and who has to be told when it is written.
+    /// Where a range is in memory, and the mirror that has to get what is written.
     #[inline]
     fn place_to_write(&self, offset: u64, length_bytes: usize) -> (*mut u8, Option<Mirror<'_>>) {
         let end = offset.checked_add(length_bytes as u64).filter(|&end| end <= self.length_bytes);
@@ -275,7 +275,7 @@ impl<M: Medium> Arena<M> {
         unsafe { &*word }
     }
 
-    /// Who has to be told of a store that is about to happen; nobody else stores for as long as this is held.
+    /// The mirror that has to get a store that is about to happen; nothing else is stored while this is held.
     #[inline]
     fn mirror(&self) -> Option<Mirror<'_>> {
         let Home::Copy { file, writing, .. } = &self.home else { return None };

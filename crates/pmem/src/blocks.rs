@@ -13,8 +13,8 @@
 //!
 //! The bit is all that is durable. Which blocks can be had is in DRAM: taking a block takes it off a list and stores
 //! nothing, so a crash leaves it free; [`Blocks::mark_used`] and [`Blocks::mark_free`] flip its bit and flush it, without a
-//! fence. The one who links or frees a block names it in a durable record of his own first, and sets the bits after, so
-//! that recovery can put them right without a search (section 4 of the design: nothing leaks). A freed block goes back
+//! fence. A caller that links or frees a block names it in a durable record of its own first, and sets the bits after, so
+//! that recovery can put them right without a search, and nothing leaks (INV-23). A freed block goes back
 //! on the list, by [`Blocks::recycle`], only when no reader can be there any more.
 //!
 //! New extents are of a comfortable size as long as they leave the pool's reserve alone
@@ -178,10 +178,10 @@ impl<M: Medium> Blocks<M> {
     /// may have been damaged since, does not know any more.
     pub fn recycle(&self, block: u64) {
         let used = self.is_used(block);
-        debug_assert!(!matches!(used, Ok(true)), "block {block} is recycled, which is in use");
+        debug_assert!(!matches!(used, Ok(true)), "INV-23: block {block} is recycled, which is in use");
         if let (Ok(false), Ok(size)) = (used, self.block_size(block)) {
             let mut class = self.class(size);
-            debug_assert!(!class.free.contains(&block), "block {block} is recycled twice");
+            debug_assert!(!class.free.contains(&block), "INV-23: block {block} is recycled twice");
             class.free.push(block);
         }
     }

@@ -7,7 +7,7 @@
 //!
 //! All stores to the fast tier pass through [`Medium`], so that one recorder sees them all; every offset that was read
 //! from the fast tier is checked before it is followed, so that damaged bytes give [`slmdb_env::Error::Corruption`] and
-//! nothing worse. `docs/formats/pool.md` has the byte tables and the invariants.
+//! nothing worse. `docs/formats/pool.md` has the byte tables and the invariants (POOL-1 to POOL-9).
 
 pub mod arena;
 pub mod blocks;

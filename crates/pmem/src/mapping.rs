@@ -189,7 +189,7 @@ fn not_direct(path: &Path) -> Error {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours, and whoever held references into it borrowed from the owner that is being dropped.
+        // SAFETY: the range is ours, and all references into it borrowed from the owner that is being dropped.
         let unmapped = unsafe { munmap(self.reserved, self.reserved_bytes) };
         debug_assert!(unmapped.is_ok(), "munmap of a range of our own failed");
     }

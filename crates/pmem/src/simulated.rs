@@ -125,7 +125,7 @@ impl Simulated {
         recorder.history.until(self.recording.moment())
     }
 
-    /// Shows a step to whoever watches, and notes that a crash is worth looking at here; whether the step is to be done.
+    /// Shows a step to the observer, and notes that a crash is worth looking at here; whether the step is to be done.
     fn is_done(&self, recorder: &mut Recorder, step: Step) -> bool {
         let seen = self.recording.see(step);
         if step == Step::Fence || !seen.done {

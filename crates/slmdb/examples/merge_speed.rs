@@ -1,4 +1,4 @@
-//! How fast table files are merged, and what of a store is in memory meanwhile: for docs/internals/compaction.md.
+//! How fast table files are merged, and what of a store is in memory meanwhile: for docs/lab/2026-11-compaction.md.
 //!
 //! `cargo run --release -p slmdb --example merge_speed -- DIRECTORY [thousand keys] [value bytes] [times]`
 //!

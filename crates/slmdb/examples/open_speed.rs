@@ -1,4 +1,4 @@
-//! How long a store takes to open whose MemTables are full of tiny records: for docs/formats/arena.md.
+//! How long a store takes to open whose MemTables are full of tiny records: for docs/lab/2026-11-recovery.md.
 //!
 //! `cargo run --release -p slmdb --example open_speed -- DIRECTORY [POOL] [entries a batch [open]]`
 //!

@@ -1,4 +1,4 @@
-//! What a store does that is overwritten at random for long: for docs/internals/compaction.md.
+//! What a store does that is overwritten at random for long: for docs/lab/2026-11-compaction.md.
 //!
 //! `cargo run --release -p slmdb --example overwrite_speed -- DIRECTORY [POOL] [keys=N] [value=BYTES] [rounds=N] [threads=N]
 //! [memtable=MIB] [budget=MIB] [pool=MIB] [table_file=MIB] [policy=gain|paper|manual] [compactions=N] [merged=N]

@@ -1,4 +1,4 @@
-//! How fast a `Dram` store is opened: for docs/internals/recovery.md.
+//! How fast a `Dram` store is opened: for docs/lab/2026-11-recovery.md.
 //!
 //! `cargo run --release -p slmdb --example rebuild_speed -- DIRECTORY [million keys]`
 //!

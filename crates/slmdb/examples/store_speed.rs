@@ -1,4 +1,4 @@
-//! How fast a store fills and reads: for docs/guide/media.md and docs/internals/space.md. (Comparisons with other stores are not here.)
+//! How fast a store fills and reads: for docs/lab/2026-11-media-and-arenas.md. (Comparisons with other stores are not here.)
 //!
 //! `cargo run --release -p slmdb --example store_speed -- DIRECTORY [POOL] [keys=N] [value=BYTES] [threads=N] [latency=NS]
 //! [model=line|persist] [links=rebuilt|persisted] [keep]`

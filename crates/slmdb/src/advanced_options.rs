@@ -1,10 +1,10 @@
-//! [`AdvancedOptions`]: what people choose who measure, or who compare with the paper.
+//! [`AdvancedOptions`]: what measurements and comparisons with the paper choose.
 
-use slmdb_engine::{Imitation, LinkPolicy};
+use slmdb_engine::{CompactionOptions, Imitation, LinkPolicy};
 
 /// Options that few need: what is imitated and counted on an imitated medium, how structures are laid out, how often the
-/// index is saved. The defaults are the best that were measured. Set with [`crate::Options::advanced`]; the paper's thresholds of
-/// compaction are in [`crate::CompactionOptions`].
+/// index is saved, the paper's thresholds of compaction. The defaults are the best that were measured. Set with
+/// [`crate::Options::advanced`].
 ///
 /// ```
 /// use slmdb::{LinkPolicy, Options};
@@ -16,8 +16,23 @@ use slmdb_engine::{Imitation, LinkPolicy};
 pub struct AdvancedOptions(pub(crate) slmdb_engine::Options);
 
 impl AdvancedOptions {
+    /// Everything about compaction: which files become candidates, how many are merged, how large their outputs are. It takes the
+    /// place of what [`Options::compaction_policy`](crate::Options::compaction_policy) and its neighbours have set before.
+    ///
+    /// ```
+    /// use slmdb::{CompactionOptions, CompactionPolicy, Options};
+    ///
+    /// let paper = CompactionOptions { policy: CompactionPolicy::Paper, live_key_threshold: 0.6, ..Default::default() };
+    /// let options = Options::default().advanced(|advanced| advanced.compaction(paper));
+    /// # let _ = options;
+    /// ```
+    pub fn compaction(mut self, compaction: CompactionOptions) -> AdvancedOptions {
+        self.0.compaction = compaction;
+        self
+    }
+
     /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
-    /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` tells what the models mean.
+    /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` says what the models mean.
     pub fn imitation(mut self, imitation: Imitation) -> AdvancedOptions {
         self.0.imitation = imitation;
         self

@@ -55,9 +55,9 @@ impl Db {
         Options::default().repair(path, progress)
     }
 
-    pub(crate) fn with_options(options: &slmdb_engine::Options, sync: bool, path: &Path) -> Result<Db> {
+    pub(crate) fn with_options(options: &slmdb_engine::Options, path: &Path) -> Result<Db> {
         let engine = engines::open(options, path)?;
-        let (order, path) = (options.comparator.clone(), path.to_path_buf());
+        let (order, sync, path) = (options.comparator.clone(), options.syncs_writes, path.to_path_buf());
         Ok(Db { inner: Arc::new(Inner { engine, order, path, sync }) })
     }
 
@@ -77,7 +77,7 @@ impl Db {
         self.write_single(|batch| batch.put(key, value), |engine, batch| engine.write(batch, sync))
     }
 
-    /// Sets the value of `key` if it has none. True: it was set, and of any number of callers who insert one key at once
+    /// Sets the value of `key` if it has none. True: it was set, and of any number of callers that insert one key at once
     /// exactly one gets this answer. False: the key had a value, and nothing has changed. No other write takes effect
     /// between the look and the put.
     ///
@@ -97,20 +97,67 @@ impl Db {
     /// # }
     /// ```
     pub fn insert_if_absent(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
+        self.insert_if_absent_with(key, value, WriteOptions::new())
+    }
+
+    /// As [`Db::insert_if_absent`], with options for this write.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// use slmdb::WriteOptions;
+    ///
+    /// let synced = WriteOptions::new().sync(true);
+    /// assert!(db.insert_if_absent_with("lock", "mine", synced)?); // survives a power cut
+    /// assert!(!db.insert_if_absent_with("lock", "yours", synced)?); // and what was in the way does, too
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn insert_if_absent_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<bool> {
+        let (key, sync) = (key.as_ref(), options.is_synced(self.inner.sync));
         self.write_single(
             |batch| batch.put(key, value),
-            |engine, batch| engine.write_if(Condition::Absent(key), batch, self.inner.sync),
+            |engine, batch| engine.write_if(Condition::Absent(key), batch, sync),
         )
     }
 
     /// Sets the value of `key` if it has one already. True: it was set. False: the key had no value, and has none now.
     /// Everything else as with [`Db::insert_if_absent`].
     pub fn update_if_present(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<bool> {
-        let key = key.as_ref();
+        self.update_if_present_with(key, value, WriteOptions::new())
+    }
+
+    /// As [`Db::update_if_present`], with options for this write.
+    ///
+    /// ```
+    /// # fn main() -> slmdb::Result<()> {
+    /// # let directory = tempfile::tempdir().unwrap();
+    /// # let db = slmdb::Db::open(directory.path().join("db"))?;
+    /// use slmdb::WriteOptions;
+    ///
+    /// let synced = WriteOptions::new().sync(true);
+    /// assert!(!db.update_if_present_with("order/17", "paid", synced)?); // there is no such order
+    /// db.put("order/17", "open")?;
+    /// assert!(db.update_if_present_with("order/17", "paid", synced)?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn update_if_present_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: WriteOptions,
+    ) -> Result<bool> {
+        let (key, sync) = (key.as_ref(), options.is_synced(self.inner.sync));
         self.write_single(
             |batch| batch.put(key, value),
-            |engine, batch| engine.write_if(Condition::Present(key), batch, self.inner.sync),
+            |engine, batch| engine.write_if(Condition::Present(key), batch, sync),
         )
     }
 
@@ -267,7 +314,7 @@ impl Db {
         self.inner.engine.approximate((bytes(range.start_bound()), bytes(range.end_bound())))
     }
 
-    /// Checks everything there is against everything else; `progress` is told how far it has come. What is wrong is in
+    /// Checks everything there is against everything else, and calls `progress` as it goes on. What is wrong is in
     /// the report; an `Err` means that the checking itself failed. Flushes wait meanwhile; reads and writes don't.
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         self.inner.engine.verify(progress)

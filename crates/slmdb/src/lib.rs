@@ -35,7 +35,7 @@
 
 /// The README's examples are compiled and run.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;
 
 mod advanced_options;

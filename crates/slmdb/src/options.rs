@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{
-    CompactionOptions, Comparator, Compression, EngineName, EventListener, KeyOrder, Listener, Medium, RepairProgress,
-    RepairReport, Result,
+    CompactionOptions, CompactionPolicy, Comparator, Compression, EngineName, EventListener, KeyOrder, Listener,
+    Medium, RepairProgress, RepairReport, Result,
 };
 use slmdb_env::Env;
 
@@ -24,10 +24,7 @@ use crate::{AdvancedOptions, Db};
 /// # }
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Options {
-    engine: slmdb_engine::Options,
-    sync: bool,
-}
+pub struct Options(slmdb_engine::Options);
 
 impl Options {
     /// Opens the store in the directory `path`.
@@ -37,18 +34,17 @@ impl Options {
     /// are not what was written; [`crate::Error::Unsupported`] when another version made it, or its keys are in another
     /// order than [`Options::comparator`] names.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
-        Db::with_options(&self.engine, self.sync, path.as_ref())
+        Db::with_options(&self.0, path.as_ref())
     }
 
-    /// As [`Db::repair`], with these options: the comparator must be the store's own; whoever knows that the pool was moved
-    /// names its place.
+    /// As [`Db::repair`], with these options. The comparator must be the store's own. Name the medium if the pool was moved.
     pub fn repair(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-        crate::engines::repair(&self.engine, path.as_ref(), progress)
+        crate::engines::repair(&self.0, path.as_ref(), progress)
     }
 
     /// Those of them that an engine takes.
     pub(crate) fn of_engine(&self) -> &slmdb_engine::Options {
-        &self.engine
+        &self.0
     }
 
     /// The design that the store follows. Default: an existing store's own, [`EngineName::Slm`] for a new one.
@@ -56,26 +52,26 @@ impl Options {
     /// A store keeps the engine that it was made with. Naming another is [`crate::Error::Invalid`]; one that this build lacks is
     /// [`crate::Error::Unsupported`]. Neither changes anything.
     pub fn engine(mut self, engine: EngineName) -> Options {
-        self.engine.engine = Some(engine);
+        self.0.engine = Some(engine);
         self
     }
 
     /// Whether a missing store is made. Default: true.
     pub fn create_if_missing(mut self, yes: bool) -> Options {
-        self.engine.create_if_missing = yes;
+        self.0.create_if_missing = yes;
         self
     }
 
     /// Whether an existing store is an error. Default: false.
     pub fn error_if_exists(mut self, yes: bool) -> Options {
-        self.engine.error_if_exists = yes;
+        self.0.error_if_exists = yes;
         self
     }
 
     /// Open for reading alone: no byte of the store changes (what has to be recovered stays in memory), and any number
     /// of read-only openers share a store, but never with a writer. Default: false.
     pub fn read_only(mut self, yes: bool) -> Options {
-        self.engine.read_only = yes;
+        self.0.read_only = yes;
         self
     }
 
@@ -83,7 +79,7 @@ impl Options {
     /// made with; naming another is an error, but a pool that was moved is accepted at its new path, which an opening for
     /// writing remembers.
     pub fn medium(mut self, medium: Medium) -> Options {
-        self.engine.medium = Some(medium);
+        self.0.medium = Some(medium);
         self
     }
 
@@ -91,7 +87,7 @@ impl Options {
     /// global persistent flush), so that a fence alone makes a store durable; on [`Medium::Dax`] alone, and for this
     /// opening. Default: false. Nothing can check this: on a machine that does not, `true` loses writes in a power cut.
     pub fn caches_are_persistent(mut self, yes: bool) -> Options {
-        self.engine.caches_are_persistent = yes;
+        self.0.caches_are_persistent = yes;
         self
     }
 
@@ -126,54 +122,76 @@ impl Options {
     /// # }
     /// ```
     pub fn comparator(mut self, comparator: impl Comparator) -> Options {
-        self.engine.comparator = KeyOrder::Custom(Arc::new(comparator));
+        self.0.comparator = KeyOrder::Custom(Arc::new(comparator));
         self
     }
 
     /// Whether each write returns only once it survives a power cut. On [`Medium::Dram`] that costs one `fdatasync`, which
     /// concurrent writers share; on [`Medium::Dax`] nothing. Default: false. [`crate::WriteOptions`] says it for one write.
     pub fn sync(mut self, yes: bool) -> Options {
-        self.sync = yes;
-        self.engine.syncs_writes = yes;
+        self.0.syncs_writes = yes;
         self
     }
 
     /// Size of a MemTable's arena, in bytes; a larger record gets one of its own. Default: 64 MiB (the paper's). Larger:
     /// fewer, larger table files; smaller: less memory and quicker opening. From 4 KiB to 1 GiB.
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
-        self.engine.memtable_bytes = bytes;
+        self.0.memtable_bytes = bytes;
         self
     }
 
-    /// How many Immutable MemTables may queue for their flush. As the queue fills, writers are slowed more and more; when it
-    /// is full they wait. Default: 2. More rides out longer bursts, and takes as much more memory or pool.
+    /// How many Immutable MemTables may queue for their flush. Default: 2. As the queue fills, writers are slowed more and more;
+    /// when it is full they wait. More ride out longer bursts, and take more memory or pool.
     pub fn immutable_memtables_max(mut self, count: usize) -> Options {
-        self.engine.immutable_memtables_max = count;
+        self.0.immutable_memtables_max = count;
         self
     }
 
-    /// Which table files are compacted, and when. The default suits most; see [`CompactionOptions`] for what can be changed
-    /// and why one would. It is of this opening, not of the store.
-    pub fn compaction(mut self, compaction: CompactionOptions) -> Options {
-        self.engine.compaction = compaction;
+    /// How table files are chosen for compaction. Default: [`CompactionPolicy::Gain`], which suits most. `Manual` compacts only
+    /// when [`Db::compact_range`] is called: it suits a load that has quiet times of its own. `Paper` is there to be compared
+    /// with; its thresholds are under [`Options::advanced`]. For this opening.
+    pub fn compaction_policy(mut self, policy: CompactionPolicy) -> Options {
+        self.0.compaction.policy = policy;
         self
     }
 
-    /// Memory for everything that the store keeps there, in bytes. Default: 256 MiB. The cache of blocks has what the rest
-    /// leaves, and at least a sixteenth; the rest is what open table files, MemTables' lists and iterators take, on
-    /// [`Medium::Dram`] also the MemTables themselves and the index. What is needed is taken, even beyond the budget.
-    /// [`Stats::memory_bytes`](crate::Stats::memory_bytes) tells how much there is of it all; `docs/internals/memory.md` what counts. More: reads
-    /// find more of the data in memory. On [`Medium::Dram`] it should be more than the index (about 64 bytes a key, for keys of 20)
-    /// and three MemTables, for the cache to have a share while writes go on.
+    /// How many compactions run at once, each on a thread of its own: from 1 to 4. Default: as many as the machine has
+    /// processors, but at least 2 and at most 4. Fewer leave the processors to others; then writers may be slowed sooner.
+    pub fn compaction_threads(mut self, threads: usize) -> Options {
+        self.0.compaction.threads = threads;
+        self
+    }
+
+    /// How many times the size of the live data table files may take: from 1.01 to 100. Default: 1.4. Lower takes less space, and
+    /// overwrites write more: with overwrites spread evenly 3.2 bytes for each byte put at 1.2, 2 at 1.4, and 1.4 at 1.8.
+    pub fn space_amplification_max(mut self, times: f64) -> Options {
+        self.0.compaction.space_amplification_max = times;
+        self
+    }
+
+    /// The same as [`AdvancedOptions::compaction`].
+    #[doc(hidden)]
+    pub fn compaction(self, compaction: CompactionOptions) -> Options {
+        self.advanced(|advanced| advanced.compaction(compaction))
+    }
+
+    /// Memory for everything that the store keeps in plain memory, in bytes. Default: 256 MiB. More: reads find more of the data in
+    /// memory.
+    ///
+    /// Open table files, MemTables' lists and iterators take what they need, on [`Medium::Dram`] also the MemTables themselves and
+    /// the index, even beyond the budget. The cache of blocks has the rest, and at least a sixteenth. On [`Medium::Dram`] the
+    /// budget should be more than the index (about 64 bytes a key, for keys of 20) and three MemTables, or the cache has only
+    /// its sixteenth while writes go on. [`Stats::memory_bytes`](crate::Stats::memory_bytes) is the sum; `docs/internals/memory.md`
+    /// says what counts.
     pub fn memory_budget_bytes(mut self, bytes: u64) -> Options {
-        self.engine.memory_budget_bytes = bytes;
+        self.0.memory_budget_bytes = bytes;
         self
     }
 
     /// Target size of a table file's blocks before compression, in bytes. Default: 4096. Larger: better compression
     /// and scans, dearer single reads. From 64 bytes to 1 MiB.
     pub fn block_bytes(mut self, bytes: usize) -> Options {
-        self.engine.block_bytes = bytes;
+        self.0.block_bytes = bytes;
         self
     }
 
@@ -181,40 +199,40 @@ impl Options {
     /// what this opening writes: a store may hold files of every kind. [`Compression::Zstd`] needs the feature `zstd`, to
     /// read it again, too; without it opening gives [`crate::Error::Unsupported`].
     pub fn compression(mut self, compression: Compression) -> Options {
-        self.engine.compression = compression;
+        self.0.compression = compression;
         self
     }
 
     /// First size of the pool, in bytes. Default: 16 MiB; it grows as it fills. (On a device-dax it has all its size at once.)
     pub fn pool_initial_bytes(mut self, bytes: u64) -> Options {
-        self.engine.pool_initial_bytes = bytes;
+        self.0.pool_initial_bytes = bytes;
         self
     }
 
     /// By how much the pool grows at a time, in bytes. Default: 64 MiB.
     pub fn pool_growth_bytes(mut self, bytes: u64) -> Options {
-        self.engine.pool_growth_bytes = bytes;
+        self.0.pool_growth_bytes = bytes;
         self
     }
 
-    /// The most the pool may grow to, in bytes; as much address space is reserved, or about half of what a process with a limit
-    /// on it has. Default: 1 TiB. On a device-dax the pool takes so much of the device, rounded up to its alignment.
+    /// The most the pool may grow to, in bytes. Default: 1 TiB. As much address space is reserved, or about half of what a process
+    /// with a limit on it has. On a device-dax the pool takes this much of the device, rounded up to its alignment.
     /// [`Error::Invalid`](crate::Error::Invalid) at the opening if no put could ever be taken with
     /// [`memtable_bytes`](Options::memtable_bytes) as they are.
     pub fn pool_maximum_bytes(mut self, bytes: u64) -> Options {
-        self.engine.pool_maximum_bytes = bytes;
+        self.0.pool_maximum_bytes = bytes;
         self
     }
 
     /// How many table files are held open at once. Default: 500. Where a process can open no more files, those that nobody reads
     /// are closed.
     pub fn open_tables_max(mut self, count: usize) -> Options {
-        self.engine.open_tables_max = count;
+        self.0.open_tables_max = count;
         self
     }
 
-    /// Who is told what the store does: flushes, delays, failures, want of space. Default: nobody, which costs nothing.
-    /// [`EventListener`] tells how it is called. What opened for reading alone has nothing to tell.
+    /// A listener for what the store does: flushes, write stalls, failures, want of space. Default: none, which costs nothing.
+    /// [`EventListener`] says how it is called. A store that is opened for reading alone sends no events.
     ///
     /// ```
     /// # fn main() -> slmdb::Result<()> {
@@ -231,19 +249,18 @@ impl Options {
     /// # }
     /// ```
     pub fn event_listener(mut self, listener: impl EventListener) -> Options {
-        self.engine.event_listener = Listener(Some(Arc::new(listener)));
+        self.0.event_listener = Listener(Some(Arc::new(listener)));
         self
     }
 
-    /// Options for those who measure, or compare with the paper: see [`AdvancedOptions`].
-    pub fn advanced(mut self, change: impl FnOnce(AdvancedOptions) -> AdvancedOptions) -> Options {
-        self.engine = change(AdvancedOptions(self.engine)).0;
-        self
+    /// Options for measurements, and for comparison with the paper: see [`AdvancedOptions`].
+    pub fn advanced(self, change: impl FnOnce(AdvancedOptions) -> AdvancedOptions) -> Options {
+        Options(change(AdvancedOptions(self.0)).0)
     }
 
     /// The environment that every file operation goes through. Default: the operating system. For tests and simulators.
     pub fn env(mut self, env: Arc<dyn Env>) -> Options {
-        self.engine.env = env;
+        self.0.env = env;
         self
     }
 }

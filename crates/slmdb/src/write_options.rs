@@ -1,7 +1,8 @@
 //! [`WriteOptions`]: how one write is done.
 
-/// How one write is done: [`Db::put_with`](crate::Db::put_with), [`Db::delete_with`](crate::Db::delete_with) and
-/// [`Db::write_with`](crate::Db::write_with).
+/// How one write is done: [`Db::put_with`](crate::Db::put_with), [`Db::delete_with`](crate::Db::delete_with),
+/// [`Db::write_with`](crate::Db::write_with), [`Db::insert_if_absent_with`](crate::Db::insert_if_absent_with) and
+/// [`Db::update_if_present_with`](crate::Db::update_if_present_with).
 ///
 /// ```
 /// # fn main() -> slmdb::Result<()> {

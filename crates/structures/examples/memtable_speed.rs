@@ -1,4 +1,4 @@
-//! How fast a MemTable takes writes and comes back: for docs/formats/arena.md.
+//! How fast a MemTable takes writes and comes back: for docs/lab/2026-11-media-and-arenas.md.
 //!
 //! `cargo run --release -p slmdb-structures --example memtable_speed -- [write|open|all] [ns added a line]`
 //!

@@ -8,7 +8,7 @@
 //! - Under `--cfg shuttle` all threads of a whole store are tasks on one thread of the system, and a seed says which of them goes on
 //!   wherever one could be interrupted ([`turns`]): the same seed is the same run. Memory is ordered there.
 //!
-//! Who uses what:
+//! What is used where:
 //!
 //! - [`modelled`] is for the modules that are put under loom. (A whole store is too much for it.)
 //! - [`scheduled`] is for all others that wait, start threads, or look at a clock; [`epoch`] for what waits until no reader is

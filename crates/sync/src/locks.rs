@@ -60,7 +60,7 @@ impl<T> Mutex<T> {
         MutexGuard { value: self.value.lock().unwrap_or_else(PoisonError::into_inner), held }
     }
 
-    /// Takes the lock if nobody else holds it. No order is kept: who does not wait can't wait for ever.
+    /// Takes the lock if nobody else holds it. No order is kept, because nothing waits here.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let value = match self.value.try_lock() {
             Ok(value) => value,
@@ -162,12 +162,12 @@ impl Condvar {
         MutexGuard { value, held }
     }
 
-    /// One of those who wait goes on.
+    /// One waiter goes on.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// All who wait go on.
+    /// All waiters go on.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }

@@ -3,7 +3,7 @@
 //! Such an atomic is made by a cast of an address, and is as large as what it holds. In an ordinary build these are the
 //! standard library's (under shuttle with a place to be interrupted at before each operation). Under loom what a checker has to know of an
 //! atomic, which values were stored by whom and who has seen them, lies in a table beside, by address; the memory itself
-//! always has the newest value, for those who read it as bytes.
+//! always has the newest value, for readers of bytes.
 //!
 //! Words are followed by loom only in the ranges given to `watch`: what a small model is about, and not all of a pool. The
 //! others behave as if everything was done in one order. Links are always followed.

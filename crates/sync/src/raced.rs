@@ -67,7 +67,7 @@ macro_rules! atomic {
 
         impl$(<$parameter>)? std::fmt::Debug for $name$(<$parameter>)? {
             fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                // Its value is for those who load it.
+                // Its value is for the threads that load it.
                 formatter.debug_struct(stringify!($name)).finish_non_exhaustive()
             }
         }

@@ -3,7 +3,7 @@
 //! Under shuttle each operation here is a place where the thread may be interrupted, and each wait is known to the scheduler,
 //! which so finds deadlocks. Time is imagined there: it goes on where somebody sleeps, or waits for a time.
 //!
-//! REQUIRES, under shuttle: whoever has taken a lock that is not from here comes to nothing that is, as long as he holds it.
+//! REQUIRES, under shuttle: a thread that has taken a lock that is not from here comes to nothing that is, as long as it holds it.
 
 #[cfg(not(shuttle))]
 pub use arc_swap::ArcSwap;

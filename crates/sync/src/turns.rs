@@ -20,7 +20,7 @@ pub fn task() -> Option<u32> {
     None
 }
 
-/// How many runs there were in this process, and how many places at which it was decided who goes on.
+/// How many runs there were in this process, and how many places at which a thread was chosen to go on.
 #[cfg(not(shuttle))]
 pub fn counts() -> (u64, u64) {
     (0, 0)

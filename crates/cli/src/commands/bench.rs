@@ -81,7 +81,7 @@ fn measure(arguments: &Arguments, settings: Settings, opener: Box<dyn Opener>) -
     Ok(Exit::Done)
 }
 
-/// One benchmark, with a bar for whoever sits there.
+/// One benchmark, with a bar on a terminal.
 fn watched(bench: &mut Bench, benchmark: Benchmark) -> Result<Outcome> {
     let mut bar = None;
     let outcome = bench.run(benchmark, &mut |progress| {

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::arguments::{Missing, WritableStoreArguments};
+use slmdb::EngineName;
+
+use crate::arguments::{Missing, WritableStoreArguments, parse_engine};
 use crate::demo;
 use crate::failure::{Exit, Result};
 
@@ -18,7 +20,7 @@ interrupted.
 Examples:
   slmdb demo
   slmdb demo --keys 20000
-  slmdb demo --db /mnt/disk";
+  slmdb demo --db /mnt/disk --engine slm";
 
 /// What `demo` takes.
 #[derive(clap::Args, Debug)]
@@ -30,6 +32,9 @@ pub struct Arguments {
     /// Make the temporary directory inside DIR [default: the system's place for such things]
     #[arg(long, value_name = "DIR")]
     db: Option<PathBuf>,
+    /// The design of the stores, as `slmdb put --help` tells [default: slm]
+    #[arg(long, value_name = "NAME", value_parser = parse_engine)]
+    engine: Option<EngineName>,
 }
 
 /// What the process takes that `demo` kills.
@@ -50,7 +55,7 @@ pub struct SweeperArguments {
 
 /// Shows it.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
-    demo::run(arguments.keys, arguments.db.as_deref())?;
+    demo::run(arguments.keys, arguments.db.as_deref(), arguments.engine)?;
     Ok(Exit::Done)
 }
 

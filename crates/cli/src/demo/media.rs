@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use slmdb::{Medium, Options};
+use slmdb::{EngineName, Medium, Options};
 
 use super::ground::Ground;
 
@@ -12,11 +12,13 @@ use super::ground::Ground;
 pub struct Stage {
     directory: PathBuf,
     medium: Medium,
+    engine: Option<EngineName>,
 }
 
 /// A medium the demo runs on.
 pub struct DemoMedium<'g> {
     ground: &'g Ground,
+    engine: Option<EngineName>,
     /// `dram`, `emulated` or `dax`.
     pub name: &'static str,
     /// What it is, and what it promises.
@@ -30,10 +32,11 @@ struct Pools<'g> {
     medium: fn(PathBuf) -> Medium,
 }
 
-/// The media of this machine.
-pub fn media(ground: &Ground) -> Vec<DemoMedium<'_>> {
+/// The media of this machine, for stores of `engine`.
+pub fn media(ground: &Ground, engine: Option<EngineName>) -> Vec<DemoMedium<'_>> {
     let dram = DemoMedium {
         ground,
+        engine,
         name: "dram",
         description: "plain memory, needs nothing\n  promise: a put survives a kill; with --sync, a power cut, too"
             .to_string(),
@@ -41,6 +44,7 @@ pub fn media(ground: &Ground) -> Vec<DemoMedium<'_>> {
     };
     let emulated = DemoMedium {
         ground,
+        engine,
         name: "emulated",
         description: format!(
             "persistent memory, imitated by a file in {}\n  promise: a put survives a kill; nothing is claimed about power cuts",
@@ -50,6 +54,7 @@ pub fn media(ground: &Ground) -> Vec<DemoMedium<'_>> {
     };
     let dax = ground.direct_pools().map(|place| DemoMedium {
         ground,
+        engine,
         name: "dax",
         description: format!(
             "persistent memory, in {}\n  promise: a put survives a kill and a power cut",
@@ -70,6 +75,7 @@ impl DemoMedium<'_> {
                 None => Medium::Dram,
                 Some(pools) => (pools.medium)(pools.place.join(format!("{name}.pool"))),
             },
+            engine: self.engine,
         }
     }
 }
@@ -82,7 +88,11 @@ impl Stage {
 
     /// Options to make it with; afterwards it knows its medium.
     pub fn options(&self) -> Options {
-        Options::default().medium(self.medium.clone())
+        let options = Options::default().medium(self.medium.clone());
+        match self.engine {
+            None => options,
+            Some(engine) => options.engine(engine),
+        }
     }
 
     /// The same on a command line.
@@ -98,6 +108,8 @@ impl Stage {
             _ => None,
         };
         arguments.extend(tier.into_iter().flat_map(|tier| [OsString::from("--pm"), tier]));
+        let engine = self.engine.map(|engine| engine.as_str().into());
+        arguments.extend(engine.into_iter().flat_map(|engine| [OsString::from("--engine"), engine]));
         arguments
     }
 

@@ -14,7 +14,7 @@ mod workload;
 use std::path::Path;
 use std::time::Instant;
 
-use slmdb::ErrorKind;
+use slmdb::{EngineName, ErrorKind};
 
 pub use ground::sweep;
 pub use kill::write_until_killed;
@@ -30,8 +30,9 @@ const FAST_TIER_BYTES: u64 = 6 * (64 << 20);
 /// What a key may take in the index, generously.
 const INDEX_BYTES_PER_KEY: u64 = 300;
 
-/// Runs the demo with `keys` keys on each medium, in a temporary directory (inside `parent`, if named).
-pub fn run(keys: u64, parent: Option<&Path>) -> Result<()> {
+/// Runs the demo with `keys` keys on each medium, in a temporary directory (inside `parent`, if named), with stores of
+/// `engine`, or of the default one.
+pub fn run(keys: u64, parent: Option<&Path>, engine: Option<EngineName>) -> Result<()> {
     let started = Instant::now();
     let user_bytes = keys * (KEY_BYTES + VALUE_BYTES) as u64;
     let ground =
@@ -50,7 +51,7 @@ pub fn run(keys: u64, parent: Option<&Path>) -> Result<()> {
     ))?;
     persistent_memory(&mut report, &ground)?;
 
-    for medium in media::media(&ground) {
+    for medium in media::media(&ground, engine) {
         report.say(&format!("\nmedium {}: {}", medium.name, medium.description))?;
         let stage = medium.stage("store");
         steps::run(&mut report, &stage, keys)?;

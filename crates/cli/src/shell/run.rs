@@ -1,6 +1,6 @@
 //! From a request to its answer.
 //!
-//! An answer is written and flushed after the operation has returned, so that whoever reads `ok` after a `put` may
+//! An answer is written and flushed after the operation has returned, so that a reader of `ok` after a `put` may
 //! pull any plug that the store's medium promises to survive.
 
 use std::ffi::OsStr;

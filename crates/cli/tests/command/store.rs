@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 
-use crate::{Place, command, snapshot};
+use crate::{Place, command, slmdb, snapshot};
 
 #[test]
 fn a_missing_store_is_an_error_and_stays_missing() {
@@ -137,12 +137,44 @@ fn a_store_keeps_its_engine() {
         assert!(!place.path("db").exists(), "nothing was made");
     }
     place.run("put", &["--engine", "slm", "k", "v"]).printed("");
-    for (verb, arguments) in
-        [("get", &["k"][..]), ("put", &["k", "w"]), ("verify", &[]), ("repair", &[]), ("destroy", &["--yes"])]
-    {
+    let copy = place.path("copy");
+    let copy = copy.to_str().unwrap();
+    let verbs = [
+        ("put", &["k", "w"][..]),
+        ("get", &["k"]),
+        ("del", &["k"]),
+        ("insert", &["j", "w"]),
+        ("update", &["k", "w"]),
+        ("scan", &[]),
+        ("import", &["-"]),
+        ("export", &[]),
+        ("stats", &[]),
+        ("size", &[]),
+        ("verify", &[]),
+        ("checkpoint", &[copy]),
+        ("compact", &[]),
+        ("repair", &[]),
+        ("shell", &[]),
+        ("destroy", &["--yes"]),
+        ("bench", &["--use_existing_db", "--num=1", "--benchmarks=readseq"]),
+    ];
+    for (verb, arguments) in verbs {
         let ran = place.run(verb, &[&["--engine", "lab"][..], arguments].concat());
         ran.failed(3, "invalid");
         assert!(ran.stderr.contains("slm"), "{verb}: {}", ran.stderr);
+    }
+    // The demo makes its own stores.
+    let empty = Place::new();
+    std::fs::create_dir(empty.path("db")).unwrap();
+    empty.run("demo", &["--engine", "lab", "--keys", "100"]).failed(3, "unsupported");
+    assert_eq!(std::fs::read_dir(empty.path("db")).unwrap().count(), 0, "nothing was left");
+    // No verb is missing from the two lists.
+    let help = slmdb(&["--help"], b"").out();
+    let verbs: Vec<&str> = verbs.iter().map(|(verb, _)| *verb).chain(["demo", "help"]).collect();
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    for line in commands.lines().take_while(|line| !line.is_empty()) {
+        let verb = line.split_whitespace().next().unwrap();
+        assert!(verbs.contains(&verb), "{verb} was not tried");
     }
     place.run("get", &["k"]).printed("v\n");
     assert!(place.run("stats", &["--json"]).expect(0).out().contains("\"engine\":\"slm\""));

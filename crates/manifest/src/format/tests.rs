@@ -211,14 +211,19 @@ fn a_length_that_is_not_there_takes_no_memory() {
 /// The tables for people say what the code does.
 #[test]
 fn the_document_has_the_same_tables() {
-    let document = include_str!("../../../../docs/formats/manifest.md");
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    if !documents.is_dir() {
+        eprintln!("SKIPPED: the documents are not in this package");
+        return;
+    }
+    let document = std::fs::read_to_string(documents.join("formats/manifest.md")).unwrap();
     let essay = include_str!("../format.rs");
     let rows = |text: &str| -> Vec<String> {
         let rows = text.lines().map(|line| line.trim_start_matches("//! ").trim());
         rows.filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit()).map(str::to_string).collect()
     };
     let fields = include_str!("../payload.rs");
-    let (mut expected, documented) = (rows(essay), rows(document));
+    let (mut expected, documented) = (rows(essay), rows(&document));
     expected.extend(rows(fields).into_iter().map(|row| row.replace("[`Counters`]", "`stats`")));
     assert_eq!(documented, expected);
     let places = [HEADER_MAGIC, HEADER_VERSION, HEADER_CRC, HEADER_UUID, HEADER_NONCE].into_iter().chain([

@@ -1,5 +1,5 @@
 //! Imitating the time that persistent memory takes, on memory that is faster. What the models mean, and how true they
-//! are, is told in `docs/guide/media.md`.
+//! are, is in `docs/guide/media.md`.
 
 use std::cell::Cell;
 use std::sync::Arc;

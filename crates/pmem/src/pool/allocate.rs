@@ -1,15 +1,15 @@
 //! Allocating and freeing extents, and the reserve.
 //!
-//! Storing the word of an extent's map entry is the one step of allocating, storing 0 the one step of freeing.
+//! Storing the word of an extent's map entry is the one step of allocating, storing 0 the one step of freeing (POOL-1).
 //!
 //! What has been accepted into a MemTable must find room in the pool when it is flushed: a key segment, and blocks for
 //! nodes. So before it is accepted, that room is put in *reserve*: [`Pool::set_reserve`] makes sure that so much is free,
 //! and from then on arenas never leave less. Only key segments and blocks, which flushes need, may use all there is. The
 //! reserve is a number of units and not a place, and flushes make do with whatever units are free, one by one if need be.
-//! So it doesn't matter how space is fragmented. There is one exception: keys so long that they, or the fences they
+//! So it doesn't matter how space is fragmented (INV-33, POOL-9). There is one exception: keys so long that they, or the fences they
 //! make, don't fit into one unit. A store that has such keys counts its reserve in pieces of two or three units in a row.
 //!
-//! The reserve is in DRAM only. After a crash it is free space like any other, and whoever opens the pool sets it anew.
+//! The reserve is in DRAM only. After a crash it is free space like any other, and the opening of the store sets it anew.
 
 use std::sync::atomic::Ordering;
 
@@ -70,7 +70,7 @@ impl<M: Medium> Pool<M> {
         self.allocate_claimed(kind, length_bytes, owner, zeroed_bytes, Claim::of(kind))
     }
 
-    /// As [`Pool::allocate_extent_zeroed`], for who claims it.
+    /// As [`Pool::allocate_extent_zeroed`], with this claim.
     pub(crate) fn allocate_claimed(
         &self,
         kind: ExtentKind,

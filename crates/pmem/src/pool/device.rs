@@ -60,7 +60,7 @@ pub(super) fn check_persistence(device: &DaxDevice, survives_power_cut: bool, pa
 /// The first unit of the device, copied.
 pub(super) fn first_unit(file: &dyn File, device: &DaxDevice) -> Result<Vec<u8>> {
     let window = map(file, device, window_bytes(device, file.path())?, Sharing::Readable)?;
-    // SAFETY: the window has a unit at least, and who writes a pool has locked its store.
+    // SAFETY: the window has a unit at least, and the writer of a pool has locked its store.
     Ok(unsafe { std::slice::from_raw_parts(window.base(), UNIT_BYTES as usize) }.to_vec())
 }
 
@@ -104,7 +104,7 @@ pub(super) fn new_length_bytes(device: &DaxDevice, maximum_bytes: u64, path: &Pa
     Err(Error::invalid(what))
 }
 
-/// Makes the first unit zero, durably. A crash on the way leaves what was there, for whoever knows its uuid, or an unfinished
+/// Makes the first unit zero, durably. A crash on the way leaves what was there, for a store that knows its uuid, or an unfinished
 /// creation: the area behind the header goes first, and then the magic before the rest of the header, which says whose it is.
 pub(super) fn clear<M: Medium>(file: &dyn File, device: &DaxDevice, medium: &M) -> Result<()> {
     let window = map(file, device, window_bytes(device, file.path())?, Sharing::Shared)?;

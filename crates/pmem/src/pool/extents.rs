@@ -1,11 +1,11 @@
 //! Extents: reading the map, and growing.
 //!
-//! An extent exists when the word of its first unit's map entry says so: after a crash it is there whole or not at all,
+//! An extent exists when the word of its first unit's map entry says so (POOL-1): after a crash it is there whole or not at all,
 //! and the words of units within an extent are 0. Everything else (what is free, what a unit belongs to) is in DRAM and
-//! follows from the map. Who gets which extent is [`allocate`](super::allocate)'s matter.
+//! follows from the map. Extents are given out by [`allocate`](super::allocate).
 //!
 //! Growing takes real space from the file system first, then maps it at its place, then writes the maps of regions that
-//! begin in it, and last stores the length word. A crash before that leaves a file that is longer than the pool, which
+//! begin in it, and last stores the length word (POOL-4, POOL-5). A crash before that leaves a file that is longer than the pool, which
 //! harms nothing: the next growth takes the same bytes.
 
 use std::ops::Range;

@@ -11,7 +11,7 @@
 //!
 //! **Closing** is the reverse, and `seal` does it.
 //!
-//! A pool may be a device instead of a file; what is different then, `device` tells.
+//! A pool may be a device instead of a file; `device` has what is different then.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;

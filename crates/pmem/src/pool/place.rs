@@ -12,7 +12,7 @@ use crate::medium::Medium;
 use crate::persistent::Persistent;
 
 /// Whether the file at `path` is a pool whose creation was finished. `false` for a missing, empty or unfinished one.
-/// Whoever redoes a creation on this answer must know from elsewhere that the pool never held anything.
+/// A caller that redoes a creation on this answer must know from elsewhere that the pool never held anything.
 pub fn creation_finished(env: &dyn Env, path: &Path) -> Result<bool> {
     if !env.exists(path)? {
         return Ok(false);

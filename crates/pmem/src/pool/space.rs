@@ -143,9 +143,9 @@ impl Space {
 /// For every unit that the pool may ever have: the kind of the extent it belongs to, and where that begins. Read without
 /// a lock.
 ///
-/// The reads and writes are relaxed. Whoever follows an offset got it from a word that was published (Release) after the
+/// The reads and writes are relaxed. An offset that is followed comes from a word that was published (Release) after the
 /// extent was allocated and read it with Acquire, so it sees the entry; and an extent is freed only when nobody is left
-/// who could follow an offset into it. A stray offset from a damaged pool gets some answer, which is all it can ask for.
+/// who could follow an offset into it. A stray offset from a damaged pool gets some answer, and callers check it (INV-24).
 #[derive(Debug)]
 pub(super) struct UnitTable {
     memory: Mapping,

@@ -61,7 +61,7 @@ impl History {
 
     /// The moment at which the pool was attached first; `None`: it never was.
     pub fn begin(&self) -> Option<u64> {
-        // (Who only looks at one that was opened for reading fences, too.)
+        // (A reader of a pool that was opened for reading fences, too.)
         self.events.iter().find(|(_, event)| matches!(event, Event::Grow { .. })).map(|(moment, _)| *moment)
     }
 

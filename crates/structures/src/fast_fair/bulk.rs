@@ -8,8 +8,8 @@
 //! ascend; the bound between two parts is the fence between their leaves.
 //!
 //! Blocks are marked used when everything is built, shortly before the root word is stored. A crash before that store leaves
-//! the tree empty, but on a persistent medium some blocks marked: whoever loads a tree there does so in a pool that he makes
-//! anew when he is cut short. The old root is named by an intent, so a crash after the store leaves nothing behind.
+//! the tree empty, but on a persistent medium some blocks marked: a tree is loaded there in a pool that is made anew if the
+//! load is cut short. The old root is named by an intent, so a crash after the store leaves nothing behind.
 
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;

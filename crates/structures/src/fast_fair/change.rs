@@ -3,19 +3,19 @@
 //!
 //! This is FAST, section 3 of the FAST and FAIR paper, without its gaps. The discipline is:
 //!
-//! * A slot whose pointer is neither 0 nor [`HOLE`] always has the head that belongs to it. So it is changed by three
+//! * A slot whose pointer is neither 0 nor [`HOLE`] always has the head that belongs to it (INV-22). So it is changed by three
 //!   stores, `HOLE`, head, pointer; they are in one cache line, which keeps their order on its way to the medium too.
 //! * Inserting shifts to the right from the right end, removing shifts to the left from the gap. Every entry is in its new
 //!   slot before the old one is overwritten: across lines that means flushed and fenced. After a crash in mid-shift a
 //!   node therefore has all its entries in order, and besides at most one hole or one entry twice in a row.
 //! * Such a leftover is taken out before anything else is done to the node (*repair*): else a later removal would take only
-//!   one of the two, and the key would come back. Whoever locks a node knows from the lock word whether anybody has had it
+//!   one of the two, and the key would come back. A writer that locks a node knows from the lock word whether anybody has had it
 //!   in this opening; the first one repairs. Nothing has to be searched when the tree is opened.
 //! * A change of a pointer alone is one store, and so is freeing the last slot.
 //! * Before the first store the counter is increased, see [`node`](super::node).
 //!
 //! Each change is durable when its method returns (where the name ends in `flushed`: after this thread's next fence), and what
-//! was flushed before it (a key record, its note of the replaced file) is durable before it becomes visible.
+//! was flushed before it (a key record, its note of the replaced file) is durable before it becomes visible (INV-8, INV-21).
 
 use std::cmp::Ordering;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -131,7 +131,7 @@ impl<M: Medium> Tree<M> {
         Ok(())
     }
 
-    /// Durable before the intent is cleared: that begins with a fence, and whoever gives up on the way leaves with one. (Old nodes lie
+    /// Durable before the intent is cleared: that begins with a fence, and giving up on the way ends with one. (Old nodes lie
     /// under one parent, so there is no other to be changed, for which the pool could be full; but damage may be met.)
     fn link_in_place(
         &self,

@@ -1,8 +1,8 @@
 //! Intent slots: what is being done to the tree's shape, durably named before it is begun.
 //!
-//! Whoever replaces a node first writes down here which blocks it takes and which it will give back. So after a crash
-//! nothing is lost and nothing has to be searched: the next opening reads these slots and completes or undoes what they
-//! say. There is one for each level, because replacing a node may make its parent overflow, which is replaced in turn.
+//! A replacement of a node first writes down here which blocks it takes and which it will give back (INV-23). So after a
+//! crash nothing is lost and nothing has to be searched: the next opening reads these slots and completes or undoes what
+//! they say. There is one for each level, because replacing a node may make its parent overflow, which is replaced in turn.
 //!
 //! ```text
 //!   0  u64  state: 0 empty; otherwise "INTN" << 32 | crc32c of the 160 bytes that follow

@@ -4,7 +4,7 @@
 //! block of which table file has its value (the paper's figure 3 has these three in the leaf itself, which takes keys of
 //! one size only). Records are written once, sequentially, with the segment of their table file (see
 //! [`segment`](super::segment)), and freed with it. One word changes later: the number of the file whose entry this
-//! record replaced in the tree. It is made durable before the tree points here, under the lock of the leaf, and is what
+//! record replaced in the tree. It is durable before the tree points here (INV-8), under the lock of the leaf, and is what
 //! recovery needs to put the live counts of files right (the paper's compaction log, section 3.4: key and old file).
 //!
 //! ```text
@@ -20,9 +20,9 @@
 //! All little endian, each record at a multiple of 8: 40 bytes for a key of 20. Which table file it is follows from the
 //! segment: it is the owner of the extent.
 //!
-//! An offset found in a leaf may be anything in a pool that a crash or a fault has left behind, so [`KeyRecord::at`]
+//! An offset found in a leaf may be anything in a pool that a crash or a fault has left behind (INV-24), so [`KeyRecord::at`]
 //! checks that it lies in a segment and that the record lies in it whole. Whether it is *the* key is for the caller to
-//! compare, and whether the block has that key under that sequence number, for whoever reads it.
+//! compare, and whether the block has that key under that sequence number, for the reader of the block.
 
 use std::sync::atomic::Ordering;
 
@@ -235,7 +235,7 @@ impl std::fmt::Debug for KeyRecord<'_> {
 }
 
 /// Notes in a record the file whose entry it replaces, or is about to. Flushed, not fenced: called from within the
-/// `decide` of an update, the tree's fence makes it durable before anything points to the record. For the record of a
+/// `decide` of an update, the tree's fence makes it durable before anything points to the record (INV-8). For the record of a
 /// delete, which the tree never points to, the same holds: it is durable before the key is gone from the tree.
 ///
 /// Only one thread may do this to a record at a time, which the leaf's lock sees to.

@@ -2,7 +2,7 @@
 //!
 //! The SLM-DB paper (section 3.1) keeps, for every live key, where its newest value is in a B+-tree in persistent memory,
 //! the one of Hwang and others, *Endurable Transient Inconsistency in Byte-Addressable Persistent B+-Tree* (FAST '18).
-//! Its idea: order the 8-byte stores of an insertion so that whoever looks in between, a reader or a restart after a crash,
+//! Its idea: order the 8-byte stores of an insertion so that anything that looks in between, a reader or a restart after a crash,
 //! sees a node that is at most transiently odd in a way that can be told. So there is no log, readers take no lock, and
 //! opening takes no time, however many keys there are.
 //!
@@ -26,9 +26,11 @@
 //!   one 8-byte store; the old ones are not changed any more. So fences and prefixes can be fixed for a node's life, and a
 //!   crash finds either the old or the new.
 //! * A change in flight is known from a counter, whose lowest bit is the direction: a reader that saw it change scans anew.
-//! * Whatever a crash has left of a shift is repaired before the node is changed again, by whoever locks it first.
+//! * Whatever a crash has left of a shift is repaired before the node is changed again, by the writer that locks it first.
 //!
 //! # Invariants
+//!
+//! With INV-21 to INV-24 of `docs/internals/invariants.md`:
 //!
 //! * Each level is a chain of nodes, by their siblings, that border on each other and cover all keys. A node that was
 //!   replaced forwards to the first of those that cover its keys now.
@@ -36,10 +38,10 @@
 //!   replacements under way: then some lead to a node that forwards, and new nodes are reached as siblings.
 //! * Every entry's pointer is different from all others' in its node. The same pointer in two slots next to each other
 //!   means one entry, caught in a shift.
-//! * What can be reached has been made durable before, apart from the one word that made it reachable; and no lock that
+//! * What can be reached has been made durable before, apart from the one word that made it reachable (INV-21); and no lock that
 //!   is needed to build on that word is released before it is durable too. (To build on a parent's links takes the lock of the
 //!   tree's structure, not the parent's.)
-//! * A block is marked used, or is about to be freed, only while an intent names it, or while it is part of the tree.
+//! * A block is marked used, or is about to be freed, only while an intent names it (INV-23), or while it is part of the tree.
 
 pub mod batch;
 mod build;

@@ -46,7 +46,7 @@ use super::part::Header;
 use super::tree::Tree;
 use crate::{KeyLengths, LONG_KEY_BYTES};
 
-/// After so many entries at most, whoever puts records into the tree lets go of his epoch guard: nodes that were replaced
+/// After so many entries at most, a writer of many records lets go of its epoch guard: nodes that were replaced
 /// are used again only then. [`Tree::node_bytes_max`] counts on it.
 pub const ENTRIES_UNDER_ONE_GUARD: usize = 256;
 /// For so many times as many entries the replaced nodes are waited for: until every thread has seen the epoch change.
@@ -153,7 +153,7 @@ impl<M: Medium> Tree<M> {
     }
 
     /// In which pieces the pool's reserve has to be counted ([`Pool::set_reserve`]) if these are the keys to come, and those
-    /// that are in key segments ([`KeyLengths::in_segments`]).
+    /// that are in key segments ([`key_lengths_in_segments`]).
     pub fn piece_bytes(&self, keys: KeyLengths) -> u64 {
         piece_bytes(self.longest_bytes(keys))
     }

@@ -17,14 +17,14 @@
 //!
 //! All this is so under the order by bytes. Under a comparator nothing follows from a part of a key: there is no prefix, all
 //! heads are 0, and so whole keys decide always; a flag of the shape says so. Nor is the empty key the smallest then: that
-//! there is no low fence, or no high one, are flags too (whoever begins at none is the first of its level).
+//! there is no low fence, or no high one, are flags too (a node without a low fence is the first of its level).
 //!
 //! # Reading while somebody writes
 //!
 //! This is section 3 of the FAST and FAIR paper, made strict. A slot's pointer is 0 (free), [`HOLE`], or something, and
-//! while it is something the slot's head belongs to it: writers change a slot by storing `HOLE`, head and pointer in this
+//! while it is something the slot's head belongs to it (INV-22): writers change a slot by storing `HOLE`, head and pointer in this
 //! order ([`change`](super::change)). So a reader that finds the same pointer before and after it read the head has a pair.
-//! Pairs move by one slot at a time and are in the new slot before they leave the old one; whoever scans in the direction
+//! Pairs move by one slot at a time and are in the new slot before they leave the old one; a reader that scans in the direction
 //! of the shift meets each pair at least once, and twice only in a row. The counter says which direction that is. It is
 //! increased before the first store of every change, so if it is the same after the scan as before, at most one change
 //! went on meanwhile, in the direction that the scan allowed for. Nobody ever waits for a writer, wherever it stands still.

@@ -85,7 +85,7 @@ impl Header {
             if length > end - offset {
                 return Err(damaged(pool, offset, "a key segment ends within a record"));
             }
-            // SAFETY: the constant parts of records never change once written, and whoever opens a segment sees to it
+            // SAFETY: the constant parts of records never change once written, and opening a segment sees to it
             // that it is not freed meanwhile; the twelfth to the sixteenth byte, which may change, are left out.
             let (before, after) = unsafe { (pool.bytes(offset, 12)?, pool.bytes(offset + 16, length - 16)?) };
             crc = crc32c::crc32c_append(crc, before);

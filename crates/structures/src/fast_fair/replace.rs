@@ -123,10 +123,10 @@ impl<M: Medium> Tree<M> {
         match finished {
             Ok(()) => Ok(()),
             Err(error) => {
-                // Whoever goes on may be another thread, and takes what was linked already for durable.
+                // Another thread may go on from here, and takes what was linked already for durable.
                 self.pool.fence();
                 structure.unfinished = true;
-                // Done, though not tidied up: whoever changes the tree's shape next tries again.
+                // Done, though not tidied up: the next change of the tree's shape tries again.
                 if matches!(error, Error::Full { .. }) { Ok(()) } else { Err(error) }
             }
         }

@@ -1,8 +1,8 @@
 //! The key segment: all key records of one table file.
 //!
 //! A segment is written before the tree points into it, in key order like the file, and freed whole when the file is
-//! retired and no reader can be left. So the many small records need no allocator, and nothing is lost to fragments
-//! (section 7 of the design).
+//! retired and no reader can be left (INV-19). So the many small records need no allocator, and nothing is lost to
+//! fragments.
 //!
 //! It lies in one extent of kind `KeySegment`, whose owner is the number of the table file, where the pool has a free run
 //! that is long enough. Else it has several *parts*, as few as can be, in the longest runs there are; no record spans two.
@@ -85,7 +85,7 @@ pub fn write_segment<'k, M: Medium>(
     write_segment_claiming(pool, file, entries, Claim::Privileged)
 }
 
-/// As [`write_segment`], for those who must leave the pool's reserve to flushes, or may not.
+/// As [`write_segment`], for callers that must leave the pool's reserve to flushes, or may not.
 pub fn write_segment_claiming<'k, M: Medium>(
     pool: &Pool<M>,
     file: u32,

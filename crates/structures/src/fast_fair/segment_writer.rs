@@ -85,7 +85,7 @@ impl<'p, M: Medium> SegmentWriter<'p, M> {
 impl<M: Medium> Drop for SegmentWriter<'_, M> {
     fn drop(&mut self) {
         for part in self.parts.drain(..) {
-            // Whoever gives up has an error to tell already.
+            // A caller that gives up has an error to return already.
             let _ = self.pool.free_extent(part.extent_offset());
         }
     }

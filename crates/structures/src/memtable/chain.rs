@@ -5,9 +5,9 @@
 //! linked to each other beforehand, so that one link swung brings in a whole **group**, and the two waits are shared.
 //!
 //! Several writers swing links with compare-and-swap. Between the swing and its second wait a link is visible to the others
-//! and not durable yet. Whoever then puts an entry *behind* that link, and is acknowledged first, would lose it
+//! and not durable yet. A writer that then puts an entry *behind* that link, and is acknowledged first, would lose it
 //! in a crash that takes the link back. So a swung link carries [`NOT_PERSISTED`] until its writer's wait is over, and
-//! whoever walks over such a link writes it back too, and waits, before building on it. (What is put *into* such a link
+//! a writer that walks over such a link writes it back, too, and waits, before building on it. (What is put *into* such a link
 //! needs no more than that: the new link leads to what the old one led to, which was durable before it was linked.)
 //!
 //! The skiplist gets an entry only after its chain link is durable. So what a search there finds is reachable in the chain

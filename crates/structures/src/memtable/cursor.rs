@@ -1,7 +1,7 @@
 //! A place in a MemTable that can be moved both ways.
 //!
 //! It shows every version of every key, key ascending and newest first, published or not: which of them count is for
-//! the reader to say, who knows the sequence number up to which it looks. It owns its MemTable, so it may outlive the
+//! the reader to say, which knows the sequence number up to which it looks. It owns its MemTable, so it may outlive the
 //! flush that retires it; an entry it stands on never moves. Going back costs a search, as in LevelDB: the list has no
 //! links backwards.
 

@@ -1,4 +1,4 @@
-//! What a MemTable gives to those who read it.
+//! What a MemTable gives to its readers.
 
 use super::skiplist::EntryRef;
 use crate::EntryKind;

@@ -22,7 +22,7 @@ pub const SLOT_BYTES: u64 = 16;
 /// Where the chain begins.
 pub(super) const FRONT_SLOT: u64 = ARENA_HEADER_BYTES;
 
-/// In a link: whoever wrote it may not have persisted it yet.
+/// In a link: its writer may not have persisted it yet.
 pub(super) const NOT_PERSISTED: u64 = 1;
 
 const _: () = assert!(SLOT_BYTES % RECORD_ALIGNMENT_BYTES == 0 && FRONT_SLOT % 8 == 0);

@@ -173,7 +173,7 @@ impl<M: Medium> MemTable<M> {
     /// shorter one may still), when it is longer than [`MAXIMUM_BATCH_BYTES`] or when this MemTable was recovered.
     ///
     /// Reservations must be numbered in their order, so the caller holds the write path's lock from here until the
-    /// record has its sequence numbers. The place itself is taken atomically. Whoever reserves must fill: a hole ends
+    /// record has its sequence numbers. The place itself is taken atomically. A reserved place must be filled: a hole ends
     /// the log.
     pub fn try_reserve(&self, payload_bytes: u64, entry_count: u32) -> Option<Reservation> {
         if !self.appendable || payload_bytes > MAXIMUM_BATCH_BYTES {
@@ -198,13 +198,13 @@ impl<M: Medium> MemTable<M> {
     /// (0 if nothing was). If this record is whole at a restart and one up to that number is not, then the replay knows
     /// that the medium lost something, instead of taking the broken record for the log's end.
     ///
-    /// Cannot fail. Panics when called with what can't be right: a reservation of another MemTable or another length,
+    /// Cannot fail (INV-2). Panics when called with what can't be right: a reservation of another MemTable or another length,
     /// an empty payload, the sequence number 0, or `known_safe_sequence >= first_sequence`.
     pub fn fill(&self, at: Reservation, payload: &Payload, first_sequence: u64, known_safe_sequence: u64) {
-        assert!(at.identity == self.identity, "the reservation belongs to another MemTable");
+        assert!(at.identity == self.identity, "ARENA-2: the reservation belongs to another MemTable");
         assert!(
             (at.payload_bytes, at.entry_count) == (payload.len_bytes(), payload.count()),
-            "the reservation is for another length"
+            "ARENA-2: the reservation is for another length"
         );
         let header = RecordHeader {
             payload_crc: payload.crc(),
@@ -272,10 +272,10 @@ impl<M: Medium> MemTable<M> {
         let stored = unsafe {
             self.arena.write(payload_offset, payload);
             self.arena.write(offset, &header.encode(self.crc_seed));
-            // Never written again.
+            // Never written again (ARENA-6).
             self.arena.bytes(payload_offset, payload.len() as u64)
         };
-        stored.expect("a reservation is inside the arena")
+        stored.expect("ARENA-2: a reservation is inside the arena")
     }
 
     /// Adds entries, `linked` of which are in the list, to the figures.

@@ -176,7 +176,7 @@ impl<M: Medium> MemTable<M> {
 
     /// The bytes of a MemTable that nobody writes to.
     pub(super) fn log(&self) -> Log<'_> {
-        // SAFETY: called while the MemTable is recovered or copied, by whoever alone knows it: nobody writes to it.
+        // SAFETY: called while the MemTable is recovered or copied, by the one thread that knows it: nothing else writes to it.
         let bytes = unsafe { self.arena().bytes(0, self.arena().length_bytes()) }.unwrap_or_default();
         Log { bytes, crc_seed: self.crc_seed(), links: self.links() }
     }

@@ -9,7 +9,7 @@
 //!   not above s.
 //! - **Insert only.** A node is never unlinked, moved or changed, so a pointer to one is good as long as the list, a
 //!   compare-and-swap can meet no A-B-A, and a reader needs no epoch. A node is linked from the lowest level up, each
-//!   level with one compare-and-swap; whoever loses the race walks on from where it stood.
+//!   level with one compare-and-swap; the loser of the race walks on from where it stood.
 //! - **Heads.** A node keeps 8 key bytes as a big-endian number beside its tower: the first 8, or, when the list was told
 //!   a prefix that most keys will share (`user…`, zero-padded numbers), the 8 behind it. Unequal heads decide a comparison
 //!   without a look into the arena. A wrong guess at the prefix costs time and nothing else.
@@ -80,7 +80,7 @@ unsafe impl Send for SkipList {}
 unsafe impl Sync for SkipList {}
 
 impl SkipList {
-    /// An empty list in this order. The seed makes heights unpredictable to whoever chooses the keys; the prefix is what most
+    /// An empty list in this order. The seed makes heights unpredictable to callers that choose keys; the prefix is what most
     /// keys are expected to begin with; `with_slots`: entries have slots in the arena, which the nodes are to know.
     pub fn new(seed: u64, order: &KeyOrder, expected_prefix: &[u8], with_slots: bool) -> SkipList {
         let towers = Towers::new();

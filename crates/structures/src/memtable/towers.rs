@@ -56,7 +56,7 @@ impl Towers {
             if !chunk.is_null() {
                 // SAFETY: chunks are freed by drop alone, and the Acquire load saw this one's header written.
                 let (asked, space_bytes) = unsafe { (&(*chunk).asked_bytes, (*chunk).space_bytes) };
-                // Relaxed: the addition alone makes the range ours; its content is published by whoever links it.
+                // Relaxed: the addition alone makes the range ours; linking publishes its content.
                 let start = asked.fetch_add(length_bytes, Ordering::Relaxed);
                 if start + length_bytes <= space_bytes {
                     // SAFETY: the range is inside the chunk's allocation, as just checked.

@@ -1,4 +1,4 @@
-//! Under loom: what is put off is done once those are gone who were there when it was put off, by the next who pins or flushes.
+//! Under loom: what is put off is done by the next pin or flush, once all guards are gone that were there when it was put off.
 //!
 //! Crossbeam's collector waits longer, for two steps of its epoch, so whatever goes wrong with it goes wrong here, too. A
 //! reader that comes later sees all that was done before something was put off, as with crossbeam's.
@@ -18,7 +18,7 @@ pub enum Freeing {
     /// Not in this execution.
     #[default]
     Never,
-    /// When nobody is left who was there: what is promised.
+    /// What is promised, once no guard is left that was there.
     Unread,
     /// Without waiting for anybody, which breaks the promise: to see whether a model notices that.
     AtOnce,
@@ -39,7 +39,7 @@ struct Collector {
     next: u64,
     pinned: BTreeSet<u64>,
     put_off: Vec<PutOff>,
-    /// What guards come and go by: who comes later has seen what others did before.
+    /// What guards come and go by: a later guard has seen what earlier ones did.
     turns: Option<Rc<AtomicUsize>>,
 }
 

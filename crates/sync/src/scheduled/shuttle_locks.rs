@@ -124,12 +124,12 @@ impl Condvar {
         if condition(&mut guard) { self.wait_timeout(guard, time) } else { Ok((guard, WaitTimeoutResult)) }
     }
 
-    /// One of those who wait goes on.
+    /// One waiter goes on.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }
 
-    /// All who wait go on.
+    /// All waiters go on.
     pub fn notify_all(&self) {
         self.0.notify_all();
     }

@@ -16,7 +16,7 @@ const STEPS_MAX: usize = 20_000_000;
 static RUNS: AtomicU64 = AtomicU64::new(0);
 static PLACES: AtomicU64 = AtomicU64::new(0);
 
-/// How many runs there were in this process, and how many places at which it was decided who goes on.
+/// How many runs there were in this process, and how many places at which a thread was chosen to go on.
 pub fn counts() -> (u64, u64) {
     (RUNS.load(Ordering::Relaxed), PLACES.load(Ordering::Relaxed))
 }
@@ -55,7 +55,7 @@ pub fn task() -> Option<u32> {
     shuttle::current::try_get_current_task().map(|task| usize::from(task) as u32)
 }
 
-/// Who goes on.
+/// The thread that goes on.
 #[derive(Debug)]
 struct Turns {
     random: u64,
@@ -74,7 +74,7 @@ struct Turns {
 enum Manner {
     /// Any, by chance, at one place in so many.
     ByChance { one_in: u64 },
-    /// The one of the highest rank. Ranks are given by chance, and at one place in so many who goes on becomes the last: few
+    /// The one of the highest rank. Ranks are given by chance, and at one place in so many the thread that goes on becomes the last: few
     /// interruptions, and long ones (after "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS 2010).
     ByRank { one_in: u64 },
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use slmdb::{CompactionOptions, CompactionPolicy, EngineName, LinkPolicy, Options};
+use slmdb::{CompactionPolicy, EngineName, LinkPolicy, Options};
 use slmdb_bench::flags::{self, WorkFlags, parse_benchmark, parse_switch};
 use slmdb_bench::{Benchmark, Settings, benchmark};
 
@@ -15,7 +15,7 @@ use crate::units::parse_size;
 const AFTER_HELP: &str = "\
 Flags are db_bench's where it has them: underscores, --flag=value or --flag value, switches as --flag, --flag=1 or
 --flag=true. Each line of results is as db_bench prints it; what was measured beside the rate follows in lines that
-begin with spaces. docs/performance.md tells what each number means, and how to measure well.
+begin with spaces. docs/bench.md says what each number means, docs/performance.md how to measure well.
 
 Examples:
   slmdb bench
@@ -132,11 +132,11 @@ impl Arguments {
             Some("manual") => CompactionPolicy::Manual,
             _ => CompactionPolicy::Gain,
         };
-        let mut compaction = CompactionOptions { policy, ..CompactionOptions::default() };
+        options = options.compaction_policy(policy);
         if let Some(threads) = self.compaction_threads {
-            compaction.threads = usize::from(threads);
+            options = options.compaction_threads(usize::from(threads));
         }
-        Ok(options.compaction(compaction))
+        Ok(options)
     }
 
     /// What the lines of the header say of the fast tier.
