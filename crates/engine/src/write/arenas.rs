@@ -102,7 +102,8 @@ impl<M: Medium + Clone> Arenas<M> {
 
     /// An arena for `generation`, recycled where one is at hand; one that was of this kind, if there is. Its name or extent is
     /// durable on return; that it belongs to the store is for the MANIFEST to say. What may be tried again has left all as it was.
-    pub fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind) -> Result<Arena<M>> {
+    /// `is_ahead`: nobody waits for it, so a new file for synced writes is written beforehand.
+    pub fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind, is_ahead: bool) -> Result<Arena<M>> {
         self.reclaim(self.retired.lock())?;
         let recycled = {
             let length_bytes = self.home.length_bytes(length_bytes);
@@ -123,6 +124,8 @@ impl<M: Medium + Clone> Arenas<M> {
             }
             Home::Directory { env, directory, medium } => {
                 let path = names::arena(directory, generation);
+                let is_written = is_ahead && kind == ArenaKind::Synced;
+                let create = if is_written { Arena::create_written_file } else { Arena::create_file };
                 let made = match &recycled {
                     Some(old) => {
                         env.rename(&names::arena(directory, old.generation), &path)?;
@@ -130,7 +133,7 @@ impl<M: Medium + Clone> Arenas<M> {
                             .map(|arena| arena.of_kind(kind, old.kind))
                     }
                     // What a failed attempt leaves would take space from everybody until the next opening.
-                    None => Arena::create_file(&**env, &path, medium.clone(), length_bytes)
+                    None => create(&**env, &path, medium.clone(), length_bytes)
                         .inspect_err(|_| drop(env.remove_file(&path)))
                         .map(|arena| arena.of_kind(kind, kind)),
                 };
@@ -400,7 +403,7 @@ mod tests {
         let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
         let arenas = Arenas::new(&pool, Arc::new(env.clone()), directory, 4096);
         let memtable = |generation, kind| {
-            let arena = arenas.make(generation, 4096, kind).unwrap();
+            let arena = arenas.make(generation, 4096, kind, false).unwrap();
             assert_eq!(arena.kind(), kind);
             Arc::new(MemTable::create(arena, generation, [1; 16], &Default::default()))
         };
