@@ -10,8 +10,9 @@ fn options(env: &MemoryEnv) -> Options {
     Store::Dram.options(env).sync(true)
 }
 
+/// A full disk refuses writes and the store goes on when there is space.
 #[test]
-fn a_full_disk_refuses_writes_and_the_store_goes_on_when_there_is_space() {
+fn a_full_disk_refuses_writes_until_there_is_space() {
     let env = MemoryEnv::new();
     let db = options(&env).open(STORE).unwrap();
     env.set_capacity(64 << 10);
@@ -57,8 +58,9 @@ fn an_arena_that_found_no_space_is_not_left_behind() {
     assert_eq!(db.get("k").unwrap().as_deref(), Some(&b"v"[..]));
 }
 
+/// A store opened on a full disk takes writes as soon as there is space.
 #[test]
-fn a_store_opened_on_a_full_disk_takes_writes_as_soon_as_there_is_space() {
+fn a_store_opened_on_a_full_disk_takes_writes_with_space() {
     let env = MemoryEnv::new();
     env.set_capacity(2 << 10);
     let db = options(&env).open(STORE).unwrap();

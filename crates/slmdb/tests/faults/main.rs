@@ -65,3 +65,8 @@ failures! {
     too_many_open_files_anywhere: Failure::NoDescriptor;
     a_flipped_bit_anywhere: Failure::FlippedBit { seed: common::budget() };
 }
+
+#[test]
+fn every_other_engine_passes() {
+    common::every_other_engine_passes();
+}
