@@ -6,7 +6,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod full_disk;
 mod full_pool;
 mod history;
 mod regressions;

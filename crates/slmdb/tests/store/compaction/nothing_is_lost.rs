@@ -83,33 +83,6 @@ fn compact_range_leaves_disjoint_files_without_garbage() {
     }
 }
 
-#[test]
-fn a_delete_stays_where_an_older_version_might_come_back() {
-    for on in MEDIA {
-        let home = Home::new(on);
-        let manual = CompactionOptions { policy: CompactionPolicy::Manual, ..eager_compaction() };
-        let options = options(&home).compaction(manual);
-        let db = options.clone().open(home.store()).unwrap();
-        for round in 0..3 {
-            for number in 0..300 {
-                db.put(key(number), format!("round {round}")).unwrap();
-            }
-            db.flush().unwrap();
-        }
-        for number in 0..300 {
-            db.delete(key(number)).unwrap();
-        }
-        db.flush().unwrap();
-        // The newest file alone is the one with the deletes; merged with others, or not, they are needed.
-        db.compact_range(key(0)..key(150)).unwrap();
-        db.put(key(7), "again").unwrap();
-        db.close().unwrap();
-        let db = options.open(home.store()).unwrap();
-        assert_eq!(contents(&db).unwrap(), [(key(7), b"again".to_vec())].into());
-        assert_verified(&db, "verify");
-    }
-}
-
 /// Every put has a number that grows, so that reading one that is older than what was acknowledged shows.
 #[test]
 fn no_older_value_is_served_while_flushes_and_compactions_race() {

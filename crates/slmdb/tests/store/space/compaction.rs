@@ -157,29 +157,6 @@ fn overwrites_of_the_same_keys_are_never_refused() {
     }
 }
 
-/// On a disk without a byte free, with no compaction but what is asked for: `compact_range` has the space that was kept back.
-#[test]
-fn compact_range_works_on_a_disk_without_a_free_byte() {
-    let machine = Machine::new(Scarce::DiskOnDram, PLENTY_BYTES);
-    let manual =
-        CompactionOptions { policy: CompactionPolicy::Manual, table_file_bytes: 1 << 20, ..eager_compaction() };
-    let db = machine.open_with(machine.options().compaction(manual));
-    let (mut model, mut random) = (Model::new(), Random(4));
-    for number in 0..3000 {
-        put(&db, &mut model, key(number % 1000), random.bytes(VALUE_BYTES)).unwrap();
-    }
-    db.flush().unwrap();
-    machine.env.set_capacity(used_bytes(&machine.env));
-    let before = db.stats();
-    assert!(before.live_bytes < before.table_bytes * 2 / 3, "there is no garbage to test with");
-    db.compact_range::<&[u8]>(..).unwrap();
-    let after = db.stats();
-    assert_eq!(after.live_bytes, after.table_bytes, "garbage is left");
-    assert_same(&contents(&db).unwrap(), &model, "contents");
-    assert_verified(&db, "verify");
-    db.close().unwrap();
-}
-
 /// What all files of the store take.
 pub(crate) fn used_bytes(env: &MemoryEnv) -> u64 {
     env.list_directory(Path::new(STORE)).unwrap().iter().map(|entry| entry.length_bytes).sum()
