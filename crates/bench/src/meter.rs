@@ -250,7 +250,7 @@ mod tests {
 
     /// (With more threads than processors those that came late were quicker than all together.)
     #[test]
-    fn several_threads_take_from_the_first_beginning_to_the_last_end() {
+    fn several_threads_take_from_first_beginning_to_last_end() {
         let start = Instant::now();
         let of = |from_ms, to_ms| {
             let at = |ms| start + Duration::from_millis(ms);

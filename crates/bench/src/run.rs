@@ -340,7 +340,7 @@ mod tests {
 
     /// (What a store compacted while it was synced between two benchmarks was in neither.)
     #[test]
-    fn what_a_store_does_between_two_phases_is_counted_to_the_second() {
+    fn what_happens_between_two_phases_counts_to_the_second() {
         let store = Told::default();
         let settings = Settings { num: 10, ..Settings::default() };
         let mut bench = Bench::new(Box::new(store.clone()), settings).unwrap();

@@ -30,6 +30,7 @@ mod store;
 mod table;
 pub mod tree;
 
+pub use store::ENGINES;
 pub use store::sound::make_all as make_sound_stores;
 
 pub use mutate::mutate;

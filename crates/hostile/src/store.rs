@@ -6,13 +6,16 @@ pub mod sound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb::{CompactionOptions, CompactionPolicy, Db, Medium, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, Medium, Options};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, ErrorKind, Result};
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::{Mode, mend, script};
 use sound::{Model, Sound, sounds};
+
+/// The engines whose stores are edited. To edit another one's, name it here, and make its sound stores ([`sound::make_all`]).
+pub const ENGINES: &[EngineName] = &[EngineName::Slm];
 
 /// The medium of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,10 +38,23 @@ const FIXED_BYTES: usize = 8 << 20;
 /// More than any store here has keys, so more steps mean a circle.
 const STEPS_MAX: usize = 10_000;
 
-fn options(on: On, env: &MemoryEnv) -> Options {
+/// An engine and a medium.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Kind {
+    engine: EngineName,
+    on: On,
+}
+
+/// All that there are.
+fn kinds() -> impl Iterator<Item = Kind> {
+    ENGINES.iter().flat_map(|&engine| [On::Dram, On::Emulated].map(|on| Kind { engine, on }))
+}
+
+fn options(Kind { engine, on }: Kind, env: &MemoryEnv) -> Options {
     let manual =
         CompactionOptions { policy: CompactionPolicy::Manual, table_file_bytes: 1 << 10, ..Default::default() };
     Options::default()
+        .engine(engine)
         .env(Arc::new(env.clone()))
         .medium(if on == On::Dram { Medium::Dram } else { Medium::Emulated { path: POOL.into() } })
         .memtable_bytes(MEMTABLE_BYTES)
@@ -67,16 +83,21 @@ fn mend_file(path: &Path, bytes: &mut [u8], uuid: [u8; 16]) {
 
 /// What may be asserted about a damaged store.
 struct Case<'s> {
-    on: On,
+    kind: Kind,
     sound: &'s Sound,
     mended: bool,
     /// What was in it is there, or there is an error.
     strict: bool,
 }
 
+/// Runs an input with a store of each engine.
 pub fn run(on: On, input: &[u8]) {
+    kinds().filter(|kind| kind.on == on).for_each(|kind| run_kind(kind, input));
+}
+
+fn run_kind(kind: Kind, input: &[u8]) {
     let Some((mode, rest)) = Mode::split(input) else { return };
-    let sound = &sounds(on)[mode.sound(2)];
+    let sound = &sounds(kind)[mode.sound(2)];
     let mut files: Vec<Vec<u8>> = sound.files.iter().map(|(_, bytes)| bytes.clone()).collect();
     let edited = script::apply(rest, &mut files);
     let env = MemoryEnv::new();
@@ -98,8 +119,8 @@ pub fn run(on: On, input: &[u8]) {
     // That it was closed is the MANIFEST's last word: without it the end of the log is where a crash may have left it.
     let is_log_open = is_edited("MANIFEST") && is_edited(".arena");
     let strict = mode.is_strict() && sound.closed && !is_log_open;
-    let case = Case { on, sound, mended: mode.is_mended(), strict };
-    let disk_bytes = files_bytes + if on == On::Emulated { POOL_BYTES_MAX } else { 0 };
+    let case = Case { kind, sound, mended: mode.is_mended(), strict };
+    let disk_bytes = files_bytes + if kind.on == On::Emulated { POOL_BYTES_MAX } else { 0 };
     within(8 * disk_bytes + UNPACKED_BYTES + BUDGET_BYTES + FIXED_BYTES, || {
         let outcome = if repairs { case.repair(&env) } else { case.open(&env, mode.has_option()) };
         if let Err(error) = outcome {
@@ -111,7 +132,7 @@ pub fn run(on: On, input: &[u8]) {
 
 impl Case<'_> {
     fn open(&self, env: &MemoryEnv, read_only: bool) -> Result<()> {
-        let db = options(self.on, env).read_only(read_only).open(STORE)?;
+        let db = options(self.kind, env).read_only(read_only).open(STORE)?;
         self.ask(&db, self.strict.then_some(&self.sound.model))?;
         if read_only {
             return db.close();
@@ -134,16 +155,16 @@ impl Case<'_> {
         assert!(compacted.is_ok() || !is_clean || self.mended, "verify finds nothing, but compacting: {compacted:?}");
         compacted?;
         db.close()?;
-        let db = options(self.on, env).read_only(true).open(STORE)?;
+        let db = options(self.kind, env).read_only(true).open(STORE)?;
         self.ask(&db, self.strict.then_some(&model))?;
         db.close()
     }
 
     /// What a repair has made whole opens, and is whole.
     fn repair(&self, env: &MemoryEnv) -> Result<()> {
-        options(self.on, env).repair(STORE, &mut |_| ())?;
+        options(self.kind, env).repair(STORE, &mut |_| ())?;
         let again = || -> Result<()> {
-            let db = options(self.on, env).open(STORE)?;
+            let db = options(self.kind, env).open(STORE)?;
             self.ask(&db, None)?;
             let report = db.verify(&mut |_| ())?;
             assert!(report.is_clean(), "repaired, and still damaged: {:?}", report.findings);
@@ -202,7 +223,7 @@ impl Case<'_> {
             // A flush that met the damage has ended the writing; the cause is in it.
             _ if [ErrorKind::Unsupported, ErrorKind::ReadOnly].contains(&error.kind()) => {}
             // Where a key segment does not say how long its keys are they count as the longest, and this pool is small.
-            _ if error.kind() == ErrorKind::Full && self.on == On::Emulated => {}
+            _ if error.kind() == ErrorKind::Full && self.kind.on == On::Emulated => {}
             // A pool that can't be recognised any more is a foreign one; a repair wants a MANIFEST.
             _ if error.to_string().contains("repair") => {}
             _ => panic!("not an error for damaged bytes: {error:?}"),

@@ -165,8 +165,9 @@ mod tests {
         }
     }
 
+    /// Different bytes are different keys whatever the comparator says.
     #[test]
-    fn different_bytes_are_different_keys_whatever_the_comparator_says() {
+    fn different_bytes_are_different_keys_in_every_order() {
         let order = KeyOrder::Custom(Arc::new(Named("letters".into())));
         assert_eq!(order.compare(b"a", b"B"), Ordering::Less);
         assert_eq!(order.compare(b"a", b"A"), Ordering::Greater);

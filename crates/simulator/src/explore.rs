@@ -113,14 +113,16 @@ impl Failure {
     /// The options with which the simulator finds it again.
     pub fn options(&self) -> String {
         let crash = if self.id.crashes.is_empty() { String::new() } else { format!("={}", self.id) };
-        format!("--medium {} --seed {} --crash{crash}", self.plan.medium(), self.plan.seed)
+        let (engine, medium, seed) = (self.plan.setup.engine, self.plan.medium(), self.plan.seed);
+        format!("--engine {engine} --medium {medium} --seed {seed} --crash{crash}")
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let crash = if self.id.crashes.is_empty() { "no crash".into() } else { format!("crash {}", self.id) };
-        write!(formatter, "seed {}, {}, {crash}: {}", self.plan.seed, self.plan.medium(), self.what)
+        let (engine, medium, seed) = (self.plan.setup.engine, self.plan.medium(), self.plan.seed);
+        write!(formatter, "{engine}, seed {seed}, {medium}, {crash}: {}", self.what)
     }
 }
 

@@ -11,6 +11,7 @@
 
 pub mod call_paths;
 pub mod crashed;
+pub mod engines;
 pub mod explore;
 pub mod files;
 pub mod layers;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slmdb_engine::{
-    CompactionOptions, CompactionPolicy, Destroyed, Engine, LinkPolicy, Medium, Options, RepairReport, Result,
+    CompactionOptions, CompactionPolicy, Destroyed, Engine, EngineName, LinkPolicy, Medium, Options, RepairReport,
+    Result,
 };
 use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
@@ -14,6 +15,7 @@ use slmdb_pmem::{Simulated, UNIT_BYTES};
 
 use crate::Random;
 use crate::call_paths::CallPaths;
+use crate::engines;
 use crate::files::{Files, FilesImage};
 
 /// Where the store is on every machine.
@@ -30,6 +32,8 @@ static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 /// What kind of store is crashed: where its fast tier is, and how it is set up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
+    /// The engine.
+    pub engine: EngineName,
     /// Persistent memory; else memory, with MemTables in mapped files.
     pub has_pool: bool,
     /// The pool is a file, which grows; else a device.
@@ -46,9 +50,10 @@ pub struct Setup {
 
 impl Setup {
     /// A setup by chance.
-    pub fn of_seed(seed: u64, has_pool: bool) -> Setup {
+    pub fn of_seed(engine: EngineName, seed: u64, has_pool: bool) -> Setup {
         let mut random = Random(seed ^ 0x5e70);
         Setup {
+            engine,
             has_pool,
             in_file: has_pool && Random(seed ^ 0xf11e).one_in(3),
             persists_links: has_pool && random.one_in(2),
@@ -63,6 +68,7 @@ impl Setup {
         let policy = if self.is_paper { CompactionPolicy::Paper } else { CompactionPolicy::Gain };
         Options {
             env: Arc::new(env.clone()),
+            engine: Some(self.engine),
             medium: self.has_pool.then(|| match self.in_file {
                 // The medium is brought by who records, so what it is called makes no difference.
                 true => Medium::Emulated { path: POOL.into() },
@@ -230,24 +236,19 @@ impl Recorded {
         self.setup.options(&self.env)
     }
 
+    /// The medium of the pool, if the store has one.
+    fn medium(&self) -> Option<&Simulated> {
+        self.setup.has_pool.then_some(&self.medium)
+    }
+
     /// Opens the store.
     pub fn open(&self) -> Result<Arc<dyn Engine>> {
-        let options = self.options();
-        if self.setup.has_pool {
-            slmdb_slm::open_on(&options, Path::new(STORE), self.medium.clone())
-        } else {
-            slmdb_slm::open(&options, Path::new(STORE))
-        }
+        engines::open(&self.options(), Path::new(STORE), self.medium())
     }
 
     /// Repairs the store.
     pub fn repair(&self) -> Result<RepairReport> {
-        let options = self.options();
-        if self.setup.has_pool {
-            slmdb_slm::repair_on(&options, Path::new(STORE), &self.medium)
-        } else {
-            slmdb_slm::repair(&options, Path::new(STORE), &mut |_| ())
-        }
+        engines::repair(&self.options(), Path::new(STORE), self.medium())
     }
 
     /// Removes the store.

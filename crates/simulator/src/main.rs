@@ -5,8 +5,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use slmdb_engine::EngineName;
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::crashed::replay;
+use slmdb_simulator::engines::ENGINES;
 use slmdb_simulator::explore::{Effort, Explorer, Failure, Looks};
 use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::self_test;
@@ -22,6 +24,9 @@ struct Arguments {
     /// The first seed; the next are those that follow.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Only stores of this engine. By default they take turns; what is for one engine is for the first.
+    #[arg(long)]
+    engine: Option<EngineName>,
     /// Only stores with a pool (`pool`), or without (`dram`).
     #[arg(long, value_parser = MEDIA)]
     medium: Option<String>,
@@ -45,6 +50,10 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(other) = arguments.engine.filter(|engine| !ENGINES.contains(engine)) {
+        eprintln!("--engine: the simulator does not know {other}");
+        return ExitCode::from(2);
+    }
     if arguments.sites || arguments.self_test.is_some() {
         return prove(&arguments);
     }
@@ -56,9 +65,11 @@ fn main() -> ExitCode {
     let mut failures = Vec::new();
     let mut minutes_told = 0;
     for seed in arguments.seed.. {
-        for (name, has_pool) in MEDIA.into_iter().zip([true, false]) {
-            if arguments.medium.as_ref().is_none_or(|wanted| wanted == name) && failures.is_empty() {
-                failures = explorer.explore(&Plan::of_seed(seed, has_pool), Some(begun + time));
+        for &engine in ENGINES.iter().filter(|engine| arguments.engine.is_none_or(|wanted| wanted == **engine)) {
+            for (name, has_pool) in MEDIA.into_iter().zip([true, false]) {
+                if arguments.medium.as_ref().is_none_or(|wanted| wanted == name) && failures.is_empty() {
+                    failures = explorer.explore(&Plan::of_seed(engine, seed, has_pool), Some(begun + time));
+                }
             }
         }
         if begun.elapsed() >= time || !failures.is_empty() {
@@ -90,9 +101,10 @@ fn again(arguments: &Arguments, crash: &str) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let paths = CallPaths::new();
+    let (paths, engine) = (CallPaths::new(), arguments.engine.unwrap_or(ENGINES[0]));
     if !arguments.site.is_empty() {
-        let mut sites = self_test::sites(arguments.seed..arguments.seed + 1).into_iter().map(|known| known.site);
+        let mut sites =
+            self_test::sites(engine, arguments.seed..arguments.seed + 1).into_iter().map(|known| known.site);
         let Some(site) = sites.find(|site| format!("{site:?}").contains(&arguments.site)) else {
             eprintln!("--site: nothing that this seed comes to contains {:?}", arguments.site);
             return ExitCode::from(2);
@@ -101,7 +113,7 @@ fn again(arguments: &Arguments, crash: &str) -> ExitCode {
         paths.switch_off(Some(site));
     }
     let has_pool = arguments.medium.as_deref() != Some(MEDIA[1]);
-    let failure = replay(&Plan::of_seed(arguments.seed, has_pool), &crash, &paths);
+    let failure = replay(&Plan::of_seed(engine, arguments.seed, has_pool), &crash, &paths);
     if failure.is_none() {
         println!("nothing wrong");
     }
@@ -118,8 +130,8 @@ fn report(failures: &[Failure]) -> ExitCode {
 }
 
 fn prove(arguments: &Arguments) -> ExitCode {
-    let paths = CallPaths::new();
-    let sites = self_test::sites(self_test::seeds(arguments.seed));
+    let (paths, engine) = (CallPaths::new(), arguments.engine.unwrap_or(ENGINES[0]));
+    let sites = self_test::sites(engine, self_test::seeds(engine, arguments.seed));
     let Some(seconds) = arguments.self_test else {
         for known in &sites {
             let site = &known.site;

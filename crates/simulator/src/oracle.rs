@@ -13,6 +13,7 @@ use slmdb_manifest::Manifest;
 use slmdb_pmem::{Dram, Pool};
 
 use crate::Random;
+use crate::engines;
 use crate::machine::{Image, POOL, STORE, Setup};
 use crate::workload::{Done, Model, Write, apply, part_of};
 
@@ -181,7 +182,7 @@ pub fn check(image: &Image, expected: &Expected, setup: Setup, thorough: bool) -
 fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool) -> Result<(), String> {
     let env = image.machine(setup);
     let open = |when: &str| {
-        let opened = slmdb_slm::open(&setup.options(&env), Path::new(STORE));
+        let opened = engines::open(&setup.options(&env), Path::new(STORE), None);
         opened.map_err(|error| format!("does not open {when}: {error:?}"))
     };
     check_checkpoints(&env)?;

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use slmdb_engine::EngineName;
+
 use crate::call_paths::{CallPaths, Site};
 use crate::crashed::record_workload;
 use crate::explore::{Effort, Explorer, Failure, Looks};
@@ -51,6 +53,8 @@ pub struct Verdict {
 /// A site, and workloads that come to it.
 #[derive(Debug, Clone)]
 pub struct Known {
+    /// The engine of these workloads.
+    pub engine: EngineName,
     /// The site.
     pub site: Site,
     /// Seeds of such workloads, and whether they have a pool, those first that come to it before any crash; none, if only the layers
@@ -59,20 +63,21 @@ pub struct Known {
 }
 
 /// Seeds of four workloads, from this one on: in two of them the store is opened again after it was closed.
-pub fn seeds(first: u64) -> impl Iterator<Item = u64> {
-    let of = |reopens: bool| (first..).filter(move |&seed| (Plan::of_seed(seed, true).openings > 1) == reopens).take(2);
+pub fn seeds(engine: EngineName, first: u64) -> impl Iterator<Item = u64> {
+    let reopens = move |seed: u64| Plan::of_seed(engine, seed, true).openings > 1;
+    let of = |wanted: bool| (first..).filter(move |&seed| reopens(seed) == wanted).take(2);
     of(false).chain(of(true))
 }
 
-/// The sites that workloads with these seeds come to, with and without a pool, and what opens after their crashes.
-pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
+/// The sites that workloads of this engine with these seeds come to, with and without a pool, and what opens after their crashes.
+pub fn sites(engine: EngineName, seeds: impl Iterator<Item = u64>) -> Vec<Known> {
     let mut known: BTreeMap<Site, [Vec<(u64, bool)>; 2]> = BTreeMap::new();
     let in_layers = CallPaths::new();
     let _ = layers::explore(&in_layers, 1, Looks::Everywhere, Instant::now());
     // (The layers' tests have steps of their own, and the machine has: to leave what was there before.)
     let is_ours = |site: &Site| !site.place.starts_with("simulator/");
     let in_upkeep = CallPaths::new();
-    for (work, setup, seed) in upkeeps().take_while(|(_, _, seed)| *seed < 3) {
+    for (work, setup, seed) in upkeeps(engine).take_while(|(_, _, seed)| *seed < 3) {
         let until = Some(Instant::now() + Duration::from_millis(300));
         let _ = upkeep::explore(work, setup, seed, &in_upkeep, until, Looks::Everywhere);
     }
@@ -81,7 +86,7 @@ pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
     }
     for seed in seeds {
         for has_pool in [true, false] {
-            let plan = Plan::of_seed(seed, has_pool);
+            let plan = Plan::of_seed(engine, seed, has_pool);
             let here = CallPaths::new();
             record_workload(&plan, &here).expect("a workload of a sound store");
             let before_crashes = here.sites();
@@ -94,12 +99,12 @@ pub fn sites(seeds: impl Iterator<Item = u64>) -> Vec<Known> {
             }
         }
     }
-    known.into_iter().map(|(site, plans)| Known { site, plans: plans.concat() }).collect()
+    known.into_iter().map(|(site, plans)| Known { engine, site, plans: plans.concat() }).collect()
 }
 
 /// Everything that is done to whole stores, with a first seed, a second, and so on.
-fn upkeeps() -> impl Iterator<Item = (Work, Setup, u64)> {
-    let of_seed = |seed| upkeep::setups(seed).into_iter().map(move |setup| (setup, seed));
+fn upkeeps(engine: EngineName) -> impl Iterator<Item = (Work, Setup, u64)> {
+    let of_seed = move |seed| upkeep::setups(engine, seed).into_iter().map(move |setup| (setup, seed));
     let of_setup = |(setup, seed)| upkeep::works(setup).map(move |work| (work, setup, seed));
     (1..).flat_map(of_seed).flat_map(of_setup)
 }
@@ -119,7 +124,7 @@ pub fn try_site(paths: &CallPaths, known: &Known, looks: Looks, time: Duration) 
     };
     let in_upkeep = || {
         let until = Instant::now() + time;
-        let mut works = upkeeps().take_while(|_| Instant::now() < until);
+        let mut works = upkeeps(known.engine).take_while(|_| Instant::now() < until);
         works
             .find_map(|(work, setup, seed)| upkeep::explore(work, setup, seed, paths, Some(until), looks).err())
             .map(Found::InUpkeep)
@@ -146,7 +151,7 @@ fn in_stores(paths: &CallPaths, known: &Known, looks: Looks, time: Duration) -> 
             if Instant::now() >= until {
                 return None;
             }
-            let plan = Plan::of_seed(seed + 1000 * round, has_pool);
+            let plan = Plan::of_seed(known.engine, seed + 1000 * round, has_pool);
             let its_end = until.min(Instant::now() + time / TIME_PART);
             let failure = explorer.explore(&plan, Some(its_end)).into_iter().next();
             if failure.is_some() {

@@ -10,11 +10,12 @@ use std::ops::Bound;
 use std::path::Path;
 use std::time::Instant;
 
-use slmdb_engine::{Error, Options, Result, WriteBatch};
+use slmdb_engine::{EngineName, Error, Options, Result, WriteBatch};
 use slmdb_env::Env;
 
 use crate::Random;
 use crate::call_paths::CallPaths;
+use crate::engines;
 use crate::explore::Looks;
 use crate::machine::{Image, POOL, Record, Recorded, STORE, Setup};
 use crate::oracle::contents;
@@ -64,9 +65,9 @@ pub fn works(setup: Setup) -> impl Iterator<Item = Work> {
 }
 
 /// A setup by chance on each kind of fast tier: memory, a device, a file.
-pub fn setups(seed: u64) -> [Setup; 3] {
-    let with_pool = |in_file| Setup { in_file, ..Setup::of_seed(seed, true) };
-    [Setup::of_seed(seed, false), with_pool(false), with_pool(true)]
+pub fn setups(engine: EngineName, seed: u64) -> [Setup; 3] {
+    let with_pool = |in_file| Setup { in_file, ..Setup::of_seed(engine, seed, true) };
+    [Setup::of_seed(engine, seed, false), with_pool(false), with_pool(true)]
 }
 
 /// How many images were checked.
@@ -290,14 +291,15 @@ fn damaged(image: &Image, setup: Setup, damage: Damage, seed: u64) -> Result<Ima
 /// What a repair that nothing cuts short makes of it.
 fn repaired(image: &Image, setup: Setup) -> Result<Model, String> {
     let options = setup.options(&image.machine(setup));
-    let report = slmdb_slm::repair(&options, Path::new(STORE), &mut |_| ());
+    let report = engines::repair(&options, Path::new(STORE), None);
     report.map_err(|error| format!("is not repaired: {error:?}"))?;
     held(&options, STORE)
 }
 
 /// Opens a store, reads all that is in it, and closes it; also whether it verifies clean.
 fn open(options: &Options, directory: &str) -> Result<(Model, bool), String> {
-    let engine = slmdb_slm::open(options, Path::new(directory)).map_err(|error| format!("does not open: {error}"))?;
+    let engine =
+        engines::open(options, Path::new(directory), None).map_err(|error| format!("does not open: {error}"))?;
     let found = contents(&*engine);
     let verified = engine.verify(&mut |_| ()).map_err(|error| format!("is not verified: {error:?}"))?;
     let closed = engine.close();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slmdb_engine::{Condition, Engine, WriteBatch};
+use slmdb_engine::{Condition, Engine, EngineName, WriteBatch};
 use slmdb_env::Error;
 use slmdb_sync::scheduled::thread;
 
@@ -59,12 +59,12 @@ pub struct Plan {
 
 impl Plan {
     /// A plan by chance.
-    pub fn of_seed(seed: u64, has_pool: bool) -> Plan {
+    pub fn of_seed(engine: EngineName, seed: u64, has_pool: bool) -> Plan {
         let mut random = Random(seed);
         let clients = 1 + random.below(3) as usize;
         Plan {
             seed,
-            setup: Setup::of_seed(seed, has_pool),
+            setup: Setup::of_seed(engine, seed, has_pool),
             clients,
             writes: (20 + random.below(if has_pool { 60 } else { 300 }) as usize) / clients,
             openings: 1 + random.below(3) as usize,

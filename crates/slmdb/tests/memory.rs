@@ -11,7 +11,7 @@ mod common;
 use std::process::Command;
 
 use common::{Home, On, Random};
-use slmdb::{Db, Options, Stats};
+use slmdb::{Db, Stats};
 
 const MIB: u64 = 1 << 20;
 
@@ -260,7 +260,7 @@ fn child_with_a_store() {
     let home = Home::new(plan.on);
     let compaction = if plan.compacts { common::eager_compaction() } else { common::no_compaction() };
     let compaction = slmdb::CompactionOptions { table_file_bytes: 4 * MIB, ..compaction };
-    let options = Options::default().compaction(compaction);
+    let options = crate::common::options().compaction(compaction);
     let options = options.memtable_bytes(plan.memtable_bytes).memory_budget_bytes(plan.budget_bytes);
     let before_bytes = resident_bytes(plan.on);
     let db = home.on(options).open(home.store()).unwrap();
@@ -280,4 +280,9 @@ fn what_a_store_says_it_keeps_is_what_its_process_takes() {
         let errors = String::from_utf8_lossy(&child.stderr);
         assert!(child.status.success(), "{}: {errors}", plan.name);
     }
+}
+
+#[test]
+fn every_other_engine_passes() {
+    common::every_other_engine_passes();
 }

@@ -83,8 +83,9 @@ fn assert_fields(name: &str, expected: &[(&str, &str)]) {
 }
 
 // The subscriber is the process's, so there is one test.
+/// A store's life is told in spans and single writes and reads are not.
 #[test]
-fn a_stores_life_is_told_in_spans_and_single_writes_and_reads_are_not() {
+fn a_stores_life_is_told_in_spans_but_no_write_or_read() {
     tracing::subscriber::set_global_default(Watcher).unwrap();
     for on in common::MEDIA {
         SEEN.lock().unwrap().clear();
@@ -125,4 +126,9 @@ fn a_stores_life_is_told_in_spans_and_single_writes_and_reads_are_not() {
         assert!(all("take_over").is_empty());
     }
     assert!(SPANS.load(Ordering::Relaxed) > 10);
+}
+
+#[test]
+fn every_other_engine_passes() {
+    common::every_other_engine_passes();
 }

@@ -52,8 +52,9 @@ fn the_last_line_has_its_form() {
     place.run("scan", &[]).printed("a\t1\nb\t3\n");
 }
 
+/// A malformed line is told with its number and what came before it is in.
 #[test]
-fn a_malformed_line_is_told_with_its_number_and_what_came_before_is_in() {
+fn a_malformed_line_is_told_with_its_number() {
     let place = Place::new();
     let mut input = String::new();
     for number in 1..=1500 {

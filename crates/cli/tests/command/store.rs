@@ -331,8 +331,9 @@ fn stats_in_both_forms() {
     assert!(text.lines().any(|line| line.trim_start().starts_with("index keys") && line.ends_with(" 2")), "{text}");
 }
 
+/// The memory budget is what it was given and what is in memory adds up.
 #[test]
-fn the_memory_budget_is_what_it_was_given_and_what_is_in_memory_adds_up() {
+fn the_memory_budget_and_what_is_in_memory_add_up() {
     let place = Place::new();
     place.run("put", &["--memory-budget", "2MiB", "a", "1"]).expect(0);
     let answer = place.run("stats", &["--json", "--memory-budget", "3MiB"]);
@@ -394,8 +395,9 @@ fn compression_is_of_each_opening() {
     place.run("put", &["--compression", "lzma", "k", "v"]).failed(2, "usage");
 }
 
+/// A store with a comparator is refused and both orders are named.
 #[test]
-fn a_store_with_a_comparator_is_refused_and_both_orders_are_named() {
+fn a_store_of_another_order_is_refused_and_both_are_named() {
     struct Backwards;
 
     impl slmdb::Comparator for Backwards {

@@ -164,8 +164,9 @@ fn a_power_cut_leaves_what_was_synced() {
     assert_eq!(env.crash().content(FILE).unwrap(), b"Dur\0\0");
 }
 
+/// A killed process leaves unsynced content that a power cut still takes.
 #[test]
-fn a_killed_process_leaves_unsynced_content_that_a_power_cut_still_takes() {
+fn a_power_cut_still_takes_what_a_kill_left_unsynced() {
     let env = machine();
     create(&env, FILE).write_at(b"abc", 0).unwrap();
     env.sync_directory(Path::new("/db")).unwrap();
@@ -363,8 +364,9 @@ fn a_device_dax_can_be_mapped_and_nothing_else() {
     }
 }
 
+/// The memory of a device goes to another machine once nobody has it.
 #[test]
-fn the_memory_of_a_device_goes_to_another_machine_once_nobody_has_it() {
+fn the_memory_of_a_device_goes_on_once_nobody_has_it() {
     use std::os::unix::fs::FileExt;
     let path = Path::new("/dev/dax0.0");
     let shape = DaxDevice { size_bytes: 4 << 20, alignment_bytes: 2 << 20, is_persistent: true };
@@ -423,8 +425,9 @@ fn where_names_are_not_shared_a_file_gets_no_second_one() {
     assert!(env.link_file(Path::new(FILE), Path::new("/db/second")).unwrap());
 }
 
+/// What opens something may lack a descriptor and nothing is done.
 #[test]
-fn what_opens_something_may_lack_a_descriptor_and_nothing_is_done() {
+fn what_opens_something_may_lack_a_descriptor() {
     let env = machine();
     let file = create(&env, "/db/f");
     env.sync_directory(Path::new("/db")).unwrap();

@@ -156,8 +156,9 @@ fn described(place: &str, subsystem: &str, files: &[(&str, &str)]) -> Result<Dax
     device::in_sysfs(&link, Path::new("/dev/some"))
 }
 
+/// A device dax is known by its subsystem and described by sysfs.
 #[test]
-fn a_device_dax_is_known_by_its_subsystem_and_described_by_sysfs() {
+fn a_device_dax_is_known_and_described_by_sysfs() {
     const NVDIMM: &str = "devices/LNXSYSTM:00/ACPI0012:00/ndbus0/region1/dax1.0/dax1.0";
     let persistent = |size_bytes, alignment_bytes| DaxDevice { size_bytes, alignment_bytes, is_persistent: true };
     let sizes = [("size", "266338304\n"), ("align", "2097152\n")];
@@ -264,8 +265,9 @@ fn only_what_has_not_begun_may_be_tried_again() {
     assert!(!Error::invalid("x").may_be_tried_again());
 }
 
+/// A file whose content is given up keeps its length and can be written.
 #[test]
-fn a_file_whose_content_is_given_up_keeps_its_length_and_can_be_written() {
+fn a_file_without_its_content_keeps_its_length() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("file");
     let file = OsEnv::new().open_file(&path, OpenMode::CreateNew).unwrap();

@@ -12,7 +12,7 @@ use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Result};
 use slmdb_manifest::Manifest;
 
-use super::{On, POOL, STORE, options};
+use super::{Kind, On, POOL, STORE, kinds, options};
 use crate::mend;
 
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -30,36 +30,37 @@ pub(super) struct Sound {
     pub closed: bool,
 }
 
-/// For each medium: one that was closed, one that was killed.
-pub(super) fn sounds(on: On) -> &'static [Sound] {
-    static SOUNDS: [OnceLock<Vec<Sound>>; 2] = [const { OnceLock::new() }; 2];
-    SOUNDS[on as usize].get_or_init(|| {
-        let kept = |closed: bool| {
-            let path = place(on, closed);
-            let packed = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let files = unpack(&packed).unwrap_or_else(|| panic!("{} is no packed store", path.display()));
-            sound(files, closed).expect("a MANIFEST")
-        };
-        [true, false].map(kept).into()
-    })
+/// Of each engine on each medium: one that was closed, one that was killed.
+pub(super) fn sounds(wanted: Kind) -> &'static [Sound] {
+    static SOUNDS: OnceLock<Vec<(Kind, [Sound; 2])>> = OnceLock::new();
+    let kept = |kind: Kind, closed: bool| {
+        let path = place(kind, closed);
+        let packed = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let files = unpack(&packed).unwrap_or_else(|| panic!("{} is no packed store", path.display()));
+        sound(files, closed).expect("a MANIFEST")
+    };
+    let all =
+        SOUNDS.get_or_init(|| kinds().map(|kind| (kind, [true, false].map(|closed| kept(kind, closed)))).collect());
+    let (_, sounds) = all.iter().find(|(kind, _)| *kind == wanted).expect("all kinds are there");
+    sounds
 }
 
 /// Makes new ones and keeps them: after a change of a format, for example.
 pub fn make_all() -> Result<()> {
-    for on in [On::Dram, On::Emulated] {
+    for kind in kinds() {
         for closed in [true, false] {
-            let packed = pack(&make(on, closed)?);
-            let path = place(on, closed);
+            let packed = pack(&make(kind, closed)?);
+            let path = place(kind, closed);
             std::fs::write(&path, packed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         }
     }
     Ok(())
 }
 
-fn place(on: On, closed: bool) -> PathBuf {
+fn place(Kind { engine, on }: Kind, closed: bool) -> PathBuf {
     let medium = if on == On::Dram { "dram" } else { "emulated" };
     let end = if closed { "closed" } else { "killed" };
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/sound").join(format!("store-{medium}-{end}.lz4"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/sound").join(format!("{engine}-{medium}-{end}.lz4"))
 }
 
 /// What is done, by rounds.
@@ -91,9 +92,9 @@ fn sound(files: Files, closed: bool) -> Result<Sound> {
     Ok(Sound { files, uuid, model, history, closed })
 }
 
-fn make(on: On, closed: bool) -> Result<Files> {
+fn make(kind: Kind, closed: bool) -> Result<Files> {
     let env = MemoryEnv::with_seed(2019);
-    let mut db = options(on, &env).open(STORE)?;
+    let mut db = options(kind, &env).open(STORE)?;
     for (round, changes) in rounds().into_iter().enumerate() {
         for (key, value) in changes {
             match value {
@@ -104,14 +105,14 @@ fn make(on: On, closed: bool) -> Result<Files> {
         if round == 1 {
             db.compact_range::<&[u8]>(..)?;
             db.close()?;
-            db = options(on, &env).open(STORE)?;
+            db = options(kind, &env).open(STORE)?;
         } else if round < 3 {
             db.flush()?;
         }
         // So that there are checkpoints that tell of files that are there.
         std::thread::sleep(Duration::from_millis(100));
     }
-    let machine = if closed || on == On::Emulated {
+    let machine = if closed || kind.on == On::Emulated {
         db.close()?;
         env.clone()
     } else {

@@ -94,8 +94,9 @@ fn fields_and_kinds_of_a_newer_version_are_unsupported() {
     assert_unsupported(&manifest(&[unknown_kind]), "kind 3");
 }
 
+/// Wrong content with right checksums is corruption at its place.
 #[test]
-fn wrong_content_with_right_checksums_is_corruption_at_its_place() {
+fn wrong_content_with_right_checksums_is_corruption_where_it_is() {
     let (start, second) = (manifest(&[]).len(), manifest(&[edit(1)]).len());
     assert_corrupt(&manifest(&[record(1, RecordKind::Edit, vec![8, 0, 3, 0])]), start, "record 1");
     assert_corrupt(

@@ -105,7 +105,7 @@ fn a_state_as_text() {
 /// The committed file was written by version 1. After a deliberate change of format, which takes a new version number,
 /// it stays, and a file of the new version joins it: with `SLMDB_WRITE_FIXTURE=FILE` this test writes one.
 #[test]
-fn files_of_format_version_1_are_read_and_still_written_the_same() {
+fn files_of_format_1_are_read_and_still_written_the_same() {
     let env = machine();
     let mut manifest = Manifest::create(&env, Path::new(DIRECTORY), &first_state()).unwrap();
     for edit in edits() {

@@ -367,8 +367,9 @@ fn whole_units(limit_bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
+    /// Only what was open in another boot and may have lost pages is a mixture.
     #[test]
-    fn only_what_was_open_in_another_boot_and_may_have_lost_pages_is_a_mixture() {
+    fn only_an_open_pool_of_another_boot_may_be_a_mixture() {
         let header = |state, boot| Header {
             uuid: [1; 16],
             geometry: Geometry::for_maximum(0),

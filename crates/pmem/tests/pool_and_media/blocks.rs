@@ -54,7 +54,7 @@ fn what_is_no_block_is_corruption() {
 /// What waits for the last reader runs on any thread, at any time. It took a map that was damaged by then for an error of the
 /// program, and ended a thread of a store that had nothing to do with it.
 #[test]
-fn a_block_that_is_recycled_when_the_map_is_damaged_stays_off_the_list() {
+fn a_block_recycled_under_a_damaged_map_stays_off_the_list() {
     let blocks = blocks();
     let block = blocks.take(512).unwrap();
     let free = blocks.free_count(512);

@@ -155,8 +155,9 @@ fn parts_of_an_older_pool_are_found() {
     }
 }
 
+/// A wild map in a pool left open is an error or a consistent map.
 #[test]
-fn a_wild_map_in_a_pool_left_open_is_an_error_or_a_consistent_map() {
+fn a_wild_map_of_a_pool_left_open_is_an_error_or_consistent() {
     let (env, extents, bytes) = pool_file(false);
     let length = bytes.len() as u64 / UNIT_BYTES;
     let mut random = Random(2);
@@ -210,8 +211,9 @@ fn extents_that_overlap_are_found() {
     assert!(error.to_string().contains("overlaps"), "{error}");
 }
 
+/// Flips in the header of a pool left open are found or harmless.
 #[test]
-fn flips_in_the_header_of_a_pool_left_open_are_found_or_harmless() {
+fn flips_in_the_header_of_an_open_pool_are_found_or_harmless() {
     let (env, extents, bytes) = pool_file(false);
     for bit in 0..128 * 8 {
         let mut damaged = bytes.clone();

@@ -83,8 +83,9 @@ fn fill_up(pool: &Pool<Persistent<Undelayed>>, unit: u64) -> Vec<Extent> {
     }
 }
 
+/// A pool takes the whole device whatever lay behind its first unit.
 #[test]
-fn a_pool_takes_the_whole_device_whatever_lay_behind_its_first_unit() {
+fn a_pool_takes_the_whole_device_whatever_lay_on_it() {
     let machine = Machine::new();
     machine.litter(UNIT_BYTES);
     assert!(!creation_finished(&machine.env, machine.path()).unwrap());

@@ -379,7 +379,7 @@ fn growing_holds_in_every_crash() {
 
 /// Words that nobody flushes, such as locks, are under the seal, too: found by the simulator.
 #[test]
-fn a_pool_closed_clean_opens_after_a_power_cut_whatever_was_not_flushed() {
+fn a_pool_closed_clean_opens_after_a_power_cut() {
     let medium = Simulated::recording(Arc::new(Recording::new()));
     let pool = Pool::anonymous(medium.clone(), &small()).unwrap();
     let blocks = pool.allocate_extent(ExtentKind::Blocks, UNIT_BYTES, 256).unwrap();
@@ -394,7 +394,7 @@ fn a_pool_closed_clean_opens_after_a_power_cut_whatever_was_not_flushed() {
 
 /// Found by the simulator: a processor's caches outlive a process, and what is in them is read as if it were durable.
 #[test]
-fn what_a_killed_process_did_not_flush_is_durable_once_the_pool_is_open_again() {
+fn what_a_kill_left_in_caches_is_durable_once_the_pool_opens() {
     let first = Simulated::recording(Arc::new(Recording::new()));
     let pool = Pool::anonymous(first.clone(), &small()).unwrap();
     let extent = pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 1).unwrap();
@@ -410,7 +410,7 @@ fn what_a_killed_process_did_not_flush_is_durable_once_the_pool_is_open_again() 
 /// A wrong image of the simulator's: of a leaf that a kill had left in the middle of a shift it made words durable in an order in which
 /// they were not stored, and called what followed a fault of the store.
 #[test]
-fn a_line_that_a_killed_process_left_in_the_caches_is_there_whole_or_not_at_all() {
+fn a_line_left_in_the_caches_is_there_whole_or_not_at_all() {
     let first = Simulated::recording(Arc::new(Recording::new()));
     let pool = Pool::anonymous(first.clone(), &small()).unwrap();
     let extent = pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 1).unwrap();

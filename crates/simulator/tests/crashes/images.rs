@@ -3,9 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use slmdb_engine::EngineName;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OpenMode, Recording};
 use slmdb_simulator::call_paths::CallPaths;
+use slmdb_simulator::engines::ENGINES;
 use slmdb_simulator::explore::{Counts, Effort, Explorer, Looks};
 use slmdb_simulator::files::{ChangeOf, Fate, Files};
 use slmdb_simulator::layers;
@@ -17,32 +19,37 @@ use slmdb_simulator::workload::{Done, Plan, Write};
 use crate::budget;
 
 /// Crashes workloads of these seeds; how much was looked at, and on how many call paths.
-fn crash(seeds: std::ops::Range<u64>, has_pool: bool) -> (Counts, (usize, usize)) {
+fn crash(engine: EngineName, seeds: std::ops::Range<u64>, has_pool: bool) -> (Counts, (usize, usize)) {
     let explorer = Explorer::new(CallPaths::new(), Effort::default());
     for seed in seeds {
-        let failures = explorer.explore(&Plan::of_seed(seed, has_pool), None);
+        let failures = explorer.explore(&Plan::of_seed(engine, seed, has_pool), None);
         assert!(failures.is_empty(), "{}", failures.iter().map(|failure| format!("{failure}\n")).collect::<String>());
     }
-    println!("{:?} {:?}", explorer.counts(), explorer.paths_crashed());
+    println!("{engine}: {:?} {:?}", explorer.counts(), explorer.paths_crashed());
     (explorer.counts(), explorer.paths_crashed())
 }
 
 #[test]
 fn a_store_with_a_pool_survives_a_crash_on_every_call_path() {
-    let (counts, (paths, opening_paths)) = crash(1000..1000 + 5 * budget(), true);
-    assert!(paths > 80 && opening_paths > 100, "{paths} and {opening_paths} paths are few");
-    assert!(counts.joint_images > 500 && counts.second_crashes > 500 && counts.third_crashes > 100, "{counts:?}");
+    for &engine in ENGINES {
+        let (counts, (paths, opening_paths)) = crash(engine, 1000..1000 + 5 * budget(), true);
+        assert!(paths > 80 && opening_paths > 100, "{engine}: {paths} and {opening_paths} paths are few");
+        assert!(counts.joint_images > 500 && counts.second_crashes > 500 && counts.third_crashes > 100, "{counts:?}");
+    }
 }
 
 #[test]
 fn a_store_without_a_pool_survives_a_crash_on_every_call_path() {
-    let (counts, (paths, opening_paths)) = crash(2000..2000 + 60 * budget(), false);
-    assert!(paths > 30 && opening_paths > 15, "{paths} and {opening_paths} paths are few");
-    assert!(counts.images > 1000 && counts.second_crashes > 50, "{counts:?}");
+    for &engine in ENGINES {
+        let (counts, (paths, opening_paths)) = crash(engine, 2000..2000 + 60 * budget(), false);
+        assert!(paths > 30 && opening_paths > 15, "{engine}: {paths} and {opening_paths} paths are few");
+        assert!(counts.images > 1000 && counts.second_crashes > 50, "{counts:?}");
+    }
 }
 
+/// The layers under a store keep what they promise by themselves.
 #[test]
-fn the_layers_under_a_store_keep_what_they_promise_by_themselves() {
+fn the_layers_under_a_store_keep_their_own_promises() {
     for seed in 0..budget() {
         let paths = CallPaths::new();
         assert_eq!(layers::explore(&paths, seed, Looks::Everywhere, Instant::now() + Duration::from_secs(3600)), None);
@@ -50,14 +57,15 @@ fn the_layers_under_a_store_keep_what_they_promise_by_themselves() {
     }
 }
 
+/// A crash leaves a copy whole or none, a repair to be done again, and a removal to be finished.
 #[test]
-fn a_crash_leaves_a_copy_whole_or_none_a_repair_to_be_done_again_and_a_removal_to_be_finished() {
+fn a_crash_during_a_copy_a_repair_or_a_removal_leaves_a_way_on() {
     let mut all = upkeep::Counts::default();
-    for seed in 0..budget() {
-        for setup in upkeep::setups(seed) {
+    for (&engine, seed) in ENGINES.iter().flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
+        for setup in upkeep::setups(engine, seed) {
             for work in upkeep::works(setup) {
                 let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None, Looks::Everywhere).unwrap();
-                println!("{work:?}, pool {}, in a file {}: {counts:?}", setup.has_pool, setup.in_file);
+                println!("{engine}, {work:?}, pool {}, in a file {}: {counts:?}", setup.has_pool, setup.in_file);
                 assert!(counts.images > 50 && counts.kills > 10, "{work:?}, {setup:?}: {counts:?}");
                 all.images += counts.images;
                 all.second_crashes += counts.second_crashes;
@@ -82,8 +90,9 @@ fn at_the_end(env: &MemoryEnv) -> Files {
     files
 }
 
+/// What was synced is there and every other change is picked by itself.
 #[test]
-fn what_was_synced_is_there_and_every_other_change_is_picked_by_itself() {
+fn what_was_synced_is_there_and_other_changes_one_by_one() {
     let env = recorded();
     let (old, new) = (Path::new("/d/old"), Path::new("/d/new"));
     let file = env.open_file(old, OpenMode::CreateNew).unwrap();
@@ -143,7 +152,7 @@ fn torn_writes_keep_whole_sectors() {
 fn what_was_acknowledged_and_is_missing_is_noticed() {
     let write = Write { began: 1, ended: 5, synced: false, changes: vec![(b"a".to_vec(), Some(b"v".to_vec()))] };
     let done = Done { clients: vec![vec![write]], syncs: Vec::new() };
-    let setup = Setup { has_pool: false, ..Setup::of_seed(1, false) };
+    let setup = Setup { has_pool: false, ..Setup::of_seed(ENGINES[0], 1, false) };
     let found = |moment, ending| {
         let expected = Expected::at(&done, moment, ending, setup);
         check(&Image::default(), &expected, setup, true)
@@ -157,13 +166,13 @@ fn what_was_acknowledged_and_is_missing_is_noticed() {
 
 /// Each client's part may be a beginning, and all of them together have a hole.
 #[test]
-fn a_write_that_is_missing_though_it_had_returned_before_another_began_is_noticed() {
+fn a_hole_in_the_order_of_writes_is_noticed() {
     let write = |began, ended, key: &[u8]| {
         let changes = vec![(key.to_vec(), Some(b"v".to_vec()))];
         Write { began, ended, synced: false, changes }
     };
     let clients = vec![vec![write(0, 1, b"a1"), write(4, 6, b"a2")], vec![write(2, 3, b"b1"), write(5, 7, b"b2")]];
-    let setup = Setup { has_pool: false, ..Setup::of_seed(1, false) };
+    let setup = Setup { has_pool: false, ..Setup::of_seed(ENGINES[0], 1, false) };
     let expected = Expected::at(&Done { clients, syncs: Vec::new() }, 10, Ending::PowerCut, setup);
     let check = |keys: &[&[u8]]| expected.check(&keys.iter().map(|key| (key.to_vec(), b"v".to_vec())).collect());
     let sound: [&[&[u8]]; 6] =

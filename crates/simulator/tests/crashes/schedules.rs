@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use slmdb_engine::EngineName;
 use slmdb_env::Step;
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::crashed::{record_workload, replay};
+use slmdb_simulator::engines::ENGINES;
 use slmdb_simulator::explore::{Effort, Explorer, Failure, Looks};
 use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::workload::Plan;
@@ -26,13 +28,13 @@ fn explore(plan: &Plan, paths: &CallPaths, effort: Effort) -> Vec<Failure> {
 fn the_same_seed_gives_the_same_history_and_another_another() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..3 * budget() {
-        for has_pool in [true, false] {
-            let plan = Plan::of_seed(seed, has_pool);
+        for (&engine, has_pool) in ENGINES.iter().flat_map(|engine| [(engine, true), (engine, false)]) {
+            let plan = Plan::of_seed(engine, seed, has_pool);
             let first = history(&plan);
             // On another thread of the system, which has begun nothing yet.
             let second = std::thread::spawn(move || history(&plan)).join().unwrap();
             let differs = first.lines().zip(second.lines()).enumerate().find(|(_, (one, other))| one != other);
-            assert_eq!(differs, None, "seed {seed}, {}", plan.medium());
+            assert_eq!(differs, None, "{engine}, seed {seed}, {}", plan.medium());
             assert_eq!(first.len(), second.len());
             assert!(seen.insert(first));
         }
@@ -41,12 +43,13 @@ fn the_same_seed_gives_the_same_history_and_another_another() {
 
 #[test]
 fn schedules_and_crashes_together_leave_nothing_wrong() {
-    for (first, seeds, has_pool) in [(100, 3, true), (200, 6, false)] {
+    let kinds = ENGINES.iter().flat_map(|engine| [(engine, 100, 3, true), (engine, 200, 6, false)]);
+    for (&engine, first, seeds, has_pool) in kinds {
         let effort = Effort { again_one_in: 200, ..Effort::default() };
         let explorer = Explorer::new(CallPaths::new(), effort);
         let begun = Instant::now();
         for seed in first..first + seeds * budget() {
-            let failures = explorer.explore(&Plan::of_seed(seed, has_pool), None);
+            let failures = explorer.explore(&Plan::of_seed(engine, seed, has_pool), None);
             let told: Vec<_> = failures.iter().map(|failure| format!("{failure}\n  {}", failure.options())).collect();
             assert!(failures.is_empty(), "{}", told.join("\n"));
         }
@@ -55,9 +58,14 @@ fn schedules_and_crashes_together_leave_nothing_wrong() {
     println!("runs, and places at which another could go on: {:?}", turns::counts());
 }
 
+/// A fence left out is noticed and the same crash alone shows it again.
 #[test]
-fn a_fence_left_out_is_noticed_and_the_same_crash_alone_shows_it_again() {
-    let plans = || (0..).map(|seed| Plan::of_seed(seed, true));
+fn a_fence_left_out_is_noticed_and_its_crash_can_be_repeated() {
+    ENGINES.iter().for_each(|engine| a_fence_left_out_is_noticed(*engine));
+}
+
+fn a_fence_left_out_is_noticed(engine: EngineName) {
+    let plans = || (0..).map(|seed| Plan::of_seed(engine, seed, true));
     let known = CallPaths::new();
     plans().take(3).for_each(|plan| drop(record_workload(&plan, &known).unwrap()));
     let effort = Effort { images: 24, looks: Looks::AtOwed, ..Effort::default() };

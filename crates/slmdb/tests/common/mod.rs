@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use slmdb::{CompactionOptions, CompactionPolicy, Db, Medium, Options, WriteBatch};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, Medium, Options, WriteBatch};
 use tempfile::TempDir;
 
 /// What a store should hold.
@@ -26,6 +26,39 @@ pub fn eager_compaction() -> CompactionOptions {
 /// No compaction unless it is asked for: for tests that count files, or look at what is being written.
 pub fn no_compaction() -> CompactionOptions {
     CompactionOptions { policy: CompactionPolicy::Manual, ..Default::default() }
+}
+
+/// The engines that every test runs on. To test another one, name it here.
+///
+/// A test program is about one of them, and runs itself again for each other one ([`every_other_engine_passes`]).
+pub const ENGINES: &[EngineName] = &[EngineName::Slm];
+
+/// Names another engine than the first to a test program.
+const ENGINE: &str = "SLMDB_TEST_ENGINE";
+
+/// The engine that this run is about.
+pub fn engine() -> EngineName {
+    std::env::var(ENGINE).map_or(ENGINES[0], |name| name.parse().unwrap())
+}
+
+/// Options with that engine: whoever makes a store begins with these.
+pub fn options() -> Options {
+    Options::default().engine(engine())
+}
+
+/// Runs this test program again for each engine but the first. What is in a folder with another engine's name is left out.
+pub fn every_other_engine_passes() {
+    // (What is run again does not do so again.)
+    if std::env::var_os(ENGINE).is_some() {
+        return;
+    }
+    let folder = |engine: &EngineName| format!("{engine}::");
+    for engine in &ENGINES[1..] {
+        let others = ENGINES.iter().filter(|other| *other != engine).flat_map(|other| ["--skip".into(), folder(other)]);
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        let status = program.args(others).env(ENGINE, engine.as_str()).status().unwrap();
+        assert!(status.success(), "with the engine {engine}: {status}");
+    }
 }
 
 /// The media that every test runs on.
@@ -151,7 +184,7 @@ impl Home {
 
     /// Options for this home, with everything made small so that little data walks every path.
     pub fn options(&self) -> Options {
-        let options = Options::default()
+        let options = options()
             .memtable_bytes(64 << 10)
             .pool_initial_bytes(4 << 20)
             .pool_growth_bytes(1 << 20)

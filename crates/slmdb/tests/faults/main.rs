@@ -6,7 +6,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod full_disk;
 mod full_pool;
 mod history;
 mod regressions;
@@ -64,4 +63,9 @@ failures! {
     an_error_although_it_arrived_anywhere: Failure::ArrivedYetFailed;
     too_many_open_files_anywhere: Failure::NoDescriptor;
     a_flipped_bit_anywhere: Failure::FlippedBit { seed: common::budget() };
+}
+
+#[test]
+fn every_other_engine_passes() {
+    common::every_other_engine_passes();
 }

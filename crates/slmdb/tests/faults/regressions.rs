@@ -70,7 +70,7 @@ fn recovery_writes_anew_only_what_it_has_checked() {
 /// A bit that was flipped when the last record of the log was read made it look like one that a crash had cut short: what was
 /// acknowledged was dropped.
 #[test]
-fn a_last_record_that_was_read_wrong_is_not_taken_for_a_torn_one() {
+fn a_last_record_read_wrong_is_not_taken_for_a_torn_one() {
     let (env, outcome) = workload::left_by_a_kill(Store::Dram);
     for seed in 0..400 {
         let env = env.kill();

@@ -46,7 +46,7 @@ impl Store {
 
     /// Everything made small, so that little data walks every path.
     pub fn options(self, env: &MemoryEnv) -> Options {
-        let options = Options::default()
+        let options = crate::common::options()
             .env(Arc::new(env.clone()))
             .memtable_bytes(4 << 10)
             .compaction(CompactionOptions { table_file_bytes: 1 << 10, ..eager_compaction() })

@@ -72,8 +72,9 @@ fn a_full_disk_is_told_as_such() {
     assert_eq!(read_all(&env).unwrap(), entries());
 }
 
+/// A finished table survives a power cut once its directory is synced.
 #[test]
-fn a_finished_table_survives_a_power_cut_once_its_directory_is_synced() {
+fn a_finished_table_survives_once_its_directory_is_synced() {
     let env = MemoryEnv::new();
     let finished = build(&env, &entries(), options()).unwrap();
     assert!(matches!(open(&env.crash()), Err(Error::Io { .. })), "the name is not durable yet");

@@ -181,10 +181,11 @@ const STORES_BETWEEN: [u64; 4] = [1, 2, 7, u64::MAX];
 
 #[test]
 fn range_scan_sees_a_key_twice_or_out_of_order_during_a_shift() {
-    orders().iter().for_each(range_scan_sees_a_key_twice_or_out_of_order_during_a_shift_in);
+    orders().iter().for_each(range_scan_repeats_or_disorders_keys_during_a_shift_in);
 }
 
-fn range_scan_sees_a_key_twice_or_out_of_order_during_a_shift_in(order: &KeyOrder) {
+/// Range scan sees a key twice or out of order during a shift.
+fn range_scan_repeats_or_disorders_keys_during_a_shift_in(order: &KeyOrder) {
     for (keys, changes) in kinds_of_keys(12).into_iter().zip([[0, 10], [4, 11]]) {
         for changed in changes {
             let there: BTreeSet<usize> = (0..12).filter(|&key| key != changed).collect();
@@ -234,10 +235,11 @@ fn slot_0_passes_through_null_in(order: &KeyOrder) {
 
 #[test]
 fn a_reader_held_up_while_whole_operations_go_by_misses_nothing() {
-    orders().iter().for_each(a_reader_held_up_while_whole_operations_go_by_misses_nothing_in);
+    orders().iter().for_each(a_reader_held_up_during_whole_operations_misses_nothing_in);
 }
 
-fn a_reader_held_up_while_whole_operations_go_by_misses_nothing_in(order: &KeyOrder) {
+/// A reader held up while whole operations go by misses nothing.
+fn a_reader_held_up_during_whole_operations_misses_nothing_in(order: &KeyOrder) {
     // The directions of the changes alternate, and pairs return to slots that they have left.
     for keys in kinds_of_keys(12) {
         let there: BTreeSet<usize> = [1, 3, 4, 6, 8, 9].into_iter().collect();
@@ -327,12 +329,14 @@ fn inner_search_takes_the_wrong_child_during_a_shift_in(order: &KeyOrder) {
     }
 }
 
+/// Inner search takes the wrong child while whole operations go by.
 #[test]
-fn inner_search_takes_the_wrong_child_while_whole_operations_go_by() {
-    orders().iter().for_each(inner_search_takes_the_wrong_child_while_whole_operations_go_by_in);
+fn inner_search_errs_while_whole_operations_go_by() {
+    orders().iter().for_each(inner_search_errs_while_whole_operations_go_by_in);
 }
 
-fn inner_search_takes_the_wrong_child_while_whole_operations_go_by_in(order: &KeyOrder) {
+/// Inner search takes the wrong child while whole operations go by.
+fn inner_search_errs_while_whole_operations_go_by_in(order: &KeyOrder) {
     // Leaves at the left end are merged while the root is searched, which shifts its slots to the left past a reader that
     // goes to the right; or split, the other way round.
     let keys: Vec<Vec<u8>> = (0..96_u8).map(|number| vec![number]).collect();

@@ -171,8 +171,9 @@ fn split_and_written_over(name: &str, freeing: Freeing) -> (u64, u64) {
     (counted.0.load(Relaxed), counted.1.load(Relaxed))
 }
 
+/// A node that was replaced is not written over while it is read.
 #[test]
-fn loom_a_node_that_was_replaced_is_not_written_over_while_it_is_read() {
+fn loom_a_replaced_node_is_not_written_over_while_it_is_read() {
     let (old, others) = split_and_written_over("split, and a free node written over, against get", Freeing::Unread);
     assert!(old > 0 && others > 0, "{old} and {others} executions");
 }

@@ -122,8 +122,9 @@ const HEADER: RecordHeader = RecordHeader {
     known_safe_sequence: 99,
 };
 
+/// A header is good for one generation of one store and no bit of it can change.
 #[test]
-fn a_header_is_good_for_one_generation_of_one_store_and_no_bit_of_it_can_change() {
+fn a_header_is_good_for_one_generation_of_one_store() {
     let (uuid, seed) = ([9; 16], crc_seed(3, &[9; 16], REBUILT));
     let bytes = HEADER.encode(seed);
     assert_eq!(RecordHeader::read(&bytes), HEADER);

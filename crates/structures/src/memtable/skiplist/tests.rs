@@ -119,8 +119,9 @@ fn every_order_of_insertion_gives_the_same_list() {
     }
 }
 
+/// A splice of a sorted batch survives entries that others put in between.
 #[test]
-fn a_splice_of_a_sorted_batch_survives_entries_that_others_put_in_between() {
+fn a_splice_of_a_sorted_batch_survives_entries_in_between() {
     let list = SkipList::new(3, &KeyOrder::Bytewise, b"", false);
     let (mut odd, mut even) = (Splice::new(), Splice::new());
     for i in 0..2_000_u64 {
@@ -131,8 +132,9 @@ fn a_splice_of_a_sorted_batch_survives_entries_that_others_put_in_between() {
     check_levels(&list, 4_000);
 }
 
+/// A splice that was at the end knows nothing of the levels above.
 #[test]
-fn a_splice_that_was_at_the_end_knows_nothing_of_the_levels_above() {
+fn a_splice_at_the_end_knows_nothing_of_the_levels_above() {
     let list = SkipList::new(5, &KeyOrder::Bytewise, b"", false);
     let (mut splice, mut other) = (Splice::new(), Splice::new());
     let mut sequences = 1..;

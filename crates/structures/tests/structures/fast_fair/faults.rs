@@ -388,8 +388,9 @@ fn equal_adjacent_values_read_as_a_hole() {
     store.assert_same(&model(&keys, &again, 0..8));
 }
 
+/// Insert that is not an upsert leaves two entries around a split.
 #[test]
-fn insert_that_is_not_an_upsert_leaves_two_entries_around_a_split() {
+fn an_insert_without_upsert_leaves_two_entries_around_a_split() {
     let keys = keys(26);
     for key in [0, 4, 10, 12, 14, 22] {
         // A full leaf, and a put of a key that it has: no split, one entry.

@@ -289,8 +289,9 @@ fn blocks_are_used_again_when_no_reader_is_left() {
     }
 }
 
+/// Segments hold what was written and their notes change nothing else.
 #[test]
-fn segments_hold_what_was_written_and_their_notes_change_nothing_else() {
+fn segments_hold_what_was_written_whatever_is_noted() {
     let store = Store::create(Dram, 256);
     let mut random = Random::new(31);
     let mut keys = hostile_keys(&mut random, 3000);

@@ -191,7 +191,7 @@ impl Linked {
 /// Between the swing of a link and its second fence another writer puts an entry behind it, and is acknowledged first. If it
 /// did not persist that link too, a crash would cut its entry off.
 #[test]
-fn whoever_builds_on_a_link_that_is_not_persisted_persists_it_first() {
+fn whoever_builds_on_an_unpersisted_link_persists_it_first() {
     let linked = Linked::new();
     let Linked { medium, extent, memtable } = &linked;
     let (first, payload) = linked.reserve(b"a");

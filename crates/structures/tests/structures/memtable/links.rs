@@ -134,7 +134,7 @@ fn the_chain_is_that_of_the_document() {
 
 /// After a crash between a record's fence and its link's: the log counts, the chain lacks the newest.
 #[test]
-fn entries_that_no_link_leads_to_are_taken_from_the_log_unless_they_were_safe() {
+fn entries_without_a_link_are_taken_from_the_log() {
     let without = |bytes: &mut Vec<u8>, slot: usize| {
         let before = chain(bytes).into_iter().find(|&at| word(bytes, at) == slot as u64).unwrap();
         let after = word(bytes, slot);

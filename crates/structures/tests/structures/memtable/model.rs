@@ -232,8 +232,9 @@ fn an_empty_memtable_has_nothing() {
     assert!(!cursor.valid() && cursor.entry().is_none());
 }
 
+/// The later entry of a batch wins and an older reader does not see it.
 #[test]
-fn the_later_entry_of_a_batch_wins_and_an_older_reader_does_not_see_it() {
+fn the_later_entry_of_a_batch_wins_but_for_older_readers() {
     let memtable = Arc::new(MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default()));
     let mut payload = Payload::new();
     payload.put(b"key", b"first").unwrap();

@@ -178,7 +178,7 @@ fn every_flipped_byte_gives_a_prefix_or_corruption() {
 /// Where nothing was synced, a power cut may keep records and lose the header in front of them: the log ends, and the store
 /// must open. (It did not.)
 #[test]
-fn a_header_lost_in_a_power_cut_is_the_end_of_a_log_nobody_vouches_for() {
+fn a_header_lost_in_a_power_cut_ends_a_log_without_vouchers() {
     let (mut bytes, written) = log(1024, GENERATION, 1, &payloads(), |_| 0);
     bytes[..64].fill(0);
     assert_eq!(records_taken(from_1(&bytes).unwrap(), &written), 0);
@@ -330,7 +330,7 @@ fn a_later_record_vouches_for_the_lost_one() {
 
 /// A value may hold a copy of the arena, records and all. They vouch for no more than they did before.
 #[test]
-fn a_copy_of_the_log_inside_a_value_is_no_voucher_for_the_record_that_holds_it() {
+fn a_copy_of_the_log_inside_a_value_is_no_voucher() {
     let (copy, written) = log(1024, GENERATION, 1, &payloads(), |first| first - 1);
     let mut payloads = payloads();
     for shift in 0..8 {
@@ -412,8 +412,9 @@ fn the_first_arena_may_begin_with_what_is_flushed_already() {
     assert_corruption(run(&[], first, Some(last + 1)), 0);
 }
 
+/// Damage in what is flushed is corruption only if something wanted is behind.
 #[test]
-fn damage_in_what_is_flushed_is_corruption_only_if_something_wanted_is_behind() {
+fn damage_in_what_is_flushed_counts_only_before_what_is_wanted() {
     let (mut bytes, written) = log(1024, GENERATION, 100, &payloads(), |first| first - 1);
     bytes[written[3].start] ^= 1;
     let last = written.last().unwrap().last;

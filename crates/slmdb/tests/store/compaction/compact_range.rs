@@ -1,0 +1,151 @@
+//! What is so when `compact_range` returns: nothing obsolete is left, neither in the store nor in its directory.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::common::{eager_compaction, no_compaction, wait_until};
+use crate::space::compaction::{STORE, tables};
+use slmdb::{CompactionOptions, Db, Event, Result};
+use slmdb_env::memory::MemoryEnv;
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode};
+
+/// A disk that takes its time to remove a file, and to make an index checkpoint.
+#[derive(Debug)]
+struct Slow(MemoryEnv);
+
+const SLOW: Duration = Duration::from_millis(50);
+
+impl Env for Slow {
+    fn remove_file(&self, path: &Path) -> Result<()> {
+        std::thread::sleep(SLOW);
+        self.0.remove_file(path)
+    }
+
+    fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
+        if path.extension().is_some_and(|extension| extension == "checkpoint") {
+            std::thread::sleep(SLOW);
+        }
+        self.0.open_file(path, mode)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<()> {
+        self.0.rename(from, to)
+    }
+
+    fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
+        self.0.link_file(from, to)
+    }
+
+    fn create_directory(&self, path: &Path) -> Result<()> {
+        self.0.create_directory(path)
+    }
+
+    fn remove_directory(&self, path: &Path) -> Result<bool> {
+        self.0.remove_directory(path)
+    }
+
+    fn sync_directory(&self, path: &Path) -> Result<()> {
+        self.0.sync_directory(path)
+    }
+
+    fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+        self.0.list_directory(path)
+    }
+
+    fn exists(&self, path: &Path) -> Result<bool> {
+        self.0.exists(path)
+    }
+
+    fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
+        self.0.dax_device(path)
+    }
+
+    fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
+        self.0.is_directory(path)
+    }
+
+    fn absolute(&self, path: &Path) -> Result<PathBuf> {
+        self.0.absolute(path)
+    }
+
+    fn resolved(&self, path: &Path) -> Result<PathBuf> {
+        self.0.resolved(path)
+    }
+
+    fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
+        self.0.lock(path, mode)
+    }
+
+    fn available_bytes(&self, path: &Path) -> Result<u64> {
+        self.0.available_bytes(path)
+    }
+
+    fn unix_time_ns(&self) -> u64 {
+        self.0.unix_time_ns()
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.monotonic_ns()
+    }
+
+    fn boot_id(&self) -> [u8; 16] {
+        self.0.boot_id()
+    }
+
+    fn random_bytes(&self, bytes: &mut [u8]) {
+        self.0.random_bytes(bytes);
+    }
+}
+
+fn named(db: &Db) -> Vec<String> {
+    db.table_files().iter().map(|file| format!("{:010}.sst", file.number)).collect()
+}
+
+/// (Those of a compaction whose record was in the MANIFEST already were still being removed.)
+#[test]
+fn files_that_another_compaction_was_removing_have_gone() {
+    let env = MemoryEnv::new();
+    let compaction = CompactionOptions { threads: 2, ..eager_compaction() };
+    let options = crate::common::options().env(Arc::new(Slow(env.clone()))).sync(true).compaction(compaction);
+    let db = options.open(STORE).unwrap();
+    for _ in 0..2 {
+        (0..100).for_each(|key: u32| db.put(key.to_be_bytes(), [7; 100]).unwrap());
+        db.flush().unwrap();
+    }
+    // The first file is all garbage.
+    wait_until("it is taken out of the store", || named(&db).len() == 1);
+    db.compact_range::<&[u8]>(..).unwrap();
+    assert_eq!(tables(&env), named(&db));
+    db.close().unwrap();
+}
+
+/// (It was taken when `compact_range` had returned, and left files in which nothing was needed.)
+#[test]
+fn deletes_that_a_checkpoint_under_way_covers_have_gone() {
+    let env = MemoryEnv::new();
+    let checkpoints = Arc::new(AtomicU64::new(0));
+    let counted = checkpoints.clone();
+    let options = crate::common::options().env(Arc::new(Slow(env.clone()))).sync(true).compaction(no_compaction());
+    let options = options.advanced(|advanced| advanced.checkpoint_entries(50)).event_listener(move |event: &Event| {
+        let is_one = matches!(event, Event::IndexCheckpointTaken { .. });
+        counted.fetch_add(u64::from(is_one), Ordering::Relaxed);
+    });
+    let db = options.open(STORE).unwrap();
+    let one_more = |number| {
+        db.flush().unwrap();
+        wait_until("a checkpoint is taken", || checkpoints.load(Ordering::Relaxed) == number);
+    };
+    (0..100).for_each(|key: u32| db.put(key.to_be_bytes(), [7; 100]).unwrap());
+    one_more(1);
+    (0..100).for_each(|key: u32| db.delete(key.to_be_bytes()).unwrap());
+    one_more(2);
+    // After this flush the third is taken. Then two of them cover the deletes.
+    (100..200).for_each(|key: u32| db.put(key.to_be_bytes(), [7; 100]).unwrap());
+    db.compact_range::<&[u8]>(..).unwrap();
+    let deletes: u64 = db.table_files().iter().map(|file| file.deletes).sum();
+    assert_eq!(deletes, 0, "they became garbage when it had returned");
+    assert_eq!(tables(&env), named(&db));
+    db.close().unwrap();
+}

@@ -1,0 +1,5 @@
+//! What is told of damaged files, and what a repair saves.
+
+mod hostile;
+mod lost_log;
+mod repair;

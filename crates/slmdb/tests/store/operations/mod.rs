@@ -1,0 +1,10 @@
+//! The interface, promise by promise, and what is done to whole stores.
+
+mod copy;
+mod destroy;
+pub(crate) mod device;
+mod engines;
+mod events;
+mod interface;
+mod refusals;
+mod zstd;

@@ -1,0 +1,121 @@
+//! Estimates of ranges and properties: how near they come to what is there.
+
+use std::ops::Bound;
+
+use crate::common::{Home, MEDIA, On, Random, no_compaction};
+use slmdb::{Compression, Db};
+
+fn key(number: u64) -> String {
+    format!("user{number:08}")
+}
+
+/// The number of keys from a range, counted.
+fn counted(db: &Db, from: u64, to: u64) -> f64 {
+    db.range(key(from)..key(to)).unwrap().keys_only().filter(|key| key.is_ok()).count() as f64
+}
+
+#[test]
+fn a_range_is_estimated_across_table_files_and_memtables() {
+    for on in MEDIA {
+        let home = Home::new(on);
+        let options = home.options().memtable_bytes(4 << 20).memory_budget_bytes(8 << 20);
+        let db = options.compression(Compression::None).open(home.store()).unwrap();
+        let mut random = Random(5);
+        // Each key once in table files, in no order; then overwrites, new keys and deletes that stay in MemTables.
+        let count = 40_000;
+        for step in 0..count {
+            db.put(key(step * 7919 % count), [step as u8; 100]).unwrap();
+        }
+        db.flush().unwrap();
+        let check = |what: &str, tolerance: f64| {
+            for (from, to) in
+                [(0, 50_000), (10_000, 30_000), (20_000, 26_000), (39_000, 50_000), (5, 105), (9, 9), (9, 3)]
+            {
+                let (truth, found) = (counted(&db, from, to), db.approximate(key(from)..key(to)).unwrap());
+                let error = (found.keys as f64 - truth).abs();
+                assert!(error <= tolerance * truth, "{on:?}, {what}, {from} to {to}: {found:?} of {truth} keys");
+            }
+        };
+        check("flushed", 0.10);
+        let stats = db.stats();
+        let all = db.approximate::<&str>(..).unwrap();
+        assert_eq!(all.memtable_bytes, 0);
+        let error = all.table_bytes as f64 / stats.live_bytes as f64 - 1.0;
+        assert!(error.abs() < 0.10, "{on:?}: {all:?}, {}", stats.live_bytes);
+        let part = db.approximate(key(10_000)..key(20_000)).unwrap().table_bytes as f64;
+        assert!((part / (stats.live_bytes as f64 / 4.0) - 1.0).abs() < 0.12, "{on:?}: {part}");
+
+        for _ in 0..8_000 {
+            db.put(key(random.below(count)), [1; 100]).unwrap();
+        }
+        for number in count..count + 4_000 {
+            db.put(key(number), [2; 100]).unwrap();
+        }
+        for number in 20_000..23_000 {
+            db.delete(key(number)).unwrap();
+        }
+        assert!(db.stats().memtable_entries > 10_000, "{on:?}");
+        check("with MemTables", 0.20);
+        let found = db.approximate::<&str>(..).unwrap();
+        let truth = (12_000 * 112 + 3_000 * 12) as f64;
+        assert!((found.memtable_bytes as f64 / truth - 1.0).abs() < 0.2, "{on:?}: {found:?}");
+    }
+}
+
+#[test]
+fn few_entries_are_counted_exactly_wherever_they_are() {
+    let home = Home::new(On::Dram);
+    let db = home.open();
+    for number in 0..100 {
+        db.put(key(number), "v").unwrap();
+    }
+    db.flush().unwrap();
+    db.delete(key(10)).unwrap();
+    db.delete(key(1000)).unwrap();
+    db.put(key(11), "again").unwrap();
+    db.put(key(11), "and again").unwrap();
+    db.put(key(100), "new").unwrap();
+    assert_eq!(db.approximate::<&str>(..).unwrap().keys, 100);
+    assert_eq!(db.approximate(key(10)..=key(11)).unwrap().keys, 1);
+    let after = (Bound::Excluded(key(11)), Bound::Included(key(100)));
+    assert_eq!(db.approximate(after).unwrap().keys, 89);
+}
+
+/// Large values count whole and small ones beside them do not count as large.
+#[test]
+fn large_values_count_whole_and_small_ones_as_small() {
+    let home = Home::new(On::Dram);
+    let db = home.options().compression(Compression::None).open(home.store()).unwrap();
+    for number in 0..40 {
+        db.put(format!("large{number}"), [3; 20_000]).unwrap();
+        db.put(format!("small{number}"), [3; 10]).unwrap();
+    }
+    db.flush().unwrap();
+    let large = db.approximate("large".."m").unwrap().table_bytes as f64;
+    assert!((large / 800_000.0 - 1.0).abs() < 0.05, "{large}");
+    let small = db.approximate("small".."t").unwrap().table_bytes;
+    assert!(small < 40 * 4200, "{small}: no more than their blocks");
+}
+
+#[test]
+fn table_files_and_stats_say_the_same() {
+    let home = Home::new(On::Emulated);
+    let db = home.options().compaction(no_compaction()).open(home.store()).unwrap();
+    db.put("a", [1; 500]).unwrap();
+    db.put("b\n", "2").unwrap();
+    db.delete("c").unwrap();
+    db.flush().unwrap();
+    db.put("a", "newer").unwrap();
+    db.flush().unwrap();
+    let (stats, files) = (db.stats(), db.table_files());
+    assert_eq!(files.len(), 2);
+    assert_eq!((files[0].number, files[0].entries, files[0].deletes, files[0].live), (1, 3, 1, 1));
+    assert_eq!((files[0].smallest_key.as_slice(), files[0].largest_key.as_slice()), (&b"a"[..], &b"c"[..]));
+    assert_eq!((files[0].lowest_sequence, files[0].highest_sequence), (1, 3));
+    assert_eq!(files.iter().map(|file| file.bytes).sum::<u64>(), stats.table_bytes);
+
+    let amplification = stats.write_amplification_since_open();
+    assert!(amplification.files > 1.0 && amplification.fast_tier > 1.0, "{amplification:?}");
+    assert_eq!(amplification.compactions, 0.0);
+    assert!(stats.space_amplification() > 1.0);
+}

@@ -1,0 +1,6 @@
+//! What is read: consistent at one moment, in order, and estimated.
+
+mod consistent_reads;
+mod estimates;
+mod key_orders;
+mod linearizable;

@@ -1,0 +1,6 @@
+//! What only SLM-DB has: its selection of files for compaction, the checkpoints of its index, and stores of its formats that
+//! are kept.
+
+mod candidates;
+mod fixtures;
+mod index_checkpoints;

@@ -1,0 +1,4 @@
+//! What snapshots see, and what they keep.
+
+mod histories;
+mod random;

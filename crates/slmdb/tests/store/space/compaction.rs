@@ -1,0 +1,278 @@
+//! Compaction where space is short: what was filled by overwrites goes on taking them, kills in between change nothing; and
+//! inputs that can't be read, or outputs that can't be synced, cost nothing but their compaction, or the store's writes.
+//! (`reclaim.rs` has the deletes.)
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::{
+    Home, Model, On, Random, assert_same, assert_verified, contents, eager_compaction, wait_until, watched,
+};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, ErrorKind, Event, Medium, Options};
+use slmdb_env::Env;
+use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+
+pub(crate) const STORE: &str = "/db";
+const MEMTABLE_BYTES: u64 = 32 << 10;
+pub(crate) const PLENTY_BYTES: u64 = 1 << 30;
+const VALUE_BYTES: usize = 400;
+/// The pool's size where the disk is scarce that it is on.
+const POOL_BYTES: u64 = 8 << 20;
+
+/// What there is little of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scarce {
+    DiskOnDram,
+    DiskOnEmulated,
+    PoolOnDram,
+    PoolOnEmulated,
+}
+
+pub(crate) const ALL: [Scarce; 4] =
+    [Scarce::DiskOnDram, Scarce::DiskOnEmulated, Scarce::PoolOnDram, Scarce::PoolOnEmulated];
+
+pub(crate) struct Machine {
+    pub(crate) scarce: Scarce,
+    pub(crate) env: MemoryEnv,
+    home: Option<Home>,
+    limit_bytes: u64,
+}
+
+impl Machine {
+    pub(crate) fn new(scarce: Scarce, limit_bytes: u64) -> Machine {
+        let home = (scarce == Scarce::PoolOnEmulated).then(|| Home::new(On::Emulated));
+        Machine { scarce, env: MemoryEnv::new(), home, limit_bytes }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        let pool_is_scarce = matches!(self.scarce, Scarce::PoolOnDram | Scarce::PoolOnEmulated);
+        // A pool on the disk that is full has its size from the start: it would take what it once needed, and not give it back.
+        let pool_bytes = if self.scarce == Scarce::DiskOnEmulated { POOL_BYTES } else { 0 };
+        let options = crate::common::options()
+            .memtable_bytes(MEMTABLE_BYTES)
+            .memory_budget_bytes(1 << 16)
+            .compaction(CompactionOptions { table_file_bytes: MEMTABLE_BYTES, ..eager_compaction() })
+            .pool_initial_bytes(pool_bytes.max(1 << 19))
+            .pool_growth_bytes(1 << 16)
+            .pool_maximum_bytes(if pool_is_scarce { self.limit_bytes } else { PLENTY_BYTES });
+        if let Some(home) = &self.home {
+            return home.on(options);
+        }
+        self.env.set_capacity(if pool_is_scarce { PLENTY_BYTES } else { self.limit_bytes + pool_bytes });
+        let options = options.env(Arc::new(self.env.clone())).sync(true);
+        match self.scarce {
+            Scarce::DiskOnEmulated => options.medium(Medium::Emulated { path: "/pool".into() }),
+            _ => options,
+        }
+    }
+
+    pub(crate) fn open(&self) -> Db {
+        self.open_with(self.options())
+    }
+
+    pub(crate) fn open_with(&self, options: Options) -> Db {
+        options.open(self.home.as_ref().map_or(STORE.into(), Home::store)).unwrap()
+    }
+
+    /// As a kill at this moment leaves it, with compaction under way. (Where there is a pool file, which can't be copied in one
+    /// moment, the store is closed.)
+    pub(crate) fn killed(self, db: Db) -> Machine {
+        match (&self.home, self.scarce) {
+            (Some(_), _) | (None, Scarce::DiskOnEmulated) => {
+                db.close().unwrap();
+                self
+            }
+            (None, _) => Machine { env: self.env.kill(), ..self },
+        }
+    }
+}
+
+pub(crate) fn key(number: u64) -> Vec<u8> {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()
+}
+
+pub(crate) fn put(db: &Db, model: &mut Model, key: Vec<u8>, value: Vec<u8>) -> slmdb::Result<()> {
+    db.put(&key, &value)?;
+    model.insert(key, value);
+    Ok(())
+}
+
+/// Puts new keys until one is refused; how many there are then.
+pub(crate) fn fill(db: &Db, model: &mut Model, random: &mut Random, value_bytes: usize, moves: &AtomicU64) -> u64 {
+    let mut number = model.len() as u64;
+    loop {
+        if let Err(error) = put(db, model, key(number), random.bytes(value_bytes)) {
+            assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+            return number;
+        }
+        number += 1;
+        moves.fetch_add(1, Ordering::Relaxed);
+        assert!(number < 1_000_000, "never full");
+    }
+}
+
+/// Values so small that the pool is full first, or so large that the disk is.
+pub(crate) fn value_bytes(scarce: Scarce) -> usize {
+    if matches!(scarce, Scarce::PoolOnDram | Scarce::PoolOnEmulated) { 20 } else { VALUE_BYTES }
+}
+
+/// A third of what there is space for is overwritten for ever: no write is refused, for its garbage can be compacted away.
+#[test]
+fn overwrites_of_the_same_keys_are_never_refused() {
+    for scarce in ALL {
+        let context = format!("{scarce:?}");
+        let moves = AtomicU64::new(0);
+        watched(&context, &moves, || {
+            let limit_bytes = 3 << 19;
+            let keys = {
+                let machine = Machine::new(scarce, limit_bytes);
+                let db = machine.open();
+                fill(&db, &mut Model::new(), &mut Random(1), value_bytes(scarce), &moves) / 3
+            };
+            assert!(keys > 50, "{context}: a store of {keys} keys");
+            let mut machine = Machine::new(scarce, limit_bytes);
+            let (mut model, mut random) = (Model::new(), Random(2));
+            for round in 0..3 {
+                let db = machine.open();
+                for write in 0..8 * keys * crate::common::budget() {
+                    let (key, value) = (key(random.below(keys)), random.bytes(value_bytes(scarce)));
+                    put(&db, &mut model, key, value)
+                        .unwrap_or_else(|error| panic!("{context}, round {round}, write {write}: {error}"));
+                    moves.fetch_add(1, Ordering::Relaxed);
+                }
+                assert_same(&contents(&db).unwrap(), &model, &context);
+                if round == 1 {
+                    assert_verified(&db, &context);
+                    machine = machine.killed(db);
+                } else {
+                    db.close().unwrap();
+                }
+            }
+            let db = machine.open();
+            assert_same(&contents(&db).unwrap(), &model, &context);
+            assert_verified(&db, &context);
+        });
+    }
+}
+
+/// What all files of the store take.
+pub(crate) fn used_bytes(env: &MemoryEnv) -> u64 {
+    env.list_directory(Path::new(STORE)).unwrap().iter().map(|entry| entry.length_bytes).sum()
+}
+
+pub(crate) fn tables(env: &MemoryEnv) -> Vec<String> {
+    let entries = env.list_directory(Path::new(STORE)).unwrap();
+    entries.into_iter().map(|entry| entry.name).filter(|name| name.ends_with(".sst")).collect()
+}
+
+/// A store with two flushed files, the first of which is nearly all garbage, and compaction off.
+pub(crate) fn two_files(env: &MemoryEnv) -> Model {
+    let manual = CompactionOptions { policy: CompactionPolicy::Manual, ..eager_compaction() };
+    let db = crate::common::options().env(Arc::new(env.clone())).sync(true).compaction(manual).open(STORE).unwrap();
+    let (mut model, mut random) = (Model::new(), Random(5));
+    for number in 0..200 {
+        put(&db, &mut model, key(number), random.bytes(VALUE_BYTES)).unwrap();
+    }
+    db.flush().unwrap();
+    for number in 0..190 {
+        put(&db, &mut model, key(number), random.bytes(VALUE_BYTES)).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    model
+}
+
+#[test]
+fn an_input_that_cannot_be_read_is_left_alone_and_told() {
+    for flipped in [false, true] {
+        let env = MemoryEnv::new();
+        let given_up = Arc::new(Mutex::new(Vec::new()));
+        let into = given_up.clone();
+        let options = crate::common::options().env(Arc::new(env.clone())).sync(true).compaction(eager_compaction());
+        let options = options.event_listener(move |event: &Event| {
+            if let Event::CompactionGivenUp { inputs, cause, .. } = event {
+                into.lock().unwrap().push((inputs.clone(), cause.kind()));
+            }
+        });
+        let db = options.open(STORE).unwrap();
+        let (mut model, mut random) = (Model::new(), Random(5));
+        for number in 0..200 {
+            put(&db, &mut model, key(number), random.bytes(VALUE_BYTES)).unwrap();
+        }
+        db.flush().unwrap();
+        let table = format!("{STORE}/{}", tables(&env)[0]);
+        if flipped {
+            // In the blocks of values: the last of them alone is still needed.
+            let mut bytes = env.content(&table).unwrap();
+            bytes[..60_000].iter_mut().for_each(|byte| *byte ^= 0x10);
+            env.set_content(&table, &bytes);
+        } else {
+            env.fail_next(&format!("read {table}"), Failure::Io, Repeat::ForGood);
+        }
+        for number in 0..190 {
+            put(&db, &mut model, key(number), random.bytes(VALUE_BYTES)).unwrap();
+        }
+        db.flush().unwrap();
+        wait_until("nobody was told", || !given_up.lock().unwrap().is_empty());
+        // It is not tried again and again, and the store goes on.
+        for number in 1000..1100 {
+            db.put(key(number), [1; 10]).unwrap();
+        }
+        db.flush().unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let expected = if flipped { ErrorKind::Corruption } else { ErrorKind::Io };
+        let told = given_up.lock().unwrap().clone();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].1, expected, "{told:?}");
+        assert_eq!(db.get(key(3)).unwrap().as_deref(), model.get(&key(3)).map(|value| &value[..]));
+        assert_eq!(db.get(key(1003)).unwrap().as_deref(), Some(&[1; 10][..]));
+        if flipped {
+            let report = db.verify(&mut |_| ()).unwrap();
+            assert!(!report.findings.is_empty(), "verify says nothing of it");
+        }
+        assert!(tables(&env).iter().any(|name| table.ends_with(name.as_str())), "the input is gone");
+        db.close().unwrap();
+        env.clear_failures();
+    }
+}
+
+/// A failed sync of a compaction stops writes and deletes nothing.
+#[test]
+fn a_failed_compaction_stops_writes_and_deletes_nothing() {
+    for operation in ["sync", "write"] {
+        let env = MemoryEnv::new();
+        let model = two_files(&env);
+        let before = tables(&env);
+        env.fail_next(&format!("{operation} {STORE}/0000000003.sst"), Failure::Io, Repeat::Once);
+        let options = crate::common::options().env(Arc::new(env.clone())).sync(true).compaction(eager_compaction());
+        let db = options.clone().open(STORE).unwrap();
+        let mut refused = None;
+        wait_until("the failure did not stop writes", || {
+            refused = db.put("k", "v").err();
+            refused.is_some()
+        });
+        let refused = refused.unwrap();
+        assert_eq!(refused.kind(), ErrorKind::ReadOnly, "{refused}");
+        assert!(refused.to_string().contains("0000000003.sst"), "the cause is not told: {refused}");
+        assert_eq!(env.failures_struck(), 1);
+        for (key, value) in &model {
+            assert_eq!(db.get(key).unwrap().as_deref(), Some(&value[..]));
+        }
+        let after = tables(&env);
+        assert!(before.iter().all(|name| after.contains(name)), "{before:?} became {after:?}");
+        assert!(after.contains(&"0000000003.sst".to_owned()), "the unfinished output was deleted");
+        assert!(db.compact_range::<&[u8]>(..).is_err());
+        let _ = db.close();
+        for env in [env.crash(), env.kill()] {
+            let db = options.clone().env(Arc::new(env)).open(STORE).unwrap();
+            db.delete("k").unwrap();
+            assert_same(&contents(&db).unwrap(), &model, operation);
+            assert_verified(&db, operation);
+            db.compact_range::<&[u8]>(..).unwrap();
+            assert_same(&contents(&db).unwrap(), &model, operation);
+            assert_verified(&db, operation);
+        }
+    }
+}

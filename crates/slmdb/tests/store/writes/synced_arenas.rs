@@ -1,0 +1,69 @@
+//! On `Dram` the arena that is made next is for synced writes where those come often: the system maps it page by page.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+
+use slmdb::{Db, Options};
+
+const MEMTABLE_BYTES: u64 = 256 << 10;
+const VALUE: [u8; 1000] = [7; 1000];
+/// So many puts are a little more than half of a MemTable, where the next is made.
+const PUTS: u32 = 150;
+
+/// Whether the newest arena of the store is mapped for use at random.
+fn newest_is_for_synced_writes(store: &Path) -> bool {
+    let arenas = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let newest = arenas.filter(|name| name.ends_with(".arena")).max().expect("there is an arena");
+    let path = store.join(newest);
+    let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (_, of_arena) = mappings.split_once(path.to_str().unwrap()).expect("it is mapped");
+    let flags = of_arena.lines().find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
+    flags.split_whitespace().any(|flag| flag == "rr")
+}
+
+fn put(db: &Db, syncs: bool) {
+    for number in 0..PUTS {
+        db.put(number.to_be_bytes(), VALUE).unwrap();
+        if syncs {
+            db.sync().unwrap();
+        }
+    }
+}
+
+fn options() -> Options {
+    crate::common::options().memtable_bytes(MEMTABLE_BYTES)
+}
+
+#[test]
+fn a_store_that_syncs_every_write_begins_with_an_arena_for_that() {
+    for (syncs, name) in [(true, "synced"), (false, "not")] {
+        let directory = tempfile::tempdir().unwrap();
+        let store = directory.path().join(name);
+        let db = options().sync(syncs).open(&store).unwrap();
+        assert_eq!(newest_is_for_synced_writes(&store), syncs);
+        db.put("key", "value").unwrap();
+        // As after an opening of what is there.
+        db.close().unwrap();
+        let db = options().sync(!syncs).open(&store).unwrap();
+        assert_eq!(newest_is_for_synced_writes(&store), !syncs);
+        assert_eq!(db.get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    }
+}
+
+#[test]
+fn arenas_are_for_what_was_done_with_the_last() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("db");
+    let db = options().open(&store).unwrap();
+    for syncs in [true, false, true, false] {
+        // The next arena is made when one is half full: so the one after that is the first for which nothing else was done.
+        for _ in 0..2 {
+            put(&db, syncs);
+            db.flush().unwrap();
+        }
+        assert_eq!(newest_is_for_synced_writes(&store), syncs);
+    }
+    for number in 0..PUTS {
+        assert_eq!(db.get(number.to_be_bytes()).unwrap().as_deref(), Some(&VALUE[..]));
+    }
+}
