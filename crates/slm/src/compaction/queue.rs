@@ -23,7 +23,7 @@ const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpaceWanted {
     pub(crate) resource: Resource,
-    /// Wanted by a flush or a delete, which must not get stuck: even the least garbage is worth a compaction.
+    /// Wanted by a delete or a background job, which must not get stuck: even the least garbage is worth a compaction.
     pub(crate) at_any_cost: bool,
 }
 
