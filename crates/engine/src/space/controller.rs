@@ -145,11 +145,10 @@ impl<M: Medium + Clone> SpaceController<M> {
                 Err(full @ Error::Full { .. }) => full,
                 Err(error) => return Err(error),
             };
-            // It is full. Without a waiting writer that is no error: the step ahead is not taken.
             let readers_hold_space = self.readers_hold(&full)?;
             let mut traffic = self.writes.traffic.lock();
             if !wanted.is_waited_for() {
-                // A writer may have begun to wait meanwhile.
+                // Only the step ahead is not taken. A writer may have begun to wait meanwhile.
                 traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
                 return Ok(());
             }
