@@ -352,6 +352,7 @@ impl<M: Medium + Clone> Slm<M> {
 
     /// The work of [`Slm::seal_once`].
     fn seal(&self) -> Result<()> {
+        // 1. End the background threads. Waiting writers give up.
         self.writes.traffic.lock().closing = true;
         self.compactions.stop();
         self.writes.room.notify_all();
@@ -365,10 +366,11 @@ impl<M: Medium + Clone> Slm<M> {
             return Err(cause.clone());
         }
         self.checkpointer.take_at_close()?;
-        // Writers that reserved a place before the store was closed still fill it.
+        // 2. Make the log durable. Writers that reserved a place before the store was closed still fill it.
         let last_sequence = self.writes.traffic.lock().next_sequence - 1;
         self.writes.publication.wait_for(last_sequence);
         self.writes.sync_arenas()?;
+        // 3. Record where the log ends. What was set aside is then free.
         let (active, spare) = {
             let mut traffic = self.writes.traffic.lock();
             (traffic.active.take(), traffic.spare.take())

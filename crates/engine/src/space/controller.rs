@@ -8,7 +8,6 @@
 //!
 //! Setting aside takes system calls. So a background thread does it, in steps, before writers need it; a writer only
 //! adds and compares. When nothing more can be set aside, the [ladder](super::ladder) decides what is done.
-//! writer only adds and compares. What is done when nothing more can be set aside is the [ladder](super::ladder)'s to say.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,6 @@
 //! Cursors may still read a retired arena. When its MemTable has no other owner left, the arena is kept to be recycled
 //! for the next generation; a few are, the others are given back (INV-10). A recycled arena is full of old records.
 //! They can't come back, because every checksum covers the generation (INV-3).
-//! covers the generation, so they can't come back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

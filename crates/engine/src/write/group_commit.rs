@@ -4,7 +4,6 @@
 //! flushed to a table file yet, or else replay would end before it. The first caller becomes the leader. It notes how
 //! far publication has come, syncs the arenas with one call each, and answers for all callers up to there. Writers
 //! without `sync` wait for none of this (INV-4).
-//! everybody up to there. Nobody who only writes waits for any of this.
 
 use std::sync::atomic::Ordering;
 

@@ -167,6 +167,7 @@ impl<M: Medium + Clone> Compactor<M> {
         space: OutputSpace,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<CompactionResult, Stopped> {
+        // Not without space for its own MANIFEST record (INV-34).
         self.catalog.provide_for_compaction(plan.inputs.len(), space)?;
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.context.env.monotonic_ns();
@@ -179,6 +180,7 @@ impl<M: Medium + Clone> Compactor<M> {
             inputs: plan.inputs.clone(),
             input_bytes,
         });
+        // Copy what is valid, and wait until the last output is in the MANIFEST.
         let mut outputs = Outputs::new(&self.files, finished, space, plan.inputs.len());
         let mut bytes_read = 0;
         let ended = timed(&*self.context.env, span, || {
@@ -193,6 +195,7 @@ impl<M: Medium + Clone> Compactor<M> {
         self.context.budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
         self.context.budget.freed(bytes_read + bytes_written);
         self.memory.share();
+        // Given up: if an output was committed, a part of each input is garbage.
         ended.inspect_err(|stopped| {
             let catalog = self.catalog.lock();
             if made.files.iter().any(|number| catalog.state().files.contains_key(number)) {
@@ -204,6 +207,7 @@ impl<M: Medium + Clone> Compactor<M> {
             self.context.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });
         })?;
         self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
+        // Committed: the inputs go, and what they took comes back.
         self.obsolete.retire(&plan.inputs, || self.index.segments.retire(&plan.inputs));
         self.gave_space_back(space).map_err(Stopped::Failed)?;
         let now_ns = self.context.env.monotonic_ns();

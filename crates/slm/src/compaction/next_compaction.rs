@@ -18,8 +18,8 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {
         let compactions = &self.compactions;
         loop {
-            // The catalog first: it may be held while the disk syncs, and threads that name candidates wait for the
-            // compactions lock.
+            // The catalog first: it may be held while the disk syncs, and readers that name candidates must not wait that
+            // long for the compactions lock.
             let catalog = self.catalog.lock();
             let mut inner = compactions.inner.lock();
             if compactions.is_stopping() || self.context.has_failed() {

@@ -56,6 +56,7 @@ impl<M: Medium + Clone> FileCreation<M> {
     /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
         while let Some(immutable) = self.next_immutable() {
+            // Writers may still be filling places (INV-5).
             self.writes.publication.wait_for(immutable.last_sequence);
             self.memory.share();
             let began_ns = self.context.env.monotonic_ns();

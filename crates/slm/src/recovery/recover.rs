@@ -86,6 +86,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     lock: Option<Box<dyn Lock>>,
 ) -> Result<RecoveredStore<M>> {
     let OpenPool { pool, tree } = fast;
+    // Steps 1 and 2: the index.
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
@@ -100,6 +101,7 @@ pub(crate) fn recover<M: Medium + Clone>(
         // The index was made from the files just now.
         Vec::new()
     };
+    // Step 3: the MemTables.
     let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
     let log = timed(&*env, span, || replay_log(options, &state, &arenas))?;
     check_strays(options, &state, &arenas, log.last_sequence)?;
@@ -124,6 +126,7 @@ pub(crate) fn recover<M: Medium + Clone>(
         file_bytes_written: 0,
         lock,
     };
+    // Step 4: make it durable, then remove the rest.
     if !options.read_only {
         let span = info_span!("take_over", memtables = parts.recovered.len(), ms = Empty);
         timed(&*env, span, || take_over(&mut parts))?;
