@@ -1,12 +1,12 @@
-//! What a store has written for what it was given: [`WriteAmplification`], and space amplification.
+//! [`WriteAmplification`] and space amplification: bytes written, and bytes kept, per byte of the user's.
 //!
-//! Derived from counters and never counted themselves, so that they can't contradict them.
+//! Ratios, computed from the counters, so that they can't contradict them.
 
 use slmdb_manifest::Counters;
 
 use crate::Stats;
 
-/// Bytes written for each byte of keys and values that users put, by tier; 0 when nothing was put.
+/// Bytes written per byte of keys and values that users put, by tier. 0 when nothing was put.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct WriteAmplification {
@@ -19,7 +19,7 @@ pub struct WriteAmplification {
 }
 
 impl WriteAmplification {
-    /// Of these counters.
+    /// The ratios of these counters.
     pub fn of(counters: &Counters) -> WriteAmplification {
         let per_byte_put = |bytes| ratio(bytes, counters.user_bytes_put);
         WriteAmplification {
@@ -31,17 +31,17 @@ impl WriteAmplification {
 }
 
 impl Stats {
-    /// Bytes of table files for each byte of them that is live; 0 when none is.
+    /// Bytes of table files per live byte in them. 0 when none is live.
     pub fn space_amplification(&self) -> f64 {
         ratio(self.table_bytes, self.live_bytes)
     }
 
-    /// What was written for each byte put, since this opening.
+    /// Write amplification since this opening.
     pub fn write_amplification_since_open(&self) -> WriteAmplification {
         WriteAmplification::of(&self.since_open)
     }
 
-    /// What was written for each byte put, since the store was made.
+    /// Write amplification since the store was made.
     pub fn write_amplification_lifetime(&self) -> WriteAmplification {
         WriteAmplification::of(&self.lifetime)
     }

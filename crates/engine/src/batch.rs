@@ -6,31 +6,31 @@ use slmdb_structures::memtable::Payload;
 
 /// Puts and deletes that are applied together, in order, or not at all.
 ///
-/// It is encoded as it is filled, in the very form in which it will lie in the MemTable's arena, so that nothing that
-/// can fail is left to do once room for it has been reserved.
+/// A batch is encoded as it is filled, in the form that it has in the MemTable's arena. So nothing that can fail is
+/// left to do once its place is reserved (INV-2).
 #[derive(Debug, Default, Clone)]
 pub struct WriteBatch {
     payload: Payload,
     totals: Totals,
 }
 
-/// What entries add up to: what has to be known to say how much space they will take once they are flushed.
+/// The sums of entries that decide how much space their flush takes.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Totals {
     /// Puts and deletes.
     pub entries: u64,
-    /// Puts alone.
+    /// Puts among them.
     pub puts: u64,
-    /// The keys, in bytes.
+    /// Bytes of the keys.
     pub key_bytes: u64,
-    /// The long ones among them.
+    /// The long keys among them.
     pub long_keys: KeyLengths,
-    /// The values, in bytes.
+    /// Bytes of the values.
     pub value_bytes: u64,
 }
 
 impl Totals {
-    /// With one entry more; `value_bytes` is `None` for a delete.
+    /// Adds one entry. `value_bytes` is `None` for a delete.
     pub fn add(&mut self, key_bytes: usize, value_bytes: Option<usize>) {
         self.entries += 1;
         self.puts += u64::from(value_bytes.is_some());
@@ -39,7 +39,7 @@ impl Totals {
         self.value_bytes += value_bytes.unwrap_or(0) as u64;
     }
 
-    /// Both together.
+    /// The sum of both.
     #[inline]
     pub fn plus(&self, other: &Totals) -> Totals {
         let mut long_keys = self.long_keys;
@@ -53,7 +53,7 @@ impl Totals {
         }
     }
 
-    /// As if each entry came so many times.
+    /// The totals with each entry `count` times.
     pub fn times(&self, count: u64) -> Totals {
         let KeyLengths { longest_bytes, long_bytes } = self.long_keys;
         Totals {
@@ -65,7 +65,7 @@ impl Totals {
         }
     }
 
-    /// Whether an index that has space for this has space for the other, too.
+    /// Whether an index with space for this has space for `other`, too.
     #[inline]
     pub fn covers_in_index(&self, other: &Totals) -> bool {
         self.entries >= other.entries
@@ -74,7 +74,7 @@ impl Totals {
             && self.long_keys.long_bytes >= other.long_keys.long_bytes
     }
 
-    /// Of each sum the smaller.
+    /// The smaller of each sum.
     pub fn at_most(&self, other: &Totals) -> Totals {
         Totals {
             long_keys: KeyLengths {
@@ -88,7 +88,7 @@ impl Totals {
         }
     }
 
-    /// Without what is part of it. (Which key was the longest is not known any more: it stays.)
+    /// The totals without `part` of them. The longest key stays, because it is unknown which part had it.
     pub fn minus(&self, part: &Totals) -> Totals {
         let longest_bytes = if self.entries <= part.entries { 0 } else { self.long_keys.longest_bytes };
         let long_bytes = self.long_keys.long_bytes.saturating_sub(part.long_keys.long_bytes);
@@ -108,8 +108,8 @@ impl WriteBatch {
         WriteBatch::default()
     }
 
-    /// Adds a put. [`slmdb_env::Error::Invalid`] (and the batch as it was) when the key is longer than 65,535 bytes, the
-    /// value longer than 256 MiB, or the batch would pass 1 GiB.
+    /// Adds a put. [`slmdb_env::Error::Invalid`], with the batch unchanged, when the key is longer than 65,535 bytes,
+    /// the value longer than 256 MiB, or the batch would exceed 1 GiB.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.payload.put(key, value)?;
@@ -117,7 +117,7 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Adds a delete; of a key that has no value, too. Limits as in [`WriteBatch::put`].
+    /// Adds a delete. The key need not have a value. Limits as in [`WriteBatch::put`].
     pub fn delete(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         let key = key.as_ref();
         self.payload.delete(key)?;
@@ -136,7 +136,7 @@ impl WriteBatch {
         self.payload.count() as usize
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -146,12 +146,12 @@ impl WriteBatch {
         self.payload.len_bytes() as usize
     }
 
-    /// Keys and values in it, in bytes.
+    /// Bytes of keys and values in it.
     pub fn user_bytes(&self) -> u64 {
         self.totals.key_bytes + self.totals.value_bytes
     }
 
-    /// What its entries add up to.
+    /// The totals of its entries.
     pub fn totals(&self) -> &Totals {
         &self.totals
     }

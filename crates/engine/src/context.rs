@@ -1,5 +1,5 @@
-//! [`StoreContext`]: what every part of an open store knows: how it was opened, where it is, whether it takes writes, and who is
-//! told of its work.
+//! [`StoreContext`]: what every part of an open store needs: its options, its directory, whether it takes writes, its
+//! counters and events.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -13,32 +13,32 @@ use crate::memory::budget::Budget;
 use crate::observe::counters::StoreCounters;
 use crate::{Event, Options};
 
-/// See the module.
+/// What every part of an open store needs.
 pub struct StoreContext {
-    /// How it was opened.
+    /// The options that it was opened with.
     pub options: Options,
-    /// The environment: the options' own.
+    /// The environment, which is the options' own.
     pub env: Arc<dyn Env>,
-    /// Its directory, absolute.
+    /// Its directory, as an absolute path.
     pub directory: PathBuf,
-    /// Its identity.
+    /// Its UUID.
     pub uuid: [u8; 16],
-    /// What its table files and index checkpoints carry.
+    /// The UUID in its table files and index checkpoints.
     pub files_uuid: [u8; 16],
     /// Whether writes are taken.
     pub health: Health,
-    /// Who is told of its work.
+    /// Reports events to the listener.
     pub events: Events,
-    /// What is counted.
+    /// Its counters.
     pub counted: StoreCounters,
-    /// What it keeps in plain memory.
+    /// Its memory budget.
     pub budget: Budget,
-    /// What is done once it has failed.
+    /// Called once the store has failed.
     on_failure: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl StoreContext {
-    /// That of a store that has just been recovered.
+    /// The context of a store that has just been recovered.
     pub fn new(options: Options, directory: PathBuf, (uuid, files_uuid): ([u8; 16], [u8; 16]), events: Events) -> Self {
         StoreContext {
             env: options.env.clone(),
@@ -54,13 +54,14 @@ impl StoreContext {
         }
     }
 
-    /// Says what is done once the store has failed: its background work ends. Called under no lock. REQUIRES: not said before.
+    /// Sets what is called once the store has failed, under no lock, to end its background work. REQUIRES: it was not
+    /// set before.
     pub fn on_failure(&self, stop: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_failure.set(Box::new(stop));
     }
 
-    /// Something failed that must not be tried again. Writes are refused from now on; nothing is deleted; reads go on. The caller
-    /// holds neither the MemTables' lock nor that of the compactions.
+    /// Records a failure after which nothing may be tried again. From now on writes are refused, nothing is deleted,
+    /// and reads go on (INV-27). REQUIRES: the caller holds neither traffic nor compactions.
     pub fn fail(&self, error: Error) {
         if self.health.fail(error.clone()) {
             tracing::error!(%error, "the store takes no more writes");
@@ -71,7 +72,7 @@ impl StoreContext {
         }
     }
 
-    /// Whether something failed that must not be tried again.
+    /// Whether something failed after which nothing may be tried again.
     pub fn has_failed(&self) -> bool {
         self.health.failure().is_some()
     }
@@ -81,12 +82,12 @@ impl StoreContext {
         self.health.check_writable()
     }
 
-    /// Tells the event listener; without one nothing is made. May be called anywhere, under any lock.
+    /// Queues an event, if there is a listener; otherwise the event is not made. May be called under any lock.
     pub fn notify(&self, make: impl FnOnce() -> Event) {
         self.events.notify(make);
     }
 
-    /// How long ago that was, on the clock of the environment.
+    /// The time since `then_ns`, on the environment's clock.
     pub fn since(&self, then_ns: u64) -> Duration {
         Duration::from_nanos(self.env.monotonic_ns().saturating_sub(then_ns))
     }

@@ -1,4 +1,4 @@
-//! What the removal of a store tells.
+//! [`Destroyed`]: what destroying a store has removed.
 
 use std::path::PathBuf;
 
@@ -24,11 +24,11 @@ pub enum PoolFate {
     None,
     /// It was removed.
     Removed(PathBuf),
-    /// There was nothing in its place.
+    /// There was nothing at its path.
     Missing(PathBuf),
     /// What is there is not known to be this store's, and was left alone.
     Left {
-        /// Where; `None`: the MANIFEST can't be read, and nothing else says where it is.
+        /// The path. `None`: the MANIFEST can't be read, and the options name none.
         path: Option<PathBuf>,
         /// Why.
         why: String,

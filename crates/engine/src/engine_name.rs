@@ -1,11 +1,11 @@
-//! [`EngineName`]: which design a store follows.
+//! [`EngineName`]: the engine that a store is made with.
 
 use std::fmt;
 use std::str::FromStr;
 
 use slmdb_env::Error;
 
-/// The designs that a store may follow. A store keeps the one that it was made with. A build may lack some of them.
+/// The engines. A store keeps the one that it was made with. A build may lack some of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum EngineName {
@@ -24,7 +24,7 @@ impl EngineName {
     /// All of them.
     pub const ALL: [EngineName; 4] = [EngineName::Slm, EngineName::Lab, EngineName::Tlsm, EngineName::Chameleon];
 
-    /// The name, as MANIFEST and command line have it.
+    /// Its name in MANIFEST and command line.
     pub fn as_str(self) -> &'static str {
         match self {
             EngineName::Slm => "slm",

@@ -1,13 +1,13 @@
-//! What a store tells of itself as it happens: [`Event`]s, to an [`EventListener`].
+//! What a store reports as it happens: [`Event`]s, to an [`EventListener`].
 //!
-//! A listener is the user's code, and nothing of the store may rest on it. So it is called on a thread of its own, with no
-//! lock held: whoever has something to tell puts it into a queue, in passing. A listener that takes long makes nobody wait,
-//! one that waits for the store (or calls it) can't be what the store waits for, and one that panics is caught. The queue is
-//! bounded; what does not fit is counted and told as [`Event::Lost`]. Without a listener there is neither thread nor queue,
-//! and no event is even made.
+//! A listener is the user's code, and nothing in the store may depend on it. So it is called on a thread of its own,
+//! with no lock held; the store only puts events into a queue. A slow listener delays no thread, one that waits for the
+//! store (or calls it) can't be what the store waits for, and one that panics is caught. The queue is bounded; events
+//! that do not fit are counted and reported as [`Event::Lost`]. Without a listener there is neither thread nor queue,
+//! and no event is made.
 //!
-//! Events come one at a time, in the order in which they happened. They may come a little later than what they tell: a
-//! [`Event::FlushEnded`] after the `flush` that waited for it has returned. Closing delivers all that is left.
+//! Events come one at a time, in the order in which they happened. They may come a little late: a [`Event::FlushEnded`]
+//! after the `flush` that waited for it has returned. Closing delivers all that are left.
 
 pub mod delivery;
 
@@ -19,13 +19,13 @@ use slmdb_env::Error;
 
 use crate::StallCause;
 
-/// Who is told what a store does.
+/// A receiver of a store's events.
 ///
-/// Any `Fn(&Event)` that is `Send + Sync + 'static` is one. It is called on a thread of its own; what it does holds nothing
-/// up, but closing the store waits until it has been told everything. It may use the store; a handle that it keeps
-/// keeps the store open. A panic in it is caught and logged, and the next event is told all the same.
+/// Any `Fn(&Event)` that is `Send + Sync + 'static` is one. It is called on a thread of its own and delays nothing, but
+/// closing the store waits until every event is delivered. It may use the store; a handle that it keeps keeps the store
+/// open. A panic in it is caught and logged, and the next event is delivered all the same.
 pub trait EventListener: Send + Sync + 'static {
-    /// Something has happened.
+    /// Receives an event.
     fn on_event(&self, event: &Event);
 }
 
@@ -45,21 +45,21 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// What wants space that there is not.
+/// What needs space that is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpaceFor {
-    /// A write: for its flush nothing could be set aside. It was refused.
+    /// A write: nothing could be set aside for its flush. It was refused.
     Write,
-    /// A MemTable, which writes wait for. They were refused.
+    /// A MemTable for which writes wait. They were refused.
     MemTable,
-    /// A job in the background: a flush, say. It goes on trying, and writes are refused once they have to wait for it.
+    /// A background job, such as a flush. It goes on trying, and writes are refused once they have to wait for it.
     Job,
 }
 
-/// Something that happened in a store. Files are named by their numbers, bytes are of files as they are on the disk.
+/// Something that happened in a store. Files are named by their numbers; bytes are those of files on the disk.
 ///
-/// There will be more variants, and more fields: match them with `..`.
+/// More variants and fields will come: match them with `..`.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Event {
@@ -72,11 +72,12 @@ pub enum Event {
         /// Bytes of its arena that are used.
         memtable_bytes: u64,
     },
-    /// A flush is committed, and its MemTable gone. (One that a failure or the end of the store cuts short never ends.)
+    /// A flush is committed, and its MemTable gone. One that a failure or the end of the store cuts short has no such
+    /// event.
     FlushEnded {
         /// The generation of the arena.
         generation: u64,
-        /// The table file; `None`: the MemTable had nothing in it.
+        /// The table file. `None`: the MemTable was empty.
         file: Option<u32>,
         /// Entries in the table file.
         entries: u64,
@@ -87,9 +88,9 @@ pub enum Event {
     },
     /// A compaction has begun.
     CompactionBegan {
-        /// Which one, of those since this opening.
+        /// Its number among the compactions since this opening.
         number: u64,
-        /// What chose it.
+        /// Why these files were chosen.
         chosen_by: &'static str,
         /// The table files that it reads.
         inputs: Vec<u32>,
@@ -98,63 +99,63 @@ pub enum Event {
     },
     /// A compaction is committed.
     CompactionEnded {
-        /// Which one.
+        /// Its number.
         number: u64,
         /// The table files that it has read.
         inputs: Vec<u32>,
-        /// Those it has made.
+        /// The table files that it has made.
         outputs: Vec<u32>,
-        /// Bytes it has read.
+        /// Bytes that it has read.
         bytes_read: u64,
-        /// Bytes it has written.
+        /// Bytes that it has written.
         bytes_written: u64,
         /// How long it took.
         duration: Duration,
     },
-    /// A compaction ended early: there was no space for it, an input can't be read, or the store closes or has failed. Nothing
-    /// has changed but what is in its outputs already. An input that can't be read is left alone until the next opening;
-    /// `verify` tells what is wrong with it.
+    /// A compaction ended early: there was no space for it, an input can't be read, or the store closes or has failed.
+    /// Only its finished outputs have changed anything. An input that can't be read is left alone until the next
+    /// opening; `verify` reports what is wrong with it.
     CompactionGivenUp {
-        /// Which one.
+        /// Its number.
         number: u64,
         /// The table files that it was to read.
         inputs: Vec<u32>,
-        /// What is full, or can't be read; or why nothing is written any more.
+        /// What is full, or can't be read, or why nothing is written any more.
         cause: Error,
     },
-    /// From now on writers wait, or, with [`StallCause::Pace`] and [`StallCause::Compaction`], are slowed. Told once, however many
-    /// they are.
+    /// From now on writers wait or, with [`StallCause::Pace`] and [`StallCause::Compaction`], are slowed. Reported
+    /// once, for any number of writers.
     WriteStallBegan {
         /// What they wait for.
         waits_for: StallCause,
     },
-    /// No writer waits for that any more, be it that it came or that they gave up.
+    /// No writer waits for that any more: it came, or they gave up.
     WriteStallEnded {
         /// What they waited for.
         waits_for: StallCause,
-        /// Since the first of them did.
+        /// The time since the first of them began to wait.
         duration: Duration,
     },
-    /// A failure that must not be tried again: from now on the store is read-only, and reopening it recovers.
+    /// A failure after which nothing may be tried again. From now on the store is read-only; reopening it recovers.
     Failed {
         /// What failed.
         cause: Error,
     },
-    /// Something could not be had for want of space, for the first time since it could.
+    /// Something found no space, for the first time since it last found some.
     SpaceRefused {
-        /// What for.
+        /// What needed it.
         needed_by: SpaceFor,
         /// What is full.
         cause: Error,
     },
-    /// There is space again for something of that kind.
+    /// Something of that kind finds space again.
     SpaceFound {
-        /// For what.
+        /// What needed it.
         needed_by: SpaceFor,
     },
     /// An index checkpoint has been taken.
     IndexCheckpointTaken {
-        /// Every flush up to this sequence number is in it.
+        /// It covers every flush up to this sequence number.
         sequence_number: u64,
         /// Keys in it.
         keys: u64,
@@ -163,7 +164,7 @@ pub enum Event {
         /// How long it took.
         duration: Duration,
     },
-    /// The listener was too slow: so many events were not told, here.
+    /// The listener was too slow: events are missing here.
     Lost {
         /// How many.
         events: u64,

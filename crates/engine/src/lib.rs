@@ -1,10 +1,14 @@
-//! What any engine needs, and what the interface above asks of one.
+//! What any engine needs, and what the public interface asks of one.
 //!
-//! An engine joins the layers below it (the pool and its structures, table files, the MANIFEST) to one ordered map that
-//! is durable. [`Engine`] is the whole of what [`slmdb`'s interface](https://docs.rs/slmdb) asks of one. Each engine is a crate of its
-//! own; what more than one needs is here, and knows no index.
+//! [`Engine`] is all that [`slmdb`'s interface](https://docs.rs/slmdb) asks of an engine. An engine joins the layers
+//! below (the pool and its structures, table files, the MANIFEST) to one ordered, durable map. Each engine is a crate
+//! of its own. What more than one needs is here, and knows no index.
 //!
-//! Nothing here knows a system call or a cache line: files come from [`slmdb_env`], the fast tier from [`slmdb_pmem`].
+//! Nothing here makes a system call or knows a cache line: files come from [`slmdb_env`], the fast tier from
+//! [`slmdb_pmem`].
+//!
+//! In a method's comment, `LOCKS: a, b; c` says that it takes lock a, then b while it holds a, then c without them, by
+//! the names of [`lock_order`]. `LOCKS: a (held)` says that its caller holds lock a.
 #![forbid(unsafe_code)]
 
 mod amplification;
@@ -49,10 +53,10 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The version of everything this build writes to a directory or a pool.
+/// The version of all formats that this build writes to a directory or a pool.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// What a conditional write depends on: see [`Engine::write_if`].
+/// The condition of a conditional write: see [`Engine::write_if`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition<'a> {
     /// This key has no value.
@@ -65,27 +69,27 @@ pub enum Condition<'a> {
 ///
 /// All methods may be called from any number of threads at once.
 pub trait Engine: Send + Sync {
-    /// Applies a batch: wholly or not at all, whatever happens. When it returns, every later read sees it and no kill
-    /// of the process takes it back; with `sync`, no power cut does either.
+    /// Applies a batch: wholly or not at all, whatever happens. When it returns, every later read sees it, and it
+    /// survives a kill of the process; with `sync`, also a power cut.
     fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()>;
     /// Applies a batch, as [`Engine::write`] does, if the condition holds just before: no other write takes effect in
-    /// between. Says whether it was applied. With `sync`, what the answer rests on outlives a power cut either way.
+    /// between. Returns whether it was applied. With `sync`, what the answer rests on survives a power cut either way.
     fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool>;
     /// The newest value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
     /// Whether `key` has a value; reads no table file.
     fn contains_key(&self, key: &[u8]) -> Result<bool>;
-    /// A cursor over the map as it is now, however long it lives.
+    /// A cursor over the map as it is now, however long the cursor lives.
     fn cursor(&self) -> Result<Box<dyn EngineCursor>>;
-    /// The map as it is now, to be read for as long as it is held. It stops no writer, and keeps of MemTables and files only
-    /// what nobody else would find any more.
+    /// The map as it is now, for as long as the snapshot is held. It stops no writer. Of MemTables and files it keeps
+    /// only what no later read needs.
     fn snapshot(&self) -> Result<Arc<dyn EngineSnapshot>>;
-    /// Makes everything acknowledged so far outlive a power cut.
+    /// Makes everything acknowledged so far survive a power cut.
     fn sync(&self) -> Result<()>;
     /// Brings everything acknowledged so far into table files.
     fn flush(&self) -> Result<()>;
-    /// Brings everything acknowledged so far into table files, and merges those with keys in the range, so that no two of
-    /// them overlap there and nothing in them is obsolete.
+    /// Brings everything acknowledged so far into table files, and merges those with keys in the range, so that no two
+    /// of them overlap there and they have no garbage.
     fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()>;
     /// Makes a copy of the store, as it is after a flush, in a new or empty directory.
     fn checkpoint(&self, directory: &Path) -> Result<()>;
@@ -93,16 +97,16 @@ pub trait Engine: Send + Sync {
     fn stats(&self) -> Stats;
     /// The table files, by number.
     fn table_files(&self) -> Vec<TableFile>;
-    /// How much is in a range, about; reads no table file.
+    /// The approximate size of a range. Reads no table file.
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate>;
-    /// Checks everything there is against everything else.
+    /// Checks everything in the store against everything else.
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport>;
-    /// Ends the background work and seals the store, so that the next open can verify every byte. The engine refuses
-    /// writes afterwards. Calling it again does nothing.
+    /// Ends the background work and seals the store, so that the next opening can verify every byte. Writes are refused
+    /// afterwards. Closing again does nothing.
     fn close(&self) -> Result<()>;
 }
 
-/// An [`Engine`]'s map at one moment. Methods are as the engine's own.
+/// An [`Engine`]'s map at one moment. The methods are as the engine's own.
 pub trait EngineSnapshot: Send + Sync {
     /// The number of the last write that it sees.
     fn sequence_number(&self) -> u64;
@@ -116,22 +120,22 @@ pub trait EngineSnapshot: Send + Sync {
 
 /// A position in an [`Engine`]'s map at one moment. It is on an entry, or (not [`EngineCursor::valid`]) on none.
 pub trait EngineCursor: Send {
-    /// To the first entry whose key is at or after `key`.
+    /// Moves to the first entry with a key at or after `key`.
     fn seek(&mut self, key: &[u8]) -> Result<()>;
-    /// To the last entry whose key is before `key`.
+    /// Moves to the last entry with a key before `key`.
     fn seek_before(&mut self, key: &[u8]) -> Result<()>;
-    /// To the first entry.
+    /// Moves to the first entry.
     fn seek_first(&mut self) -> Result<()>;
-    /// To the last entry.
+    /// Moves to the last entry.
     fn seek_last(&mut self) -> Result<()>;
-    /// To the next entry in key order. REQUIRES: valid (else nothing happens).
+    /// Moves to the next entry in key order. REQUIRES: valid; otherwise nothing happens.
     fn next(&mut self) -> Result<()>;
-    /// To the previous entry in key order. REQUIRES: valid (else nothing happens).
+    /// Moves to the previous entry in key order. REQUIRES: valid; otherwise nothing happens.
     fn prev(&mut self) -> Result<()>;
     /// Whether the cursor is on an entry.
     fn valid(&self) -> bool;
-    /// The key it is on; empty when it is on none.
+    /// The current key. Empty without an entry.
     fn key(&self) -> &[u8];
-    /// The value it is on: a block is read only now. [`Error::Invalid`] when it is on none.
+    /// The current value. Only this reads a block. [`Error::Invalid`] without an entry.
     fn value(&mut self) -> Result<Slice>;
 }

@@ -1,7 +1,7 @@
-//! The order in which a thread takes the locks of a store: see `docs/internals/locking.md`, whose table this is.
+//! The order in which a thread takes the locks of a store; `docs/internals/locking.md` explains this table.
 //!
-//! A thread that holds a lock takes only locks that stand further down. Builds with debug assertions panic where that is broken
-//! ([`slmdb_sync::Rank`]). Locks that are held for a few instructions and under which nothing else is taken stand last.
+//! A thread that holds a lock takes only locks further down. Builds with debug assertions panic where that is broken
+//! ([`slmdb_sync::Rank`]). Locks that are held for a few instructions, and under which no other is taken, have no rank.
 
 use slmdb_sync::Rank;
 
@@ -16,9 +16,9 @@ macro_rules! order {
 }
 
 order! {
-    /// An index checkpoint or a copy of the store is being made.
+    /// One index checkpoint, or one copy of the store, is made at a time.
     INDEX_CHECKPOINT = 10, "index checkpoint";
-    /// Where the next leaf node scan begins.
+    /// The position of the next leaf node scan.
     LEAF_NODE_SCAN = 15, "leaf node scan";
     /// The index may be ahead of the MANIFEST.
     INDEXING = 20, "indexing";
@@ -26,13 +26,13 @@ order! {
     INDEXED_KEYS = 30, "indexed keys";
     /// The MANIFEST.
     CATALOG = 40, "catalog";
-    /// The MemTables and who waits for them.
+    /// The MemTables, what is admitted to them, and which threads wait for what.
     TRAFFIC = 50, "traffic";
-    /// Compactions that run, and those that were asked for.
+    /// Running compactions, and requested ones.
     COMPACTIONS = 60, "compactions";
     /// The compaction candidate list.
     CANDIDATES = 64, "compaction candidates";
-    /// Table files that are given up and are still read.
+    /// Table files that left the MANIFEST and may still be seen.
     RETIRED_WAITING = 66, "retired files, waiting";
     /// Snapshots, cursors, and the records that they still see.
     SNAPSHOTS = 68, "snapshots";
@@ -40,31 +40,31 @@ order! {
     RESERVE = 70, "reserve";
     /// A file whose space is set aside.
     SET_ASIDE = 72, "set aside";
-    /// How a compaction that was asked for ended.
+    /// How a requested compaction has ended.
     COMPACTION_ENDED = 74, "end of a compaction";
-    /// Arenas that nobody writes to any more.
+    /// Arenas of flushed MemTables.
     ARENAS = 76, "arenas";
-    /// Table files that are given up and have not gone yet.
+    /// Table files whose removal is being committed.
     RETIRED_LEAVING = 78, "retired files, leaving";
-    /// Key segments that are given up.
+    /// Key segments that wait for their readers.
     RETIRED_SEGMENTS = 82, "retired key segments";
     /// Numbers of files.
     FILE_NUMBERS = 84, "file numbers";
     /// Slots of the compaction log.
     JOBS = 86, "jobs";
-    /// Who syncs for all.
+    /// Whether a leader syncs for all waiting callers.
     GROUP_SYNC = 88, "group sync";
     /// The window of writes that are not published yet.
     PUBLICATION = 90, "publication";
-    /// How large the block cache is.
+    /// The size of the block cache.
     CACHE_BYTES = 92, "cache size";
-    /// What kind of arena comes next.
+    /// The kind of the next arena.
     ARENA_KIND = 94, "arena kind";
     /// The background threads.
     THREADS = 96, "threads";
-    /// Write stalls that listeners were told of.
+    /// Since when writers wait, for events.
     EVENT_STALLS = 100, "events: stalls";
-    /// Refusals that listeners were told of.
+    /// What was refused last, for events.
     EVENT_REFUSALS = 102, "events: refusals";
     /// Events on their way to the listener.
     EVENT_QUEUE = 104, "events: queue";

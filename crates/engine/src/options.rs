@@ -1,5 +1,5 @@
-//! [`Options`]: what an engine is opened with. (What each means to a user, and when to change it, is told where users
-//! set it: `slmdb::Options`.)
+//! [`Options`]: what an engine is opened with. `slmdb::Options`, where users set them, says what each means and when to
+//! change it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,40 +15,40 @@ use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES, TableO
 
 use crate::{EngineName, Listener};
 
-/// The largest MemTable: what is in it has to fit one table file (4 GiB), with keys written twice and a head for each entry.
+/// The largest MemTable. It must fit one table file (4 GiB), with keys written twice and a head per entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
 
-/// How many compactions may run at once; and how many do at least, if nothing is said. (One waits for the disk while
-/// another computes.)
+/// The most compactions that may run at once, and the fewest by default, because one waits for the disk while another
+/// computes.
 pub const COMPACTIONS_MAX: usize = 4;
 const COMPACTIONS_MIN: usize = 2;
 
-/// How many keys of a range query may be one sub-range.
+/// The most keys of a range query that may be one sub-range.
 pub const SUB_RANGE_KEYS_MAX: usize = 64;
 
-/// The least that a table file of a compaction may be asked to have, in bytes.
+/// Smallest allowed size of a compaction's table file, in bytes.
 const SMALLEST_TABLE_FILE_BYTES: u64 = 1024;
-/// And the most: it may become longer by one entry, and has to stay below 4 GiB.
+/// Largest allowed size: the file may exceed it by one entry, and must stay below 4 GiB.
 const LARGEST_TABLE_FILE_BYTES: u64 = 2 << 30;
 
 /// Where the fast tier is: MemTables, index and key segments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Medium {
-    /// Plain memory; MemTables are files of the store's directory, mapped. The default: needs nothing.
-    /// A returned put survives a kill of the process, and with `sync` a power cut.
+    /// Plain memory; MemTables are mapped files of the store's directory. The default; it needs nothing. A returned put
+    /// survives a kill of the process and, with `sync`, a power cut.
     Dram,
-    /// An imitation of persistent memory: a file (on tmpfs, or any other file system), mapped. A returned put survives
-    /// a kill of the process; about power cuts nothing is promised.
+    /// Emulated persistent memory: a mapped file, on tmpfs or any other file system. A returned put survives a kill of
+    /// the process; for power cuts nothing is promised.
     Emulated {
-        /// The pool file itself; made together with the store.
+        /// The pool file itself, made together with the store.
         path: PathBuf,
     },
-    /// Persistent memory: a file on a file system mounted for direct access (`-o dax`), mapped with `MAP_SYNC`; or a
-    /// device-dax, which the pool takes whole. A returned put survives a kill of the process and a power cut, with no log and
-    /// no sync.
+    /// Persistent memory: a file on a file system mounted for direct access (`-o dax`), mapped with `MAP_SYNC`, or a
+    /// device-dax, which the pool takes whole. A returned put survives a kill of the process and a power cut, with no
+    /// log and no sync.
     Dax {
-        /// The pool file itself, made together with the store; or the device, whose first 64 KiB have to be zero then.
+        /// The pool file itself, made together with the store; or the device, whose first 64 KiB must then be zero.
         path: PathBuf,
     },
 }
@@ -76,63 +76,64 @@ impl Medium {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CompactionPolicy {
-    /// As the paper does (section 3.3): of the candidates that live-key ratio, leaf node scans, range queries and seeks have
-    /// made, the one that overlaps the others most, with those that it overlaps.
+    /// The paper's (section 3.3): of the candidates that live-key ratio, leaf node scans, range queries and seeks have
+    /// named, the one that overlaps the others most, with those that it overlaps.
     Paper,
-    /// By what is gained for what is rewritten: as much as the space taken demands, and order where scans seek much. The
-    /// default.
+    /// By what is gained for what is rewritten: as much as the bound on space demands, and order where scans seek much.
+    /// The default.
     #[default]
     Gain,
-    /// None, unless it is asked for.
+    /// No compactions, unless the caller asks for them.
     Manual,
 }
 
 /// Which table files are compacted, and when (paper, section 3.3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompactionOptions {
-    /// How files are chosen. [`CompactionPolicy::Gain`] suits most; the paper's is there to be compared with, and
+    /// How files are chosen. [`CompactionPolicy::Gain`] suits most. The paper's policy is there for comparison, and
     /// `Manual` for a load that has quiet times of its own to compact in.
     pub policy: CompactionPolicy,
-    /// How many compactions run at once, each with a thread of its own; from 1 to 4, or 0 (the default): as many as the
-    /// machine has processors, but at least 2 and at most 4. Writers are slowed only where these can't keep up. Fewer where others
-    /// need the processors more.
+    /// How many compactions run at once, each with a thread of its own: from 1 to 4, or 0 (the default) for as many as
+    /// the machine has processors, within 2 and 4. Writers are slowed only where these can't keep up. Set fewer where
+    /// other work needs the processors more.
     pub threads: usize,
-    /// What the files that it makes are to have, in bytes; 64 MiB. Larger ones make fewer files and larger steps.
+    /// Target size of the files that a compaction makes, in bytes; 64 MiB. Larger ones make fewer files and larger
+    /// steps.
     pub table_file_bytes: u64,
-    /// How many files are merged at once, at most; 10. Their keys are held in memory meanwhile.
+    /// The most files that are merged at once; 10. Their keys are held in memory meanwhile.
     pub files_merged_max: usize,
-    /// [`CompactionPolicy::Gain`]: how many times what is needed of them table files may take; 1.4. With overwrites spread
-    /// evenly a smaller number costs bytes written (2 for each byte put at 1.4, 3.2 at 1.2), a larger one saves some (1.4
-    /// at 1.8).
+    /// [`CompactionPolicy::Gain`]: the most that table files may take, as a multiple of what is needed of them; 1.4.
+    /// With overwrites spread evenly, a smaller number costs bytes written (2 per byte put at 1.4, 3.2 at 1.2), a
+    /// larger one saves some (1.4 at 1.8).
     pub space_amplification_max: f64,
     /// The live-key threshold: a file with a smaller part of live entries is a candidate. The paper's 0.7. Higher: less
     /// space is taken, and more is rewritten.
     pub live_key_threshold: f64,
     /// Whether files below the live-key threshold become candidates.
     pub live_key_ratio: bool,
-    /// Whether the leaf node scan that follows each compaction makes candidates.
+    /// Whether the leaf node scan that follows each compaction names candidates.
     pub leaf_node_scans: bool,
-    /// The leaf node threshold: if the keys of one scan are in more files than this, these files are candidates. The paper's
-    /// 10. Higher: less is rewritten, and more files are read from where the store is scanned.
+    /// The leaf node threshold: if the keys of one scan are in more files than this, these files are candidates. The
+    /// paper's 10. Higher: less is rewritten, and scans of the store read more files.
     pub leaf_node_threshold: usize,
-    /// A leaf node scan goes over as many keys as so many table files have on average. The paper's 2.
+    /// A leaf node scan covers as many keys as this many table files have on average. The paper's 2.
     pub leaf_node_scan_files: usize,
-    /// Whether range queries make candidates, and are watched at all.
+    /// Whether range queries are watched, and name candidates.
     pub range_queries: bool,
     /// The sequentiality degree threshold: if a range query's worst sub-range is in more files than this, these files are
     /// candidates. The paper's 8.
     pub sequentiality_degree_threshold: usize,
-    /// Keys of a range query that are one sub-range: from 2 to 64. The paper's 30.
+    /// Keys of a range query per sub-range: from 2 to 64. The paper's 30.
     pub sub_range_keys: usize,
-    /// Whether files that cursors often have to turn to are candidates (as in LevelDB, which the paper follows). What
-    /// [`CompactionPolicy::Gain`] puts in order, it does for these.
+    /// Whether files that cursors often turn to are candidates, as in LevelDB, which the paper follows.
+    /// [`CompactionPolicy::Gain`] puts files in order for these alone.
     pub seeks: bool,
-    /// A file may be turned to once for so many of its bytes: LevelDB's 16 KiB ...
+    /// Bytes of a file per seek that it may take: LevelDB's 16 KiB ...
     pub seek_bytes: u64,
-    /// ... and at least so often: LevelDB's 100.
+    /// ... and the fewest seeks that name it: LevelDB's 100.
     pub seeks_min: u32,
-    /// Range queries alone have files compacted once there are more candidates than this. (After a flush or a compaction
-    /// one is looked for in any case.)
+    /// Range queries alone have files compacted once there are more candidates than this. After a flush or a compaction
+    /// the list is checked in any case.
     pub candidates_threshold: usize,
 }
 
@@ -199,31 +200,31 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Whether an existing store is an error.
     pub error_if_exists: bool,
-    /// Open for reading alone; no byte of the store changes.
+    /// Open read-only: no byte of the store changes.
     pub read_only: bool,
-    /// The design; `None`: an existing store's own, `slm` for a new one.
+    /// The engine. `None`: an existing store's own, or `slm` for a new one.
     pub engine: Option<EngineName>,
-    /// The fast tier; `None`: an existing store's own, `Dram` for a new one.
+    /// The fast tier. `None`: an existing store's own, or `Dram` for a new one.
     pub medium: Option<Medium>,
-    /// Latency and bandwidth to imitate, on [`Medium::Emulated`].
+    /// Latency and bandwidth to emulate, on [`Medium::Emulated`].
     pub imitation: Imitation,
-    /// The fast tier's write unit, in bytes: what is written to it is counted in these.
+    /// The fast tier's write unit, in bytes, in which writes to it are counted.
     pub media_unit_bytes: u64,
-    /// On [`Medium::Dax`]: the machine's caches survive a power cut, so that stores need no write-back.
+    /// On [`Medium::Dax`]: whether the machine's caches survive a power cut, so that no write-back is needed.
     pub caches_are_persistent: bool,
-    /// The order of the keys; must be the store's own.
+    /// The order of the keys; it must be the store's own.
     pub comparator: KeyOrder,
-    /// Whether every write will be synced, so that arenas are made for that from the first.
+    /// Whether every write will be synced, so that arenas are made for that from the start.
     pub syncs_writes: bool,
     /// Size of a MemTable's arena, in bytes.
     pub memtable_bytes: u64,
-    /// What becomes of the links of a MemTable's lowest level. Where the medium is not persistent, they are always rebuilt.
+    /// How the links of a MemTable's lowest level are kept. On media that are not persistent they are always rebuilt.
     pub memtable_links: LinkPolicy,
     /// How many Immutable MemTables may queue before writers wait.
     pub immutable_memtables_max: usize,
     /// Which table files are compacted, and when.
     pub compaction: CompactionOptions,
-    /// Memory for everything that is kept there, in bytes; the block cache has what the rest leaves.
+    /// Memory budget for everything, in bytes; the block cache gets what the rest leaves.
     pub memory_budget_bytes: u64,
     /// Target size of a table file's blocks before compression, in bytes.
     pub block_bytes: usize,
@@ -235,17 +236,17 @@ pub struct Options {
     pub node_bytes: u32,
     /// First size of the pool, in bytes.
     pub pool_initial_bytes: u64,
-    /// By how much the pool grows at a time, in bytes.
+    /// Step by which the pool grows, in bytes.
     pub pool_growth_bytes: u64,
-    /// The most the pool may grow to, in bytes.
+    /// Largest size of the pool, in bytes.
     pub pool_maximum_bytes: u64,
-    /// How many table files are held open at once.
+    /// The most table files that are held open at once.
     pub open_tables_max: usize,
-    /// Who is told what the store does.
+    /// The listener for events.
     pub event_listener: Listener,
-    /// After so many flushed entries an index checkpoint is taken.
+    /// An index checkpoint is taken after this many flushed entries.
     pub checkpoint_entries: u64,
-    /// The environment that every file operation goes through.
+    /// The environment for every file operation.
     pub env: Arc<dyn Env>,
 }
 
@@ -292,8 +293,8 @@ impl Options {
         }
     }
 
-    /// How MemTables on this medium are made. What is not persistent may keep any part of what was not synced, so that links
-    /// there would say nothing.
+    /// How MemTables on this medium are made. A medium that is not persistent may keep any part of what was not synced,
+    /// so links on it would mean nothing.
     pub fn memtable<M: slmdb_pmem::Medium>(&self) -> MemTableOptions {
         let links = if M::PERSISTENT { self.memtable_links } else { LinkPolicy::Rebuilt };
         MemTableOptions { links, order: self.comparator.clone(), ..MemTableOptions::default() }

@@ -1,11 +1,11 @@
-//! What `repair` tells: how far it is, what it has made, and what could not be saved.
+//! What `repair` reports: its progress, what it has made, and what could not be saved.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use slmdb_env::Error;
 
-/// How far a repair has come.
+/// The progress of a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RepairProgress {
     /// Bytes of table files checked.
@@ -25,8 +25,8 @@ pub enum Loss {
         /// The sequence number of what is lost.
         sequence: u64,
     },
-    /// A table file whose list of keys can't be read. Keys within these bounds may have lost their newest value, and have an
-    /// older one, or none, or one that was deleted.
+    /// A table file whose list of keys can't be read. Keys within these bounds may have lost their newest value: they
+    /// may have an older one, none, or one that was deleted.
     TableFile {
         /// The number of the file.
         number: u32,
@@ -46,7 +46,7 @@ pub enum Loss {
         /// The first sequence number that is lost.
         from_sequence: u64,
     },
-    /// Deletes up to this sequence number, which no index checkpoint that is whole tells of: what they deleted may be back.
+    /// Deletes up to this sequence number that no whole index checkpoint covers: what they deleted may be back.
     Deletes {
         /// The last sequence number of such a delete.
         through_sequence: u64,
@@ -85,14 +85,14 @@ pub struct RepairReport {
     pub table_files_checked: u64,
     /// Entries that were in MemTables and are in table files now.
     pub memtable_entries_saved: u64,
-    /// Keys in the index, made anew.
+    /// Keys in the new index.
     pub index_keys: u64,
-    /// The pool that was made anew, if the store has one.
+    /// The new pool, if the store has one.
     pub pool: Option<PathBuf>,
     /// What was found damaged, each with file and offset.
     pub damage: Vec<Error>,
-    /// What could not be saved. Empty: everything was.
+    /// What could not be saved. Empty: everything was saved.
     pub losses: Vec<Loss>,
-    /// Damaged files, under the names that they have now.
+    /// Damaged files, under their new names.
     pub set_aside: Vec<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! [`Stats`]: what a store holds and has done, as numbers. The names are those the command line prints.
+//! [`Stats`]: what a store holds and has done, as numbers. The names are those that the command line prints.
 
 use slmdb_manifest::Counters;
 
@@ -7,7 +7,7 @@ use slmdb_manifest::Counters;
 pub struct Stats {
     /// Version of the formats on disk.
     pub format_version: u32,
-    /// The engine, by its name: `slm`.
+    /// The engine's name: `slm`.
     pub engine: &'static str,
     /// The fast tier: `dram`, `emulated` or `dax`.
     pub medium: &'static str,
@@ -19,81 +19,81 @@ pub struct Stats {
     pub memtable_bytes: u64,
     /// Immutable MemTables that wait for their flush or are being flushed.
     pub immutable_memtables: u64,
-    /// Table files.
+    /// Number of table files.
     pub table_files: u64,
-    /// Their length, in bytes.
+    /// Their total length, in bytes.
     pub table_bytes: u64,
-    /// The part of [`Stats::table_bytes`] that belongs to entries the index still points to (by count of entries).
+    /// The part of [`Stats::table_bytes`] of entries that the index points to (by count of entries).
     pub live_bytes: u64,
-    /// Space taken in the fast tier, in bytes.
+    /// Bytes taken in the fast tier.
     pub fast_tier_bytes: u64,
-    /// The part of it that tree nodes take, in bytes.
+    /// Bytes of these that tree nodes take.
     pub fast_tier_node_bytes: u64,
-    /// The part of it that key segments take, in bytes.
+    /// Bytes of these that key segments take.
     pub fast_tier_key_segment_bytes: u64,
-    /// Nodes and key segments ÷ [`Stats::index_keys`]; 0 when there are none.
+    /// Bytes of nodes and key segments ÷ [`Stats::index_keys`]; 0 without keys.
     pub fast_tier_index_bytes_per_key: f64,
     /// Levels of the B+-tree.
     pub index_height: u32,
-    /// What the store keeps in plain memory, in bytes; `docs/internals/memory.md` tells how that was measured.
+    /// Bytes that the store keeps in plain memory; `docs/internals/memory.md` says how that was measured.
     pub memory_bytes: u64,
-    /// What it was given to keep, in bytes ([`crate::Options::memory_budget_bytes`]). It takes more if it needs more.
+    /// Its budget for them, in bytes ([`crate::Options::memory_budget_bytes`]). It takes more if it needs more.
     pub memory_budget_bytes: u64,
     /// The parts of [`Stats::memory_bytes`].
     pub memory: Memory,
     /// The newest sequence number that readers see.
     pub last_sequence_number: u64,
-    /// Old versions of records kept for iterators and snapshots that are still open.
+    /// Old versions of records that open iterators and snapshots still see.
     pub replaced_records_kept: u64,
-    /// DRAM that the map of them takes, about, in bytes. (Their values are in table files.)
+    /// Approximate DRAM of the map of these, in bytes. Their values are in table files.
     pub replaced_records_bytes: u64,
-    /// Iterators and cursors that are open.
+    /// Open iterators and cursors.
     pub open_cursors: u64,
-    /// Snapshots that are held.
+    /// Open snapshots.
     pub open_snapshots: u64,
     /// How long writers have waited since this opening, and for what.
     pub stalls: StallStats,
-    /// What a flush waits for now: a disk or pool that is full. `None`: nothing.
+    /// The full disk or pool that a flush waits for now, if one does.
     pub flush_waits_for: Option<String>,
-    /// What was chosen for compaction since this opening, and by what.
+    /// What was chosen for compaction since this opening, and by which source.
     pub choices: CompactionChoices,
-    /// Since this opening.
+    /// Counters since this opening.
     pub since_open: Counters,
-    /// Since the store was made, as of the last MANIFEST record plus this opening.
+    /// Counters since the store was made: as of the last MANIFEST record, plus this opening.
     pub lifetime: Counters,
 }
 
-/// What a store keeps in plain memory, in bytes. What is in persistent memory, or in a file that imitates it, is not counted.
+/// What a store keeps in plain memory, in bytes. Persistent memory, and files that emulate it, are not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Memory {
     /// Cached blocks, and the cache's own tables.
     pub block_cache_bytes: u64,
-    /// What is known of table files that are held open.
+    /// Metadata of open table files.
     pub open_tables_bytes: u64,
     /// The skiplists over the MemTables, flushed ones that iterators still read included.
     pub memtable_lists_bytes: u64,
     /// On `Dram`: the MemTables' records.
     pub memtable_arenas_bytes: u64,
-    /// On `Dram`: the index, that is nodes and key segments; space of theirs that is free again included. On other media: the
-    /// tables that say where in the pool what lies.
+    /// On `Dram`: the index, that is nodes and key segments, including freed space. On other media: the tables of the
+    /// pool's extents.
     pub index_bytes: u64,
-    /// Old versions of records that are kept for iterators.
+    /// Old versions of records that are kept for iterators and snapshots.
     pub replaced_records_bytes: u64,
-    /// Open iterators and cursors with the blocks that they are on (which may be in the cache, too).
+    /// Open iterators and cursors, with their current blocks (which may be in the cache, too).
     pub cursors_bytes: u64,
-    /// What is known of the table files there are.
+    /// Metadata of all table files.
     pub catalog_bytes: u64,
-    /// What flushes and compactions have at hand.
+    /// Buffers of running flushes and compactions.
     pub background_bytes: u64,
 }
 
 impl Memory {
-    /// All of it.
+    /// The total.
     pub fn total_bytes(&self) -> u64 {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
 
-    /// Each part with its name.
+    /// Each part, with its name.
     pub fn parts(&self) -> [(&'static str, u64); 9] {
         let Memory {
             block_cache_bytes,
@@ -120,15 +120,14 @@ impl Memory {
     }
 }
 
-/// What was chosen for compaction since the store was opened (paper, section 3.3). What `compact_range` was asked for does not
-/// count.
+/// What was chosen for compaction since the store was opened (paper, section 3.3), without `compact_range`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompactionChoices {
     /// Table files on the compaction candidate list now.
     pub candidates: u64,
-    /// Leaf node scans that were made.
+    /// Leaf node scans.
     pub leaf_node_scans: u64,
-    /// Keys that they went over.
+    /// Keys that they covered.
     pub leaf_node_scan_keys: u64,
     /// Files below the live-key threshold.
     pub by_live_key_ratio: Chosen,
@@ -140,12 +139,12 @@ pub struct CompactionChoices {
     pub by_seeks: Chosen,
     /// Files that were on the list when the store was opened.
     pub by_manifest: Chosen,
-    /// All compactions, of whatever files.
+    /// All compactions, of any files.
     pub all: Chosen,
 }
 
 impl CompactionChoices {
-    /// Each way to become a candidate, and all together, with its name.
+    /// Each source of candidates, and all together, with its name.
     pub fn parts(&self) -> [(&'static str, Chosen); 6] {
         [
             ("live_key_ratio", self.by_live_key_ratio),
@@ -158,21 +157,21 @@ impl CompactionChoices {
     }
 }
 
-/// What came of the candidates that one scheme has named. A file counts for the scheme that named it first.
+/// What became of the candidates of one source. A file counts for the source that named it first.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Chosen {
     /// Files that became candidates.
     pub candidates: u64,
     /// Files that were compacted.
     pub files: u64,
-    /// Bytes written for them to new files. (A compaction's are divided among its files by what is needed of each.)
+    /// Bytes written to new files for them. Those of one compaction are divided among its files by their needed parts.
     pub rewritten_bytes: u64,
-    /// By how much that was less than they had, in bytes: the garbage that was dropped.
+    /// Bytes by which that is less than the files had: the garbage that was dropped.
     pub gained_bytes: u64,
 }
 
 impl Chosen {
-    /// Each number with its name.
+    /// Each number, with its name.
     pub fn named(&self) -> [(&'static str, u64); 4] {
         let Chosen { candidates, files, rewritten_bytes, gained_bytes } = *self;
         let bytes = [("rewritten_bytes", rewritten_bytes), ("gained_bytes", gained_bytes)];
@@ -180,24 +179,24 @@ impl Chosen {
     }
 }
 
-/// How long writers have waited, in microseconds, and for what.
+/// How long writers have waited, in microseconds, by cause.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StallStats {
-    /// They were slowed, so that flushes keep up.
+    /// Slowed, so that flushes keep up.
     pub pace_us: u64,
-    /// They were slowed, so that compactions keep up.
+    /// Slowed, so that compactions keep up.
     pub compaction_us: u64,
-    /// For the oldest of as many Immutable MemTables as there may be to be flushed.
+    /// Waiting for the oldest Immutable MemTable to be flushed, with the queue full.
     pub flush_us: u64,
-    /// For a new MemTable to be made.
+    /// Waiting for a new MemTable to be made.
     pub memtable_us: u64,
-    /// For space to be set aside for what they write.
+    /// Waiting for space to be set aside for the write.
     pub space_us: u64,
     /// The longest single wait.
     pub longest_us: u64,
 }
 
-/// A table file, as the MANIFEST knows it.
+/// A table file, as the MANIFEST has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableFile {
     /// Its number, which is its name.
@@ -206,7 +205,7 @@ pub struct TableFile {
     pub bytes: u64,
     /// All entries in it.
     pub entries: u64,
-    /// The puts that the index points to. (Deletes are never among them, needed or not.)
+    /// The puts that the index points to. Deletes are never among them, needed or not.
     pub live: u64,
     /// Deletes in it.
     pub deletes: u64,
@@ -222,7 +221,7 @@ pub struct TableFile {
     pub created_unix_ns: u64,
 }
 
-/// How much is in a range of keys, about.
+/// The approximate size of a range of keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Approximate {
     /// Keys that have a value.

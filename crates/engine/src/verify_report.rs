@@ -1,8 +1,8 @@
-//! What `verify` tells: how far it is, and what it found.
+//! What `verify` reports: its progress, and what it found.
 
 use slmdb_env::Error;
 
-/// How far a verification has come.
+/// The progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VerifyProgress {
     /// Bytes of table files checked.
@@ -14,7 +14,7 @@ pub struct VerifyProgress {
 /// The outcome of a verification.
 #[derive(Debug, Clone, Default)]
 pub struct VerifyReport {
-    /// What is wrong, each with file and offset. Empty: nothing is.
+    /// What is wrong, each with file and offset. Empty: nothing is wrong.
     pub findings: Vec<Error>,
     /// Table files read from end to end.
     pub table_files_checked: u64,

@@ -1,13 +1,20 @@
 //! SLM-DB as an engine: the parts of an open store, and how they are put together and closed.
 //!
-//! Data goes one way: a write fills a place in the active MemTable ([`slmdb_engine::write::write_path`]); a full MemTable becomes an
-//! Immutable MemTable and waits in the queue; the file creation thread writes it to a table file ([`crate::flush::file_creation`]); the
-//! B+-tree insertion thread swings the index's words to it and commits ([`crate::flush::index_insertion`]); then the MemTable is
-//! retired. Readers ([`crate::operations::get`]) look in the same order: MemTables, newest first, then the index, then one block.
+//! Data goes one way:
 //!
-//! Each part has what it works with, and nobody has the whole store. What has to go against the flow goes through small traits: what a
-//! flush costs and how space is given back ([`slmdb_engine::space::controller`]), what belongs into each record of the MANIFEST
-//! ([`CommitHooks`]), and which obsolete files are still seen ([`PinnedFiles`](slmdb_engine::files::obsolete_files::PinnedFiles)).
+//! 1. A write fills a place in the active MemTable ([`slmdb_engine::write::write_path`]).
+//! 2. A full MemTable becomes an Immutable MemTable and waits in the queue.
+//! 3. The file creation thread writes it to a table file ([`crate::flush::file_creation`]).
+//! 4. The B+-tree insertion thread swings the index's words to that file, commits, and retires the MemTable
+//!    ([`crate::flush::index_insertion`]).
+//!
+//! Readers ([`crate::operations::get`]) look in the same order: MemTables, newest first, then the index, then one
+//! block.
+//!
+//! Each part holds only what it works with; none has the whole store. Calls against the flow go through small traits:
+//! what a flush costs and how space is given back ([`slmdb_engine::space::controller`]), what each MANIFEST record must
+//! contain ([`CommitHooks`]), and which obsolete files readers still see
+//! ([`PinnedFiles`](slmdb_engine::files::obsolete_files::PinnedFiles)).
 
 use std::ops::Bound;
 use std::path::Path;
@@ -62,7 +69,7 @@ use crate::space::pool_reserve::PoolReserve;
 use crate::space::reclaim::SpaceReclaim;
 use crate::space::space_planner::SpacePlanner;
 
-/// An open store on medium `M`, closed when it goes.
+/// An open store on medium `M`. Dropping it closes it.
 pub(crate) struct Slm<M: Medium + Clone> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -82,7 +89,7 @@ pub(crate) struct Slm<M: Medium + Clone> {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// What belongs into each record of the MANIFEST.
+/// What this engine adds to each record of the MANIFEST.
 struct SlmCommitHooks<M: Medium> {
     writes: Arc<WritePath<M>>,
     pool_reserve: Arc<PoolReserve>,
@@ -92,6 +99,7 @@ struct SlmCommitHooks<M: Medium> {
 }
 
 impl<M: Medium + Clone> CommitHooks for SlmCommitHooks<M> {
+    /// LOCKS: indexed keys; traffic
     fn flushes_to_come(&self) -> (u64, u64) {
         let indexed_bytes = self.pool_reserve.indexed_keys.lock().longest_bytes;
         let traffic = self.writes.traffic.lock();
@@ -136,7 +144,7 @@ impl<M: Medium + Clone> Slm<M> {
         };
         let writes = Arc::new(WritePath::new(context.clone(), found));
         context.on_failure({
-            // Weak: the context is the writes' own.
+            // Weak, because the write path owns the context.
             let (compactions, writes) = (compactions.clone(), Arc::downgrade(&writes));
             move || {
                 compactions.stop();
@@ -291,7 +299,7 @@ impl<M: Medium + Clone> Slm<M> {
         }
     }
 
-    /// Gives the background threads their work, if the store takes writes.
+    /// Starts the background threads, if the store takes writes.
     pub(crate) fn start(&self, workers: Workers) {
         self.memory.share();
         if self.context.options.read_only {
@@ -344,6 +352,7 @@ impl<M: Medium + Clone> Slm<M> {
 
     /// The work of [`Slm::seal_once`].
     fn seal(&self) -> Result<()> {
+        // 1. End the background threads. Waiting writers give up.
         self.writes.traffic.lock().closing = true;
         self.compactions.stop();
         self.writes.room.notify_all();
@@ -357,10 +366,11 @@ impl<M: Medium + Clone> Slm<M> {
             return Err(cause.clone());
         }
         self.checkpointer.take_at_close()?;
-        // Writers that reserved a place before the store was closed still fill it.
+        // 2. Make the log durable. Writers that reserved a place before the store was closed still fill it.
         let last_sequence = self.writes.traffic.lock().next_sequence - 1;
         self.writes.publication.wait_for(last_sequence);
         self.writes.sync_arenas()?;
+        // 3. Record where the log ends. What was set aside is then free.
         let (active, spare) = {
             let mut traffic = self.writes.traffic.lock();
             (traffic.active.take(), traffic.spare.take())

@@ -5,29 +5,42 @@
 //! | paper | here |
 //! |---|---|
 //! | 3.1 the persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `slmdb_engine::write::arenas` |
-//! | 3.1 put, Immutable MemTables | `slmdb_engine::write::{write_path, memtables}`; what is made before it is needed: `write::memtable_preparer` |
-//! | 3.2 the B+-tree index in persistent memory | `slmdb_structures::fast_fair` |
-//! | 3.2 the file creation thread, the B+-tree insertion thread, the queue between them | `flush::file_creation`, `flush::index_insertion`, `flush::finished` |
+//! | 3.1 put, Immutable MemTables | `slmdb_engine::write::{write_path, memtables, memtable_preparer}` |
+//! | 3.1 Algorithm 1: the persistent skiplist | `slmdb_structures::memtable::chain` |
+//! | 3.2 the B+-tree index in persistent memory | `slmdb_structures::fast_fair`, `index` |
+//! | 3.2 a tree of integers, keys of strings | `slmdb_structures::fast_fair::fences` |
+//! | 3.2 the file creation thread, the B+-tree insertion thread | `flush::file_creation`, `flush::index_insertion` |
+//! | 3.2 the queue between them | `flush::finished` |
 //! | 3.2 B+-tree insertion; the location object | `index::insertion`, `compaction::repointing`; `index::location`, `index::key_segments` |
 //! | 3.2 scanning the index | `index::index_iterator` |
 //! | 3.3 selective compaction | `compaction::compactor` and the files beside it |
-//! | 3.3 the compaction candidate list, the live-key ratio | `selection::candidate_list`, `selection::candidate_source` |
+//! | 3.3 the compaction candidate list, the live-key ratio | `selection::{candidate_list, candidate_source, live_key_ratio}` |
 //! | 3.3 leaf node scans | `selection::leaf_node_scan` |
 //! | 3.3 the degree of sequentiality per range query | `selection::sequentiality_degree`, watched by `operations::range_query` |
 //! | 3.3 overlap ratios, and the choice | `selection::distances`, `selection::overlap_ratio`, `selection::paper_policy` |
-//! | 3.3 the validity check | `compaction::compactor` |
+//! | 3.3 the validity check | `compaction::validity_check` |
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::compaction_log` |
 //! | 4 get | `operations::get` |
-//! | 4 range query | `operations::range_query`; how it reads: `operations::scan_buffers`, `operations::read_ahead`, `operations::ask_ahead` |
+//! | 4 range query | `operations::range_query` |
+//! | 4 reading blocks ahead for it | `operations::{scan_buffers, read_ahead, ask_ahead}` |
 //! | 4 insert if absent, update if present | `slmdb_engine::write`, `WritePath::write_if` |
 //! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::write::replay` |
 //!
-//! Not in the paper: snapshots (`operations::snapshot`, `index::snapshots`, `index::replaced_records`, `flush::older_versions`); an
-//! index made from files alone (`recovery::rebuild`, `recovery::repair`) and what spares that most of them
-//! (`recovery::index_checkpoint`); what is committed (`commit`) and space (`space`); copies and checks (`operations`).
+//! Not in the paper:
 //!
-//! Reading order: `store` (what there is), `slmdb_engine::write::write_path`, `flush::file_creation`,
+//! - snapshots: `operations::snapshot`, `index::snapshots`, `index::replaced_records`, `flush::older_versions`;
+//! - an index made from files alone (`recovery::rebuild`, `recovery::repair`), and the index checkpoints that spare
+//!   most of that work (`recovery::index_checkpoint`);
+//! - space on a full disk or pool: `space`, beside `slmdb_engine::space`;
+//! - copies and checks of a store: `engine`, `operations::verify`.
+//!
+//! Reading order: `engine` (the parts), `slmdb_engine::write::write_path`, `flush::file_creation`,
 //! `flush::index_insertion`, `operations::get`, `operations::range_query`, `recovery::recover`.
+//!
+//! # Locks
+//!
+//! `docs/internals/locking.md` has the order of locks, and their names. In a method's comment, `LOCKS: a, b; c` says that
+//! it takes lock a, then b while it holds a, then c without them. `LOCKS: a (held)` says that its caller holds lock a.
 
 #![forbid(unsafe_code)]
 
@@ -58,8 +71,8 @@ pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     recovery::open::open(options, directory)
 }
 
-/// Opens, recovers or makes an SLM-DB store that has a pool (of kind `Emulated` or `Dax`), on a medium that the caller brings
-/// instead of the machine's own. This is for simulators: what survives what is as that medium does it.
+/// Opens, recovers or makes an SLM-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
+/// brings instead of the machine's own. For simulators: the medium alone decides what survives what.
 pub fn open_on<M: slmdb_pmem::Medium + Clone>(
     options: &Options,
     directory: &Path,
@@ -73,7 +86,7 @@ pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(Repa
     recovery::repair::repair(options, directory, progress)
 }
 
-/// Repairs an SLM-DB store that has a pool, on a medium that the caller brings, as with [`open_on`].
+/// Repairs an SLM-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
 pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
     options: &Options,
     directory: &Path,

@@ -1,4 +1,4 @@
-//! [`LifetimeCounters`]: what a store has done, since it was opened and since it was made.
+//! [`LifetimeCounters`]: counters of a store, since it was opened and since it was made.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use slmdb_pmem::{FlushCounters, Medium};
 
 use crate::index::Index;
 
-/// See the module.
+/// Adds the counters since the opening to those that the MANIFEST had.
 pub(crate) struct LifetimeCounters<M: Medium> {
     context: Arc<StoreContext>,
     index: Arc<Index<M>>,
@@ -17,7 +17,7 @@ pub(crate) struct LifetimeCounters<M: Medium> {
 }
 
 impl<M: Medium> LifetimeCounters<M> {
-    /// Of a store that had done so much before it was opened.
+    /// For a store whose MANIFEST has the counters `before`.
     pub(crate) fn new(context: &Arc<StoreContext>, index: &Arc<Index<M>>, before: Counters) -> LifetimeCounters<M> {
         LifetimeCounters { context: context.clone(), index: index.clone(), before }
     }

@@ -1,4 +1,5 @@
-//! What a store keeps in plain memory, and what the block cache gets of the budget ([`slmdb_engine::memory::budget`]).
+//! What a store keeps in plain memory, and what the memory budget leaves for the block cache
+//! ([`slmdb_engine::memory::budget`]).
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use slmdb_structures::memtable::MemTable;
 use crate::index::Index;
 use crate::selection::candidate_list::Candidates;
 
-/// Knows what takes memory in a store, and gives the block cache what that leaves.
+/// Adds up what takes memory in a store, and gives the block cache the rest of the budget.
 pub(crate) struct MemoryShare<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -27,6 +28,7 @@ pub(crate) struct MemoryShare<M: Medium> {
 
 impl<M: Medium + Clone> MemoryShare<M> {
     /// What the store keeps in plain memory now.
+    /// LOCKS: snapshots; catalog, compaction candidates; arenas; traffic
     pub(crate) fn memory(&self) -> Memory {
         let mut memory = Memory {
             block_cache_bytes: self.tables.cache_memory_bytes(),
@@ -51,9 +53,10 @@ impl<M: Medium + Clone> MemoryShare<M> {
         memory
     }
 
-    /// What MemTables will need more of memory while writes go on: room for the one that takes writes when it is full, for those
-    /// that wait for their flush, and for one in any case. (Else the cache would shrink at every flush, and grow again.)
-    /// Nothing if nothing was written since the last flush.
+    /// Memory that MemTables will need in addition while writes go on: for the active one when it is full, for those
+    /// that wait for their flush, and for at least one of these, or the cache would shrink and grow at every flush. 0
+    /// if nothing was written since the last flush.
+    /// LOCKS: traffic
     fn memory_to_come(&self) -> u64 {
         let (active, immutables) = {
             let traffic = self.writes.traffic.lock();
@@ -75,9 +78,9 @@ impl<M: Medium + Clone> MemoryShare<M> {
         ((immutables + 1).max(2) * full).saturating_sub(lists + arenas)
     }
 
-    /// So much less is kept for cursors and snapshots. It may be the cache's.
+    /// Takes note of memory that cursors and snapshots have freed. The cache may have it.
     pub(crate) fn kept_freed(&self, freed_bytes: u64) {
-        // After the last there may be nobody for long whose freed memory would be counted with the rest.
+        // After the last one, no other may come for long whose freed memory could be counted with this.
         let was_last = self.index.snapshots.open() == 0;
         let noticeable_bytes = if was_last { FLOOR_BYTES } else { self.context.budget.noticeable_bytes() };
         if freed_bytes > 0 && self.context.budget.freed_among(freed_bytes, noticeable_bytes) {
@@ -85,7 +88,7 @@ impl<M: Medium + Clone> MemoryShare<M> {
         }
     }
 
-    /// A flush has ended: its buffers are free, and its MemTable's list, unless somebody reads it.
+    /// Takes note that a flush has ended: its buffers are free, and its MemTable's list, unless a reader has it.
     pub(crate) fn flush_freed(&self, totals: &Totals, list_bytes: u64) {
         self.context.budget.flush_ended(totals, list_bytes);
         self.share();

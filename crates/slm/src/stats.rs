@@ -1,4 +1,4 @@
-//! What the store tells of itself: [`Stats`], [`TableFile`]s.
+//! What a store reports of itself: [`Stats`], [`TableFile`]s.
 
 use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
 use slmdb_manifest::{FileRecord, MediumKind};
@@ -74,7 +74,7 @@ impl<M: Medium + Clone> Slm<M> {
                 0 => 0.0,
                 keys => (node_bytes + key_segment_bytes) as f64 / keys as f64,
             },
-            // A tree whose root can't be read is for `verify` to report.
+            // If the root can't be read, `verify` reports it.
             index_height: self.index.tree.height().unwrap_or(0),
             memory_budget_bytes: self.context.options.memory_budget_bytes,
             memory_bytes: memory.total_bytes(),

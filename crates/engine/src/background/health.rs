@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::atomic::AtomicBool;
 
-/// Whether a store takes writes. A store that has failed takes none until it is opened again: what an fsync that failed has left
-/// behind can't be known.
+/// Whether a store takes writes. After a failure it takes none until it is opened again, because what a failed fsync
+/// has left behind is unknown (INV-27).
 #[derive(Debug)]
 pub struct Health {
     failure: OnceLock<Error>,
@@ -16,7 +16,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// That of a store that has just been opened.
+    /// The health of a store that has just been opened.
     pub fn new(read_only: bool) -> Health {
         Health { failure: OnceLock::new(), read_only, closed: AtomicBool::new(false) }
     }
@@ -35,7 +35,7 @@ impl Health {
         Ok(())
     }
 
-    /// Notes the first failure. Says whether this is it.
+    /// Records the first failure. Returns whether this is it.
     pub fn fail(&self, error: Error) -> bool {
         self.failure.set(error).is_ok()
     }
@@ -45,13 +45,13 @@ impl Health {
         self.failure.get()
     }
 
-    /// Takes no more writes from now on. Says whether the store was closed before.
+    /// Refuses writes from now on. Returns whether the store was closed before.
     pub fn close(&self) -> bool {
         self.closed.swap(true, Ordering::AcqRel)
     }
 }
 
-/// What a write to a closed store gets.
+/// The error of a write to a closed store.
 pub fn closed() -> Error {
     Error::ReadOnly { cause: "it was closed".into() }
 }

@@ -1,5 +1,5 @@
-//! [`Workers`]: the background threads of a store, started before a byte is changed. A thread may not be had: then the opening
-//! fails, and all is as it was. They get their work when the store is open.
+//! [`Workers`]: the background threads of a store. They are started before a byte is changed, so that an opening that
+//! can't have a thread fails with everything as it was. They get their work when the store is open.
 
 use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use crate::Options;
 use crate::context::StoreContext;
 use crate::events::delivery::Events;
 
-/// A thread of an opening, which ends before it does.
+/// A thread of an opening, which ends before the opening does.
 pub fn spawn_scoped<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     work: impl FnOnce() -> T + Send + 'scope,
@@ -22,10 +22,10 @@ pub fn spawn_scoped<'scope, T: Send + 'scope>(
     try_spawn(scope, work).map_err(|error| Error::io(START_THREAD, "(of an opening)", error))
 }
 
-/// What a thread does, and then ends.
+/// The work of a thread, which ends with it.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-/// The work of a background thread of a store. Should it panic, the store takes no more writes, so that nobody waits for it.
+/// Wraps the work of a background thread: if it panics, the store takes no more writes, so that no thread waits for it.
 pub fn work(context: &Arc<StoreContext>, run: impl FnOnce() + Send + 'static) -> Work {
     let context = context.clone();
     Box::new(move || {
@@ -36,10 +36,10 @@ pub fn work(context: &Arc<StoreContext>, run: impl FnOnce() + Send + 'static) ->
     })
 }
 
-/// The threads beside those of compactions. Each has its work in this order.
+/// The threads beside those of compactions, in the order in which they get their work.
 const OTHERS: [&str; 4] = ["slmdb-file", "slmdb-index", "slmdb-ahead", "slmdb-checkpoint"];
 
-/// Threads that wait for their work, and the one that tells the event listener.
+/// Threads that wait for their work, and the event listener's thread.
 #[derive(Default)]
 pub struct Workers {
     waiting: Vec<(SyncSender<Work>, JoinHandle<()>)>,
@@ -48,7 +48,7 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Those of a store: for its compactions, then the others. One that is opened for reading alone has none.
+    /// The threads of a store: those for compactions, then the others. None if it is opened read-only.
     pub fn of(options: &Options) -> Result<Workers> {
         if options.read_only {
             return Ok(Workers::default());
@@ -63,10 +63,10 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Gives each its work.
+    /// Gives each thread its work.
     pub fn begin(mut self, work: impl Iterator<Item = Work>) -> Vec<JoinHandle<()>> {
         let begin = |((sender, thread), work): ((SyncSender<Work>, JoinHandle<()>), Work)| {
-            // It waits for just that.
+            // The thread waits for this alone.
             let _ = sender.send(work);
             thread
         };
@@ -75,7 +75,7 @@ impl Workers {
 }
 
 impl Drop for Workers {
-    /// Those that have no work end.
+    /// Ends the threads that have no work.
     fn drop(&mut self) {
         for (sender, thread) in self.waiting.drain(..) {
             drop(sender);

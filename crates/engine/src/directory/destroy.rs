@@ -1,12 +1,12 @@
 //! Destroying a store: its files and its pool, and nothing else.
 //!
-//! 1. The directory is locked, as for writing: nobody has the store open.
-//! 2. The MANIFEST takes another name, durably. From here on there is no store: nothing opens it, nothing is made in its
-//!    place, nothing repairs what is left of it; but where its pool is can still be read.
-//! 3. The pool goes, if it is this store's by its UUID; then everything that has the name of a store's file.
-//! 4. When that is durable, `LOCK` and what was the MANIFEST go, and the directory if nothing is left in it.
+//! 1. The directory is locked, as for writing, so the store is not open.
+//! 2. The MANIFEST is renamed, durably. From here on there is no store: it can't be opened, repaired, or replaced by a
+//!    new one. But the place of its pool can still be read.
+//! 3. The pool is removed, if its UUID is this store's; then everything that has the name of a store's file.
+//! 4. When that is durable, `LOCK` and the renamed MANIFEST are removed, and the directory if it is empty.
 //!
-//! Whatever cuts it short, doing it again goes on; before step 2 the store is as it was.
+//! If it is cut short, doing it again goes on. Before step 2 the store is as it was.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
     destroy_on(options, directory, &Persistent::new())
 }
 
-/// Destroys a store; a device where its pool is goes through a medium that the caller brings, for simulators.
+/// Destroys a store. A device that holds its pool is accessed through a medium that the caller brings, for simulators.
 pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) -> Result<Destroyed> {
     let env = &*options.env;
     check_directory(env, directory)?;
@@ -43,7 +43,7 @@ pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) ->
         env.sync_directory(directory)?;
     }
     if let (PoolFate::Removed(path), Some(uuid)) = (&pool, uuid) {
-        // A device is made free for another store, and stays where it is.
+        // A device is freed for another store, and stays where it is.
         match env.dax_device(path)? {
             Some(_) => remove_pool_on(env, path, uuid, medium)?,
             None => env.remove_file(path)?,
@@ -67,7 +67,7 @@ pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) ->
         }
     }
     env.sync_directory(directory)?;
-    // `LOCK` comes first. Whoever makes and locks a new one finds the other file, and no store.
+    // `LOCK` comes first. An opening that makes and locks a new one finds the other file, and no store.
     last.sort();
     last.iter().try_for_each(|path| env.remove_file(path))?;
     env.sync_directory(directory)?;
@@ -86,8 +86,8 @@ fn is_own(name: &str) -> bool {
     names::kind(name) != FileKind::Other || others.contains(&name)
 }
 
-/// Whether there is a store in a directory, or what is left of one. A file that is called MANIFEST, or LOCK, may be
-/// somebody else's: it has to begin as ours do, or be in the company of table files or arenas, or be all that there is.
+/// Whether a directory has a store, or the rest of one. A file that is called MANIFEST or LOCK may be foreign: it must
+/// begin as ours do, or stand beside table files or arenas, or be all that there is.
 fn is_store(env: &dyn Env, directory: &Path) -> Result<bool> {
     if !env.exists(directory)? {
         return Ok(false);
@@ -105,12 +105,12 @@ fn is_store(env: &dyn Env, directory: &Path) -> Result<bool> {
             }
         }
     }
-    // What a creation leaves that was cut short at its very beginning.
+    // The rest of a creation that was cut short at its very beginning.
     let is_beginning = |name: &str| [names::LOCK, TEMPORARY_FILE_NAME].contains(&name);
     Ok(!entries.is_empty() && entries.iter().all(|entry| !entry.is_directory && is_beginning(&entry.name)))
 }
 
-/// What is to become of the pool that a MANIFEST, or the options, name; and its uuid, if it is known.
+/// What is to become of the pool that a MANIFEST or the options name, and its UUID, if that is known.
 fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 16]>)> {
     let env = &*options.env;
     let state = match Manifest::read_file(env, manifest) {
@@ -124,7 +124,7 @@ fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 
     };
     let is_virgin = pool_binding::is_virgin(&state);
     let StoreState { medium: MediumRecord { kind, pool_path, pool_uuid, .. }, unfinished_repair, .. } = state;
-    // A repair that was cut short may have left the old pool, or the new one, whole or not.
+    // A repair that was cut short may have left the old pool or the new one, whole or not.
     let in_repair = unfinished_repair.map(|repair| [Some(repair.new_pool), repair.old_pool]);
     let uuids: Vec<_> = [pool_uuid].into_iter().chain(in_repair.into_iter().flatten()).flatten().collect();
     let asked = options.medium.as_ref();
@@ -144,11 +144,11 @@ fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 
         }
     }
     if !creation_finished(env, &path)? {
-        // A device that was made free already, or on which a creation was cut short, is free.
+        // A device that was freed already, or on which a creation was cut short, is free.
         if env.dax_device(&path)?.is_some() {
             return Ok((PoolFate::Missing(path), None));
         }
-        // A file whose creation was cut short does not say yet whose it is.
+        // A file whose creation was cut short does not name its store yet.
         if is_virgin || unfinished_repair.is_some() {
             return Ok((PoolFate::Removed(path), uuids.first().copied()));
         }

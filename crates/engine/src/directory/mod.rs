@@ -1,4 +1,4 @@
-//! The directory of a store: who may open it, what is in it, where its pool is, and how it goes.
+//! The directory of a store: opening and locking it, its pool, copying it, destroying it.
 
 pub mod destroy;
 pub mod open;
@@ -10,12 +10,12 @@ use slmdb_manifest::MediumKind;
 
 use crate::Options;
 
-/// What the opening of a directory must know of the engine that opens it.
+/// What opening a directory must know of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineKind {
     /// The name that the MANIFEST records.
     pub name: &'static str,
-    /// [`slmdb_env::Error::Invalid`] if a pool as the options have it, and no larger than the given length of a device in bytes, would
-    /// refuse every write.
+    /// [`slmdb_env::Error::Invalid`] if a pool with these options, and no larger than the given length of a device in
+    /// bytes, would refuse every write.
     pub check_pool: fn(&Options, MediumKind, Option<u64>) -> Result<()>,
 }

@@ -1,7 +1,7 @@
-//! Opening a directory: whose is it, may we, is all there that the MANIFEST names.
+//! Opening a directory: the lock, the MANIFEST, and whether all that the MANIFEST names is there.
 //!
-//! When a store is created the MANIFEST comes first and the pool's header last: a store whose MANIFEST has never seen an
-//! arena is *virgin*, and whatever there is of its pool is made again.
+//! When a store is created, the MANIFEST comes first and the pool's header last. A store whose MANIFEST has never named
+//! an arena is *virgin*, and its pool is made again, whatever is there of it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::files::file_names as names;
 use crate::files::file_names::FileKind;
 use crate::files::table_cache::missing;
 
-/// The first thing in a path that is there must be a directory: [`Error::Invalid`] that names what is not.
+/// [`Error::Invalid`] if the first part of the path that exists, seen from its end, is no directory.
 pub fn check_directory(env: &dyn Env, path: &Path) -> Result<()> {
     if path.as_os_str().is_empty() {
         return Err(Error::invalid("the path of a store is empty; name a directory"));
@@ -30,7 +30,7 @@ pub fn check_directory(env: &dyn Env, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock, makes the store if it is wanted and missing, and checks that it can be opened so.
+/// Takes the lock, makes the store if it is missing and wanted, and checks that it can be opened with these options.
 pub fn prepare(
     engine: &EngineKind,
     options: &Options,
@@ -51,8 +51,9 @@ pub fn prepare(
     pool_binding::bind(engine, options, &mut state)?;
     check_tables(options, directory, &state)?;
     if !is_new && !options.read_only && state.closed_at_sequence.is_none() {
-        // A killed process may not have made it durable, nor its name; but recovery removes what it does not name, and a pool is made
-        // for a store that has none: it would belong to nobody. On a full disk, where space is had by removing, it is written in place.
+        // A killed process may not have made it or its name durable. But recovery removes what it does not name, and a
+        // pool made for a store that has none would belong to no store. On a full disk, where removing frees space, it
+        // is synced in place.
         match Manifest::rewrite(&**env, directory, &reading.state) {
             Err(Error::Full { .. }) => Manifest::make_durable(&**env, directory, &reading)?,
             rewritten => drop(rewritten?),
@@ -61,7 +62,7 @@ pub fn prepare(
     Ok((state, lock))
 }
 
-/// Locks the directory; makes it if it is wanted and missing.
+/// Locks the directory. Makes it if it is missing and wanted.
 fn take_lock(engine: &EngineKind, options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
     let env = &options.env;
     let has_manifest = env.exists(&directory.join(MANIFEST_NAME))?;
@@ -80,11 +81,11 @@ fn take_lock(engine: &EngineKind, options: &Options, directory: &Path) -> Result
     env.lock(&directory.join(names::LOCK), LockMode::Exclusive).map(Some)
 }
 
-/// Makes the directory and what is missing above it; durable on return, before there is a MANIFEST in it. A directory that is there
-/// may be what an opening has left that was killed while it made the names above, so all of them are made durable.
+/// Makes the directory and its missing ancestors; durable on return, before it has a MANIFEST. An existing directory
+/// may come from an opening that was killed while it made the ancestors, so all of them are made durable.
 fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
     let mut above = directory.ancestors().skip(1).filter(|ancestor| !ancestor.as_os_str().is_empty());
-    // Those that are missing, and the one that they are made in.
+    // The missing ancestors, and the one that they are made in.
     let mut changed = Vec::new();
     for ancestor in &mut above {
         changed.push(ancestor);
@@ -94,12 +95,13 @@ fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
     }
     env.create_directory(directory)?;
     changed.into_iter().try_for_each(|ancestor| env.sync_directory(ancestor))?;
-    // Those further above may be of anybody, and are durable unless they were made just now, too.
+    // Those further above may be of any owner, and are durable unless they were made just now, too.
     above.for_each(|ancestor| drop(env.sync_directory(ancestor)));
     Ok(())
 }
 
-/// Table files or arenas without a MANIFEST are a store that lost it, not a place for a new one.
+/// Fails if there are table files or arenas without a MANIFEST: that is a store that lost it, not a place for a new
+/// one.
 fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
     if !env.exists(directory)? {
         return Ok(());
@@ -130,7 +132,7 @@ fn create_manifest(engine: &EngineKind, options: &Options, directory: &Path) -> 
     Ok(())
 }
 
-/// Another engine, or another order of keys, would see disorder.
+/// Refuses another engine or another order of keys, which would find the store in disorder.
 pub fn check_names(engine: &EngineKind, options: &Options, state: &StoreState, directory: &Path) -> Result<()> {
     let order = options.comparator.name();
     let unknown = if state.engine != engine.name {
@@ -144,7 +146,7 @@ pub fn check_names(engine: &EngineKind, options: &Options, state: &StoreState, d
     Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
 }
 
-/// Every table file of the MANIFEST must be there in full length.
+/// Checks that every table file of the MANIFEST is there in full length.
 fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
     let entries = options.env.list_directory(directory)?.into_iter();
     let lengths: HashMap<PathBuf, u64> =

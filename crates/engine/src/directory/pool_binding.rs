@@ -1,9 +1,9 @@
-//! Binding the fast tier: which medium a store has, where its pool is, and whether what lies there is its own.
+//! Binding the fast tier: which medium a store has, where its pool is, and whether the pool there is its own.
 //!
-//! A store keeps the medium it was made with. The MANIFEST says which that is, and the pool's path and identity, so that
-//! later openings need not name them; whoever names them must name the same, but a pool may have been moved. What is
-//! imitated (latency, bandwidth, the write unit) and what the machine's caches survive is of the opening, not of the
-//! store.
+//! A store keeps the medium it was made with. The MANIFEST records it, with the pool's path and UUID, so later openings
+//! need not name them. Options that name them must name the same medium; the pool may have been moved. What is emulated
+//! (latency, bandwidth, the write unit) and whether the machine's caches survive a power cut belongs to the opening,
+//! not to the store.
 
 use std::path::Path;
 
@@ -15,11 +15,11 @@ use slmdb_pmem::{Dram, Medium as PoolMedium, Pool, PoolOptions};
 use super::EngineKind;
 use crate::{Medium, Options};
 
-/// A pool, and whether there is anything in it.
+/// A pool, and whether it was just made.
 pub enum FoundPool<M: PoolMedium> {
-    /// It was made just now, and is empty.
+    /// Just made, and empty.
     New(Pool<M>),
-    /// It was there.
+    /// Found.
     Old(Pool<M>),
 }
 
@@ -36,7 +36,7 @@ pub fn check_new(engine: &EngineKind, options: &Options) -> Result<()> {
     }
 }
 
-/// The fast tier of a new store, as its MANIFEST is to have it.
+/// The fast tier of a new store, for its MANIFEST.
 pub fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumRecord> {
     let env = &*options.env;
     let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
@@ -60,14 +60,14 @@ pub fn bind(engine: &EngineKind, options: &Options, state: &mut StoreState) -> R
             )));
         }
         if let Some(path) = asked.pool_path() {
-            // Whether the pool there is this store's is checked when it is opened.
+            // Opening the pool checks that it is this store's.
             state.medium.pool_path = Some(options.env.absolute(path)?);
         }
     }
     check_opening(engine, options, kind, state.medium.pool_path.as_deref())
 }
 
-/// Whether what is asked for this opening makes sense on such a medium.
+/// Checks that the options of this opening make sense on such a medium.
 fn check_opening(engine: &EngineKind, options: &Options, kind: MediumKind, pool: Option<&Path>) -> Result<()> {
     if !options.imitation.is_nothing() && kind != MediumKind::Emulated {
         let what = format!("latency and bandwidth are imitated on an Emulated fast tier only; this one is {kind:?}");
@@ -81,7 +81,7 @@ fn check_opening(engine: &EngineKind, options: &Options, kind: MediumKind, pool:
     (engine.check_pool)(options, kind, device.map(|device| device.size_bytes))
 }
 
-/// A pool is made where nothing is, or on a device-dax that holds nothing.
+/// Checks that a pool can be made there: nothing exists at the path, or a device-dax that holds nothing.
 fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
     if check_new_device(env, path)? || !env.exists(path)? {
         return Ok(());
@@ -98,25 +98,24 @@ pub fn in_memory(options: &Options, state: &StoreState) -> Result<Pool<Dram>> {
     Pool::anonymous(Dram, &pool_options(options, state.uuid))
 }
 
-/// The pool of a store as the MANIFEST has it, newly made. Replaces what an earlier attempt left there,
-/// and nothing else.
+/// Makes the pool of a store, as the MANIFEST has it. Replaces what an earlier attempt left there, and nothing else.
 pub fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
     let (env, (path, uuid)) = (&*options.env, pool_of(state)?);
     let pool = Pool::create(env, path, medium, &pool_options(options, uuid))?;
-    // The name of a device is nothing that the store has made.
+    // The store has not made the name of a device.
     if env.dax_device(path)?.is_none() {
         path.parent().map_or(Ok(()), |directory| env.sync_directory(directory))?;
     }
     Ok(pool)
 }
 
-/// The pool that a store had, to be read and nothing else: no byte of it changes.
+/// Opens the pool that a store had, for reading only: no byte of it changes.
 pub fn old_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
     let (path, uuid) = pool_of(state)?;
     Pool::open(&*options.env, path, medium, &pool_options(options, uuid), true)
 }
 
-/// Where a store's pool is, and its identity.
+/// The path and UUID of a store's pool.
 fn pool_of(state: &StoreState) -> Result<(&Path, [u8; 16])> {
     match (&state.medium.pool_path, state.medium.pool_uuid) {
         (Some(path), Some(uuid)) => Ok((path, uuid)),
@@ -124,7 +123,7 @@ fn pool_of(state: &StoreState) -> Result<(&Path, [u8; 16])> {
     }
 }
 
-/// Refuses a store that has no index, and no pool: a repair of it was cut short.
+/// Refuses a store that has no index and no pool, because a repair of it was cut short.
 pub fn check_not_in_repair(state: &StoreState) -> Result<()> {
     if state.unfinished_repair.is_none() {
         return Ok(());
@@ -170,7 +169,7 @@ fn wants_another_pool(what: String) -> Error {
     Error::invalid(format!("{what}: name the pool's new place, or let `slmdb repair` rebuild it from the table files"))
 }
 
-/// Nothing was ever written to the store: its creation may not have come as far as the pool.
+/// Whether nothing was ever written to the store, so that its creation may not have reached the pool.
 pub fn is_virgin(state: &StoreState) -> bool {
     state.next_generation == 1 && state.arenas.is_empty() && state.files.is_empty()
 }

@@ -1,11 +1,11 @@
 //! A copy of the store, made while it is in use.
 //!
-//! Table files and index checkpoints never change once they are written, so the copy shares them: each gets a second
-//! name in the copy's directory, or, where that can't be, is copied. What the copy has of its own is a MANIFEST with an
-//! identity of its own, written last: a copy that was cut short is no store. It has no pool and no MemTables. It is on
-//! `Dram`, and its first opening rebuilds the index from the files.
+//! Table files and index checkpoints never change once they are written (INV-26), so the copy shares them: each gets a
+//! second name in the copy's directory or, where that is impossible, is copied. The copy has a MANIFEST and an identity
+//! of its own. The MANIFEST is written last, so a copy that was cut short is no store. It has no pool and no MemTables:
+//! it is on `Dram`, and its first opening rebuilds the index from the files.
 //!
-//! Files are held meanwhile: a compaction may take one out of the store, but it stays in the directory until the copy is
+//! Files are held meanwhile: one that a compaction removes from the store stays in the directory until the copy is
 //! made.
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::files::catalog::Catalog;
 use crate::files::file_names as names;
 use crate::files::obsolete_files::ObsoleteFiles;
 
-/// How much is copied at a time where files can't be shared, in bytes.
+/// How many bytes are copied at a time where files can't be shared.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What a copy is made of.
+/// What a copy is made from.
 pub struct StoreCopy<'a> {
     /// The store.
     pub context: &'a StoreContext,
@@ -34,8 +34,8 @@ pub struct StoreCopy<'a> {
 }
 
 impl StoreCopy<'_> {
-    /// See [`crate::Engine::checkpoint`]. `flush` brings all into table files; as long as what `hold` returns is held, no index
-    /// checkpoint comes or goes.
+    /// See [`crate::Engine::checkpoint`]. `flush` brings everything into table files. While the guard of `hold` lives,
+    /// no index checkpoint is made or removed.
     pub fn make<H>(&self, directory: &Path, flush: impl FnOnce() -> Result<()>, hold: impl Fn() -> H) -> Result<()> {
         if self.context.options.read_only {
             return Err(Error::ReadOnly { cause: "it was opened for reading alone".into() });
@@ -53,12 +53,12 @@ impl StoreCopy<'_> {
         prepare(env, &directory)?;
 
         let shared = self.share_files(&directory, hold);
-        // What was held meanwhile.
+        // Files that were held meanwhile.
         self.obsolete.remove_unpinned();
         let mut state = shared?;
         env.sync_directory(&directory)?;
 
-        // Opening for reading alone makes none.
+        // An opening for reading only does not make it.
         env.open_file(&directory.join(names::LOCK), OpenMode::CreateOrTruncate)?;
         env.random_bytes(&mut state.uuid);
         as_closed_on_dram(&mut state, env.boot_id());
@@ -66,7 +66,8 @@ impl StoreCopy<'_> {
         env.sync_directory(&directory)
     }
 
-    /// Shares the files of this moment with the copy; says what the store was at that moment.
+    /// Shares the files of this moment with the copy. Returns the state of that moment.
+    /// LOCKS: index checkpoint, catalog
     fn share_files<H>(&self, directory: &Path, hold: impl Fn() -> H) -> Result<StoreState> {
         let _held = self.obsolete.hold();
         let _checkpoints = hold();
@@ -79,7 +80,7 @@ impl StoreCopy<'_> {
     }
 }
 
-/// What the MANIFEST of a copy says: everything is in table files, and there is no pool.
+/// Makes a state the copy's: everything is in table files, and there is no pool.
 fn as_closed_on_dram(state: &mut StoreState, boot_id: [u8; 16]) {
     state.medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id };
     state.arenas = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! How events come to the listener: the queue, and the thread that empties it. Also what is told once although it happens to many
-//! at the same time: stalls, and refusals for want of space.
+//! How events come to the listener: the queue, and the thread that empties it. Also the conditions that are reported
+//! once though they meet many writers: stalls, and refusals for want of space.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,16 +14,16 @@ use slmdb_sync::scheduled::{Condvar, Mutex};
 use super::{Event, EventListener, Listener, SpaceFor};
 use crate::{StallCause, lock_order};
 
-/// So many events wait for the listener at most.
+/// The most events that wait for the listener.
 const WAITING_MAX: usize = 4096;
 
-/// A store's end of it.
+/// The store's end of the delivery.
 #[derive(Debug)]
 pub struct Events {
     told: Option<Told>,
-    /// Since when writers wait for each [`StallCause`], in nanoseconds, and how many do.
+    /// For each [`StallCause`]: since when writers wait, in nanoseconds, and how many do.
     stalls: Mutex<[(u64, usize); StallCause::COUNT]>,
-    /// What was refused last: [`SpaceFor`]s.
+    /// What was refused and has not found space since.
     refused: Mutex<Vec<SpaceFor>>,
 }
 
@@ -57,7 +57,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// For this listener, whose thread starts now.
+    /// Starts the thread of this listener, if there is one.
     pub fn to(listener: &Listener) -> Result<Events> {
         let mut events = Events::default();
         let Some(listener) = &listener.0 else { return Ok(events) };
@@ -76,14 +76,14 @@ impl Events {
         Ok(events)
     }
 
-    /// Tells the listener, if there is one; else nothing is made. May be called under any lock.
+    /// Queues an event, if there is a listener; otherwise the event is not made. May be called under any lock.
     pub fn notify(&self, make: impl FnOnce() -> Event) {
         if let Some(told) = &self.told {
             told.queue.push(make());
         }
     }
 
-    /// One more writer waits for something, from `now_ns` on.
+    /// Notes that one more writer waits, from `now_ns` on.
     pub fn stall_began(&self, waits_for: StallCause, now_ns: u64) {
         let mut stalls = self.stalls.lock();
         let (since_ns, writers) = &mut stalls[waits_for as usize];
@@ -94,7 +94,7 @@ impl Events {
         }
     }
 
-    /// One writer less waits for it.
+    /// Notes that one writer less waits.
     pub fn stall_ended(&self, waits_for: StallCause, now_ns: u64) {
         let mut stalls = self.stalls.lock();
         let (since_ns, writers) = &mut stalls[waits_for as usize];
@@ -105,7 +105,7 @@ impl Events {
         }
     }
 
-    /// Writers are slowed for this from now on, or no longer; perhaps they were, or were not, before.
+    /// Notes whether writers are slowed for this, which may be no change.
     pub fn paced(&self, waits_for: StallCause, is_limited: bool, now_ns: impl FnOnce() -> u64) {
         if self.told.is_none() {
             return;
@@ -118,7 +118,7 @@ impl Events {
         }
     }
 
-    /// There was no space for something.
+    /// Notes that something found no space.
     pub fn space_refused(&self, needed_by: SpaceFor, cause: &Error) {
         let mut refused = self.refused.lock();
         if !refused.contains(&needed_by) {
@@ -127,7 +127,7 @@ impl Events {
         }
     }
 
-    /// There was space for something.
+    /// Notes that something found space.
     pub fn space_found(&self, needed_by: SpaceFor) {
         let mut refused = self.refused.lock();
         let before = refused.len();
@@ -137,8 +137,8 @@ impl Events {
         }
     }
 
-    /// Returns when the listener has been told everything, and its thread is gone. Called by the listener itself it does
-    /// not wait.
+    /// Returns when every event is delivered and the listener's thread has ended. Called by the listener itself, it
+    /// does not wait.
     pub fn end(&self) {
         let Some(told) = &self.told else { return };
         told.queue.waiting.lock().ended = true;
@@ -171,12 +171,12 @@ impl Queue {
         }
     }
 
-    /// The next event to tell; `None` when there will be none.
+    /// Waits for the next event. `None` when there will be none.
     fn next(&self) -> Option<Event> {
         let mut waiting = self.waiting.lock();
         loop {
             if let Some(event) = waiting.events.pop_front() {
-                // What was lost came after all that wait now.
+                // Lost events came after all that are queued now.
                 let lost = std::mem::take(&mut waiting.lost);
                 if lost > 0 {
                     waiting.events.push_back(Event::Lost { events: lost });
@@ -190,7 +190,7 @@ impl Queue {
         }
     }
 
-    /// The listener's thread.
+    /// The loop of the listener's thread.
     fn deliver(&self) {
         while let Some(event) = self.next() {
             if catch_unwind(AssertUnwindSafe(|| self.listener.on_event(&event))).is_err() {

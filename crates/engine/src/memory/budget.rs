@@ -1,14 +1,15 @@
-//! The memory budget: what the store keeps in plain memory, and how much of the budget that leaves to the block cache
+//! The memory budget: what the store keeps in plain memory, and what that leaves of the budget for the block cache
 //! (`docs/internals/memory.md`).
 //!
 //! Most of what a store keeps in memory it needs: the lists of its MemTables, the open table files, what cursors still
-//! see; on `Dram` also the MemTables' records and the whole index. The block cache alone can be any size. So it gets what
-//! the rest leaves of the budget, but never less than a floor: an index that outgrew the budget is slower to read through
-//! with no cache at all, and a store that refused to open for it would be no help.
+//! see; on `Dram` also the MemTables' records and the whole index. Only the block cache can be any size. So it gets
+//! what the rest leaves of the budget, but never less than a floor: with no cache at all, an index that outgrew the
+//! budget would be slower still to read through, and refusing to open would help no user.
 //!
-//! The rest grows and shrinks by whole MemTables. So it is looked at when one is taken for its flush, when a flush has ended
-//! and when the store has opened, by background threads, and no put or get pays for it. While writes go on, the MemTable that
-//! takes them counts as if it were full (it soon will be), and one that is being flushed counts even if there is none just now.
+//! The rest grows and shrinks by whole MemTables. So background threads look at it when a MemTable is taken for its
+//! flush, when a flush has ended, and when the store has opened; no put or get pays for it. While writes go on, the
+//! active MemTable counts as full, because it soon will be, and one that is being flushed counts even if there is none
+//! just now.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,47 +20,46 @@ use crate::batch::Totals;
 use crate::files::table_cache::Tables;
 use crate::{Options, lock_order};
 
-/// The part of the budget that the block cache has in any case, and in bytes.
+/// The floor of the block cache, as a part of the budget,
 pub const FLOOR_PART: u64 = 16;
-/// The same in bytes.
+/// and in bytes; the larger one holds.
 pub const FLOOR_BYTES: u64 = 1 << 20;
 
-/// The cache changes its size in steps of this part of the budget. (The cache rounds when it is resized; so that is to be
-/// seldom.)
+/// The cache changes its size in steps of this part of the budget, because resizing rounds and should be rare.
 const STEP_PART: u64 = 64;
 
-/// What a cursor takes apart from what it has at hand of table files: the keys and places of an index leaf, its own key, its sources,
-/// the files that it has met.
+/// Memory per cursor, in bytes, apart from its blocks of table files: the keys and places of an index leaf, its own
+/// key, its sources, the files that it has met.
 pub const CURSOR_BYTES: u64 = 3584;
 
-/// What a flush keeps for each entry besides its key, twice: its head in the key section, its place in a list of
-/// [`SegmentEntry`](slmdb_structures::fast_fair::SegmentEntry)s to be written.
+/// What a flush keeps per entry beside twice its key: its head in the key section, and its
+/// [`SegmentEntry`](slmdb_structures::fast_fair::SegmentEntry).
 const FLUSHED_ENTRY_BYTES: u64 = 13 + 40;
 
-/// This part of a flush's buffers stays at the end of the heap of its thread, where the allocator keeps it for the next. (As
-/// measured with glibc: 0.41 to 0.53.)
+/// This part of a flush's buffers stays at the end of its thread's heap, where the allocator keeps it for the next
+/// (measured with glibc: 0.41 to 0.53).
 const KEPT_PART: u64 = 2;
 
-/// What the block cache has of the budget, and gauges for what comes and goes.
+/// The block cache's part of the budget, and gauges for what comes and goes.
 #[derive(Debug)]
 pub struct Budget {
     whole_bytes: u64,
     /// What the cache may take now. Held while that changes.
     cache_bytes: Mutex<u64>,
-    /// What the cache and cursors have freed since the allocator was last asked to give back, in bytes.
+    /// Bytes that the cache and cursors have freed since the allocator was last asked to give memory back.
     freed_bytes: AtomicU64,
-    /// What the largest flush so far has left with its thread, in bytes.
+    /// Bytes that the largest flush so far has left with its thread.
     kept_bytes: AtomicU64,
-    /// What the largest compaction so far has left with its thread, in bytes.
+    /// Bytes that the largest compaction so far has left with its thread.
     kept_by_compaction_bytes: AtomicU64,
-    /// What flushes and compactions have at hand.
+    /// Buffers of running flushes and compactions.
     pub background: Gauge,
-    /// Blocks and pieces of table files that cursors have at hand.
+    /// Blocks and pieces of table files that cursors hold.
     pub cursor_blocks: Gauge,
 }
 
 impl Budget {
-    /// All of it the cache's, as long as there is nothing else.
+    /// A budget that is all the cache's, as long as there is nothing else.
     pub fn new(options: &Options) -> Budget {
         Budget {
             whole_bytes: options.memory_budget_bytes,
@@ -72,7 +72,7 @@ impl Budget {
         }
     }
 
-    /// What the cache may take if the rest takes so much.
+    /// What the cache may take if the rest takes `rest_bytes`.
     fn cache_share(&self, rest_bytes: u64) -> u64 {
         let floor = self.noticeable_bytes().min(self.whole_bytes);
         let step = (self.whole_bytes / STEP_PART).max(1);
@@ -81,6 +81,7 @@ impl Budget {
     }
 
     /// Gives the cache what the rest leaves.
+    /// LOCKS: cache size
     pub fn share(&self, tables: &Tables, rest_bytes: u64) {
         let wanted = self.cache_share(rest_bytes);
         let mut now = self.cache_bytes.lock();
@@ -92,13 +93,13 @@ impl Budget {
         }
     }
 
-    /// So much that threads had allocated is free now, and wanted by other threads. Once that is noticeable, the allocator
-    /// gives it back; says whether it has been asked to.
+    /// Counts memory that threads had allocated and have freed, and that other threads want. Once it is noticeable,
+    /// asks the allocator to give it back. Returns whether it did.
     pub fn freed(&self, bytes: u64) -> bool {
         self.freed_among(bytes, self.noticeable_bytes())
     }
 
-    /// The same, where so much is noticeable.
+    /// The same, with another bound for what is noticeable.
     pub fn freed_among(&self, bytes: u64, noticeable_bytes: u64) -> bool {
         let is_noticeable = bytes + self.freed_bytes.fetch_add(bytes, Ordering::Relaxed) >= noticeable_bytes;
         if is_noticeable {
@@ -108,46 +109,47 @@ impl Budget {
         is_noticeable
     }
 
-    /// A compaction that had so much at hand has ended.
+    /// Notes that a compaction that held `had_bytes` has ended.
     pub fn compaction_has_ended(&self, had_bytes: u64) {
         self.kept_by_compaction_bytes.fetch_max(had_bytes / KEPT_PART, Ordering::Relaxed);
     }
 
-    /// A flush has ended: its buffers are free, but for what stays with its thread, and so are so many bytes of its MemTable's list.
+    /// Notes that a flush has ended: its buffers are free, except what stays with its thread, and so is its MemTable's
+    /// list.
     pub fn flush_ended(&self, totals: &Totals, list_bytes: u64) {
         let kept_bytes = flush_bytes(totals) / KEPT_PART;
         self.kept_bytes.fetch_max(kept_bytes, Ordering::Relaxed);
         self.freed(flush_bytes(totals) - kept_bytes + list_bytes);
     }
 
-    /// What flushes and compactions have left with their threads.
+    /// Bytes that flushes and compactions have left with their threads.
     pub fn left_with_threads(&self) -> u64 {
         self.kept_bytes.load(Ordering::Relaxed) + self.kept_by_compaction_bytes.load(Ordering::Relaxed)
     }
 
-    /// A part of the budget that matters.
+    /// A part of the budget that matters, in bytes.
     pub fn noticeable_bytes(&self) -> u64 {
         (self.whole_bytes / FLOOR_PART).max(FLOOR_BYTES)
     }
 }
 
-/// How much there is of something, in bytes.
+/// A number of bytes in use.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
 impl Gauge {
-    /// So much more, until what is returned is dropped.
+    /// Adds `bytes` until the returned guard is dropped.
     pub fn hold(&self, bytes: u64) -> Held<'_> {
         self.0.fetch_add(bytes, Ordering::Relaxed);
         Held { gauge: self, bytes }
     }
 
-    /// So much instead of so much.
+    /// Replaces `old_bytes` by `new_bytes`.
     pub fn replace(&self, old_bytes: u64, new_bytes: u64) {
         self.0.fetch_add(new_bytes.wrapping_sub(old_bytes), Ordering::Relaxed);
     }
 
-    /// How much there is now.
+    /// The bytes in use now.
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -167,7 +169,7 @@ impl Drop for Held<'_> {
     }
 }
 
-/// What the flush of so much keeps in memory until its key segment is written.
+/// The bytes that a flush of these entries keeps in memory until its key segment is written.
 pub fn flush_bytes(totals: &Totals) -> u64 {
     2 * totals.key_bytes + totals.entries * FLUSHED_ENTRY_BYTES
 }

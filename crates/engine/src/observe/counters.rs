@@ -7,17 +7,17 @@ use crate::stall::stall_stats::StallCounters;
 /// Counters since the store was opened.
 #[derive(Debug, Default)]
 pub struct StoreCounters {
-    /// Keys and values of batches that were applied, in bytes.
+    /// Bytes of keys and values of applied batches.
     pub user_bytes_put: AtomicU64,
-    /// Bytes written to files, arenas on `Dram` among them.
+    /// Bytes written to files, including arenas on `Dram`.
     pub file_bytes_written: AtomicU64,
-    /// Flushes that are committed.
+    /// Committed flushes.
     pub flushes: AtomicU64,
-    /// Compactions that are committed.
+    /// Committed compactions.
     pub compactions: AtomicU64,
     /// Bytes that compactions have read.
     pub compaction_bytes_read: AtomicU64,
-    /// Bytes that compactions have written, those of outputs that were given up among them.
+    /// Bytes that compactions have written, including outputs that were given up.
     pub compaction_bytes_written: AtomicU64,
     /// What writers have waited for, and how long.
     pub stalls: StallCounters,

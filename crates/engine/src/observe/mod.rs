@@ -1,4 +1,4 @@
-//! What is told of a store's work.
+//! Counters and traces of a store's work.
 
 pub mod counters;
 pub mod spans;

@@ -1,13 +1,12 @@
-//! Spans of `tracing` that say how long what they cover took.
+//! Spans of `tracing` that report durations.
 //!
-//! What a store does in the background, and what opening, closing and verifying do, is told in spans with fields; nothing
-//! is told on the way of a single read or write.
+//! Background work, opening, closing and verifying are reported in spans with fields. Single reads and writes are not.
 
 use slmdb_env::Env;
 use tracing::Span;
 
-/// Runs within a span, and records the milliseconds it took as its field `ms`, which the span must have. If nobody listens
-/// to the span the clock is not asked.
+/// Runs within a span, and records the milliseconds in its field `ms`, which the span must have. If the span has no
+/// listener, the clock is not read.
 pub fn timed<T>(env: &dyn Env, span: Span, run: impl FnOnce() -> T) -> T {
     if span.is_disabled() {
         return run();

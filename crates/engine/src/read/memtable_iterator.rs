@@ -1,4 +1,4 @@
-//! One MemTable as a cursor sees it: of every key the newest version that its moment covers.
+//! One MemTable as a cursor sees it: the newest version of every key that its moment covers.
 
 use std::sync::Arc;
 
@@ -7,20 +7,20 @@ use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{MemTable, MemTableCursor};
 
-/// A position among the versions of one MemTable that are visible at a moment, one a key.
+/// A position among the versions of one MemTable that are visible at a moment, at most one per key.
 pub struct MemTableSource<M: Medium> {
     cursor: MemTableCursor<M>,
     moment: u64,
-    /// The key that has been left behind, while the next one is looked for.
+    /// The key that is left behind, while the next one is looked for.
     passed: Vec<u8>,
-    /// The keys gone back over while a visible one is looked for.
+    /// The keys passed on the way back, while a visible one is looked for.
     passage: Passage,
-    /// It went round in a circle, under a comparator that is no total order, and is nowhere.
+    /// Whether it went round in a circle, because the comparator is no total order (INV-25). It is then on no entry.
     is_lost: bool,
 }
 
 impl<M: Medium> MemTableSource<M> {
-    /// On no entry yet; it sees what was written up to `moment`.
+    /// On no entry yet. It sees what was written up to `moment`.
     pub fn new(memtable: &Arc<MemTable<M>>, moment: u64) -> MemTableSource<M> {
         MemTableSource {
             cursor: memtable.cursor(),
@@ -36,51 +36,51 @@ impl<M: Medium> MemTableSource<M> {
         self.cursor.valid() && !self.is_lost
     }
 
-    /// The key it is on. REQUIRES: valid.
+    /// The current key. REQUIRES: valid.
     pub fn key(&self) -> &[u8] {
         self.cursor.key()
     }
 
-    /// The sequence number of that entry. REQUIRES: valid.
+    /// The current entry's sequence number. REQUIRES: valid.
     pub fn sequence(&self) -> u64 {
         self.cursor.sequence()
     }
 
-    /// Whether that entry is a put or a delete. REQUIRES: valid.
+    /// Whether the current entry is a put or a delete. REQUIRES: valid.
     pub fn kind(&self) -> EntryKind {
         self.cursor.kind()
     }
 
-    /// The value of that entry. REQUIRES: valid.
+    /// The current entry's value. REQUIRES: valid.
     pub fn value(&self) -> &[u8] {
         self.cursor.value()
     }
 
-    /// To the first visible key at or after `key`.
+    /// Moves to the first visible key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) {
         self.cursor.seek(key);
         self.settle_forward();
     }
 
-    /// To the last visible key before `key`.
+    /// Moves to the last visible key before `key`.
     pub fn seek_before(&mut self, key: &[u8]) {
         self.cursor.seek_before(key);
         self.settle_backward();
     }
 
-    /// To the first entry.
+    /// Moves to the first visible key.
     pub fn seek_first(&mut self) {
         self.cursor.seek_first();
         self.settle_forward();
     }
 
-    /// To the last entry.
+    /// Moves to the last visible key.
     pub fn seek_last(&mut self) {
         self.cursor.seek_last();
         self.settle_backward();
     }
 
-    /// To the next visible key. REQUIRES: valid.
+    /// Moves to the next visible key. REQUIRES: valid.
     pub fn next(&mut self) {
         self.remember_key();
         while self.cursor.valid() && self.cursor.key() == self.passed {
@@ -89,7 +89,7 @@ impl<M: Medium> MemTableSource<M> {
         self.settle_forward();
     }
 
-    /// To the previous visible key. REQUIRES: valid.
+    /// Moves to the previous visible key. REQUIRES: valid.
     pub fn prev(&mut self) {
         self.remember_key();
         self.cursor.seek_before(&self.passed);
@@ -101,7 +101,8 @@ impl<M: Medium> MemTableSource<M> {
         self.passed.extend_from_slice(self.cursor.key());
     }
 
-    /// The versions of a key come newest first: the first one that is not too new is the one to see.
+    /// Moves on to the first visible version. Versions of a key come newest first, so the first that is not too new is
+    /// the right one.
     fn settle_forward(&mut self) {
         self.is_lost = false;
         while self.cursor.valid() && self.cursor.sequence() > self.moment {
@@ -109,7 +110,7 @@ impl<M: Medium> MemTableSource<M> {
         }
     }
 
-    /// From some version of a key to the newest visible one, or to that of an earlier key.
+    /// Moves from any version of a key to its newest visible one, or to that of an earlier key.
     fn settle_backward(&mut self) {
         self.is_lost = false;
         self.passage.begin();

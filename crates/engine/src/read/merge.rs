@@ -1,9 +1,10 @@
-//! Merging: the entries of many sources in key order, versions of one key newest first (paper, section 3.3: merge-sort).
+//! Merging: the entries of many sources in key order, versions of one key newest first (paper, section 3.3:
+//! merge-sort).
 //!
-//! Compactions and rebuilds of the index merge key sections; a rebuild also an index checkpoint. Each source is read a
-//! chunk at a time, so what a merge keeps in memory depends on how many sources there are, and not on how long they are.
-//! They stand in a tournament whose losers are kept: the next smallest costs one comparison a level, and mostly that of 8
-//! bytes behind what all keys have in common.
+//! Compactions and rebuilds of the index merge key sections; a rebuild also an index checkpoint. Each source is read
+//! one chunk at a time, so the memory of a merge depends on the number of sources and not on their length. They form a
+//! tournament tree of losers: the next smallest costs one comparison per level, mostly of the 8 bytes behind the common
+//! prefix of all keys.
 
 use std::cmp::Ordering;
 
@@ -15,15 +16,15 @@ use crate::files::table_cache::Tables;
 
 /// Entries in key order, versions of one key newest first.
 pub trait Source {
-    /// Goes to the next entry; `false`: there is none. It begins before the first.
+    /// Moves to the next entry. `false`: there is none. A new source is before its first entry.
     fn advance(&mut self) -> Result<bool>;
-    /// The key of the entry that it is at.
+    /// The current entry's key.
     fn key(&self) -> &[u8];
-    /// The sequence number of the entry that it is at.
+    /// The current entry's sequence number.
     fn sequence(&self) -> u64;
 }
 
-/// The key section of a table file of the store, as a [`Source`]. It keeps no file open.
+/// The key section of a table file, as a [`Source`]. It keeps no file open.
 pub struct TableKeys<'t> {
     number: u32,
     tables: &'t Tables,
@@ -31,17 +32,17 @@ pub struct TableKeys<'t> {
 }
 
 impl<'t> TableKeys<'t> {
-    /// Of the table file with this number and reader, before its first entry.
+    /// The key section of this table file, before its first entry.
     pub fn new(number: u32, reader: &TableReader, tables: &'t Tables) -> TableKeys<'t> {
         TableKeys { number, tables, stream: KeyStream::new(reader) }
     }
 
-    /// Before the first entry with this key or a larger one, or somewhat before.
+    /// Moves before the first entry with a key at or after `from`, possibly somewhat further back.
     pub fn seek(&mut self, from: &[u8]) -> Result<()> {
         self.stream.seek(&*self.tables.reader(self.number)?, from)
     }
 
-    /// How many chunks it has.
+    /// Number of chunks.
     pub fn chunks(&self) -> usize {
         self.stream.chunks()
     }
@@ -51,13 +52,13 @@ impl<'t> TableKeys<'t> {
         self.stream.first_key(&*self.tables.reader(self.number)?, chunk)
     }
 
-    /// The entry that it is at, if it is at one.
+    /// The current entry, if there is one.
     #[inline]
     pub fn entry(&self) -> Option<KeyEntry<'_>> {
         self.stream.entry()
     }
 
-    /// How many bytes of chunks were passed or are being read.
+    /// Bytes of the chunks that were passed or are being read.
     pub fn read_bytes(&self) -> u64 {
         self.stream.read_bytes()
     }
@@ -82,27 +83,27 @@ impl Source for TableKeys<'_> {
 
 struct Contender<S> {
     source: S,
-    /// 8 bytes of its key behind the common prefix.
+    /// The 8 bytes of its key behind the common prefix.
     head: u64,
     is_done: bool,
 }
 
-/// See the module.
+/// Merges sources.
 pub struct Merge<S> {
     contenders: Vec<Contender<S>>,
-    /// The loser at each inner place of the tournament, from 1 on; at 0 who wins it all.
+    /// The loser at each inner place of the tournament, from 1 on. At 0: the winner of all.
     losers: Vec<usize>,
     order: KeyOrder,
-    /// What all keys begin with, under the order by bytes; what does not is found in its place all the same.
+    /// The common prefix of all keys, in the order by bytes. A key without it is still ordered correctly.
     prefix: Vec<u8>,
-    /// Entries from this key on are left out; with its head.
+    /// Entries from this key on are left out. With its head.
     until: Option<(Vec<u8>, u64)>,
 }
 
 impl<S: Source> Merge<S> {
-    /// Of sources that are before their first entry. It ends before `until`. Entries before `from` are left out, one after the
-    /// other: who wants to begin there lets the sources [seek](TableKeys::seek) it. An error comes with the number of its
-    /// source.
+    /// Merges sources that are before their first entry. Ends before `until`. Entries before `from` are skipped one by
+    /// one; a caller that begins far in lets the sources [seek](TableKeys::seek) first. An error comes with the
+    /// position of its source.
     pub fn new(
         sources: Vec<S>,
         order: KeyOrder,
@@ -169,7 +170,7 @@ impl<S: Source> Merge<S> {
         }
     }
 
-    /// The source whose entry is next, and its number; `None` at the end.
+    /// The source whose entry is next, and its position. `None` at the end.
     #[inline]
     pub fn first(&self) -> Option<(usize, &S)> {
         let number = self.losers[0];
@@ -182,20 +183,20 @@ impl<S: Source> Merge<S> {
         Some((number, &first.source))
     }
 
-    /// As [`Merge::first`], if that entry has this key; `head` is what [`Merge::first_head`] gave for it.
+    /// [`Merge::first`], if its entry has this key. `head` is what [`Merge::first_head`] returned for it.
     #[inline]
     pub fn first_of(&self, key: &[u8], head: u64) -> Option<&S> {
         let (number, source) = self.first()?;
         (self.contenders[number].head == head && source.key() == key).then_some(source)
     }
 
-    /// What is the same for equal keys, and mostly not for others, of the entry that is next.
+    /// The head of the next entry: the same for equal keys, and mostly different for others.
     #[inline]
     pub fn first_head(&self) -> u64 {
         self.contenders.get(self.losers[0]).map_or(0, |contender| contender.head)
     }
 
-    /// Goes on behind that. An error comes with the number of its source.
+    /// Moves to the next entry. An error comes with the position of its source.
     #[inline]
     pub fn advance(&mut self) -> Result<(), (usize, Error)> {
         let mut winner = self.losers[0];
@@ -216,13 +217,13 @@ impl<S: Source> Merge<S> {
         Ok(())
     }
 
-    /// All sources, wherever they are.
+    /// All sources, wherever they stand.
     pub fn sources(&self) -> impl Iterator<Item = &S> {
         self.contenders.iter().map(|contender| &contender.source)
     }
 }
 
-/// What the smallest and the largest keys of all sources begin with.
+/// The common prefix of these keys: the smallest and largest of all sources.
 pub fn common_prefix<'k>(mut bounds: impl Iterator<Item = &'k [u8]>) -> Vec<u8> {
     let Some(first) = bounds.next() else { return Vec::new() };
     let common = |other: &[u8]| first.iter().zip(other).take_while(|(left, right)| left == right).count();

@@ -1,4 +1,4 @@
-//! What cursors and merges are made of.
+//! Parts of cursors and merges.
 
 pub mod memtable_iterator;
 pub mod merge;

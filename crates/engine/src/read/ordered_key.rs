@@ -1,4 +1,4 @@
-//! Keys in the store's order: [`OrderedKey`] knows the order it is in, for maps; [`positions_in_order`] sorts.
+//! Keys in the store's order: [`OrderedKey`] carries its order, for maps; [`positions_in_order`] sorts.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -8,8 +8,8 @@ use slmdb_order::KeyOrder;
 
 /// A key of a map that is sorted as the store is.
 ///
-/// What `BTreeMap` does under an order that is none is its own affair, but for `range` with two bounds, which may panic
-/// then: give it one, and compare with the other.
+/// If a comparator is no total order, a `BTreeMap` returns anything but does not fail, except that `range` with two
+/// bounds may panic. So give it one bound, and compare with the other (INV-25).
 #[derive(Debug, Clone)]
 pub struct OrderedKey {
     /// The key's bytes.
@@ -44,7 +44,7 @@ impl PartialEq for OrderedKey {
 
 impl Eq for OrderedKey {}
 
-/// A key, and which of many it is. (Not an [`OrderedKey`]: it need not own its bytes.)
+/// A key and its position. It is no [`OrderedKey`], because it need not own its bytes.
 struct Ranked<'a>(&'a [u8], usize, &'a KeyOrder);
 
 impl Ord for Ranked<'_> {
@@ -67,8 +67,8 @@ impl PartialEq for Ranked<'_> {
 
 impl Eq for Ranked<'_> {}
 
-/// The positions of keys, those of smaller keys first. What the library's sorting does under a comparator whose order is none
-/// may be a panic; a heap puts up with what it gets.
+/// The positions of keys, smaller keys first. The library's sorting may panic if a comparator is no total order; a heap
+/// does not (INV-25).
 pub fn positions_in_order<'a>(keys: impl IntoIterator<Item = &'a [u8]>, order: &'a KeyOrder) -> Vec<usize> {
     let keys = keys.into_iter().enumerate();
     let heap: BinaryHeap<Ranked<'_>> = keys.map(|(position, key)| Ranked(key, position, order)).collect();

@@ -1,19 +1,19 @@
-//! Admission: a write is taken only when there is space to flush it.
+//! Admission: a write is taken only when there is space to flush it (INV-30).
 //!
-//! A writer only adds and compares ([`crate::write::memtables`]). What it compares with was set aside beforehand, in steps, by a
-//! background thread of the engine.
+//! A writer only adds and compares ([`crate::write::memtables`]). A background thread sets the space that it compares
+//! with aside beforehand, in steps.
 
 use crate::batch::Totals;
 
-/// Part of a MemTable's size by which more disk space is set aside at a time.
+/// Disk space is set aside in steps of a MemTable's size divided by this.
 pub const STEP_PART: u64 = 8;
 
-/// What a write that was not admitted waits for; by default nobody does.
+/// What a refused write waits for. The default: no writer waits.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted {
     /// What is in the write.
     pub totals: Totals,
-    /// Whether these are deletes alone.
+    /// Whether it consists of deletes alone.
     pub deletes_alone: bool,
 }
 
@@ -23,12 +23,12 @@ impl Wanted {
         Wanted { totals: *totals, deletes_alone }
     }
 
-    /// Whether somebody waits.
+    /// Whether a writer waits.
     pub fn is_waited_for(&self) -> bool {
         self.totals.entries > 0
     }
 
-    /// Whether there is space for it where there is space for the other.
+    /// Whether space for `other` would do for this write.
     pub fn is_at_most(&self, other: &Wanted) -> bool {
         let (mine, others) = (&self.totals, &other.totals);
         (self.deletes_alone || !other.deletes_alone)
@@ -38,8 +38,8 @@ impl Wanted {
     }
 }
 
-/// MemTables that a write and what is kept back beside it are in, when so many wait for their flush: the active one, and
-/// the next.
+/// Number of MemTables that hold the flushes to come, a write and what is reserved beside it: those that wait for their
+/// flush, the active one and, unless these are deletes alone, the next.
 pub fn memtables(immutables: usize, deletes_alone: bool) -> u64 {
     immutables as u64 + if deletes_alone { 1 } else { 2 }
 }
@@ -47,10 +47,10 @@ pub fn memtables(immutables: usize, deletes_alone: bool) -> u64 {
 /// Whether there is space for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// Yes.
+    /// There is.
     Granted,
-    /// Yes, but more should be set aside soon.
+    /// There is, but more should be set aside soon.
     Scarce,
-    /// No.
+    /// There is not.
     Refused,
 }

@@ -1,11 +1,13 @@
-//! [`SpaceController`]: what a write needs is set aside before it is admitted, and given back to whoever finds none.
+//! [`SpaceController`]: sets aside what a write needs before it is admitted, and finds space for writers and jobs that
+//! have none.
 //!
-//! What a write needs of the arena it gets at once. What its flush will need is set aside before: in the pool, what the engine
-//! says ([`FlushCost`]); on the disk, room for its entries in the table file. So a full pool or disk refuses the next write,
-//! and never jams what was accepted. A little more than puts may use is kept back for deletes, which are the way out.
+//! A write gets its place in the arena at once. What its flush will need is set aside before (INV-30): in the pool as
+//! much as the engine says ([`FlushCost`]), on the disk space for its entries in the table file. So a full pool or disk
+//! refuses the next write, and never jams what was accepted. A little more than puts may use is reserved for deletes,
+//! which are the way out.
 //!
-//! Setting aside takes system calls, so a background thread of the engine does it, in steps, before writers come to need it; a
-//! writer only adds and compares. What is done when nothing more can be set aside is the [ladder](super::ladder)'s to say.
+//! Setting aside takes system calls. So a background thread does it, in steps, before writers need it; a writer only
+//! adds and compares. When nothing more can be set aside, the [ladder](super::ladder) decides what is done.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,14 +27,15 @@ use crate::events::SpaceFor;
 use crate::write::memtables::{Filling, FlushSetback, MemTables};
 use crate::write::write_path::WritePath;
 
-/// The active MemTable is flushed early for its space only if it is filled to this part at least.
+/// The active MemTable is flushed early for its space only if at least its size divided by this is used.
 const WORTH_FLUSHING_PART: u64 = 8;
-/// For so long a delete waits for a flush that waits for space, and so often it looks.
+/// How long a delete waits for a flush that waits for space itself, and how often it checks.
 const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
 const FLUSH_PAUSE: Duration = Duration::from_millis(5);
-/// How often somebody who waits for readers looks whether they have gone.
+/// How often a thread that waits for readers checks whether they have gone.
 pub const READERS_PAUSE: Duration = Duration::from_millis(1);
-/// How long a background job waits before it tries a full disk again: at first, and at most. (It doubles each time.)
+/// How long a background job waits before it tries a full disk again: at first, and at most. The time doubles with each
+/// try.
 const JOB_PAUSE_FIRST: Duration = Duration::from_millis(1);
 const JOB_PAUSE_MAX: Duration = Duration::from_millis(200);
 
@@ -50,36 +53,36 @@ pub enum Resource {
 pub enum TakenFrom {
     /// What is free.
     FreeSpace,
-    /// Also what is kept back for deletes.
+    /// Also what is reserved for deletes.
     Reserve,
 }
 
 /// What a flush costs an engine beside the table file.
 pub trait FlushCost: Send + Sync {
-    /// Provides in the pool for the flush of so much more than was admitted.
+    /// Provides in the pool for flushing what was admitted and `more`. [`Error::Full`]: there is not as much.
     fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()>;
-    /// Sees to it that the MANIFEST has space for the records of the flushes to come, and that the [`Reserve`] is full.
+    /// Provides space in the MANIFEST for the records of the flushes to come, and fills the [`Reserve`].
     fn fill_reserve(&self) -> Result<()>;
-    /// Sees to it that the MANIFEST has space for the records of the flushes to come.
+    /// Provides space in the MANIFEST for the records of the flushes to come.
     fn provide_for_manifest(&self) -> Result<()>;
 }
 
 /// How an engine gives space back.
 pub trait Reclaim: Send + Sync {
-    /// What this error says there is too little of.
+    /// Which resource this error is about.
     fn lacking(&self, full: &Error) -> Resource;
-    /// How often readers have let go of space that was given up before: whoever found none may find some now.
+    /// How often readers have let go of space that was given up. A change is a reason to look for space again.
     fn returned_by_readers(&self) -> u64;
-    /// Whether space has been given up that readers are still in.
+    /// Whether readers hold space of this resource that was given up.
     fn readers_hold(&self, resource: Resource) -> bool;
-    /// Whether a compaction may bring space: one is under way, or one for space alone, which then begins. `at_any_cost`: the least
-    /// garbage is worth it.
+    /// Whether a compaction may free space: one runs, or one for space alone is begun now. `at_any_cost`: even the
+    /// least garbage is worth it.
     fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool;
 }
 
-/// What came of waiting for space.
+/// The result of waiting for space.
 pub enum Awaited<'a, M: Medium> {
-    /// There may be some now.
+    /// There may be space now.
     TryAgain,
     /// The asker may take from the reserve.
     UseReserve,
@@ -87,21 +90,21 @@ pub enum Awaited<'a, M: Medium> {
     Refused(MutexGuard<'a, MemTables<M>>),
 }
 
-/// What somebody has found who has found something full, in this order.
+/// A request that found something full. The fields are read in this order.
 pub struct Shortage<'a> {
-    /// How much had been [returned](SpaceController::returned) when it was looked for.
+    /// The value of [returned](SpaceController::returned) before the space was asked for.
     pub returned: u64,
-    /// What was full.
+    /// The error.
     pub full: &'a Error,
-    /// Whether [readers hold](SpaceController::readers_hold) some of it. Asked before it is asked again what has been returned: they are
-    /// counted before they have gone.
+    /// Whether [readers hold](SpaceController::readers_hold) some of it. This is read before `returned` is read again:
+    /// readers are counted there before they stop holding.
     pub readers_hold_space: bool,
 }
 
-/// Sets space aside for writes, and says what is done when there is none.
+/// Sets space aside for writes, and decides what is done when there is none.
 pub struct SpaceController<M: Medium> {
     context: Arc<StoreContext>,
-    /// The write path, whose MemTables the space is for.
+    /// The write path, for whose MemTables the space is.
     writes: Arc<WritePath<M>>,
     /// The disk space that leads out of a full disk.
     reserve: Arc<Reserve>,
@@ -110,7 +113,7 @@ pub struct SpaceController<M: Medium> {
 }
 
 impl<M: Medium + Clone> SpaceController<M> {
-    /// That of a store whose engine says what a flush costs, and gives space back.
+    /// The controller of a store whose engine knows what a flush costs and how space is given back.
     pub fn new(
         context: Arc<StoreContext>,
         writes: Arc<WritePath<M>>,
@@ -121,12 +124,14 @@ impl<M: Medium + Clone> SpaceController<M> {
         SpaceController { context, writes, reserve, cost, reclaim }
     }
 
-    /// Sets aside what is wanted, and a step more where that can be had. Writers that wait are told, whether it came to something or
-    /// not.
+    /// Sets aside what is wanted, and a step more if there is as much. Wakes the writers that wait, whether or not
+    /// there was space. After [`Awaited::TryAgain`] it returns as well: the preparer's loop reads again what is wanted.
+    /// LOCKS: traffic; those of [`FlushCost`]; reserve, set aside
     pub fn provide(&self, wanted: Wanted) -> Result<()> {
         let asker = if wanted.deletes_alone { Asker::Deletes } else { Asker::Puts };
         let mut from = TakenFrom::FreeSpace;
         loop {
+            // Read before the space is asked for, so that what comes back meanwhile is noticed.
             let returned = self.returned(&self.writes.traffic.lock());
             let full = match self.set_aside(from, &wanted) {
                 Ok(()) => {
@@ -142,17 +147,19 @@ impl<M: Medium + Clone> SpaceController<M> {
             let readers_hold_space = self.readers_hold(&full)?;
             let mut traffic = self.writes.traffic.lock();
             if !wanted.is_waited_for() {
-                // Somebody may have come to wait meanwhile.
+                // Only the step ahead is not taken. A writer may have begun to wait meanwhile.
                 traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
                 return Ok(());
             }
+            // Whether flushing the active MemTable now would help.
             let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
                 let capacity_bytes = active.memtable.capacity_bytes();
                 let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
-                // What is deleted is garbage once that is flushed.
+                // What was deleted is garbage once this is flushed.
                 active.totals.entries > 0
                     && (is_filled || wanted.deletes_alone || self.writes.arenas.is_large(capacity_bytes))
             });
+            // Deletes may take from the reserve, after all else.
             let reserve_is_left = wanted.deletes_alone && from == TakenFrom::FreeSpace;
             let shortage = Shortage { full: &full, returned, readers_hold_space };
             match self.await_space(traffic, asker, &shortage, (worth_flushing, reserve_is_left)) {
@@ -166,7 +173,7 @@ impl<M: Medium + Clone> SpaceController<M> {
         }
     }
 
-    /// Sets aside what is wanted, if there is as much.
+    /// Sets aside what is wanted, in the pool and then on the disk. [`Error::Full`]: there is not as much.
     fn set_aside(&self, from: TakenFrom, wanted: &Wanted) -> Result<()> {
         let (all, of_active, generation, space) = {
             let traffic = self.writes.traffic.lock();
@@ -175,12 +182,14 @@ impl<M: Medium + Clone> SpaceController<M> {
             let generation = active.map(|active| active.memtable.generation());
             (traffic.admitted, of_active, generation, active.and_then(|active| active.space.clone()))
         };
+        // What is needed: the write, and the deletes that must still find space after it.
         let more = wanted.totals.plus(&kept_back(&self.context.options, wanted.deletes_alone));
         let on_disk = table_bytes(&self.context.options, &of_active.plus(&more));
         let step_bytes = match from {
             TakenFrom::FreeSpace => self.fill_reserve_for(on_disk, self.context.options.memtable_bytes / STEP_PART)?,
             TakenFrom::Reserve => self.cost.provide_for_manifest().map(|()| 0)?,
         };
+        // In the pool: a step ahead if that can be had, else just what is needed.
         let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
         let step = step_in_pool(&self.context.options, &all);
         let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
@@ -188,6 +197,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             Err(Error::Full { .. }) => self.cost.provide_in_pool(needed, from),
             granted => granted,
         }?;
+        // On the disk, for the active MemTable's table file: likewise, and at last with what the reserve has too much.
         let Some(generation) = generation else { return Ok(()) };
         let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
         match from {
@@ -202,7 +212,8 @@ impl<M: Medium + Clone> SpaceController<M> {
         }
     }
 
-    /// Fills the reserve for a table file of so many bytes, and of a step more if that can be: says how large a step.
+    /// Fills the reserve for a table file of `file_bytes`, and `step_bytes` more if there is as much. Returns how large
+    /// a step it was.
     pub fn fill_reserve_for(&self, file_bytes: u64, step_bytes: u64) -> Result<u64> {
         let fill = |step_bytes| {
             let before_bytes = self.reserve.expect_file(file_bytes.saturating_add(step_bytes));
@@ -215,7 +226,7 @@ impl<M: Medium + Clone> SpaceController<M> {
         }
     }
 
-    /// Raises what a table file of deletes has to `on_disk`, also by what is in the reserve for deletes.
+    /// Raises the space for a table file of deletes to `on_disk`, with what is in the reserve for deletes if need be.
     fn raise_from_reserve(&self, space: &ReservedFile, on_disk: u64) -> Result<()> {
         let more_bytes = on_disk.saturating_sub(space.length_bytes());
         if !self.reserve.has_for_deletes(more_bytes) {
@@ -224,7 +235,8 @@ impl<M: Medium + Clone> SpaceController<M> {
         self.reserve.give_while_full(more_bytes, Purpose::Deletes, || space.raise(on_disk))
     }
 
-    /// Disk space for the table file of the active MemTable, which has none yet.
+    /// Begins the disk space for the active MemTable's table file.
+    /// LOCKS: traffic, set aside
     fn begin_space(&self, generation: u64) -> Result<Arc<ReservedFile>> {
         let space = self.reserve.begin_file(generation)?;
         let mut traffic = self.writes.traffic.lock();
@@ -236,26 +248,29 @@ impl<M: Medium + Clone> SpaceController<M> {
         Ok(space)
     }
 
-    /// Tells those who wait that it is full.
+    /// Refuses the write: records the error, and wakes the waiting writers.
+    /// LOCKS: traffic (held)
     fn refuse(&self, mut traffic: MutexGuard<'_, MemTables<M>>, wanted: Wanted, cause: Error) {
         traffic.space_wanted = None;
         self.context.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.record_space(wanted, cause);
         let has_large_arena = |active: &Filling<M>| self.writes.arenas.is_large(active.memtable.capacity_bytes());
         if traffic.immutables == 0 && traffic.active.as_ref().is_some_and(has_large_arena) && !traffic.closing {
-            // Made for what is refused now, and nothing is in it: others need the space.
+            // It was made for the write that is now refused, and is empty. Others need the space.
             let spare = traffic.spare.take();
             self.writes.make_immutable(&mut traffic, spare);
         }
         self.writes.room.notify_all();
     }
 
-    /// How often space has been given back: whoever found none before may find some now.
+    /// How often space has been given back. A change is a reason to look for space again.
+    /// LOCKS: traffic (held)
     pub fn returned(&self, traffic: &MemTables<M>) -> u64 {
         traffic.space_returned + self.reclaim.returned_by_readers() + self.writes.arenas.returned()
     }
 
-    /// Whether readers are still in space of this kind that was given up.
+    /// Whether readers hold space that was given up, of the resource that is full.
+    /// LOCKS: arenas
     pub fn readers_hold(&self, full: &Error) -> Result<bool> {
         let resource = self.reclaim.lacking(full);
         let arenas_take = if M::PERSISTENT { Resource::Pool } else { Resource::Disk };
@@ -263,7 +278,8 @@ impl<M: Medium + Clone> SpaceController<M> {
         Ok(hold_arenas || self.reclaim.readers_hold(resource))
     }
 
-    /// Goes down the [ladder](super::ladder) for somebody who has found something full.
+    /// Takes the next step on the [ladder](super::ladder) for a request that found something full.
+    /// LOCKS: traffic (held), and what [`Reclaim::compact_for`] takes
     pub fn await_space<'t>(
         &'t self,
         mut traffic: MutexGuard<'t, MemTables<M>>,
@@ -272,6 +288,8 @@ impl<M: Medium + Clone> SpaceController<M> {
         (worth_flushing, reserve_is_left): (bool, bool),
     ) -> Awaited<'t, M> {
         let resource = self.reclaim.lacking(shortage.full);
+        // Everything that the step depends on. `compaction_may_help` is asked only if the ladder comes to it, because
+        // asking begins a compaction.
         let mut situation = Situation {
             asker,
             has_returned: self.returned(&traffic) != shortage.returned,
@@ -292,6 +310,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             situation.compaction_may_help = false;
             step = next_step(&situation);
         }
+        // The wait gives the lock back; the caller then looks again.
         let work = &self.writes.work;
         match step {
             Step::TryAgain => {}
@@ -308,9 +327,10 @@ impl<M: Medium + Clone> SpaceController<M> {
         Awaited::TryAgain
     }
 
-    /// A step of a background job that may find the disk or the pool full, or lack something else for a moment
-    /// ([`Error::may_be_tried_again`]), and has then done nothing that could not be done again. It is tried until there is what it
-    /// takes, or the store closes or has failed. Those who wait for the job are told.
+    /// Runs a step of a background job until it succeeds, or the store closes or has failed. The step may find the disk
+    /// or the pool full, or lack something else for a moment ([`Error::may_be_tried_again`]); it has then done nothing
+    /// that could not be done again (INV-28). Writers that wait for the job get the error.
+    /// LOCKS: traffic, and what [`Reclaim::compact_for`] takes
     pub fn until_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         let mut was_set_back = false;
         let mut pause = JOB_PAUSE_FIRST;
@@ -328,6 +348,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             was_set_back = true;
             tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
             let mut traffic = self.writes.traffic.lock();
+            // Report it, and have a compaction begun if that may help.
             traffic.setbacks.record_flush(cause.clone());
             self.context.events.space_refused(SpaceFor::Job, &cause);
             let since = traffic.flush_setback.as_ref().map_or_else(Instant::now, |before| before.since);
@@ -337,7 +358,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             }
             self.writes.room.notify_all();
             self.writes.work.notify_all();
-            // Not at every word: two jobs that wait would wake each other without end.
+            // Not at every wake-up: two jobs that wait would wake each other without end.
             let (since, returned) = (Instant::now(), self.returned(&traffic));
             let is_ending = |traffic: &MemTables<M>| traffic.closing || self.context.has_failed();
             while !is_ending(&traffic) && self.returned(&traffic) == returned {

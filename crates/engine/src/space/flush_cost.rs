@@ -1,4 +1,5 @@
-//! What a flush needs at worst, as far as it is the same for any engine: the table file. And what is kept back for deletes.
+//! What a flush needs at worst, as far as it is the same for any engine: the table file. Also what is reserved for
+//! deletes.
 
 use slmdb_structures::KeyLengths;
 use slmdb_table::WorstCase;
@@ -6,45 +7,45 @@ use slmdb_table::WorstCase;
 use crate::Options;
 use crate::batch::Totals;
 
-/// Space in the pool is set aside at a time for this many entries: one for so many bytes of a MemTable,
+/// Steps in the pool are for this many entries: one per this many bytes of a MemTable,
 const BYTES_PER_STEP_ENTRY: u64 = 2 << 10;
-/// but at least so many, and that part of what there is already.
+/// but at least this many, and at least this part of the entries there are.
 const STEP_ENTRIES_MIN: u64 = 64;
 const STEP_ENTRIES_PART: u64 = 4;
-/// For so many bytes of a MemTable space for one delete is kept back.
+/// Space for one delete is reserved per this many bytes of a MemTable,
 const BYTES_PER_KEPT_DELETE: u64 = 4096;
-/// Space for so many deletes is kept back at least.
+/// and for at least this many deletes.
 const KEPT_DELETES_MIN: u64 = 16;
-/// How long the keys of those deletes are reckoned to be, in bytes.
+/// Assumed length of those deletes' keys, in bytes.
 pub const KEPT_DELETE_KEY_BYTES: usize = 32;
 
-/// What may be admitted, all MemTables together, as far as the pool is concerned: flushing it has been provided for.
+/// What may be admitted to all MemTables together, as far as the pool is concerned: flushing it has been provided for.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Grant {
     /// What is in the MemTables.
     pub totals: Totals,
-    /// In so many MemTables. (Each begins a key segment of its own.)
+    /// Number of MemTables. Each begins a key segment of its own.
     pub memtables: u64,
 }
 
 impl Grant {
-    /// Whether it provides for so much in so many MemTables.
+    /// Whether it provides for these totals in this number of MemTables.
     pub fn covers(&self, totals: &Totals, memtables: u64) -> bool {
         self.memtables >= memtables && self.totals.covers_in_index(totals)
     }
 
-    /// The smaller of both, in each of its parts.
+    /// The smaller of both, part by part.
     pub fn at_most(&self, other: &Grant) -> Grant {
         Grant { totals: self.totals.at_most(&other.totals), memtables: self.memtables.min(other.memtables) }
     }
 
-    /// What is left when one MemTable has been flushed.
+    /// The rest after one MemTable has been flushed (INV-31).
     pub fn minus(&self, flushed: &Totals) -> Grant {
         Grant { totals: self.totals.minus(flushed), memtables: self.memtables.saturating_sub(1) }
     }
 }
 
-/// The deletes for which there must be space once a write is admitted: none but itself, if it consists of deletes.
+/// The deletes that must still find space after a write is admitted: none if it consists of deletes alone.
 pub fn kept_back(options: &Options, deletes_alone: bool) -> Totals {
     if deletes_alone {
         return Totals::default();
@@ -54,7 +55,7 @@ pub fn kept_back(options: &Options, deletes_alone: bool) -> Totals {
     one.times((options.memtable_bytes / BYTES_PER_KEPT_DELETE).max(KEPT_DELETES_MIN))
 }
 
-/// What is set aside in the pool at a time, beyond what is needed: for entries like those there are.
+/// What is set aside in the pool at a time beyond the need: for entries like those there are.
 pub fn step_in_pool(options: &Options, admitted: &Totals) -> Totals {
     let like = match admitted.entries {
         0 => {
@@ -77,7 +78,7 @@ pub fn step_in_pool(options: &Options, admitted: &Totals) -> Totals {
     like.times(least.max(admitted.entries / STEP_ENTRIES_PART))
 }
 
-/// What the table file of such entries takes at most, in bytes.
+/// The most bytes that the table file of such entries takes.
 pub fn table_bytes(options: &Options, totals: &Totals) -> u64 {
     if totals.entries == 0 {
         return 0;

@@ -1,21 +1,21 @@
-//! The ladder: what is done for somebody who finds no space, as a pure function.
+//! The ladder: what is done for a request that finds no space, as a pure function.
 //!
-//! Space that was set aside too much comes back with a flush, and garbage goes with a compaction. So a writer is refused only when
-//! neither can bring anything. Each step waits for something that is under way, or begins it; and whatever ends there leaves less
-//! to flush, less garbage or fewer files. So the steps come to an end, with space or with a refusal.
+//! Space that was set aside in excess comes back with a flush, and garbage goes with a compaction. So a writer is
+//! refused only when neither can bring space. Each step begins something that may, or waits for it. Whatever ends there
+//! leaves less to flush, less garbage or fewer files. So the steps come to an end, with space or with a refusal.
 
-/// Who finds no space.
+/// What finds no space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asker {
-    /// A write that has puts.
+    /// A write with puts.
     Puts,
     /// A write of deletes alone: the way out.
     Deletes,
-    /// A writer who needs a new MemTable.
+    /// A writer that needs a new MemTable.
     MemTable,
 }
 
-/// The flushes.
+/// The state of the flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flushes {
     /// None is under way, and the active MemTable is not worth one.
@@ -33,44 +33,44 @@ pub enum Flushes {
 /// All that the next step depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Situation {
-    /// Who finds no space.
+    /// What finds no space.
     pub asker: Asker,
-    /// Space has been given back since the asker looked.
+    /// Space has been given back since the request looked.
     pub has_returned: bool,
     /// The store closes, or has failed.
     pub is_ending: bool,
-    /// The flushes.
+    /// The state of the flushes.
     pub flushes: Flushes,
-    /// Space has been given up that readers are still in.
+    /// Readers hold space that was given up.
     pub readers_hold_space: bool,
-    /// A compaction is under way, or one can be made that brings space.
+    /// A compaction runs, or one can begin that frees space.
     pub compaction_may_help: bool,
-    /// The asker may take what is left of the reserve, and has not tried.
+    /// The request may take what is left of the reserve, and has not tried.
     pub reserve_is_left: bool,
 }
 
 /// What is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The asker looks again.
+    /// The request looks again.
     TryAgain,
     /// The active MemTable is flushed early.
     BeginFlush,
-    /// The asker waits for a flush.
+    /// The request waits for a flush.
     AwaitFlush,
-    /// The asker waits a moment for a flush that waits itself.
+    /// The request waits a moment for a flush that waits itself.
     AwaitFlushForAMoment,
-    /// The asker waits a moment for readers. Nobody tells when they have gone.
+    /// The request waits a moment for readers, which don't signal when they have gone.
     AwaitReaders,
-    /// The asker waits for a compaction.
+    /// The request waits for a compaction.
     AwaitCompaction,
-    /// The asker takes from the reserve.
+    /// The request takes from the reserve.
     UseReserve,
-    /// The asker gets the error.
+    /// The request gets the error.
     Refuse,
 }
 
-/// What is done next.
+/// The next step.
 pub fn next_step(situation: &Situation) -> Step {
     let last = if situation.reserve_is_left { Step::UseReserve } else { Step::Refuse };
     if situation.has_returned {

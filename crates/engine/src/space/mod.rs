@@ -1,4 +1,5 @@
 //! Space on the disk and in the pool: what a write needs before it is admitted, and what is done when there is none.
+//! `docs/internals/space.md` has the whole.
 
 pub mod admission;
 pub mod controller;

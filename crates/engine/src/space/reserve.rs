@@ -1,18 +1,19 @@
-//! [`Reserve`]: the disk space that leads out of a full disk.
+//! [`Reserve`]: the disk space that leads out of a full disk (INV-32).
 //!
-//! It is one file, and full before a put is admitted. Two parts make it up:
+//! It is one file, and full before a put is admitted. It has two parts:
 //!
-//! 1. The output of a compaction that is made for space. With as much as the largest table file takes, all garbage can be
-//!    compacted away, one file at a time; without it, no garbage ever could be. There is a quarter of all files if that is
-//!    more, but no more than a usual file has: so small files can become larger ones.
-//! 2. The table files of deletes, the way out, and records of the MANIFEST beyond those that have
-//!    [space of their own](slmdb_manifest::Manifest::reserve). They leave the output its part.
+//! 1. The output of a compaction for space. With as much as the largest table file takes, all garbage can be compacted
+//!    away, one file at a time. Without it, no garbage ever could be. It is a quarter of all files if that is more, but
+//!    at most a usual file: so small files can become larger ones.
+//! 2. Table files of deletes, which are the way out, and records of the MANIFEST beyond those that have [space of their
+//!    own](slmdb_manifest::Manifest::reserve). These leave the output its part.
 //!
-//! A new MANIFEST is written while the old one is there. It may take all of the reserve, which is at least as long as it: the old one
-//! gives as much back.
+//! A new MANIFEST is written while the old one is there. It may take all of the reserve, which is at least as long as
+//! it: the old one gives as much back.
 //!
-//! A put never uses it. What takes a part of it gives that back to the file system and takes it from there at once, so others
-//! who fill the same disk may be faster. A compaction [takes the file itself](Reserve::take), and nobody is faster than that.
+//! A put never uses the reserve. A part is used by giving it back to the file system and taking it from there at once,
+//! so another process that fills the same disk may be faster. A compaction [takes the file itself](Reserve::take), and
+//! no other can be faster than that.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,25 +26,27 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 use super::reserved_file::{RESERVE, ReservedFile};
 use crate::{Options, lock_order};
 
-/// What deletes have of it: this part of a MemTable, within these limits in bytes.
+/// Part of a MemTable that is reserved for deletes, within these limits in bytes.
 const PART_FOR_DELETES: u64 = 8;
 const FOR_DELETES_BYTES_MIN: u64 = 16 << 10;
 const FOR_DELETES_BYTES_MAX: u64 = 1 << 20;
-/// Part of it goes back to the file system in pieces of so many bytes. (What the taker does not need of one anybody may take.)
+/// A part is given back to the file system in pieces of this many bytes. What is left of a piece is free for any use.
 const STEP_BYTES: u64 = 4 << 10;
-/// A file that is longer than a usual one by more than this, in parts and in bytes, is of a large batch, and does not count.
+/// A file that is longer than a usual one by more than this part and these bytes comes from a large batch, and does not
+/// count.
 const LARGER_PART: u64 = 4;
 const LARGER_BYTES: u64 = 64 << 10;
-/// An output may have as much as this part of all table files, but no more than a usual one.
+/// An output may have this part of all table files, but no more than a usual one.
 const PART_OF_ALL: u64 = 4;
-/// With so many times what is needed free, and so many bytes more, nobody has to wait for a compaction that has taken it.
+/// With this many times the need free, and these bytes more, no request waits for a compaction that has taken the
+/// reserve.
 const PLENTY_TIMES: u64 = 8;
 const PLENTY_BYTES: u64 = 16 << 20;
 
-/// Who takes a part of it.
+/// What a part of the reserve is taken for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// A record of the MANIFEST that is being written, or a new MANIFEST: what must not fail, or gives it back.
+    /// A record of the MANIFEST that is being written, or a new MANIFEST: it must not fail, or gives the space back.
     Manifest,
     /// Records of the MANIFEST to come.
     Records,
@@ -54,9 +57,9 @@ pub enum Purpose {
 /// Where a compaction writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputSpace {
-    /// Whatever is free, as many files as it takes.
+    /// In free space, as many files as it takes.
     Free,
-    /// What is in the reserve for one file, and all becomes one.
+    /// In the reserve, as one file.
     Reserve,
 }
 
@@ -67,10 +70,10 @@ pub struct Reserve {
     table_file_bytes: u64,
     memtable_bytes: u64,
     for_deletes_bytes: u64,
-    /// What a new MANIFEST takes, at most.
+    /// The most bytes that a new MANIFEST takes.
     manifest_bytes: AtomicU64,
-    /// What all table files have, and the largest, of those that count; and what one may have at most that is to come of a
-    /// MemTable.
+    /// Bytes of all table files; of the largest, among those that count; and the most that one may have that is to come
+    /// from a MemTable.
     all_bytes: AtomicU64,
     largest_bytes: AtomicU64,
     coming_bytes: AtomicU64,
@@ -79,14 +82,14 @@ pub struct Reserve {
 
 #[derive(Default)]
 struct Held {
-    /// `None` before it was first there, and while a compaction has it.
+    /// `None` before it is first made, and while a compaction has it.
     file: Option<ReservedFile>,
-    /// A compaction has it, and gives it back, or what its inputs took.
+    /// A compaction has it, and gives back the file, or what its inputs took.
     is_taken: bool,
 }
 
 impl Reserve {
-    /// None yet, of a store in this directory.
+    /// The reserve of the store in this directory, with no file yet.
     pub fn new(options: &Options, directory: &Path) -> Reserve {
         let for_deletes_bytes = options.memtable_bytes / PART_FOR_DELETES;
         Reserve {
@@ -103,12 +106,12 @@ impl Reserve {
         }
     }
 
-    /// A new MANIFEST takes so many bytes at most.
+    /// Sets the most bytes that a new MANIFEST takes.
     pub fn set_manifest_bytes(&self, bytes: u64) {
         self.manifest_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// These are the lengths of all table files, in bytes.
+    /// Sets the lengths of all table files, in bytes.
     pub fn set_files(&self, lengths: impl Iterator<Item = u64>) {
         let (mut all_bytes, mut largest_bytes) = (0_u64, 0);
         for bytes in lengths {
@@ -119,7 +122,7 @@ impl Reserve {
         self.largest_bytes.store(largest_bytes, Ordering::Relaxed);
     }
 
-    /// A table file of so many bytes has come.
+    /// Counts a new table file.
     pub fn add_file(&self, bytes: u64) {
         self.all_bytes.fetch_add(bytes, Ordering::Relaxed);
         if self.counts(bytes) {
@@ -127,29 +130,29 @@ impl Reserve {
         }
     }
 
-    /// Whether a table file of so many bytes counts. (That of a large batch does not: else a small store would keep back much.)
+    /// Whether a table file of this length counts. That of a large batch does not, or a small store would reserve much.
     pub fn counts(&self, bytes: u64) -> bool {
         let usual_bytes = self.table_file_bytes.max(self.memtable_bytes);
         bytes <= usual_bytes + usual_bytes / LARGER_PART + LARGER_BYTES
     }
 
-    /// A table file of so many bytes may come of a MemTable. Returns what was expected before.
+    /// Expects a table file of this length from a MemTable. Returns what was expected before.
     pub fn expect_file(&self, bytes: u64) -> u64 {
         self.coming_bytes.fetch_max(if self.counts(bytes) { bytes } else { 0 }, Ordering::Relaxed)
     }
 
-    /// It will not come: this is expected, as before.
+    /// Takes back the last expectation: `bytes` is expected, as before.
     pub fn expect_again(&self, bytes: u64) {
         self.coming_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// What one output of a compaction takes at most, in bytes.
+    /// The most bytes that one output of a compaction takes.
     pub fn output_bytes(&self) -> u64 {
         self.largest_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed))
     }
 
-    /// What an output may take of what is there and free, in bytes: as much as leaves the others theirs, but what one file takes in
-    /// any case.
+    /// The bytes that an output may take of the reserve and of free space: what leaves the deletes their part, but in
+    /// any case what one file takes.
     pub fn output_bytes_max(&self) -> u64 {
         let there_bytes = self.length_bytes().saturating_add(self.free_bytes(0));
         let most_bytes = there_bytes.saturating_sub(self.for_deletes_bytes).max(there_bytes.min(self.output_bytes()));
@@ -164,11 +167,12 @@ impl Reserve {
     }
 
     /// How many bytes there are.
+    /// LOCKS: reserve
     pub fn length_bytes(&self) -> u64 {
         self.held.lock().file.as_ref().map_or(0, ReservedFile::length_bytes)
     }
 
-    /// What this purpose leaves alone, in bytes.
+    /// The bytes that this purpose must leave.
     fn kept_from(&self, purpose: Purpose) -> u64 {
         match purpose {
             Purpose::Manifest => 0,
@@ -180,7 +184,8 @@ impl Reserve {
         self.env.available_bytes(&self.directory).unwrap_or(unknown)
     }
 
-    /// Sees to it that all of it is there. [`Error::Full`]: only a part is, or a compaction has it.
+    /// Makes the reserve as long as it should be. [`Error::Full`]: there is only a part, or a compaction has it.
+    /// LOCKS: reserve, set aside
     pub fn fill(&self) -> Result<()> {
         let wanted = self.wanted_bytes();
         let mut held = self.held.lock();
@@ -199,7 +204,7 @@ impl Reserve {
             Err(full @ Error::Full { .. }) => full,
             done => return done,
         };
-        // As much as there is. (Somebody else may take of it meanwhile.)
+        // As much as there is. Other processes may take of it meanwhile.
         let mut more_bytes = self.free_bytes(wanted).min(wanted - length_bytes);
         while more_bytes >= STEP_BYTES {
             match file.raise(length_bytes + more_bytes) {
@@ -210,7 +215,9 @@ impl Reserve {
         Err(full)
     }
 
-    /// Gives back what is there beyond what there should be. (It was filled for what did not come to be.) Says whether it was anything.
+    /// Gives back what exceeds the wanted length, which was filled for a request that did not come true. Returns
+    /// whether there was any.
+    /// LOCKS: reserve, set aside
     pub fn trim(&self) -> Result<bool> {
         let wanted_bytes = self.wanted_bytes();
         let held = self.held.lock();
@@ -221,7 +228,9 @@ impl Reserve {
         }
     }
 
-    /// [`Error::Full`]: a compaction has it, and whoever takes so many bytes now may take what is to be there again after it.
+    /// [`Error::Full`] if a compaction has the reserve, and taking `more_bytes` now might take what must be there again
+    /// after it.
+    /// LOCKS: reserve
     pub fn check_not_taken(&self, more_bytes: u64) -> Result<()> {
         if self.held.lock().is_taken {
             self.check_plenty(more_bytes.saturating_add(self.wanted_bytes()))
@@ -230,7 +239,7 @@ impl Reserve {
         }
     }
 
-    /// Where there is plenty it makes no difference that it is taken.
+    /// With plenty of free space it makes no difference that the reserve is taken.
     fn check_plenty(&self, needed_bytes: u64) -> Result<()> {
         let plenty_bytes = needed_bytes.saturating_mul(PLENTY_TIMES).saturating_add(PLENTY_BYTES);
         if self.free_bytes(u64::MAX) >= plenty_bytes {
@@ -239,7 +248,8 @@ impl Reserve {
         Err(Error::Full { path: self.directory.clone(), what: "keep back what a compaction has".into() })
     }
 
-    /// Gives so many bytes of it to the file system for this purpose, which takes them from there at once. Says how many there were.
+    /// Gives up to `bytes` back to the file system, from which the caller takes them at once. Returns how many.
+    /// LOCKS: reserve, set aside
     pub fn give(&self, bytes: u64, purpose: Purpose) -> Result<u64> {
         let held = self.held.lock();
         let Some(file) = &held.file else { return Ok(0) };
@@ -247,7 +257,9 @@ impl Reserve {
         if given_bytes > 0 { file.lower_by(given_bytes).map(|_| given_bytes) } else { Ok(0) }
     }
 
-    /// Does what takes so many bytes, in its space as well if there is no other. [`Error::Full`]: not even there.
+    /// Runs an attempt that takes `bytes`, and gives it the reserve's space piece by piece while it finds the disk
+    /// full. [`Error::Full`]: even that was not enough.
+    /// LOCKS: reserve, set aside
     pub fn give_while_full<T>(
         &self,
         bytes: u64,
@@ -269,19 +281,21 @@ impl Reserve {
         }
     }
 
-    /// Disk space for the table file of this MemTable, none of it yet.
+    /// Begins disk space for the table file of this MemTable, with no bytes yet.
     pub fn begin_file(&self, generation: u64) -> Result<Arc<ReservedFile>> {
         ReservedFile::new(&*self.env, &self.directory, generation).map(Arc::new)
     }
 
-    /// Whether a table file of deletes can become longer by so many bytes, in what is free and what is for deletes.
+    /// Whether a table file of deletes can grow by `more_bytes`, in free space and in what is for deletes.
+    /// LOCKS: reserve
     pub fn has_for_deletes(&self, more_bytes: u64) -> bool {
         let kept_bytes = self.kept_from(Purpose::Deletes);
         let there_bytes = self.length_bytes().saturating_add(self.free_bytes(u64::MAX));
         there_bytes.saturating_sub(kept_bytes) >= more_bytes
     }
 
-    /// Turns it into a file to be written, for the output of a compaction; `None` if another compaction has it.
+    /// Turns the reserve into a file at `path`, for the output of a compaction. `None` if another compaction has it.
+    /// LOCKS: reserve, set aside
     pub fn take(&self, path: &Path) -> Result<Option<(ReservedFile, Arc<dyn File>)>> {
         let mut held = self.held.lock();
         let Some(space) = held.file.take() else { return Ok(None) };
@@ -296,7 +310,8 @@ impl Reserve {
         Ok(taken.map(|file| (space, file)))
     }
 
-    /// The file was not finished: it is the reserve again. Says whether it is; else it is a file in the way.
+    /// Turns an unfinished file into the reserve again. Returns whether it did; if not, the file is in the way.
+    /// LOCKS: reserve, set aside
     pub fn put_back(&self, space: ReservedFile, path: &Path) -> Result<bool> {
         let mut held = self.held.lock();
         held.is_taken = false;
@@ -307,12 +322,14 @@ impl Reserve {
         Ok(is_back)
     }
 
-    /// The compaction that had it has ended.
+    /// Notes that the compaction that had the reserve has ended.
+    /// LOCKS: reserve
     pub fn release(&self) {
         self.held.lock().is_taken = false;
     }
 
-    /// Gives all of it to the file system.
+    /// Gives all of it back to the file system.
+    /// LOCKS: reserve, set aside
     pub fn discard(&self) -> Result<()> {
         self.held.lock().file.take().map_or(Ok(()), |file| file.discard(&*self.env))
     }

@@ -1,10 +1,11 @@
-//! [`ReservedFile`]: disk space, allocated before anything is admitted that would need it.
+//! [`ReservedFile`]: disk space that is allocated before anything is admitted that would need it.
 //!
-//! It is a file of the directory, `NNNNNNNNNN.space`, as long as the table file of a MemTable can become with what has been
-//! admitted to it. The flush gives it the table file's name and writes into it, so nobody else can take the space in
-//! between; what is too much is cut off at the end. It holds nothing: the next opening removes what a crash left of it.
+//! It is a file of the directory, `NNNNNNNNNN.space`, as long as the table file of a MemTable can become with what has
+//! been admitted to it. The flush gives it the table file's name and writes into it, so no other writer can take the
+//! space in between. What is too long is cut off at the end. It holds no data: the next opening removes what a crash
+//! left of it.
 //!
-//! One more is for no MemTable: the [reserve](super::reserve).
+//! One more belongs to no MemTable: the [reserve](super::reserve).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use slmdb_sync::scheduled::Mutex;
 use crate::files::file_names as names;
 use crate::lock_order;
 
-/// The number of the reserve. No MemTable comes so far.
+/// The number of the reserve. No MemTable's generation comes so far.
 pub const RESERVE: u64 = u64::MAX;
 
-/// Space on the disk that nobody else can take.
+/// Disk space that no other writer can take.
 pub struct ReservedFile {
     path: PathBuf,
     /// `None` once a flush has taken it.
@@ -28,7 +29,7 @@ pub struct ReservedFile {
 }
 
 impl ReservedFile {
-    /// None yet, for the table file of the MemTable of `generation`; [`RESERVE`] for the reserve.
+    /// Makes the file, with no bytes yet, for the table file of the MemTable of `generation`, or for the [`RESERVE`].
     pub fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<ReservedFile> {
         let path = names::space(directory, generation);
         let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;
@@ -39,7 +40,7 @@ impl ReservedFile {
         })
     }
 
-    /// The same with so many bytes from the start, or with none if there are not as many. `None`: not even that.
+    /// Makes one with `length_bytes`, or with none if the disk has less. `None` if not even an empty file can be made.
     pub fn if_there_is(
         env: &dyn Env,
         directory: &Path,
@@ -56,12 +57,12 @@ impl ReservedFile {
         }
     }
 
-    /// How much there is, in bytes.
+    /// Its length in bytes.
     pub fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
     }
 
-    /// Sees to it that there are so many bytes. [`Error::Full`]: there is as much as before.
+    /// Makes it at least this long. After [`Error::Full`] it is as long as before.
     pub fn raise(&self, length_bytes: u64) -> Result<()> {
         let file = self.file.lock();
         let before = self.length_bytes();
@@ -77,7 +78,7 @@ impl ReservedFile {
         Error::Full { path: self.path.clone(), what: what.into() }
     }
 
-    /// Gives so many bytes back to the file system. Says whether there were any.
+    /// Gives `bytes` back to the file system. Returns whether there were any.
     pub fn lower_by(&self, bytes: u64) -> Result<bool> {
         let file = self.file.lock();
         let before = self.length_bytes();
@@ -93,7 +94,7 @@ impl ReservedFile {
     }
 
     /// Turns the space into the file `path`, which must not exist, to be written from the front. `None` if it has been
-    /// taken already, and not been [put back](ReservedFile::put_back).
+    /// taken and not been [put back](ReservedFile::put_back).
     pub fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {
         let mut file = self.file.lock();
         if file.is_none() {
@@ -104,7 +105,7 @@ impl ReservedFile {
         }
         env.rename(&self.path, path)?;
         match env.open_file(path, OpenMode::ReadWrite) {
-            // It is still space.
+            // It stays reserved space.
             Err(lack) if lack.is_passing_lack() => {
                 env.rename(path, &self.path)?;
                 Err(lack)
@@ -116,14 +117,14 @@ impl ReservedFile {
         }
     }
 
-    /// The flush that took it found no space for something else: the file, whatever is in it by now, is space set aside
-    /// again. Says whether it was that, and not one made without.
+    /// Turns the file into reserved space again, whatever is in it, after the flush that took it found no space for
+    /// something else. Returns `false` if the file was not made from it.
     pub fn put_back(&self, env: &dyn Env, path: &Path) -> Result<bool> {
         let mut file = self.file.lock();
         if file.is_some() || env.exists(&self.path)? {
             return Ok(false);
         }
-        // First: what can't be opened is removed, by its name.
+        // Opened first: a file that can't be opened keeps its name, by which it is removed.
         drop(env.open_file(path, OpenMode::ReadWrite)?);
         env.rename(path, &self.path)?;
         let left = env.open_file(&self.path, OpenMode::ReadWrite)?;
@@ -141,7 +142,7 @@ impl ReservedFile {
     }
 }
 
-/// Removes what a crash has left of space set aside.
+/// Removes what a crash has left of reserved space.
 pub fn remove_leftovers(env: &dyn Env, directory: &Path) -> Result<()> {
     for entry in env.list_directory(directory)? {
         if matches!(names::kind(&entry.name), names::FileKind::Space(_)) {

@@ -1,65 +1,66 @@
 //! Pacing: the delay that grows with the debt.
 //!
-//! When writers are faster than flushes, somebody has to wait. Waiting only when no MemTable is left would make a few
-//! writes wait very long; so writers are slowed early, each a little, and the more the further flushes fall behind. The
+//! When writers are faster than flushes, they must wait. Waiting only when no MemTable is left would make a few writes
+//! wait very long. So all writers are slowed early and a little, and the more the further flushes fall behind. The
 //! *debt* is what waits for its flush, as part of what may wait: 0 when one MemTable has just begun to wait, 1 when the
-//! active MemTable is full and no other may follow it. Up to `FLUSH`'s first debt nobody is slowed. From there on writers
-//! may fill memory at a multiple of the rate at which flushes empty it, which falls with the debt and passes 1 well before
-//! the end, so that the queue stops growing before it is full.
+//! active MemTable is full and no other may follow it. Below `FLUSH`'s first debt no writer is slowed. From there on
+//! writers may fill memory at a multiple of the rate at which flushes empty it. The multiple falls with the debt and
+//! passes 1 well before the end, so that the queue stops growing before it is full.
 //!
-//! Compactions are waited for likewise, never by standing still: there the debt is garbage in table files as part of what
-//! is allowed (`set_compaction_debt`), and the rate is that at which compactions remove garbage, over the part of
-//! what is written that makes some. (Who only adds keys is not slowed.) The default policy compacts as late as it may. So up
-//! to half of what is allowed nobody is slowed: compactions have hardly begun, and whoever slept then would sleep beside
-//! processors that have nothing to do. From there on the multiple falls, to 1.2 where compactions have most to do and to a part
-//! of their rate where the bound on space comes near. Until the first compaction has ended, that rate is guessed from the
-//! flushes'. The slower of the two paces holds.
+//! Compactions slow writers likewise, but never stop them. There the debt is garbage in table files as part of what is
+//! allowed (`set_compaction_debt`). The rate is that at which compactions remove garbage, over the part of what is
+//! written that makes some; writers that only add keys are not slowed. The default policy compacts as late as it may.
+//! So up to half of what is allowed no writer is slowed: compactions have hardly begun, and the processors would be
+//! idle. From there on the multiple falls, to 1.2 where compactions have most to do, and to a part of their rate near
+//! the bound on space. Until the first compaction has ended, that rate is estimated from the flushes'. The slower of
+//! the two paces holds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::stall::stall_stats::StallCause;
 
-/// (debt, writers' rate as a multiple of the rate that it is paid off with), in between in straight lines. Below the first
-/// debt writers are not slowed.
+/// (debt, writers' rate as a multiple of the rate that pays it off), linear in between. Below the first debt writers
+/// are not slowed.
 type Multiples = [(f64, f64)];
 const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
 const COMPACTION: &Multiples = &[(0.5, 4.0), (0.8, 1.2), (0.92, 0.8), (1.0, 0.3), (1.2, 0.15)];
-/// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty memory.
+/// Until it is known, compactions are taken to remove garbage at this multiple of the rate at which flushes empty
+/// memory.
 const REMOVED_PER_FLUSHED: f64 = 0.2;
-/// A pause that is due is slept off when it is this long; shorter ones add up first. In nanoseconds.
+/// Shortest sleep, in nanoseconds; shorter pauses add up first.
 const SLEEP_NS_MIN: u64 = 25_000;
-/// A writer that slept longer than it had to (by the system's clock tick, or because others had the processor) has so much of
-/// that back: the writes after it are not slowed until it is used up. In nanoseconds.
+/// The most that oversleeping (by the clock tick, or while others had the processor) is credited to the next writes, in
+/// nanoseconds.
 const CREDIT_NS_MAX: u64 = 2_000_000;
-/// No single write is slowed by more, in nanoseconds.
+/// The most that one write is slowed, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 5_000_000;
 
-/// One of the two things that writers may have to wait for.
+/// One of the two debts that slow writers.
 #[derive(Debug, Default)]
 struct Limit {
-    /// How much of the debt was paid off in how long, what was longer ago counting less; 0: not known yet.
+    /// How much of the debt was paid off in how much time, older amounts counting less. 0: not known yet.
     paid_bytes: AtomicU64,
     paid_ns: AtomicU64,
-    /// Nanoseconds that each KiB takes now; 0: no limit.
+    /// Nanoseconds per KiB. 0: no limit.
     ns_per_kib: AtomicU64,
 }
 
 impl Limit {
-    /// `kept_part`: how much all those before count still.
+    /// Counts a payment. `kept_part`: how much earlier payments still count.
     fn paid_off(&self, bytes: u64, took_ns: u64, kept_part: f64) {
         for (sum, more) in [(&self.paid_bytes, bytes), (&self.paid_ns, took_ns.max(1))] {
             sum.store((sum.load(Ordering::Relaxed) as f64 * kept_part) as u64 + more, Ordering::Relaxed);
         }
     }
 
-    /// In bytes per second; 0: not known yet.
+    /// Bytes per second. 0: not known yet.
     fn rate(&self) -> f64 {
         let [bytes, ns] = [&self.paid_bytes, &self.paid_ns].map(|sum| sum.load(Ordering::Relaxed) as f64);
         if ns > 0.0 { bytes.max(1.0) * 1e9 / ns } else { 0.0 }
     }
 
-    /// `rate`: at which the debt is paid off, in bytes per second, if all of what is written adds to it.
+    /// `rate`: bytes per second at which the debt is paid off, if all that is written adds to it.
     fn set_debt(&self, multiples: &Multiples, debt: f64, rate: f64) {
         let ns_per_kib = match multiple(multiples, debt) {
             Some(multiple) if rate > 0.0 => (1024e9 / (rate * multiple)) as u64,
@@ -76,41 +77,41 @@ impl Limit {
 pub struct Pacing {
     flush: Limit,
     compaction: Limit,
-    /// Of a million entries that are flushed so many replace or delete one in a table file, smoothed.
+    /// Of a million flushed entries, how many replace or delete one in a table file, smoothed.
     replacing_per_million: AtomicU64,
-    /// When what was written so far is paid for, on the clock of the environment.
+    /// When what was written so far is paid for, on the environment's clock.
     paid_until_ns: AtomicU64,
 }
 
 impl Pacing {
-    /// A flush emptied so many bytes in so long.
+    /// Counts a flush: the bytes that it emptied, and its time.
     pub fn flushed(&self, bytes: u64, took_ns: u64) {
         self.flush.paid_off(bytes, took_ns, 0.5);
     }
 
-    /// Of so many entries that were flushed, so many have replaced or deleted one in a table file.
+    /// Counts the entries of a flush, and how many of them replaced or deleted one in a table file.
     pub fn replaced(&self, replaced: u64, entries: u64) {
         let now = (replaced.min(entries) as f64 * 1e6 / entries.max(1) as f64) as u64;
         let before = self.replacing_per_million.load(Ordering::Relaxed);
         self.replacing_per_million.store((before + now) / 2, Ordering::Relaxed);
     }
 
-    /// Compactions for garbage removed so many bytes of it in so long.
+    /// Counts a compaction for garbage: the bytes of garbage that it removed, and its time.
     pub fn compacted(&self, bytes: u64, took_ns: u64) {
         self.compaction.paid_off(bytes, took_ns, 0.875);
     }
 
-    /// Whether compactions have told how fast they remove garbage.
+    /// Whether the rate at which compactions remove garbage is known.
     pub fn knows_compactions(&self) -> bool {
         self.compaction.rate() > 0.0
     }
 
-    /// What waits for flushes has changed. See the module's essay for its measure; below 0 there is none.
+    /// Sets the debt of flushes, by the measure of the module's essay. Negative: none.
     pub fn set_flush_debt(&self, debt: f64) {
         self.flush.set_debt(FLUSH, debt, self.flush.rate());
     }
 
-    /// What waits for compactions has changed.
+    /// Sets the debt of compactions.
     pub fn set_compaction_debt(&self, debt: f64) {
         let removed = match self.compaction.rate() {
             0.0 => self.flush.rate() * REMOVED_PER_FLUSHED,
@@ -122,26 +123,26 @@ impl Pacing {
         }
     }
 
-    /// Whether writers are slowed at all: asked before the clock is.
+    /// Whether writers are slowed at all. Checked before the clock is read.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.ns_per_kib().0 > 0
     }
 
-    /// Whether they are, for flushes ([`StallCause::Pace`]) or for compactions.
+    /// Whether writers are slowed for flushes ([`StallCause::Pace`]) or for compactions.
     pub fn is_limited_by(&self, waits_for: StallCause) -> bool {
         let limit = if waits_for == StallCause::Compaction { &self.compaction } else { &self.flush };
         limit.ns_per_kib.load(Ordering::Relaxed) > 0
     }
 
-    /// What a KiB takes now, and for what.
+    /// The price of a KiB now, and what it is for.
     fn ns_per_kib(&self) -> (u64, StallCause) {
         let flush = self.flush.ns_per_kib.load(Ordering::Relaxed);
         let compaction = self.compaction.ns_per_kib.load(Ordering::Relaxed);
         if compaction > flush { (compaction, StallCause::Compaction) } else { (flush, StallCause::Pace) }
     }
 
-    /// How long the writer of so many bytes has to sleep now, if at all, and what for.
+    /// How long the writer of `bytes` must sleep now, if at all, and what for.
     pub fn pause(&self, bytes: u64, now_ns: u64) -> Option<(Duration, StallCause)> {
         let (ns_per_kib, waits_for) = self.ns_per_kib();
         let price_ns = bytes.saturating_mul(ns_per_kib) / 1024;

@@ -8,20 +8,20 @@ use crate::stats;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StallCause {
-    /// Nothing but that flushes catch up: it is slowed.
+    /// For flushes to catch up: it is slowed.
     Pace,
-    /// Nothing but that compactions catch up: it is slowed.
+    /// For compactions to catch up: it is slowed.
     Compaction,
-    /// The queue of Immutable MemTables is full: for the oldest to be flushed.
+    /// For the oldest Immutable MemTable to be flushed, because the queue is full.
     Flush,
-    /// A new MemTable to be made.
+    /// For a new MemTable to be made.
     MemTable,
-    /// Space to be set aside for its flush.
+    /// For space to be set aside for its flush.
     Space,
 }
 
 impl StallCause {
-    /// How many there are.
+    /// Number of causes.
     pub const COUNT: usize = 5;
 }
 
@@ -44,7 +44,7 @@ impl StallCounters {
         self.total.iter().map(|total| total.load(Ordering::Relaxed)).sum()
     }
 
-    /// As `stats` shows them.
+    /// The counters for `stats`.
     pub fn told(&self) -> stats::StallStats {
         let us = |cause: StallCause| self.total[cause as usize].load(Ordering::Relaxed) / 1000;
         stats::StallStats {

@@ -1,8 +1,9 @@
-//! What kind of arena the next MemTable gets: one for synced writes or one for others ([`ArenaKind`]).
+//! [`KindOfArena`]: which kind of arena the next MemTable gets, one for synced writes or one for others
+//! ([`ArenaKind`]).
 //!
-//! An arena's kind can't be changed once it is written to. So the one that is made ahead is of the kind that would have suited the
-//! last: where it was synced at least once for each `BYTES_A_SYNC`, one for synced writes. (Then a sync costs far more than the page
-//! faults that this kind takes.) The first is as the options say.
+//! An arena's kind can't change once it is written to. So the next one gets the kind that would have suited the last:
+//! for synced writes if that was synced at least once per `BYTES_A_SYNC`. A sync then costs far more than the page
+//! faults that this kind takes. The first is as the options say.
 
 use std::sync::atomic::Ordering;
 
@@ -12,17 +13,17 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 
 use crate::lock_order;
 
-/// Where less is put between two syncs, in bytes, arenas are for synced writes: with values of 1 KiB, one sync for 64 puts.
+/// With fewer bytes between two syncs, arenas are for synced writes: with values of 1 KiB, one sync for 64 puts.
 const BYTES_A_SYNC: u64 = 64 << 10;
 
-/// See the module.
+/// Chooses the kind of the next arena by how often the last was synced.
 #[derive(Debug)]
 pub struct KindOfArena {
     syncs: AtomicU64,
     last: Mutex<Last>,
 }
 
-/// What was chosen last, and when.
+/// The last choice, and the counters at that time.
 #[derive(Debug)]
 struct Last {
     kind: ArenaKind,
@@ -30,25 +31,26 @@ struct Last {
     bytes_put: u64,
 }
 
-/// The kind that suits a store whose writes are all synced, or are not.
+/// The kind for a store whose writes are all synced, or are not.
 pub fn at_first(syncs_writes: bool) -> ArenaKind {
     if syncs_writes { ArenaKind::Synced } else { ArenaKind::Unsynced }
 }
 
 impl KindOfArena {
-    /// Before the first write; `syncs_writes`: every write is going to be synced.
+    /// Before the first write. `syncs_writes`: every write will be synced.
     pub fn new(syncs_writes: bool) -> KindOfArena {
         let last = Last { kind: at_first(syncs_writes), syncs: 0, bytes_put: 0 };
         KindOfArena { syncs: AtomicU64::new(0), last: Mutex::ranked(lock_order::ARENA_KIND, last) }
     }
 
-    /// The active arena is synced.
+    /// Counts a sync of the active arena.
     pub fn synced(&self) {
         self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The kind of the next arena, once so many bytes were put since the store was opened. Of less than an eighth of an
-    /// arena nothing is concluded.
+    /// The kind of the next arena. `bytes_put`: since the store was opened. Less than an eighth of an arena does not
+    /// change the choice.
+    /// LOCKS: arena kind
     pub fn next(&self, bytes_put: u64, arena_bytes: u64) -> ArenaKind {
         let syncs = self.syncs.load(Ordering::Relaxed);
         let mut last = self.last.lock();

@@ -1,13 +1,13 @@
-//! Where MemTables' arenas come from and go to.
+//! [`Arenas`]: where MemTables' arenas come from and go to.
 //!
-//! On persistent media an arena is an extent of the pool, owned by its generation. On `Dram` it is a file of the store's
-//! directory, mapped: it survives a kill as the page cache does, and a power cut once it was synced. (Mapped rather than
-//! appended to with writes because it measured faster: 33 ns against 578 ns for a 1 KiB record into recycled space, and
-//! 97 µs against 158 µs with a sync behind each; `docs/guide/durability.md`.)
+//! On persistent media an arena is an extent of the pool, owned by its generation. On `Dram` it is a mapped file of the
+//! store's directory: it survives a kill as the page cache does, and a power cut once it was synced. It is mapped, not
+//! written with system calls, because that measured faster: 33 ns against 578 ns for a 1 KiB record into recycled
+//! space, and 97 µs against 158 µs with a sync behind each (`docs/guide/durability.md`).
 //!
-//! A retired arena may still be read by cursors. When its MemTable has no other owner left it is kept to be recycled, as
-//! the next generation's; a few are, the others are given back. A recycled arena is full of old records; every checksum
-//! covers the generation, so they can't come back.
+//! Cursors may still read a retired arena. When its MemTable has no other owner left, the arena is kept to be recycled
+//! for the next generation; a few are, the others are given back (INV-10). A recycled arena is full of old records.
+//! They can't come back, because every checksum covers the generation (INV-3).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,18 +23,18 @@ use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 use crate::files::file_names as names;
 use crate::lock_order;
 
-/// How many retired arenas are kept for recycling. In a full pool, or on a full disk, they are what writes (deletes, then)
-/// go on in.
+/// How many retired arenas are kept for recycling. In a full pool, or on a full disk, writes (deletes, then) go on in
+/// them.
 const RECYCLED_MAX: usize = 2;
 
-/// Longer than any arena there can be: MemTables and single records are limited to about half of it.
+/// Longer than any arena: MemTables and single records are limited to about half of it.
 const LARGEST_ARENA_BYTES: u64 = 2 << 30;
 
 /// Read size when an arena is loaded: small enough for a processor's cache.
 const READ_BYTES: usize = 256 << 10;
 
-/// For so long a writer that needs the space of a retired arena waits for its readers. (Most hold a list of MemTables for microseconds;
-/// but the processor may be taken from their thread. A cursor may hold one for hours.)
+/// How long a writer that needs the space of a retired arena waits for its readers. Most hold a list of MemTables for
+/// microseconds, but their threads may lose the processor. A cursor may hold one for hours.
 const READERS_PATIENCE: Duration = Duration::from_millis(250);
 
 /// Write size when a recovered arena is written anew.
@@ -43,12 +43,12 @@ const REWRITE_BYTES: usize = 1 << 20;
 /// The arenas of a store.
 pub struct Arenas<M: Medium> {
     home: Home<M>,
-    /// The length that most arenas have; files of another length are not worth keeping.
+    /// The usual length of an arena; files of another length are not kept.
     usual_bytes: u64,
     retired: Mutex<Retired<M>>,
-    /// How often some are being given back just now.
+    /// How many threads are giving arenas back now.
     discarding: AtomicUsize,
-    /// How often some were.
+    /// How often arenas were given back.
     returned: AtomicU64,
 }
 
@@ -68,22 +68,22 @@ impl<M: Medium> Home<M> {
 }
 
 struct Retired<M: Medium> {
-    /// Retired MemTables that somebody may still read, and since when they are.
+    /// Retired MemTables that may still be read, and since when.
     memtables: Vec<(Arc<MemTable<M>>, Instant)>,
-    /// Arenas that nobody reads any more.
+    /// Unused arenas, kept for recycling.
     arenas: Vec<Unused>,
 }
 
-/// An arena that nobody reads any more.
+/// An arena without a reader.
 struct Unused {
-    /// The last that it was of.
+    /// Its last generation.
     generation: u64,
     length_bytes: u64,
     kind: ArenaKind,
 }
 
 impl<M: Medium + Clone> Arenas<M> {
-    /// Arenas in the pool if the medium is persistent, else in the directory; most of them will be `usual_bytes` long.
+    /// Arenas in the pool if the medium is persistent, else in the directory. Most will be `usual_bytes` long.
     pub fn new(pool: &Arc<Pool<M>>, env: Arc<dyn Env>, directory: &Path, usual_bytes: u64) -> Arenas<M> {
         let home = if M::PERSISTENT {
             Home::Pool(pool.clone())
@@ -100,9 +100,11 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// An arena for `generation`, recycled where one is at hand; one that was of this kind, if there is. Its name or extent is
-    /// durable on return; that it belongs to the store is for the MANIFEST to say. What may be tried again has left all as it was.
+    /// An arena for `generation`: a recycled one if there is one of this length, preferably of this kind. Its name or
+    /// extent is durable on return; the MANIFEST makes it the store's. After an error that may be tried again nothing
+    /// has changed.
     /// `is_ahead`: nobody waits for it, so a new file for synced writes is written beforehand.
+    /// LOCKS: arenas
     pub fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind, is_ahead: bool) -> Result<Arena<M>> {
         self.reclaim(self.retired.lock())?;
         let recycled = {
@@ -132,7 +134,7 @@ impl<M: Medium + Clone> Arenas<M> {
                         Arena::reuse_file(&**env, &path, medium.clone(), length_bytes)
                             .map(|arena| arena.of_kind(kind, old.kind))
                     }
-                    // What a failed attempt leaves would take space from everybody until the next opening.
+                    // What a failed attempt leaves would take space until the next opening.
                     None => create(&**env, &path, medium.clone(), length_bytes)
                         .inspect_err(|_| drop(env.remove_file(&path)))
                         .map(|arena| arena.of_kind(kind, kind)),
@@ -149,13 +151,13 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// Whether an arena of such a length was made for a record that needs it, and is given back when it is retired.
+    /// Whether an arena of this length was made for one large record, and is given back when it is retired.
     pub fn is_large(&self, length_bytes: u64) -> bool {
         length_bytes > self.usual_bytes
     }
 
-    /// The arena of a generation, for recovery. On `Dram` its bytes are read into memory, so that a read error is an error and
-    /// not a `SIGBUS`; a file that was cut at a clean close is taken as if zeros followed up to `length_bytes`.
+    /// The arena of a generation, for recovery. On `Dram` its bytes are read into memory, so that a read error is an
+    /// error and not a `SIGBUS`. A file that was cut at a clean close counts as followed by zeros up to `length_bytes`.
     pub fn load(&self, generation: u64, length_bytes: Option<u64>) -> Result<Option<Arena<M>>> {
         match &self.home {
             Home::Pool(pool) => Ok(self.extent(pool, generation).map(|extent| Arena::in_pool(pool.clone(), extent))),
@@ -178,9 +180,9 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// Makes what was replayed of an arena durable (on persistent media it is). It is written anew first: if an earlier opening
-    /// ended because a sync failed, the system may count pages as written that are not, and a sync alone would believe it. What
-    /// is written is what was checked, and not what another reading may give.
+    /// Makes what was replayed of an arena durable; on persistent media it is. The arena is written anew first. If an
+    /// earlier opening ended because a sync failed, the system may count pages as written that are not, and a sync
+    /// alone would believe it. The bytes written are those that were checked, not those of another reading.
     pub fn make_durable(&self, recovered: &MemTable<M>) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, recovered.generation()), OpenMode::ReadWrite)?;
@@ -196,12 +198,12 @@ impl<M: Medium + Clone> Arenas<M> {
         file.sync_data()
     }
 
-    /// Reads once more what lies behind the end of a log, and compares it with a loaded arena. A record that a crash cut short is
-    /// the same every time; one that was only read wrong is not. [`Error::Corruption`]: something else was read.
+    /// Reads what lies behind the end of a log once more, and compares it with the loaded arena. A record that a crash
+    /// cut short reads the same every time; a misread one does not. [`Error::Corruption`]: the two readings differ.
     pub fn check_end(&self, generation: u64, arena: &Arena<M>, end_offset: u64) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, generation), OpenMode::Read)?;
-        // Behind the last whole word there is no record.
+        // No record lies behind the last whole word.
         let length_bytes = file.length_bytes()?.min(arena.length_bytes()) / 8 * 8;
         let (mut chunk, mut before) = (vec![0; REWRITE_BYTES], vec![0; REWRITE_BYTES]);
         let mut offset = end_offset;
@@ -218,7 +220,7 @@ impl<M: Medium + Clone> Arenas<M> {
         Ok(())
     }
 
-    /// The generations of all arenas that lie on the medium, whether the MANIFEST names them or not.
+    /// The generations of all arenas on the medium, whether the MANIFEST names them or not.
     pub fn present(&self) -> Result<Vec<u64>> {
         match &self.home {
             Home::Pool(pool) => {
@@ -236,7 +238,7 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// Removes an arena that belongs to nobody.
+    /// Removes an arena that the MANIFEST does not name.
     pub fn discard(&self, generation: u64) -> Result<()> {
         match &self.home {
             Home::Pool(pool) => self.extent(pool, generation).map_or(Ok(()), |extent| pool.free_extent(extent.offset)),
@@ -244,15 +246,18 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// A MemTable that the MANIFEST has just given up: its arena comes back when its last reader is gone.
+    /// Takes a MemTable that the MANIFEST has just given up. Its arena comes back when its last reader is gone
+    /// (INV-10).
+    /// LOCKS: arenas
     pub fn retire(&self, memtable: Arc<MemTable<M>>) -> Result<()> {
         let mut retired = self.retired.lock();
         retired.memtables.push((memtable, Instant::now()));
         self.reclaim(retired).map(|_| ())
     }
 
-    /// A reader has gone, perhaps the last of some retired MemTables. Says how many bytes their lists took that have gone with it. (If
-    /// the retired ones are being looked at just now, what it held goes with the next reader, or flush.)
+    /// Reclaims arenas after a reader has gone, perhaps the last of some retired MemTables. Returns the bytes of the
+    /// lists that are freed. If another thread holds the lock, a later reader or flush reclaims them.
+    /// LOCKS: arenas (tried)
     pub fn reader_has_gone(&self) -> Result<u64> {
         match self.retired.try_lock() {
             Some(retired) => self.reclaim(retired),
@@ -260,13 +265,14 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// How often arenas were given back: a reason to look for space again.
+    /// How often arenas were given back. A change is a reason to look for space again.
     pub fn returned(&self) -> u64 {
         self.returned.load(Ordering::SeqCst)
     }
 
-    /// Gives back what nobody reads any more. Says whether more will be given back soon, once its last readers have gone or
-    /// somebody else has given it back. (Nobody tells when.)
+    /// Gives back arenas without readers. Returns whether more will be given back soon, once the last readers have gone
+    /// or another thread has given them back. They don't signal it.
+    /// LOCKS: arenas
     pub fn await_readers(&self) -> Result<bool> {
         self.reader_has_gone()?;
         let is_recent = |(_, since): &(Arc<MemTable<M>>, Instant)| since.elapsed() < READERS_PATIENCE;
@@ -274,14 +280,15 @@ impl<M: Medium + Clone> Arenas<M> {
         Ok(is_held || self.discarding.load(Ordering::SeqCst) > 0)
     }
 
-    /// Looks at the retired MemTables that somebody still reads.
+    /// Visits the retired MemTables that may still be read.
+    /// LOCKS: arenas
     pub fn for_each_retired(&self, look: &mut impl FnMut(&MemTable<M>)) {
         self.retired.lock().memtables.iter().for_each(|(memtable, _)| look(memtable));
     }
 
-    /// Gives back the arenas of retired MemTables that nobody reads any more. Returns how many bytes their lists took. What
-    /// is not kept for recycling goes without the lock: it may take the disk a while, and a reader does it as well as a
-    /// flush.
+    /// Gives back the arenas of retired MemTables without readers. Returns the bytes of their lists. What is not kept
+    /// for recycling is removed without the lock, because that may take the disk a while, also in a reader's thread.
+    /// LOCKS: arenas (held)
     fn reclaim(&self, mut retired: MutexGuard<'_, Retired<M>>) -> Result<u64> {
         let (mut index, mut lists_bytes, mut unwanted) = (0, 0, Vec::new());
         while index < retired.memtables.len() {
@@ -289,7 +296,7 @@ impl<M: Medium + Clone> Arenas<M> {
                 index += 1;
                 continue;
             }
-            // Nobody else owns it, so nobody can come to own it.
+            // It has no other owner, so it can't get one.
             let (memtable, _) = retired.memtables.swap_remove(index);
             let (generation, length_bytes) = (memtable.generation(), memtable.capacity_bytes());
             let kind = memtable.arena().kind();
@@ -304,7 +311,7 @@ impl<M: Medium + Clone> Arenas<M> {
         if unwanted.is_empty() {
             return Ok(lists_bytes);
         }
-        // StoreCounters under the lock: whoever asks sees them there, or on their way, or returned.
+        // Counted under the lock, so that every MemTable is seen as retired, being given back, or returned.
         self.discarding.fetch_add(1, Ordering::SeqCst);
         drop(retired);
         let discarded = unwanted.into_iter().try_for_each(|memtable| {
@@ -317,9 +324,9 @@ impl<M: Medium + Clone> Arenas<M> {
         discarded.map(|()| lists_bytes)
     }
 
-    /// At a clean close: arenas kept for recycling go, and on `Dram` `active` is cut to what is used, so that a small
-    /// store is a small directory; should a power cut take that back, the next opening finds the longer file, and the same in
-    /// it. REQUIRES: nothing is written to it any more.
+    /// At a clean close: removes the arenas kept for recycling. On `Dram` it cuts `active` to what is used, so that a
+    /// small store is a small directory. If a power cut takes that back, the next opening finds the longer file with
+    /// the same content. REQUIRES: nothing is written to it any more.
     pub fn tidy(&self, active: Option<&MemTable<M>>) -> Result<()> {
         for unused in std::mem::take(&mut self.retired.lock().arenas) {
             self.discard(unused.generation)?;
@@ -329,7 +336,7 @@ impl<M: Medium + Clone> Arenas<M> {
         file.set_length(active.used_bytes())
     }
 
-    /// The file that an arena is, or would be, in; for messages.
+    /// The file of an arena, for messages.
     pub fn describe(&self, generation: u64) -> PathBuf {
         match &self.home {
             Home::Pool(pool) => pool.path().to_path_buf(),
@@ -342,8 +349,8 @@ impl<M: Medium + Clone> Arenas<M> {
     }
 }
 
-/// Reads a file's beginning into memory that is all zero. Where the file is zero, too, as behind the records of most arenas, the
-/// memory is not touched, so that it need not be there.
+/// Reads the beginning of a file into zeroed memory. Zeros, such as those behind the records of most arenas, are not
+/// copied, so that their pages need no memory.
 fn read_sparse(file: &dyn File, bytes: &mut [u8]) -> Result<()> {
     let mut piece = vec![0; READ_BYTES];
     let zeros = vec![0; READ_BYTES];
@@ -359,7 +366,7 @@ fn read_sparse(file: &dyn File, bytes: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
-/// Copies whole words out of a recovered arena; every record begins and ends with one.
+/// Copies whole words out of a recovered arena. Every record begins and ends at one.
 fn copy_words<M: Medium>(arena: &Arena<M>, offset: u64, into: &mut [u8]) {
     for (word, bytes) in (offset..).step_by(8).zip(into.chunks_exact_mut(8)) {
         bytes.copy_from_slice(&arena.load_word(word).to_ne_bytes());

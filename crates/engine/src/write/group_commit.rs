@@ -1,9 +1,9 @@
-//! Group sync on `Dram`: one leader syncs for all who wait.
+//! Group sync on `Dram`: one leader syncs for all waiting callers.
 //!
-//! A caller who wants its write to outlive a power cut needs every arena up to that write on the device: its own, and
-//! every earlier one that is not flushed to a table file yet (else replay would end before it). The first to come
-//! becomes the leader: it notes how far publication has come, syncs the arenas with one call each, and answers for
-//! everybody up to there. Nobody who only writes waits for any of this.
+//! A write survives a power cut when every arena up to it is on the device: its own, and every earlier one that is not
+//! flushed to a table file yet, or else replay would end before it. The first caller becomes the leader. It notes how
+//! far publication has come, syncs the arenas with one call each, and answers for all callers up to there. Writers
+//! without `sync` wait for none of this (INV-4).
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use slmdb_sync::modelled::{AtomicU64, Condvar, Mutex, MutexGuard};
 
 use crate::lock_order;
 
-/// How far the arenas are synced, and who syncs them.
+/// How far the arenas are synced, and whether a leader is syncing them.
 #[derive(Debug)]
 pub struct GroupSync {
     synced: AtomicU64,
@@ -21,7 +21,7 @@ pub struct GroupSync {
 }
 
 impl GroupSync {
-    /// Everything up to `sequence` is on the device already.
+    /// With everything up to `sequence` on the device.
     pub fn new(sequence: u64) -> GroupSync {
         GroupSync {
             synced: AtomicU64::new(sequence),
@@ -34,19 +34,20 @@ impl GroupSync {
         self.has_leader.lock()
     }
 
-    /// The newest sequence number that is known to be on the device with all before it.
+    /// Everything up to this sequence number is known to be on the device.
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Something else (a flush) brought everything up to `sequence` to the device.
+    /// Notes that something else (a flush) brought everything up to `sequence` to the device.
     pub fn advance(&self, sequence: u64) {
         self.synced.fetch_max(sequence, Ordering::AcqRel);
     }
 
-    /// Returns once everything up to `sequence` is on the device. The leader asks how far publication has come and calls `sync`
-    /// then: what is published meanwhile may have come too late for it. After its failure every waiter leads (and fails) for
-    /// itself.
+    /// Returns once everything up to `sequence` is on the device. The leader asks how far publication has come, then
+    /// calls `sync`, because what is published meanwhile may come too late for it. After its failure every waiting
+    /// caller leads, and fails, for itself.
+    /// LOCKS: group sync, not during `sync`
     pub fn through(&self, sequence: u64, published: impl Fn() -> u64, sync: impl Fn() -> Result<()>) -> Result<()> {
         let mut has_leader = self.has_leader();
         loop {

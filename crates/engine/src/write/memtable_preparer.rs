@@ -1,10 +1,12 @@
-//! The MemTable preparer: what writers will need soon, made before they need it.
+//! The MemTable preparer: makes what writers will need soon, before they need it.
 //!
-//! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record; and what is
-//! admitted takes space that is set aside first ([`crate::space::controller`]). Both take system calls and syncs, which are not to
-//! happen under a lock that writers need. So one thread does them, asked by writers while there is still some left.
+//! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record (INV-3).
+//! What is admitted takes space that is set aside first ([`crate::space::controller`]). Both take system calls and
+//! syncs, which must not happen under a lock that writers need (INV-4). So one thread does them; writers ask for them
+//! while some is left.
 //!
-//! What the process lacks for a moment, such as descriptors, is tried again a few times. Then the writers that wait get the error.
+//! What the process lacks for a moment, such as file descriptors, is tried again a few times. Then the waiting writers
+//! get the error.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,12 +27,12 @@ use crate::space::controller::{Awaited, Shortage, SpaceController};
 use crate::space::ladder::Asker;
 use crate::space::reserved_file::ReservedFile;
 
-/// How often a lack is met again before the writer that waits hears of it, and how long after the first time; then twice as long each
+/// How often a lack is tried again before the waiting writers get the error, and the first pause, which doubles each
 /// time: 31 ms in all.
 const ATTEMPTS_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 
-/// See the module.
+/// The thread that makes spares and sets space aside.
 pub struct MemTablePreparer<M: Medium> {
     context: Arc<StoreContext>,
     writes: Arc<WritePath<M>>,
@@ -39,7 +41,7 @@ pub struct MemTablePreparer<M: Medium> {
 }
 
 impl<M: Medium + Clone> MemTablePreparer<M> {
-    /// That of a store.
+    /// The preparer of a store.
     pub fn new(
         context: Arc<StoreContext>,
         writes: Arc<WritePath<M>>,
@@ -49,7 +51,8 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         MemTablePreparer { context, writes, catalog, space }
     }
 
-    /// The work of its thread.
+    /// The thread's loop, until the store closes or fails.
+    /// LOCKS: traffic
     pub fn run(&self) {
         match self.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return self.context.fail(error),
@@ -80,27 +83,32 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         }
     }
 
-    /// Sees to it that there is a spare with this capacity; or says that there was no space for it.
+    /// Makes a spare with at least this capacity, or reports that there was no space for it. After
+    /// [`Awaited::TryAgain`] it returns with the request still open, so the loop comes back.
+    /// LOCKS: traffic, and those of [`SpaceController::await_space`]
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
+        // 1. What there is: a spare that fits, one that is too small, or none.
         let (has_spare, too_small, returned) = {
             let mut traffic = self.writes.traffic.lock();
             let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
             let too_small = traffic.spare.take_if(is_too_small);
             (traffic.spare.is_some(), too_small, self.space.returned(&traffic))
         };
+        // 2. Make one, if need be. `setback`: why there is none of this capacity.
         let usual_bytes = self.context.options.memtable_bytes;
         let (spare, setback) = if has_spare {
             (None, None)
         } else {
             match self.make_spare(capacity_bytes, too_small.as_ref().map(|spare| &*spare.memtable)) {
                 Ok(spare) => {
+                    // The MANIFEST gave up the spare that was too small, together with the record of the new one.
                     if let Some(Filling { memtable, space, .. }) = too_small {
                         space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
                         self.writes.arenas.retire(memtable)?;
                     }
                     (Some(spare), None)
                 }
-                // Others may wait for a usual one.
+                // Other writers may wait for a usual one.
                 Err(cause @ Error::Full { .. }) if too_small.is_none() && capacity_bytes > usual_bytes => {
                     match self.make_spare(usual_bytes, None) {
                         Ok(spare) => (Some(spare), Some(cause)),
@@ -117,13 +125,15 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         };
         let readers_hold_space = setback.as_ref().map_or(Ok(false), |cause| self.space.readers_hold(cause))?;
         let mut traffic = self.writes.traffic.lock();
+        // 3. Hand it over.
         if let Some(spare) = spare {
             traffic.spare = Some(spare);
             self.context.events.space_found(SpaceFor::MemTable);
         }
+        // 4. No space: see what the ladder can do for the writers that wait.
         let somebody_waits = traffic.spare_waited_for;
         if let (Some(cause), true) = (setback, somebody_waits) {
-            // A flush gives an arena back, which will do unless it is for a record longer than most arenas.
+            // A flush gives an arena back. That will do unless the record is longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
             let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
             let shortage = Shortage { full: &cause, returned, readers_hold_space };
@@ -134,17 +144,19 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
             self.context.events.space_refused(SpaceFor::MemTable, &cause);
             traffic.setbacks.record_memtable(capacity_bytes, cause);
         }
+        // 5. Answered, with a spare or an error.
         traffic.spare_wanted_bytes = 0;
         traffic.spare_waited_for = false;
         self.writes.room.notify_all();
         Ok(())
     }
 
-    /// A new MemTable, its generation durable in the MANIFEST, which gives up `instead_of`. Nothing has happened of what may be
-    /// tried again.
+    /// Makes a MemTable whose generation is durable in the MANIFEST, whose record gives up `instead_of`. After an error
+    /// that may be tried again nothing has changed.
     ///
-    /// On `Dram` its header is not synced: a recycled file is full of dirty pages, which a sync would write for nothing
-    /// (80 % more to the device in a random fill), and a replay can do without it.
+    /// On `Dram` its header is not synced. A recycled file is full of dirty pages, which a sync would write for nothing
+    /// (80 % more device writes in a random fill), and a replay can do without the header.
+    /// LOCKS: reserve; catalog
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
         self.catalog.reserve.check_not_taken(capacity_bytes)?;
         let generation = self.catalog.lock().state().next_generation;
@@ -165,7 +177,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
                 Ok(Filling { memtable: Arc::new(memtable), totals: Default::default(), space })
             }
             Err(cause) if cause.may_be_tried_again() && !self.context.has_failed() => {
-                // The next attempt has the same generation: recovery must not find two arenas of it.
+                // The next attempt has the same generation, and recovery must not find two arenas of it.
                 drop(memtable);
                 self.writes.arenas.discard(generation)?;
                 Err(cause)
@@ -174,8 +186,8 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         }
     }
 
-    /// Sets disk space aside for what usually goes into a MemTable, if there is as much: without, admission asks for it
-    /// once a write needs it.
+    /// Sets disk space aside for what usually goes into a MemTable, if there is as much. Without it, admission asks for
+    /// space once a write needs it.
     fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<ReservedFile>>> {
         let space_bytes = arena_bytes + arena_bytes / 8;
         match self.space.fill_reserve_for(space_bytes, 0) {
@@ -185,7 +197,8 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         }
     }
 
-    /// Tries a few times more what lacks something. The caller holds no lock.
+    /// Tries an attempt that lacks something a few times more.
+    /// LOCKS: none may be held
     fn patiently<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
         for number in 0..ATTEMPTS_MAX {
             match attempt() {
@@ -199,7 +212,8 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         attempt()
     }
 
-    /// Gives this error to the writers that wait. There is nothing to do until the next asks.
+    /// Gives this error to the waiting writers, and drops their requests.
+    /// LOCKS: traffic
     fn report_lack(&self, lack: Error) {
         let mut traffic = self.writes.traffic.lock();
         tracing::warn!(%lack, "writers that wait get this error");

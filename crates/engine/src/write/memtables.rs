@@ -1,5 +1,5 @@
-//! What writers and background threads share: the MemTables on their way from the first write to the flush, what is
-//! admitted to them, and who waits for what.
+//! What writers and background threads share: the MemTables from the first write to the flush, what is admitted to
+//! them, and which threads wait for what.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,50 +16,50 @@ use crate::space::flush_cost::{Grant, kept_back, step_in_pool, table_bytes};
 use crate::space::reserved_file::ReservedFile;
 use crate::space::space_errors::SpaceErrors;
 
-/// MemTables and compactions' files of usual size have at most an entry for each so many bytes, but so many in any case.
+/// A MemTable or a compaction's output of usual size has at most one entry per this many bytes, but at least this many.
 const BYTES_PER_ENTRY_MIN: u64 = 256;
 const ENTRIES_IN_ANY_CASE: u64 = 1024;
 
-/// The most entries of a MemTable, or of a compaction's output, of this size in bytes. (An opening after a kill builds
-/// the lists of all MemTables anew, and carries on those jobs that were under way: a microsecond or so for each entry. With tiny
-/// entries that would be seconds.)
+/// The most entries of a MemTable, or of a compaction's output, of this size in bytes. An opening after a kill rebuilds
+/// the lists of all MemTables and carries on the jobs that were under way, at about a microsecond per entry. With tiny
+/// entries and no bound that would be seconds.
 pub fn entries_max(usual_bytes: u64) -> u64 {
     (usual_bytes / BYTES_PER_ENTRY_MIN).max(ENTRIES_IN_ANY_CASE)
 }
 
-/// What writers and background threads share.
+/// What writers and background threads share, under the traffic lock.
 pub struct MemTables<M: Medium> {
-    /// The MemTable that takes writes; `None` when the store is read-only, or was opened with no space for one.
+    /// The MemTable that takes writes. `None` when the store is read-only, or was opened with no space for one.
     pub active: Option<Filling<M>>,
     /// The sequence number of the next write.
     pub next_sequence: u64,
     /// The first sequence number that the active MemTable has or would get.
     pub active_from: u64,
-    /// A MemTable made ahead, so that no writer waits for the directory and the MANIFEST to be synced.
+    /// A MemTable made ahead, so that no writer waits for syncs of the directory and the MANIFEST.
     pub spare: Option<Filling<M>>,
-    /// Capacity that the next spare must have; 0: none is wanted.
+    /// Capacity that the next spare must have. 0: none is wanted.
     pub spare_wanted_bytes: u64,
-    /// Whether somebody waits for the spare.
+    /// Whether a writer waits for the spare.
     pub spare_waited_for: bool,
-    /// What was admitted and is not flushed yet, all MemTables together.
+    /// What was admitted to all MemTables and is not flushed yet.
     pub admitted: Totals,
-    /// What may be admitted, all MemTables together, as far as the pool is concerned.
+    /// What may be admitted to all MemTables, as far as the pool is concerned.
     pub granted_in_pool: Grant,
     /// Set while more space is to be set aside.
     pub space_wanted: Option<Wanted>,
     /// Immutable MemTables that the file thread has not taken yet, oldest first.
     pub queue: VecDeque<Immutable<M>>,
-    /// Immutable MemTables that are not retired yet.
+    /// Number of Immutable MemTables that are not retired yet.
     pub immutables: usize,
-    /// What the full disk, or pool, has refused. Who waits for that gives up.
+    /// What a full disk or pool has refused. Writers that wait for that give up.
     pub setbacks: SpaceErrors,
-    /// How many flushes and compactions have given back what they took: a reason to look for space again.
+    /// How often flushes and compactions have given space back. A change is a reason to look for space again.
     pub space_returned: u64,
     /// What a flush waits for now, if it does.
     pub flush_setback: Option<FlushSetback>,
-    /// When the last flush ended, on the clock of the environment.
+    /// When the last flush ended, on the environment's clock.
     pub last_flush_end_ns: u64,
-    /// The store is being closed: nobody waits any more.
+    /// The store is being closed: no thread waits any more.
     pub closing: bool,
 }
 
@@ -72,16 +72,16 @@ impl<M: Medium> MemTables<M> {
     }
 }
 
-/// A flush waits for space.
+/// A flush that waits for space.
 #[derive(Debug, Clone)]
 pub struct FlushSetback {
     /// What is full.
     pub cause: Error,
-    /// When it found that out first.
+    /// When it first found that.
     pub since: Instant,
 }
 
-/// A MemTable that takes writes, or will, with what its flush will need.
+/// A MemTable that takes writes, or will, and the space for its flush.
 pub struct Filling<M: Medium> {
     /// The MemTable itself.
     pub memtable: Arc<MemTable<M>>,
@@ -92,12 +92,12 @@ pub struct Filling<M: Medium> {
 }
 
 impl<M: Medium> Filling<M> {
-    /// What is left of its arena, in bytes.
+    /// Bytes left in its arena.
     pub fn room_bytes(&self) -> u64 {
         self.memtable.capacity_bytes().saturating_sub(self.memtable.used_bytes())
     }
 
-    /// Whether it takes so many entries more, its arena aside; see [`entries_max`]. A batch of more gets a MemTable to itself.
+    /// Whether it takes `more` entries, its arena aside; see [`entries_max`]. A larger batch gets a MemTable to itself.
     pub fn takes_entries(&self, more: u64, usual_bytes: u64) -> bool {
         self.totals.entries == 0 || self.totals.entries + more <= entries_max(usual_bytes)
     }
@@ -121,7 +121,7 @@ pub struct Immutable<M: Medium> {
 }
 
 impl<M: Medium> Immutable<M> {
-    /// What was filled up to `last_sequence`.
+    /// A MemTable that was filled up to `last_sequence`.
     pub fn new(full: Filling<M>, last_sequence: u64) -> Immutable<M> {
         let Filling { memtable, totals, space } = full;
         Immutable { memtable, last_sequence, totals, space }

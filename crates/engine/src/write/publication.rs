@@ -1,9 +1,9 @@
 //! Publication: which sequence numbers readers may see.
 //!
-//! Writers run in parallel: each reserves its place in the MemTable's arena and its sequence numbers, fills the place,
+//! Writers run in parallel. Each reserves its place in the MemTable's arena and its sequence numbers, fills the place,
 //! and is done when the medium has it. They finish in any order. The *published* sequence number moves only over a
-//! prefix without a gap of what is done, and a write returns once the prefix covers it. So no acknowledged record ever
-//! stands behind a hole (replay ends at the first one), and nobody reads what a crash could take back.
+//! gapless prefix of finished writes, and a write returns once the prefix covers it (INV-1). So no acknowledged record
+//! stands behind a hole, where replay would end, and no reader sees what a crash could take back.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use slmdb_sync::modelled::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, s
 
 use crate::lock_order;
 
-/// How often a waiter looks before it sleeps.
+/// How often a waiting writer looks before it sleeps.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 64 };
 
 /// A write under way: given by [`Publication::begin`], handed back to [`Publication::complete`].
@@ -28,7 +28,7 @@ pub struct Publication {
     moved: Condvar,
 }
 
-/// Writes that are under way or wait for an earlier one, in order of their sequence numbers.
+/// Writes that are running or wait for an earlier one, in order of their sequence numbers.
 #[derive(Debug)]
 struct Window {
     /// The ticket of `slots[0]`.
@@ -43,7 +43,7 @@ struct Slot {
 }
 
 impl Publication {
-    /// Everything up to `sequence` is published already.
+    /// With everything up to `sequence` published.
     pub fn new(sequence: u64) -> Publication {
         Publication {
             published: AtomicU64::new(sequence),
@@ -62,15 +62,19 @@ impl Publication {
         self.published.load(Ordering::Acquire)
     }
 
-    /// Announces a write whose last sequence number is `last_sequence`. REQUIRES: called in the order of the sequence
-    /// numbers (under the lock that hands them out), and [`Publication::complete`] follows without fail.
+    /// Announces a write whose last sequence number is `last_sequence`. REQUIRES: calls come in the order of the
+    /// sequence numbers (under the lock that hands them out), and [`Publication::complete`] follows without fail
+    /// (INV-2).
+    /// LOCKS: publication
     pub fn begin(&self, last_sequence: u64) -> Ticket {
         let mut window = self.window();
         window.slots.push_back(Slot { last_sequence, done: false });
         Ticket(window.first_ticket + window.slots.len() as u64 - 1)
     }
 
-    /// The write is on the medium. Publishes it, and what waited for it, unless an earlier one is still under way.
+    /// Marks a write as being on the medium. Publishes it, and finished writes behind it, unless an earlier one is not
+    /// done.
+    /// LOCKS: publication
     pub fn complete(&self, ticket: Ticket) {
         let mut window = self.window();
         let index = (ticket.0 - window.first_ticket) as usize;
@@ -87,7 +91,7 @@ impl Publication {
         self.published.store(last_sequence, Ordering::Release);
         drop(window);
         if self.waiting.load(Ordering::SeqCst) > 0 {
-            // Taking the lock orders this behind a waiter that has looked and not slept yet.
+            // Taking the lock orders this behind a waiter that has looked and does not sleep yet.
             drop(self.window());
             self.moved.notify_all();
         }

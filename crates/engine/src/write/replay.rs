@@ -1,7 +1,7 @@
 //! The third step of recovery: MemTables from their arenas (paper, section 5; `docs/internals/recovery.md`).
 //!
-//! The next arena is loaded while records of the one before are gone over, which must happen in order; and the lists of those gone
-//! over are made side by side meanwhile, for that takes the longest.
+//! An arena's records must be read in order, so arenas are read one after the other. The next one is loaded meanwhile,
+//! and the lists of those already read are built on several threads, because that takes longest.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::batch::Totals;
 use crate::write::arenas::Arenas;
 use crate::write::memtables::Immutable;
 
-/// How many loaded arenas may wait to be gone over.
+/// How many loaded arenas may wait to be read.
 const ARENAS_AHEAD: usize = 1;
 
 /// What the arenas hold beyond the table files.
@@ -30,8 +30,9 @@ pub struct Log<M: Medium> {
     pub last_sequence: u64,
 }
 
-/// The log is the records of all arenas; it ends for good at the first sequence number that is missing. Replaying an
-/// arena that goes on behind the end finds out whether its records vouch for what is missing; here the clean close does.
+/// Reads the log: the records of all arenas, up to the first missing sequence number (INV-3). Replaying an arena that
+/// goes on behind the end finds out whether its records vouch for what is missing. A clean close vouches for the whole
+/// log, which is checked here.
 pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
     let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
     let order = options.memtable::<M>().order;
@@ -43,12 +44,12 @@ pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, aren
     let built = if state.arenas.len() > 1 {
         let (sender, receiver) = mpsc::sync_channel(ARENAS_AHEAD);
         thread::scope(|scope| {
-            // Until there is nobody any more who takes them.
+            // Until the receiver is gone.
             spawn_scoped(scope, move || load_in_order(state, arenas).try_for_each(|loaded| sender.send(loaded)))?;
             build_side_by_side(receiver.into_iter().map(read_next))
         })?
     } else {
-        // Nobody could do anything beside.
+        // With one arena, nothing can run beside.
         load_in_order(state, arenas).map(|loaded| build(read_next(loaded)?)).collect::<Result<Vec<_>>>()?
     };
     let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
@@ -78,7 +79,7 @@ pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, aren
 /// An arena of the store: its generation, the last sequence number that it was sealed with, and its bytes.
 type Loaded<M> = (u64, Option<u64>, Result<Arena<M>>);
 
-/// Loads the arenas of the store, one behind the other.
+/// Loads the arenas of the store, one after the other.
 fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> impl Iterator<Item = Loaded<M>> {
     state.arenas.iter().map(|(&generation, record)| {
         let loaded = arenas.load(generation, Some(record.length_bytes)).and_then(|arena| {
@@ -89,14 +90,14 @@ fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> i
     })
 }
 
-/// Makes a MemTable of an arena that was read.
+/// Builds a MemTable from an arena that was read.
 fn build<M: Medium>(arena: ReadArena<M>) -> Result<(Replayed<M>, Totals)> {
     let replayed = arena.build()?;
     let totals = totals_of(&replayed.memtable);
     Ok((replayed, totals))
 }
 
-/// Makes MemTables of arenas as they are read, one behind the other; several at once, for that takes longer than reading.
+/// Builds MemTables from arenas as they are read, several at once, because building takes longer than reading.
 fn build_side_by_side<M: Medium>(
     arenas: impl Iterator<Item = Result<ReadArena<M>>>,
 ) -> Result<Vec<(Replayed<M>, Totals)>> {
@@ -112,7 +113,7 @@ fn build_side_by_side<M: Medium>(
         };
         let mut builders = Vec::new();
         for (position, read) in arenas.enumerate() {
-            // What can't be sent has nobody to build it any more: an error is waiting to be joined.
+            // If it can't be sent, no builder is left: joining them returns the error.
             let _ = sender.send((position, read?));
             if builders.len() < threads {
                 let receiver = receiver.clone();
@@ -130,7 +131,7 @@ fn build_side_by_side<M: Medium>(
     Ok(built.into_iter().map(|(_, built)| built).collect())
 }
 
-/// What the entries of a recovered MemTable add up to.
+/// The totals of a recovered MemTable's entries.
 fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
     let mut totals = Totals::default();
     for entry in memtable.logged_entries() {
@@ -140,8 +141,9 @@ fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
     totals
 }
 
-/// An arena that goes on where the log ends, and that the MANIFEST has never heard of, means that the MANIFEST is not the
-/// newest. (A recovery that was cut short may have left an arena with copies of what the log holds anyway.)
+/// Checks for an arena that the MANIFEST does not name and that goes on where the log ends: the MANIFEST is then not
+/// the newest. An arena with only copies of what the log holds is allowed; a recovery that was cut short may have left
+/// it.
 pub fn check_strays<M: Medium + Clone>(
     options: &Options,
     state: &StoreState,

@@ -1,12 +1,14 @@
 //! The write path (paper, sections 3.1 and 4 «Put»).
 //!
-//! A batch comes encoded. Under one short lock it is admitted ([`crate::space::admission`]) and gets a place in the active
-//! MemTable's arena and its sequence numbers; everything dear (copying, linking, writing back cache lines) happens outside,
-//! in parallel with other writers, and can't fail. Then the write is published, and returns when publication covers it.
+//! 1. A batch comes encoded. Under one short lock it is admitted ([`crate::space::admission`]) and gets a place in the
+//!    active MemTable's arena, sequence numbers, and a turn to be published.
+//! 2. Everything expensive (copying, linking, writing back cache lines) happens outside the lock, in parallel with
+//!    other writers, and can't fail (INV-2).
+//! 3. The write is published, and returns when publication covers it (INV-1).
 //!
-//! When the place does not fit, the writer makes the spare MemTable the active one and queues the full one for its flush.
-//! Spares are made ahead, by a thread of the engine. When flushes fall behind, writers are slowed before they have to wait
-//! ([`crate::stall::pacing`]).
+//! When the place does not fit, the writer makes the spare MemTable the active one, and queues the full one for its
+//! flush. The [MemTable preparer](super::memtable_preparer) makes spares before they are needed. When flushes fall
+//! behind, writers are slowed before they have to wait ([`crate::stall::pacing`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +36,7 @@ use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
 use crate::{WriteBatch, lock_order};
 
-/// Where a write goes, and when its turn comes. See [`WritePath::place`].
+/// Where a write goes, and its turn. See [`WritePath::place`].
 pub(super) struct Place<M: Medium> {
     pub(super) memtable: Arc<MemTable<M>>,
     pub(super) reservation: Reservation,
@@ -49,23 +51,25 @@ pub struct WritePath<M: Medium> {
 
     /// Where MemTables' arenas come from.
     pub arenas: Arenas<M>,
-    /// The kind that the next arena is to be of.
+    /// Chooses the kind of the next arena.
     pub kind_of_arena: KindOfArena,
-    /// The MemTables that hold what is not in table files yet, newest first. A reader takes one list and keeps it.
+    /// The MemTables whose entries are not in table files yet, newest first. A reader takes one list and keeps it
+    /// (INV-9).
     pub view: ArcSwap<MemTableView<M>>,
-    /// What readers see.
+    /// Which sequence numbers readers see.
     pub publication: Publication,
-    /// What would outlive a power cut.
+    /// Which sequence numbers would survive a power cut.
     pub group_sync: GroupSync,
-    /// The MemTables, what is admitted to them, and who waits for what.
+    /// The MemTables, what is admitted to them, and which threads wait for what. Every put takes this lock, so nothing
+    /// is written, synced or allocated under it (INV-4).
     pub traffic: Mutex<MemTables<M>>,
-    /// Something that a writer (or a flush's caller) waits for has come: room in the queue, a spare, a failure.
+    /// Writers, and callers of a flush, wait here: for room in the queue, a spare, a failure.
     pub room: Condvar,
-    /// Something that a background thread waits for has come.
+    /// Background threads wait here.
     pub work: Condvar,
-    /// Everything up to here is in table files, durably.
+    /// Everything up to here is durable in table files.
     pub flushed_through: AtomicU64,
-    /// How much writers are slowed.
+    /// How far writers are slowed.
     pub pacing: Pacing,
 }
 
@@ -73,11 +77,11 @@ pub struct WritePath<M: Medium> {
 pub struct RecoveredWrites<M: Medium> {
     /// The arenas of the store.
     pub arenas: Arenas<M>,
-    /// The MemTable that takes writes; none in a store that is read-only, or that has no space for one.
+    /// The MemTable that takes writes. `None` in a read-only store, or one that has no space for it.
     pub active: Option<Filling<M>>,
     /// The first sequence number that the active MemTable has or would get.
     pub active_from: u64,
-    /// Recovered MemTables, oldest first, each with its last sequence number.
+    /// Recovered MemTables, oldest first.
     pub recovered: Vec<Immutable<M>>,
     /// The last sequence number that was handed out.
     pub last_sequence: u64,
@@ -86,7 +90,7 @@ pub struct RecoveredWrites<M: Medium> {
 }
 
 impl<M: Medium + Clone> WritePath<M> {
-    /// That of a store that has just been opened.
+    /// The write path of a store that has just been opened.
     pub fn new(context: Arc<StoreContext>, found: RecoveredWrites<M>) -> WritePath<M> {
         let options = &context.options;
         let RecoveredWrites { arenas, active, active_from, recovered, last_sequence, flushed_through } = found;
@@ -128,7 +132,8 @@ impl<M: Medium + Clone> WritePath<M> {
         }
     }
 
-    /// Whoever waits looks again: the store has failed, or closes.
+    /// Wakes all waiting threads, because the store has failed or closes.
+    /// LOCKS: traffic
     pub fn wake(&self) {
         let traffic = self.traffic.lock();
         self.room.notify_all();
@@ -137,11 +142,13 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// Whether a job that finds no space is left to the next opening: the store closes, or has failed.
+    /// LOCKS: traffic
     pub fn gives_up(&self) -> bool {
         self.context.has_failed() || self.traffic.lock().closing
     }
 
-    /// Settles how much writers are slowed. The caller holds the traffic's lock.
+    /// Sets how far writers are slowed.
+    /// LOCKS: traffic (held)
     pub fn set_pace(&self, traffic: &MemTables<M>) {
         self.pacing.set_flush_debt(traffic.debt(&self.context.options));
         self.context
@@ -149,7 +156,8 @@ impl<M: Medium + Clone> WritePath<M> {
             .paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.context.env.monotonic_ns());
     }
 
-    /// Asks the ahead thread for more space. Of several that wait the one that wants least comes first.
+    /// Asks the MemTable preparer for more space. Of several waiting writers, the smallest request comes first.
+    /// LOCKS: traffic (held)
     pub fn want_space(&self, traffic: &mut MemTables<M>, mine: Wanted) {
         let wanted = traffic.space_wanted.get_or_insert_default();
         if mine.is_waited_for() && (!wanted.is_waited_for() || mine.is_at_most(wanted)) {
@@ -186,9 +194,10 @@ impl<M: Medium + Clone> WritePath<M> {
         }
     }
 
-    /// Reserves what a batch needs: space for its flush, room in the active MemTable's arena, sequence numbers, a turn to be
-    /// published. From here to [`WritePath::publish`] nothing may fail: a place that stays empty would end the log, and hold up
-    /// all later writes.
+    /// Reserves what a batch needs: space for its flush, a place in the active MemTable's arena, sequence numbers, a
+    /// turn to be published. From here to [`WritePath::publish`] nothing may fail (INV-2): a place that stays empty
+    /// would end the log, and hold up all later writes.
+    /// LOCKS: traffic
     pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
         let payload = batch.payload();
         let links = self.context.options.memtable::<M>().links;
@@ -199,6 +208,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let mut traffic = self.traffic.lock();
         let setbacks = traffic.setbacks.count();
         let mut stall = self.stall();
+        // Until a place is had. Each wait gives the lock back, so everything is checked again after it.
         let (memtable, reservation) = loop {
             self.context.check_writable()?;
             if traffic.closing {
@@ -213,6 +223,7 @@ impl<M: Medium + Clone> WritePath<M> {
                 traffic = self.rotate(traffic, arena_bytes, setbacks, &mut stall)?;
                 continue;
             };
+            // The place fits. Is there space to flush the write (INV-30)?
             match admission(&self.context.options, &traffic, active, totals, deletes_alone) {
                 Admission::Granted => {}
                 Admission::Scarce if traffic.space_wanted.is_some() => {}
@@ -231,6 +242,7 @@ impl<M: Medium + Clone> WritePath<M> {
                 break (active.memtable.clone(), reservation);
             }
         };
+        // From here on nothing fails. Sequence numbers, and turns to be published, are handed out in one order (INV-3).
         traffic.admitted = traffic.admitted.plus(totals);
         let first_sequence = traffic.next_sequence;
         let last_sequence = first_sequence + u64::from(payload.count()) - 1;
@@ -239,6 +251,7 @@ impl<M: Medium + Clone> WritePath<M> {
         if traffic.immutables > 0 {
             self.set_pace(&traffic);
         }
+        // Half full: have the next MemTable made.
         if traffic.spare.is_none()
             && traffic.spare_wanted_bytes == 0
             && memtable.used_bytes() > memtable.capacity_bytes() / 2
@@ -248,18 +261,18 @@ impl<M: Medium + Clone> WritePath<M> {
         Ok(Place { memtable, reservation, ticket, first_sequence, last_sequence })
     }
 
-    /// Publishes a place that has been filled, and returns once readers see it, and all before it.
+    /// Publishes a filled place. Returns once readers see it and everything before it (INV-1).
     pub(super) fn publish(&self, ticket: Ticket, last_sequence: u64) {
         self.publication.complete(ticket);
         self.publication.wait_for(last_sequence);
     }
 
-    /// Counts what a batch that was applied has put.
+    /// Counts the keys and values of an applied batch.
     pub(super) fn count_put(&self, batch: &WriteBatch) {
         self.context.counted.user_bytes_put.fetch_add(batch.user_bytes(), Ordering::Relaxed);
     }
 
-    /// Counts what a place that was filled has written.
+    /// Counts the bytes written to a filled place.
     pub(super) fn count_filled(&self, payload: &Payload) {
         if !M::PERSISTENT {
             let space_bytes =
@@ -268,13 +281,13 @@ impl<M: Medium + Clone> WritePath<M> {
         }
     }
 
-    /// What is certain to be found again after the worst that the medium promises to survive. Every record carries it: a
-    /// later one thereby vouches for the earlier ones.
+    /// The sequence number up to which everything survives the worst that the medium promises to survive. Every record
+    /// carries it, so later records vouch for earlier ones.
     pub(super) fn known_safe_sequence(&self) -> u64 {
         if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
     }
 
-    /// A writer that does not wait yet.
+    /// The stall of a writer that does not wait yet.
     fn stall(&self) -> WriteStall<'_> {
         WriteStall {
             room: &self.room,
@@ -285,8 +298,9 @@ impl<M: Medium + Clone> WritePath<M> {
         }
     }
 
-    /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller tries again
-    /// either way; or gets an error, if since it came what it waits for could not be had.
+    /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller then
+    /// tries again. An error, if what it waits for was refused since the caller had `setbacks` errors.
+    /// LOCKS: traffic (held)
     fn rotate<'a>(
         &'a self,
         mut traffic: MutexGuard<'a, MemTables<M>>,
@@ -315,8 +329,9 @@ impl<M: Medium + Clone> WritePath<M> {
         Ok(stall.wait(traffic, if has_room { StallCause::MemTable } else { StallCause::Flush }))
     }
 
-    /// The active MemTable becomes an Immutable MemTable. `next` takes the writes from then on; without, they wait until its
-    /// flush has given its arena back.
+    /// Makes the active MemTable an Immutable MemTable. `next` takes the writes from then on. Without one, writers wait
+    /// until the flush has given the arena back.
+    /// LOCKS: traffic (held)
     pub fn make_immutable(&self, traffic: &mut MemTables<M>, next: Option<Filling<M>>) {
         if let Some(next) = &next {
             let view = self.view.load();
@@ -331,7 +346,8 @@ impl<M: Medium + Clone> WritePath<M> {
         self.work.notify_all();
     }
 
-    /// Asks the ahead thread for a spare with at least this capacity.
+    /// Asks the MemTable preparer for a spare with at least this capacity.
+    /// LOCKS: traffic (held)
     pub fn want_spare(&self, traffic: &mut MemTables<M>, capacity_bytes: u64) {
         traffic.spare_wanted_bytes =
             traffic.spare_wanted_bytes.max(capacity_bytes).max(self.context.options.memtable_bytes);
@@ -365,7 +381,8 @@ impl<M: Medium + Clone> WritePath<M> {
         self.sync_through(self.publication.published())
     }
 
-    /// Returns once everything up to `sequence` would outlive a power cut.
+    /// Returns once everything up to `sequence` would survive a power cut.
+    /// LOCKS: group sync
     pub(super) fn sync_through(&self, sequence: u64) -> Result<()> {
         if M::PERSISTENT {
             return Ok(());
@@ -377,8 +394,8 @@ impl<M: Medium + Clone> WritePath<M> {
         self.group_sync.through(sequence, || self.publication.published(), sync)
     }
 
-    /// Syncs every arena that has something not on the device yet. A failure stops all writing: what an fsync that
-    /// failed has left behind can't be known.
+    /// Syncs every arena with records that are not on the device. A failure stops all writing, because what a failed
+    /// fsync has left behind is unknown (INV-27).
     pub fn sync_arenas(&self) -> Result<()> {
         let synced = self.group_sync.synced();
         self.kind_of_arena.synced();

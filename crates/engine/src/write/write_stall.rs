@@ -1,4 +1,4 @@
-//! [`WriteStall`]: a writer that waits, and who is told of it.
+//! [`WriteStall`]: a waiting writer, with the events and counters that report it.
 
 use slmdb_env::Env;
 use slmdb_sync::scheduled::{Condvar, MutexGuard};
@@ -6,9 +6,9 @@ use slmdb_sync::scheduled::{Condvar, MutexGuard};
 use crate::events::delivery::Events;
 use crate::stall::stall_stats::{StallCause, StallCounters};
 
-/// What a writer waits for, from its first wait until it goes on, or gives up. It may be woken many times meanwhile.
+/// What a writer waits for, from its first wait until it goes on or gives up. It may be woken many times meanwhile.
 pub(super) struct WriteStall<'s> {
-    /// Where writers wait.
+    /// The condition that writers wait on.
     pub(super) room: &'s Condvar,
     pub(super) env: &'s dyn Env,
     pub(super) events: &'s Events,
@@ -18,7 +18,7 @@ pub(super) struct WriteStall<'s> {
 }
 
 impl WriteStall<'_> {
-    /// StallCounters until something changes that may let the writer go on.
+    /// Waits until something changes that may let the writer go on, and counts the time.
     pub(super) fn wait<'a, T>(&mut self, guard: MutexGuard<'a, T>, waits_for: StallCause) -> MutexGuard<'a, T> {
         let start_ns = self.env.monotonic_ns();
         if self.waits_for != Some(waits_for) {

@@ -1,32 +1,38 @@
-//! Selective compaction: table files are merged, and only what still counts is written anew (paper, section 3.3).
+//! Selective compaction: table files are merged, and only what is still valid is written anew (paper, section 3.3).
 //!
-//! Which files, is for [`crate::selection`] to say. Here they are merged: a compaction thread goes through their entries in
-//! key order, asks the index whether it still points there, and copies what it does point to into new files of
-//! `table_file_bytes`. Each file that is finished and durable goes to the index thread, which moves the keys to it, while
-//! the compaction thread fills the next.
+//! [`crate::selection`] chooses the files. A compaction thread goes through their entries in key order, asks the index
+//! whether it still points there, and copies what it does point to into new files of `table_file_bytes`. Each file that
+//! is finished and durable goes to the index thread, which moves the keys to it while the compaction thread fills the
+//! next.
 //!
 //! # Why no newer write is undone
 //!
-//! A sequence number is given out once. So a key is moved if, and only if, the index has it at that very sequence number:
-//! compare and swap, under the leaf's lock. Whatever a flush has put there since has another number and stays.
+//! A sequence number is given out once. So a key is moved if, and only if, the index has it at that very sequence
+//! number: compare and swap, under the leaf's lock (INV-15). What a flush has put there since has another number and
+//! stays.
 //!
 //! # Each file is a job
 //!
-//! When a file is durable, with its key segment, a job record says *repointing*; then the keys are moved and one MANIFEST record
-//! adds the file, with as many live entries as were moved, and takes as many from the files they were in. The
-//! record of the last file also removes the inputs. So live counts are right after each file, wherever a crash comes: a
-//! file that was moving is finished by the next opening, and inputs that are left are files with little in them, to be
-//! picked again. Between first move and record, [`Index::indexing`] is held, as flushes hold it: an entry that was left out
-//! because a flush had replaced or removed it is given up only after that flush has committed.
+//! 1. When a file is durable, with its key segment, a job record says *repointing*.
+//! 2. The keys are moved.
+//! 3. One MANIFEST record adds the file, with as many live entries as were moved, and takes as many from the files they
+//!    were in. The record of the last file also removes the inputs.
+//!
+//! So live counts are right after each file, wherever a crash comes. The next opening finishes a file whose keys were
+//! moving. Inputs that are left have few live entries, and are picked again. From the first move to the record
+//! [`Index::indexing`] is held, as flushes hold it: an entry that was left out because a flush had replaced or removed
+//! it is given up only after that flush has committed (INV-16).
 //!
 //! # Deletes
 //!
-//! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once the
-//! index has the key again (then at a larger number), or once the index checkpoints cover it.
+//! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once
+//! the index has the key again (then at a larger number), or once the index checkpoints cover it (INV-18).
 //!
-//! A compaction ends at the next entry when the store closes or has failed. One that finds no space, or can't open a file for want of
-//! descriptors, gives up what it was writing; for a while only such are begun that
-//! [give space back](crate::space::reclaim). An input that can't be read is left alone until the next opening, for `verify`
+//! # Errors
+//!
+//! A compaction ends at the next entry when the store closes or has failed. One that finds no space, or no free file
+//! descriptor, gives up what it was writing (INV-28); for a while only compactions that [give space
+//! back](crate::space::reclaim) begin. An input that can't be read is left alone until the next opening, for `verify`
 //! to report. Any other failure stops all writing.
 
 #[cfg(test)]
@@ -72,7 +78,7 @@ use crate::space::flush_cost::PoolFlushCost;
 use crate::space::reclaim::SpaceReclaim;
 use crate::space::space_planner::SpacePlanner;
 
-/// Of an error in writing.
+/// From an error in writing.
 impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
         match error {
@@ -83,7 +89,7 @@ impl From<Error> for Stopped {
     }
 }
 
-/// CompactionQueue: a thread or several, and whoever asks for one.
+/// The compaction threads, and the callers of [`slmdb_engine::Engine::compact_range`].
 pub(crate) struct Compactor<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -105,7 +111,7 @@ pub(crate) struct Compactor<M: Medium> {
 }
 
 impl<M: Medium + Clone> Compactor<M> {
-    /// A compaction thread.
+    /// The loop of one compaction thread.
     pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
         while let Some((plan, reason)) = self.next_compaction() {
             let ended = match &reason {
@@ -114,11 +120,12 @@ impl<M: Medium + Clone> Compactor<M> {
                 CompactionKind::Manual(asked) => self.compact_asked(asked, &plan, &finished),
             };
             if !matches!(reason, CompactionKind::Picked) {
-                // However it ended: no other that has it is under way.
+                // However it ended: only one compaction at a time has the reserve.
                 self.catalog.reserve.release();
             }
             if ended.is_err() {
-                // Its outputs are deleted. That is counted before its inputs stop being busy: waiters look at both.
+                // Its outputs are deleted. That is counted before its inputs stop being busy, because waiting threads
+                // look at both.
                 self.writes.traffic.lock().space_returned += 1;
             }
             self.compactions.inner.lock().ended(&plan, &reason, &ended);
@@ -132,14 +139,15 @@ impl<M: Medium + Clone> Compactor<M> {
             self.pace.set();
             self.reclaim.tell_who_waits();
         }
-        // Whoever asked for more gets an answer.
+        // Requests that are left get an answer.
         for asked in self.compactions.inner.lock().asked.drain(..) {
             *asked.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
         }
         self.compactions.changed.notify_all();
     }
 
-    /// What the picker has chosen, which counts for what has named it.
+    /// Runs a compaction that the policy chose, and credits what named its files.
+    /// LOCKS: catalog, compaction candidates
     fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
         let taken = {
             let catalog = self.catalog.lock();
@@ -151,13 +159,15 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// Merges files into new ones.
+    /// Merges files into new ones. After an error, outputs that were committed stay, and the inputs are left over.
+    /// LOCKS: catalog, compactions; traffic
     pub(crate) fn compact(
         &self,
         plan: &Plan,
         space: OutputSpace,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<CompactionResult, Stopped> {
+        // Not without space for its own MANIFEST record (INV-34).
         self.catalog.provide_for_compaction(plan.inputs.len(), space)?;
         let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.context.env.monotonic_ns();
@@ -170,6 +180,7 @@ impl<M: Medium + Clone> Compactor<M> {
             inputs: plan.inputs.clone(),
             input_bytes,
         });
+        // Copy what is valid, and wait until the last output is in the MANIFEST.
         let mut outputs = Outputs::new(&self.files, finished, space, plan.inputs.len());
         let mut bytes_read = 0;
         let ended = timed(&*self.context.env, span, || {
@@ -180,10 +191,11 @@ impl<M: Medium + Clone> Compactor<M> {
         let made = CompactionResult { files: std::mem::take(&mut outputs.made), bytes_written: outputs.bytes_written };
         let bytes_written = made.bytes_written;
         self.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
-        // Chunks and blocks on their way, and the outputs' own: about as much as went in and out.
+        // Buffers for chunks and blocks, and those of the outputs: about as many bytes as went in and out.
         self.context.budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
         self.context.budget.freed(bytes_read + bytes_written);
         self.memory.share();
+        // Given up: if an output was committed, a part of each input is garbage.
         ended.inspect_err(|stopped| {
             let catalog = self.catalog.lock();
             if made.files.iter().any(|number| catalog.state().files.contains_key(number)) {
@@ -195,6 +207,7 @@ impl<M: Medium + Clone> Compactor<M> {
             self.context.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });
         })?;
         self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
+        // Committed: the inputs go, and what they took comes back.
         self.obsolete.retire(&plan.inputs, || self.index.segments.retire(&plan.inputs));
         self.gave_space_back(space).map_err(Stopped::Failed)?;
         let now_ns = self.context.env.monotonic_ns();
@@ -214,11 +227,12 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(made)
     }
 
-    /// A compaction has ended, and its inputs have gone: what is to be kept back comes first, then those who wait.
+    /// After a compaction's inputs are gone: refills the reserves first, then wakes the threads that wait for space.
+    /// LOCKS: catalog; indexed keys, traffic; compactions
     fn gave_space_back(&self, space: OutputSpace) -> Result<()> {
         if space == OutputSpace::Reserve {
             self.catalog.reserve.release();
-            // Somebody waits for it.
+            // A thread waits for this space, so wait for the segments' last readers.
             while self.index.segments.awaits_readers() && !self.compactions.is_stopping() {
                 thread::sleep(READERS_PAUSE);
                 epoch::pin().flush();
@@ -236,7 +250,8 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// How long table files are together, in bytes.
+    /// Total length of these table files in bytes.
+    /// LOCKS: catalog
     fn length_bytes_of(&self, numbers: &[u32]) -> u64 {
         let catalog = self.catalog.lock();
         numbers.iter().filter_map(|number| catalog.state().files.get(number)).map(|file| file.length_bytes).sum()

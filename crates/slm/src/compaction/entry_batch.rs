@@ -1,5 +1,5 @@
-//! The next entries of a merge, taken together so that the index is asked for all of them at once: that waits for memory once
-//! and not for each.
+//! The next entries of a merge, taken together so that one call asks the index for all of them: it waits for memory
+//! once, not once per entry.
 
 use std::ops::Range;
 
@@ -7,11 +7,11 @@ use slmdb_engine::read::merge::{Merge, TableKeys};
 use slmdb_env::Error;
 use slmdb_table::{EntryKind, KeyEntry, Place};
 
-/// So many entries are taken together, or as many as have so many bytes of keys.
+/// Maximum entries, and bytes of keys at which no more are added, in a batch.
 const ENTRIES: usize = 128;
 const KEY_BYTES: usize = 64 << 10;
 
-/// See the module.
+/// A batch of entries, with copies of their keys.
 #[derive(Debug, Default)]
 pub(crate) struct EntryBatch {
     keys: Vec<u8>,
@@ -28,7 +28,7 @@ struct Entry {
 }
 
 impl EntryBatch {
-    /// Takes the next entries; `false`: there are none. An error comes with the input that it is in.
+    /// Replaces the batch by the next entries. `false`: there are none. An error comes with the position of its input.
     pub(crate) fn fill(&mut self, merge: &mut Merge<TableKeys<'_>>) -> Result<bool, (usize, Error)> {
         self.keys.clear();
         self.entries.clear();
@@ -43,7 +43,7 @@ impl EntryBatch {
         Ok(!self.entries.is_empty())
     }
 
-    /// Each entry, with the number of its input.
+    /// Each entry, with the position of its input.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (usize, KeyEntry<'_>)> {
         self.entries.iter().map(|entry| {
             let Entry { input, sequence, kind, place, .. } = *entry;

@@ -1,23 +1,23 @@
-//! The files that a compaction reads: their keys are streamed, a chunk of each at a time, and of their values those blocks
-//! are read in which something still counts, each once.
+//! The files that a compaction reads. Keys are streamed, one chunk of each file at a time. Of the values only blocks
+//! with a valid entry are read, each once.
 
 use std::path::PathBuf;
 
 use slmdb_env::{Error, Result};
 use slmdb_table::{Block, EntryKind, KEY_CHUNK_BYTES, KeyEntry, SequentialReader, Slice, TableReader};
 
-/// How much of a file's blocks is read at a time, in bytes: so much, or less if that would be more than so much for all inputs
-/// together, but so much in any case.
+/// Bytes of a file's blocks that are read at a time: the first, or less if all inputs together would exceed the second,
+/// but at least the third.
 const WINDOW_BYTES: usize = 1 << 20;
 const ALL_WINDOWS_BYTES: usize = 64 << 20;
 const LEAST_WINDOW_BYTES: usize = 64 << 10;
 
-/// How much of each of so many files is read at a time, in bytes.
+/// Bytes of each file's blocks that are read at a time, for this number of inputs.
 pub(crate) fn window_bytes(inputs: usize) -> usize {
     (ALL_WINDOWS_BYTES / inputs.max(1)).clamp(LEAST_WINDOW_BYTES, WINDOW_BYTES)
 }
 
-/// What so many inputs take in memory while they are merged, in bytes: of each a chunk of keys, and a window on its blocks.
+/// Memory of this number of inputs during a merge, in bytes: a chunk of keys and a window on the blocks for each.
 pub(crate) fn memory_bytes(inputs: usize) -> u64 {
     (inputs * (KEY_CHUNK_BYTES + window_bytes(inputs))) as u64
 }
@@ -32,12 +32,12 @@ pub(crate) struct Values {
 }
 
 impl Values {
-    /// Of the file of this reader, so many bytes of which are to be read at a time.
+    /// The values of the reader's file, of which `window_bytes` are read at a time.
     pub(crate) fn new(reader: &TableReader, window_bytes: usize) -> Values {
         Values { reader: reader.sequential(window_bytes), block: None, path: reader.path().into(), read_bytes: 0 }
     }
 
-    /// The value of an entry of the file's key section, a put. What the block says otherwise is [`Error::Corruption`].
+    /// The value of a put in the file's key section. [`Error::Corruption`] if the block disagrees.
     pub(crate) fn value(&mut self, entry: &KeyEntry<'_>) -> Result<Slice> {
         let block = match self.block.take() {
             Some((offset, block)) if offset == entry.place.offset => block,

@@ -1,4 +1,5 @@
-//! The merge of a compaction: entries of its inputs in key order, checked a batch at a time, and copied if they are valid.
+//! The merge of a compaction: the inputs' entries in key order, checked one batch at a time, and copied if they are
+//! valid.
 
 use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 use slmdb_env::Error;
@@ -13,7 +14,8 @@ use crate::compaction::plan::{Plan, Stopped};
 use crate::compaction::validity_check::check_validity;
 
 impl<M: Medium + Clone> Compactor<M> {
-    /// Merges the inputs of a compaction, and copies what is valid.
+    /// Merges the inputs of a compaction, and copies what is valid to `outputs`. Adds the bytes that it read to
+    /// `bytes_read`.
     pub(crate) fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
         let _held = self.context.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
         let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
@@ -42,7 +44,7 @@ impl<M: Medium + Clone> Compactor<M> {
     ) -> Result<(), Stopped> {
         let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
         let mut batch = EntryBatch::default();
-        // The key that was copied last. What comes of it after that is older.
+        // The key that was copied last. Later entries with the same key are older versions.
         let (mut copied, mut has_copied) = (Vec::new(), false);
         while batch.fill(merge).map_err(unreadable)? {
             let dropped_through = &mut outputs.deletes_dropped_through;

@@ -1,5 +1,5 @@
-//! What a compaction thread does next: what was asked for, then what gives space back, then what the policy chooses, then what an
-//! earlier compaction has left half done.
+//! What a compaction thread does next, in this order: a requested compaction, one that gives space back, one that the
+//! policy chooses, inputs that an earlier compaction has left over.
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_manifest::StoreState;
@@ -13,24 +13,29 @@ use crate::selection::policy::Choice;
 use crate::selection::{garbage_policy, paper_policy};
 
 impl<M: Medium + Clone> Compactor<M> {
-    /// Waits for something to compact; `None` when the store closes or has failed. Its inputs are this thread's.
+    /// Waits for something to compact, and marks its inputs busy. `None` when the store closes or has failed.
+    /// LOCKS: catalog, compactions; traffic
     pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {
         let compactions = &self.compactions;
         loop {
-            // First, because it may take the disk a while: readers that name candidates wait for the other.
+            // The catalog first: it may be held while the disk syncs, and readers that name candidates must not wait that
+            // long for the compactions lock.
             let catalog = self.catalog.lock();
             let mut inner = compactions.inner.lock();
             if compactions.is_stopping() || self.context.has_failed() {
                 return None;
             }
+            // Changes from here on are noticed by the wait below.
             let changes = inner.changes;
             let pause = inner.pause_left();
             let mut next = None;
+            // 1. A requested compaction.
             if let Some(asked) = inner.asked.front().cloned() {
-                // It waits until none of its files is being compacted, and those that were have gone; nothing else begins meanwhile.
+                // It waits until none of its files is being compacted or removed. Nothing else begins meanwhile.
                 if !self.is_compacting_in(&asked, &inner, catalog.state()) {
                     let plan = self.plan_of_range(&asked, catalog.state());
                     inner.asked.pop_front();
+                    // Nothing to gain: the request is answered at once.
                     if plan.inputs.is_empty() {
                         *asked.ended.lock() = Some(Ok(()));
                         compactions.changed.notify_all();
@@ -38,6 +43,7 @@ impl<M: Medium + Clone> Compactor<M> {
                     }
                     next = Some((plan, CompactionKind::Manual(asked)));
                 }
+            // 2. Space, if a thread waits for it, or if the disk was found full a short while ago.
             } else if inner.space_wanted.is_some() || pause.is_some() {
                 // One at a time: the reserve is enough for one.
                 if inner.busy.is_empty() {
@@ -46,6 +52,7 @@ impl<M: Medium + Clone> Compactor<M> {
                         .planner
                         .plan_for_space(&inner, catalog.state(), wanted)
                         .map(|plan| (plan, CompactionKind::Space));
+                    // No file gives anything back: report it to the waiting threads, and look for other work.
                     if let (None, Some(wanted)) = (&next, wanted) {
                         inner.gains_nothing(wanted);
                         drop((inner, catalog));
@@ -53,6 +60,7 @@ impl<M: Medium + Clone> Compactor<M> {
                         continue;
                     }
                 }
+            // 3. The policy's choice, or else left-over inputs.
             } else {
                 let picked = self.pick(&inner, catalog.state());
                 let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
@@ -60,6 +68,8 @@ impl<M: Medium + Clone> Compactor<M> {
             }
             if let Some((plan, reason)) = next {
                 inner.busy.extend(&plan.inputs);
+                // The space is looked at without locks, because that asks the file system. Too little: begin nothing
+                // but compactions for space, for a while.
                 drop((inner, catalog));
                 if matches!(reason, CompactionKind::Picked) && !self.planner.seems_to_have_space_for(&plan) {
                     compactions.inner.lock().pause_for_space_of(&plan);
@@ -69,6 +79,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 self.pace.set();
                 return Some((plan, reason));
             }
+            // Nothing to do: wait for a change, or for the end of the pause.
             drop(catalog);
             let nothing_new = |inner: &mut QueueState| inner.changes == changes;
             let changed = &compactions.changed;
@@ -81,7 +92,8 @@ impl<M: Medium + Clone> Compactor<M> {
         }
     }
 
-    /// What the picker says.
+    /// The policy's choice.
+    /// LOCKS: catalog (held), compactions (held), compaction candidates
     pub(crate) fn pick(&self, inner: &QueueState, state: &StoreState) -> Option<Plan> {
         let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
         let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
@@ -103,7 +115,8 @@ impl<M: Medium + Clone> Compactor<M> {
         }
     }
 
-    /// What compactions that were given up have left half done. (Their garbage may be too little for the picker ever to come to it.)
+    /// Files that compactions have left half done. Their garbage may be too little for the policy ever to choose them.
+    /// LOCKS: catalog (held), compactions (held)
     pub(crate) fn plan_of_left_over(&self, inner: &mut QueueState, state: &StoreState) -> Option<Plan> {
         let QueueState { left_over, busy, unfit, .. } = inner;
         left_over.retain(|number| state.files.contains_key(number));

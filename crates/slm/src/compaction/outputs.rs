@@ -27,28 +27,28 @@ use crate::space::pool_reserve::PoolReserve;
 /// The files that a compaction makes.
 pub(crate) struct Outputs<'s, M: Medium + Clone> {
     files: &'s OutputFiles<M>,
-    /// The one that is being filled.
+    /// The number and builder of the file that is being filled.
     builder: Option<(u32, TableBuilder)>,
     finished: &'s SyncSender<Finished<M>>,
-    /// Those that are on their way to the MANIFEST.
+    /// Receipts of files on their way to the MANIFEST.
     sent: Vec<Receiver<()>>,
     origin: Arc<Origin>,
-    /// The numbers of those that were finished.
+    /// Numbers of finished files.
     pub(crate) made: Vec<u32>,
     pub(crate) bytes_written: u64,
-    /// What is in the one that is being filled.
+    /// Totals of the file that is being filled.
     filled: Totals,
-    /// What the largest took in memory until its key segment was written, in bytes.
+    /// The most memory that one output took until its key segment was written, in bytes.
     pub(crate) memory_bytes_max: u64,
-    /// Up to here deletes were left out because the index checkpoints cover them.
+    /// Deletes up to here were left out, because the index checkpoints cover them.
     pub(crate) deletes_dropped_through: u64,
     space: OutputSpace,
-    /// The reserve, while a file that is not finished has it.
+    /// The reserve, while an unfinished file has it.
     reserve: Option<ReservedFile>,
 }
 
 impl<'s, M: Medium + Clone> Outputs<'s, M> {
-    /// None yet, of a compaction of so many files.
+    /// No outputs yet, of a compaction of `inputs` files.
     pub(crate) fn new(
         files: &'s OutputFiles<M>,
         finished: &'s SyncSender<Finished<M>>,
@@ -71,6 +71,8 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         }
     }
 
+    /// Adds an entry to the file that is being filled. A full file is finished and sent, except in the reserve, where
+    /// the planner chose inputs that fit one file.
     pub(crate) fn add(&mut self, entry: &KeyEntry<'_>, value: &[u8]) -> Result<(), Stopped> {
         let builder = match &mut self.builder {
             Some((_, builder)) => builder,
@@ -90,6 +92,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         Ok(())
     }
 
+    /// Begins a file: in the reserve if the compaction is for space, else anew.
     fn begin(&mut self) -> Result<(u32, TableBuilder), Stopped> {
         self.check_refused()?;
         let files = self.files;
@@ -118,7 +121,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         }
     }
 
-    /// Makes the file that is being filled durable, and its key segment.
+    /// Makes the file that is being filled durable, then its key segment, then its job record.
     fn finish(&mut self) -> Result<Option<BuiltFile>, Stopped> {
         let files = self.files;
         let Some((number, builder)) = self.builder.take() else { return Ok(None) };
@@ -157,12 +160,13 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         }
     }
 
+    /// Sends a file to the index thread. `removed`: the inputs, with the last file.
     fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
         let (done, told) = sync_channel(1);
         let (reserve, origin) = (self.reserve.take(), self.origin.clone());
         let deletes_dropped_through = self.deletes_dropped_through;
         let output = Output { file, reserve, origin, removed, deletes_dropped_through, done };
-        // Two at most are on their way: the records of their jobs have slots.
+        // At most two are on their way: as many slots for job records as a compaction may take.
         while self.sent.len() > 1 {
             self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
         }
@@ -170,7 +174,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         self.finished.send(Finished::Compaction(output)).map_err(|_| Stopped::Closing)
     }
 
-    /// The last file, and the end of the inputs; returns when that is in the MANIFEST.
+    /// Sends the last file and the end of the inputs. Returns when both are in the MANIFEST.
     pub(crate) fn end(&mut self, inputs: &[u32]) -> Result<(), Stopped> {
         let file = self.finish()?;
         self.send(file, inputs.to_vec())?;
@@ -178,12 +182,12 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         self.check_refused()
     }
 
-    /// Whether the index thread takes what is made here.
+    /// The index thread's error, if it has refused an output.
     fn check_refused(&self) -> Result<(), Stopped> {
         self.origin.refused.get().map_or(Ok(()), |full| Err(Stopped::from(full.clone())))
     }
 
-    /// Gives up the file that was being filled, if there is one.
+    /// Gives up the file that is being filled, if there is one.
     pub(crate) fn abandon(&mut self) {
         if let Some((number, builder)) = self.builder.take() {
             builder.abandon();
@@ -192,7 +196,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     }
 }
 
-/// What output files are made of and in, of all compactions.
+/// What outputs of all compactions need to be made and removed.
 pub(crate) struct OutputFiles<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) catalog: Arc<Catalog>,
@@ -201,16 +205,16 @@ pub(crate) struct OutputFiles<M: Medium> {
 }
 
 impl<M: Medium + Clone> OutputFiles<M> {
-    /// Gives up a file that was made, and that the index does not know yet.
+    /// Gives up a finished file that the index does not know yet.
     pub(crate) fn give_up(&self, file: BuiltFile, reserve: Option<ReservedFile>) -> Result<()> {
-        // First: the next opening would take it for a file that keys may have been moved to.
+        // The job record goes first: the next opening would take it for a file to which keys may have moved.
         file.slot.map_or(Ok(()), |slot| self.index.jobs.clear(&self.index.pool, slot))?;
         file.segment.free(&self.index.pool)?;
         self.remove(file.number, reserve);
         Ok(())
     }
 
-    /// Removes a table file that is not to be. The reserve, if it has taken that, is the reserve again.
+    /// Removes a table file that is given up. If it was written into the reserve, its space is the reserve again.
     fn remove(&self, number: u32, reserve: Option<ReservedFile>) {
         if !self.context.has_failed() {
             let path = names::table(&self.context.directory, number);
@@ -219,7 +223,7 @@ impl<M: Medium + Clone> OutputFiles<M> {
                 tracing::warn!(%error, "the disk space of the reserve is not there for now");
                 false
             });
-            // If it can't be removed, the next opening does.
+            // If it can't be removed now, the next opening removes it.
             let is_gone = is_put_back || self.context.env.exists(&path).is_ok_and(|exists| !exists);
             let removed = if is_gone { Ok(()) } else { self.context.env.remove_file(&path) };
             let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));

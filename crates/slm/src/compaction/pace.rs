@@ -1,4 +1,4 @@
-//! How much writers are slowed for compactions ([`slmdb_engine::stall::pacing`]): the debt is garbage in table files.
+//! How far compactions slow writers ([`slmdb_engine::stall::pacing`]): the debt is garbage in table files.
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::compaction::queue::CompactionQueue;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::live_key_ratio::garbage_part;
 
-/// As long as nothing is being compacted, more debt than this slows nobody further: waiting would not help.
+/// While nothing is being compacted, debt above this slows writers no further: waiting would not reduce it.
 const DEBT_AT_REST_MAX: f64 = 0.75;
-/// What few MemTables leave behind slows nobody, however small the store: garbage of so many is allowed.
+/// Garbage of this many MemTables slows no writer, however small the store.
 const MEMTABLES_OF_GARBAGE: u64 = 2;
 
-/// How much writers are slowed for compactions.
+/// How far compactions slow writers.
 pub(crate) struct CompactionPace<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -28,7 +28,8 @@ pub(crate) struct CompactionPace<M: Medium> {
 }
 
 impl<M: Medium + Clone> CompactionPace<M> {
-    /// Settles how much writers are slowed for compactions: table files have changed.
+    /// Sets the write stall after table files have changed.
+    /// LOCKS: catalog, compactions
     pub(crate) fn set(&self) {
         let debt = match self.context.options.compaction.policy {
             _ if self.compactions.is_busy() => self.garbage_debt(),
@@ -40,8 +41,9 @@ impl<M: Medium + Clone> CompactionPace<M> {
         self.context.events.paced(StallCause::Compaction, is_limited, || self.context.env.monotonic_ns());
     }
 
-    /// Garbage in table files, and what running compactions will have written beside their inputs when these go, as part of what
-    /// is allowed: the peak to come.
+    /// Garbage in table files, plus what running compactions will have written when their inputs go, as part of what is
+    /// allowed: the peak to come.
+    /// LOCKS: catalog, compactions
     pub(crate) fn garbage_debt(&self) -> f64 {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let (mut all_bytes, mut garbage_bytes) = (0.0, 0.0);

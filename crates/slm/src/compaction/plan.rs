@@ -1,4 +1,4 @@
-//! What a compaction is to do, why, and what came of it.
+//! What a compaction is to do and why, and its result.
 
 use slmdb_env::Error;
 
@@ -7,24 +7,24 @@ use crate::selection::candidate_source::Source;
 /// Why files are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompactionReason {
-    /// The paper's policy took a candidate that this named.
+    /// The paper's policy took a candidate that this source named.
     Candidate(Source),
-    /// They are garbage alone.
+    /// They hold only garbage.
     GarbageAlone,
     /// They have the most garbage, and the bound on space is near.
     MostGarbage,
-    /// They are small, and many.
+    /// They are many small files.
     SmallFiles,
-    /// Cursors have to turn from one to the other often.
+    /// Cursors often turn from one to another.
     Order,
     /// The disk or the pool is full.
     Space,
-    /// Somebody asked for it.
+    /// A caller asked for the range.
     CompactRange,
 }
 
 impl CompactionReason {
-    /// As events and traces call it.
+    /// Its name in events and traces.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             CompactionReason::Candidate(source) => source.name(),
@@ -37,25 +37,25 @@ impl CompactionReason {
         }
     }
 
-    /// Whether it removes garbage, and so tells how fast that goes.
+    /// Whether such compactions remove garbage, so that their speed tells how fast garbage goes.
     pub(crate) fn is_garbage(self) -> bool {
         !matches!(self, CompactionReason::SmallFiles | CompactionReason::Order | CompactionReason::CompactRange)
     }
 }
 
-/// Files to be merged.
+/// Files to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) inputs: Vec<u32>,
-    /// Why.
+    /// Why they are merged.
     pub(crate) reason: CompactionReason,
 }
 
-/// What came of it.
+/// What a compaction has made.
 #[derive(Debug, Default)]
 pub(crate) struct CompactionResult {
     pub(crate) files: Vec<u32>,
-    /// How long they are together.
+    /// Total length of the files.
     pub(crate) bytes_written: u64,
 }
 
@@ -63,18 +63,18 @@ pub(crate) struct CompactionResult {
 pub(crate) enum Stopped {
     /// The store closes, or has failed.
     Closing,
-    /// There is no space for it.
+    /// It finds no space.
     NoSpace(Error),
-    /// The system lacks something else for it, perhaps not for long.
+    /// The system lacks something else, perhaps not for long.
     Lacking(Error),
     /// This input can't be read.
     Unreadable(u32, Error),
-    /// Something that must not be tried again.
+    /// A failure after which nothing may be tried again.
     Failed(Error),
 }
 
 impl Stopped {
-    /// An error in reading an input.
+    /// From an error in reading an input.
     pub(crate) fn of_input(number: u32, error: Error) -> Stopped {
         if error.is_passing_lack() { Stopped::Lacking(error) } else { Stopped::Unreadable(number, error) }
     }

@@ -1,4 +1,4 @@
-//! What compactions are doing, and what is wanted of them.
+//! [`CompactionQueue`]: which compactions run, and what is wanted of them.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -14,7 +14,8 @@ use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
 use crate::compaction::plan::{Plan, Stopped};
 
-/// For how long no compaction begins but for space, once one found no space: at first, and at most. (It doubles each time.)
+/// How long only compactions for space begin after one found none: at first, and at most. The time doubles with each
+/// failure.
 const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -22,22 +23,22 @@ const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SpaceWanted {
     pub(crate) resource: Resource,
-    /// By something that must not be stuck: the least garbage is worth it.
+    /// Wanted by a delete or a background job, which must not get stuck: even the least garbage is worth a compaction.
     pub(crate) at_any_cost: bool,
 }
 
-/// A bound on keys, as `compact_range` has them.
+/// A bound on keys of [`slmdb_engine::Engine::compact_range`].
 pub(crate) type KeyBound = Bound<Vec<u8>>;
 
-/// What compactions are doing, and what is wanted of them.
+/// Which compactions run, and what is wanted of them.
 #[derive(Debug)]
 pub(crate) struct CompactionQueue {
     pub(crate) inner: Mutex<QueueState>,
-    /// There may be something to do, or something was done.
+    /// Signals that there may be something to do, or that something was done.
     pub(crate) changed: Condvar,
     /// The store closes, or has failed.
     pub(crate) stopping: AtomicBool,
-    /// CompactionQueue that have begun since the store was opened.
+    /// Compactions begun since the store was opened.
     pub(crate) begun: AtomicU64,
 }
 
@@ -58,66 +59,67 @@ pub(crate) struct QueueState {
     pub(crate) busy: BTreeSet<u32>,
     /// Files that could not be read.
     pub(crate) unfit: BTreeSet<u32>,
-    /// What a compaction is to give back, if somebody waits for it.
+    /// The space that a thread waits for.
     pub(crate) space_wanted: Option<SpaceWanted>,
-    /// None gives anything back, and nothing has changed since; the second: not at any cost.
+    /// Whether no compaction gives space back until something changes: for a put; at any cost.
     pub(crate) nothing_to_gain: [bool; 2],
-    /// Files that were to be compacted for space and found none, since something has changed.
+    /// Files that a compaction for space found no space for, since the last change.
     pub(crate) no_space_for: BTreeSet<u32>,
-    /// Several at once found none, since then: how much they need together is an estimate. One alone takes no more than it has.
+    /// A compaction of several files found no space since the last change, because its needs are an estimate. One file
+    /// alone takes no more than it has.
     pub(crate) one_by_one: bool,
-    /// Inputs of compactions that were given up after some of their outputs were committed: a part of each is garbage since.
+    /// Inputs of compactions that were given up after some outputs were committed. A part of each is garbage since.
     pub(crate) left_over: BTreeSet<u32>,
-    /// Until then no compaction begins but for space.
+    /// Until then only compactions for space begin.
     pub(crate) scarce_until: Option<Instant>,
-    /// For how long, the last time.
+    /// The length of the last such pause.
     pub(crate) pause: Duration,
-    /// What was asked for and has not begun.
+    /// Requests that have not begun.
     pub(crate) asked: VecDeque<Arc<ManualCompaction>>,
-    /// Counts what may have changed what there is to do.
+    /// Counts events that may have changed what there is to do.
     pub(crate) changes: u64,
-    /// When the last compaction ended, on the clock of the environment.
+    /// When the last compaction ended, on the environment's clock.
     pub(crate) last_end_ns: u64,
 }
 
-/// Why something is compacted.
+/// What a compaction was begun for.
 pub(crate) enum CompactionKind {
-    /// The picker has chosen it.
+    /// The policy's choice.
     Picked,
-    /// For [space](crate::space::reclaim).
+    /// [Space](crate::space::reclaim).
     Space,
-    /// Somebody has asked for it.
+    /// A caller's request.
     Manual(Arc<ManualCompaction>),
 }
 
 impl QueueState {
-    /// There is too little space for what was picked, which does not begin.
+    /// Takes back a choice of the policy for which there is too little space, and pauses.
     pub(crate) fn pause_for_space_of(&mut self, plan: &Plan) {
         self.busy.retain(|number| !plan.inputs.contains(number));
         self.changes += 1;
         self.pause_for_space();
     }
 
-    /// Nor does anything else for a while.
+    /// Pauses all compactions but those for space.
     pub(crate) fn pause_for_space(&mut self) {
         self.pause = (2 * self.pause).clamp(NO_SPACE_PAUSE_FIRST, NO_SPACE_PAUSE_MAX);
         self.scarce_until = Some(Instant::now() + self.pause);
     }
 
-    /// For how long no compaction begins but for space.
+    /// The rest of the pause, if there is one.
     pub(crate) fn pause_left(&mut self) -> Option<Duration> {
         let now = Instant::now();
         self.scarce_until = self.scarce_until.filter(|until| *until > now);
         self.scarce_until.map(|until| until - now)
     }
 
-    /// No compaction gives anything back until something changes.
+    /// Notes that no compaction gives anything back until something changes.
     pub(crate) fn gains_nothing(&mut self, wanted: SpaceWanted) {
         self.nothing_to_gain[usize::from(wanted.at_any_cost)] = true;
         self.space_wanted = None;
     }
 
-    /// A compaction has ended.
+    /// Notes how a compaction has ended.
     pub(crate) fn ended(&mut self, plan: &Plan, reason: &CompactionKind, ended: &Result<(), Stopped>) {
         self.busy.retain(|number| !plan.inputs.contains(number));
         match (ended, reason) {
@@ -137,17 +139,18 @@ impl QueueState {
     }
 }
 
-/// A range whose compaction was asked for.
+/// A requested compaction of a range.
 #[derive(Debug)]
 pub(crate) struct ManualCompaction {
     pub(crate) from: KeyBound,
     pub(crate) to: KeyBound,
-    /// How it ended.
+    /// Its end, once there.
     pub(crate) ended: Mutex<Option<Result<()>>>,
 }
 
 impl CompactionQueue {
-    /// The files there are, or their live counts, have changed.
+    /// Notes that the files or their live counts have changed.
+    /// LOCKS: compactions
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.changes += 1;
@@ -157,13 +160,15 @@ impl CompactionQueue {
         self.changed.notify_all();
     }
 
-    /// Ends all of them soon.
+    /// Makes all compactions end soon.
+    /// LOCKS: compactions
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether something is being compacted.
+    /// Whether a compaction runs.
+    /// LOCKS: compactions
     pub(crate) fn is_busy(&self) -> bool {
         !self.inner.lock().busy.is_empty()
     }

@@ -1,4 +1,4 @@
-//! The index thread's part of a compaction: keys are moved to the new file, and the MANIFEST learns of it.
+//! The index thread's part of a compaction: it moves keys to the new file, and commits that to the MANIFEST.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,8 +30,10 @@ pub(crate) struct Repointing<M: Medium> {
 }
 
 impl<M: Medium + Clone> Repointing<M> {
-    /// The index thread's part: moves the keys, and commits. Once a key has moved there is no way back, and flushes wait behind it.
-    /// So it looks first whether the MANIFEST will have space, and gives the output up if not, with all that follow of its compaction.
+    /// Moves the keys to an output, and commits. Once a key has moved there is no way back, and flushes wait behind it.
+    /// So it first makes sure that the MANIFEST has space (INV-34). If it has not, this output is given up, and all
+    /// later ones of its compaction.
+    /// LOCKS: indexing, catalog
     pub(crate) fn index_output(&self, output: Output) -> Result<()> {
         let mut index_is_ahead = self.index.indexing.lock();
         let Output { file, reserve, origin, removed, deletes_dropped_through, done } = output;
@@ -46,6 +48,7 @@ impl<M: Medium + Clone> Repointing<M> {
             let _ = done.send(());
             return Ok(());
         }
+        // From the first move to the commit the index is ahead of the MANIFEST (INV-16).
         *index_is_ahead = true;
         self.obsolete.announce(&removed);
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
@@ -67,20 +70,21 @@ impl<M: Medium + Clone> Repointing<M> {
         if let Some(slot) = slot {
             self.index.jobs.clear(&self.index.pool, slot)?;
         }
-        // If nobody waits any more, nobody needs to know.
+        // The compaction thread may have gone, and then needs no receipt.
         let _ = done.send(());
         Ok(())
     }
 }
 
-/// What moving keys to an output changes in the MANIFEST. `moved`: how many from which file.
+/// Adds to an edit what moving keys to an output changes. `moved`: number of keys by the file they came from.
 pub(crate) fn add_output(edit: &mut Edit, number: u32, record: FileRecord, moved: &BTreeMap<u32, u64>) {
     edit.files_added.push((number, FileRecord { live: moved.values().sum(), ..record }));
     edit.live_changes.extend(moved.iter().map(|(&from, &count)| (from, -(count as i64))));
 }
 
-/// Moves the index to the records of a compaction's output, if it has the same versions elsewhere. Returns how many came
-/// from which file. Doing it again after a crash in the middle does only what is missing, and counts all.
+/// Moves the index to the records of a compaction's output, where it has the same versions elsewhere (INV-15). Returns
+/// the number of keys by the file they came from. Doing it again after a crash in the middle does only what is missing,
+/// and counts all.
 pub(crate) fn repoint_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) -> Result<BTreeMap<u32, u64>> {
     let offsets: Vec<u64> = {
         let guard = epoch::pin();
@@ -96,8 +100,9 @@ pub(crate) fn repoint_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Se
             part.iter().map(|&offset| KeyRecord::at(pool, offset, &guard)).collect::<Result<_>>()?;
         tree.swap_sorted(records.iter().map(|record| record.key()), |index, current| {
             let record = &records[index];
-            // One version in two outputs, since an earlier compaction was given up on the way: it is the later one's, also
-            // when a recovery that was cut short has moved it there and begins anew with the earlier.
+            // One version in two outputs: an earlier compaction was given up on the way. The later output has it
+            // (INV-17), also when a recovery that was cut short has moved it there and begins anew with the earlier
+            // one.
             if current.sequence() != record.sequence() || current.file() >= record.file() {
                 return Ok(None);
             }

@@ -1,4 +1,4 @@
-//! What compactions are doing and what is wanted of them; [`slmdb_engine::Engine::compact_range`].
+//! [`slmdb_engine::Engine::compact_range`]: a requested compaction, and how it makes do with little space.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,15 +19,16 @@ use crate::compaction::queue::{KeyBound, ManualCompaction, QueueState};
 use crate::flush::finished::Finished;
 use crate::selection::live_key_ratio::garbage;
 
-/// How often those who wait for a compaction look whether it is stuck.
+/// How often a caller that waits for a compaction checks whether it is stuck.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl<M: Medium + Clone> Compactor<M> {
     /// See [`slmdb_engine::Engine::compact_range`].
+    /// LOCKS: traffic; compactions, end of a compaction
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
         self.context.check_writable()?;
         self.writes.flush()?;
-        // Deletes that it covers are garbage.
+        // An index checkpoint makes garbage of the deletes that it covers.
         self.checkpointer
             .take_due(&|| self.compactions.is_stopping())
             .inspect_err(|error| self.context.fail(error.clone()))?;
@@ -41,20 +42,22 @@ impl<M: Medium + Clone> Compactor<M> {
             if let Some(ended) = asked.ended.lock().take() {
                 return ended;
             }
-            // Then there may be nobody left to answer: a thread that panicked, or one that ended before this was asked.
+            // No compaction thread may be left to answer: one that panicked, or one that ended before this request
+            // came.
             if self.compactions.is_stopping() {
                 self.context.check_writable()?;
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
             }
             drop(self.compactions.changed.wait_timeout(inner, LOOK_AGAIN));
-            // The compaction goes on when there is space again; who asked for it is not kept waiting for that.
+            // The compaction goes on when there is space again, but its caller is not kept waiting for that.
             self.writes.traffic.lock().setbacks.check_flush(setbacks)?;
             inner = self.compactions.inner.lock();
         }
     }
 
-    /// Merges all of a range; or, where there is not the space for that, takes the garbage out of its files, in the space of
-    /// the reserve, and merges what is left if that has given enough.
+    /// Merges all of a range. Without the space for that, it removes the files' garbage within the reserve, and merges
+    /// what is left if that has freed enough.
+    /// LOCKS: catalog, compactions
     pub(crate) fn compact_asked(
         &self,
         asked: &ManualCompaction,
@@ -69,6 +72,7 @@ impl<M: Medium + Clone> Compactor<M> {
         } else {
             Error::Full { path: self.context.directory.clone(), what: "merge all files of the range".into() }
         };
+        // Too little space to merge all at once.
         self.take_garbage_out(&all.inputs, finished)?;
         if !self.with_garbage(&all.inputs).is_empty() {
             return Err(Stopped::NoSpace(full));
@@ -86,6 +90,7 @@ impl<M: Medium + Clone> Compactor<M> {
         };
         let has_space = self.planner.seems_to_have_space_for(&left);
         let merged = if has_space {
+            // As far as space allows: what does not fit stays, free of garbage.
             self.compact(&left, OutputSpace::Free, finished).map(drop)
         } else {
             self.merge_in_pool(&left.inputs, finished)
@@ -97,8 +102,8 @@ impl<M: Medium + Clone> Compactor<M> {
         }
     }
 
-    /// Takes the garbage out of these files, one output at a time, as far as there is the space. (They are this thread's, so they may
-    /// be tried although they are busy.)
+    /// Removes the garbage of these files, one output at a time, as far as there is space. They are this thread's own,
+    /// so they may be tried although they are busy.
     fn take_garbage_out(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
         let (mut tried, mut one_by_one, mut has_gained) = (BTreeSet::new(), false, false);
         loop {
@@ -107,7 +112,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 if tried.is_empty() || !has_gained {
                     break;
                 }
-                // What did not fit then may do now.
+                // What did not fit before may fit now.
                 (tried, one_by_one, has_gained) = (BTreeSet::new(), false, false);
                 continue;
             };
@@ -118,7 +123,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 Err(stopped) => return Err(stopped),
             }
         }
-        // What has more than the reserve (a large batch) may fit what has come back.
+        // A file with more than the reserve takes (a large batch) may fit the space that has been freed.
         for number in self.with_garbage(files) {
             let plan = Plan { inputs: vec![number], reason: CompactionReason::CompactRange };
             if self.planner.seems_to_have_space_for(&plan) {
@@ -131,7 +136,7 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// Merges those of these files, one output at a time, that take less of the pool together.
+    /// Merges those of these files, one output at a time, that together take less of the pool.
     fn merge_in_pool(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
         while let Some(plan) = self.planner.plan_in_pool(|number| files.contains(&number)) {
             self.compact(&plan, OutputSpace::Reserve, finished)?;
@@ -139,7 +144,8 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// Those of these files that have something nobody needs.
+    /// The files among these that have garbage.
+    /// LOCKS: catalog
     fn with_garbage(&self, numbers: &[u32]) -> Vec<u32> {
         let droppable_through = self.checkpoints.deletes_droppable_through();
         let catalog = self.catalog.lock();
@@ -147,7 +153,7 @@ impl<M: Medium + Clone> Compactor<M> {
         files.filter(|(_, file)| garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
     }
 
-    /// Whether files of a range are being compacted, or are being removed after that.
+    /// Whether files of a range are being compacted, or removed after that.
     pub(crate) fn is_compacting_in(&self, asked: &ManualCompaction, inner: &QueueState, state: &StoreState) -> bool {
         let is_in_range = |number| state.files.get(number).is_none_or(|file| self.is_in_range(asked, file));
         inner.busy.iter().any(is_in_range)
@@ -158,7 +164,7 @@ impl<M: Medium + Clone> Compactor<M> {
         order.is_up_to(&file.smallest_key, asked.to.as_ref()) && order.is_from(&file.largest_key, asked.from.as_ref())
     }
 
-    /// The files with keys in a range; none if there is nothing to gain: no garbage, and no two of them overlap.
+    /// The files with keys in a range. None if there is nothing to gain: no garbage, and no two of them overlap.
     pub(crate) fn plan_of_range(&self, asked: &ManualCompaction, state: &StoreState) -> Plan {
         let order = &self.context.options.comparator;
         let in_range = state.files.iter().filter(|(_, file)| self.is_in_range(asked, file));

@@ -1,4 +1,4 @@
-//! The validity check (paper, section 3.3): of the entries of table files, which the index still points to.
+//! The validity check (paper, section 3.3): which entries of table files the index still points to.
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
@@ -8,8 +8,9 @@ use slmdb_table::EntryKind;
 
 use crate::compaction::entry_batch::EntryBatch;
 
-/// Says of each entry of a batch whether it is valid, that is, to be kept. `inputs` are the files that the entries are in. Deletes up to
-/// `droppable_through` are not kept, because index checkpoints cover them; `dropped_through` rises to the largest number among these.
+/// For each entry of a batch, whether it is valid, that is, must be kept. `inputs` are the files of the entries. A
+/// delete is not kept if the index has its key again, or if index checkpoints cover it, which they do up to
+/// `droppable_through` (INV-18). `dropped_through` rises to the largest number among the latter.
 pub(crate) fn check_validity<M: Medium + Clone>(
     tree: &Tree<M>,
     inputs: &[u32],

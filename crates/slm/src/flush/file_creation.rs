@@ -1,16 +1,19 @@
 //! Flush: an Immutable MemTable becomes a table file (paper, section 3.2 «Building a B+-tree»).
 //!
-//! Two threads, as in the paper. The *file thread* writes the newest version of every key to a table file (and older
-//! ones that snapshots see), syncs it and its directory, and builds the key segment. The *index thread* takes finished
-//! files from a queue and swings the index's words to the new records; meanwhile the file thread writes the next MemTable's
-//! file. A MANIFEST record commits the job.
+//! Two threads, as in the paper:
 //!
-//! Order is what keeps this right: jobs are indexed, committed and retired strictly in MemTable order, else an older put
-//! would undo a newer delete. The index is swung only when the table file is durable, so a reader may trust it. The
-//! MemTable leaves the readers' list only after the commit: at every moment each entry is found in one place at least.
+//! - The *file thread* writes the newest version of every key to a table file, and older versions that snapshots see.
+//!   It syncs the file and its directory, and builds the key segment. Then it goes on with the next MemTable.
+//! - The *index thread* takes finished files from a queue, swings the index's words to the new records, and commits the
+//!   job with a MANIFEST record.
 //!
-//! A flush that finds the disk full, or too many files open, waits and tries again: what was accepted stays in its arena.
-//! Any other failure stops all writing, and the next opening recovers.
+//! Order keeps this right. Jobs are indexed, committed and retired strictly in MemTable order, or an older put would
+//! undo a newer delete (INV-6). The index is swung only when the table file is durable, so a reader may trust it
+//! (INV-7). The MemTable leaves the readers' list only after the commit, so each entry is found in at least one place
+//! at every moment (INV-9).
+//!
+//! A flush that finds the disk full, or too many files open, waits and tries again (INV-28): what was accepted stays in
+//! its arena. Any other failure stops all writing, and the next opening recovers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -50,9 +53,10 @@ pub(crate) struct FileCreation<M: Medium> {
 }
 
 impl<M: Medium + Clone> FileCreation<M> {
-    /// The work of the thread.
+    /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
         while let Some(immutable) = self.next_immutable() {
+            // Writers may still be filling places (INV-5).
             self.writes.publication.wait_for(immutable.last_sequence);
             self.memory.share();
             let began_ns = self.context.env.monotonic_ns();
@@ -76,7 +80,7 @@ impl<M: Medium + Clone> FileCreation<M> {
         }
     }
 
-    /// The table file and the key segment of a MemTable; `None` if it is empty.
+    /// Builds the table file and the key segment of a MemTable. `None` if it is empty.
     fn build_when_there_is_space(&self, immutable: &Immutable<M>) -> Result<Option<BuiltFile>> {
         if immutable.memtable.entries() == 0 {
             return Ok(None);
@@ -89,7 +93,8 @@ impl<M: Medium + Clone> FileCreation<M> {
         built.map(Some)
     }
 
-    /// The oldest MemTable that waits for its flush; `None` when the store closes and none is left, or has failed.
+    /// Waits for the oldest MemTable that is to be flushed. `None` if the store has failed, or closes and none is left.
+    /// LOCKS: traffic
     fn next_immutable(&self) -> Option<Immutable<M>> {
         let mut traffic = self.writes.traffic.lock();
         loop {
@@ -106,8 +111,8 @@ impl<M: Medium + Clone> FileCreation<M> {
         }
     }
 
-    /// Writes the table file and the key segment of a MemTable; both are durable on return. Until then nothing refers to
-    /// them, and a failure leaves nothing behind but what the next opening removes.
+    /// Writes the table file and the key segment of a MemTable. Both are durable on return. Until then nothing refers
+    /// to them, and a failure leaves only what the next opening removes.
     fn build(&self, immutable: &Immutable<M>, number: u32) -> Result<BuiltFile> {
         let memtable = &*immutable.memtable;
         let _held = self.context.budget.background.hold(flush_bytes(&immutable.totals));

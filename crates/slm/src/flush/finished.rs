@@ -13,51 +13,51 @@ use slmdb_sync::scheduled::mpsc::SyncSender;
 use crate::flush::older_versions::OlderVersions;
 use crate::index::compaction_log::Slot;
 
-/// What the index thread takes from its queue.
+/// An item of the index thread's queue.
 pub(crate) enum Finished<M: Medium> {
-    /// A flush's.
+    /// From a flush.
     Flush(Built<M>),
-    /// A compaction's.
+    /// From a compaction.
     Compaction(Output),
 }
 
 /// A MemTable with its table file and key segment, ready to be indexed.
 pub(crate) struct Built<M: Medium> {
     pub(crate) immutable: Immutable<M>,
-    /// When its flush began, on the clock of the environment.
+    /// When its flush began, on the environment's clock.
     pub(crate) began_ns: u64,
-    /// `None`: there was nothing in it.
+    /// `None` if the MemTable was empty.
     pub(crate) file: Option<BuiltFile>,
 }
 
-/// A table file that is durable, with its key segment.
+/// A durable table file, with its key segment.
 pub(crate) struct BuiltFile {
     pub(crate) number: u32,
     pub(crate) record: FileRecord,
     pub(crate) segment: Segment,
-    /// What snapshots see of the MemTable beside the newest versions.
+    /// Versions in the file that snapshots see beside the newest ones.
     pub(crate) older: OlderVersions,
     pub(crate) slot: Option<Slot>,
 }
 
-/// A file that a compaction has made, or the end of one.
+/// A finished file of a compaction, or its end.
 pub(crate) struct Output {
     pub(crate) file: Option<BuiltFile>,
-    /// The reserve, if the file has taken it.
+    /// The reserve, if the file was written into it.
     pub(crate) reserve: Option<ReservedFile>,
     pub(crate) origin: Arc<Origin>,
-    /// The inputs, if this is the last.
+    /// The inputs, with the last output; else empty.
     pub(crate) removed: Vec<u32>,
-    /// Deletes up to here may have been left out because the index checkpoints cover them.
+    /// Deletes up to this sequence number may have been left out, because the index checkpoints cover them.
     pub(crate) deletes_dropped_through: u64,
-    /// Told once it is in the MANIFEST, or refused. (Dropped without a word if the store closes or has failed before.)
+    /// Sent to once the output is committed or refused. Dropped unsent if the store closes or has failed.
     pub(crate) done: SyncSender<()>,
 }
 
-/// What the outputs of one compaction have in common.
+/// What the outputs of one compaction share.
 pub(crate) struct Origin {
-    /// How many files it merges.
+    /// Number of files that it merges.
     pub(crate) inputs: usize,
-    /// Why the index thread has refused an output. Then it takes no later one either: the last removes the inputs.
+    /// Why the index thread has refused an output. It then refuses all later ones, because the last removes the inputs.
     pub(crate) refused: OnceLock<Error>,
 }

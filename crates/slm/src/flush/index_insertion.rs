@@ -1,4 +1,5 @@
-//! The B+-tree insertion thread (paper, section 3.2): finished table files are indexed and committed, one after the other.
+//! The B+-tree insertion thread (paper, section 3.2): it indexes and commits finished table files, one after the other
+//! (INV-6).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,7 @@ use crate::memory::MemoryShare;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::space::flush_cost::PoolFlushCost;
 
-/// The B+-tree insertion thread.
+/// The B+-tree insertion thread, which alone swings and repoints the index's words.
 pub(crate) struct IndexInsertion<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -45,7 +46,7 @@ pub(crate) struct IndexInsertion<M: Medium> {
 }
 
 impl<M: Medium + Clone> IndexInsertion<M> {
-    /// The work of the thread.
+    /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self, finished: Receiver<Finished<M>>) {
         for finished in finished {
             let indexed = match finished {
@@ -61,7 +62,10 @@ impl<M: Medium + Clone> IndexInsertion<M> {
         }
     }
 
+    /// Indexes a flush's file, commits it, and retires the MemTable.
+    /// LOCKS: indexing, catalog; traffic
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
+        // From the first swing to the commit the index is ahead of the MANIFEST (INV-16).
         let mut index_is_ahead = self.index.indexing.lock();
         *index_is_ahead = true;
         let Built { immutable, began_ns, file } = built;
@@ -90,6 +94,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }
+        // One record adds the file and gives up the arena.
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
         let commit = || self.catalog.commit(|state| numbered(state, edit.clone()));
         timed(&*self.context.env, span, || self.space.until_there_is_space(commit))?;
@@ -111,7 +116,8 @@ impl<M: Medium + Clone> IndexInsertion<M> {
         Ok(())
     }
 
-    /// Takes a flushed MemTable from the readers' list, and gives up what was set aside for it.
+    /// Takes a flushed MemTable from the readers' list (INV-9), and frees what was set aside for it.
+    /// LOCKS: catalog; traffic; indexed keys, traffic; catalog, compactions
     fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
         let Immutable { memtable, last_sequence, totals, space } = flushed;
         space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
@@ -126,7 +132,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
             self.writes.view.store(Arc::new(MemTableView { memtables: rest }));
         }
-        // Before anybody who waits for space looks again.
+        // Before `release_in_pool` counts the space as returned: writers that wait for it look again then.
         self.writes.arenas.retire(memtable)?;
         self.memory.flush_freed(&totals, list_bytes);
         self.cost.release_in_pool(&totals)?;
@@ -139,7 +145,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
         self.writes.group_sync.advance(last_sequence);
         self.writes.room.notify_all();
         self.writes.work.notify_all();
-        // Writers need it, and whoever holds what follows may be waiting for the MANIFEST's disk.
+        // Writers need the lock, and what follows takes locks that may be held while the MANIFEST is synced.
         drop(traffic);
         self.pace.set();
         self.compactions.wake();

@@ -1,9 +1,9 @@
-//! What a flush writes for snapshots: versions that are not the newest of their key (the rules and why
-//! they do are in [`crate::index::snapshots`]).
+//! What a flush writes for snapshots: versions that are not the newest of their key. [`crate::index::snapshots`] has
+//! the rules and why they suffice (INV-13).
 //!
-//! The newest version of each key is always written. Of the others a put is written if a snapshot's moment lies between its
-//! own number and that of the next newer version. A delete is not: that its key has no value follows from the map having
-//! none for that moment. Where no snapshot's moment lies within a MemTable, nothing of this happens.
+//! The newest version of each key is always written. An older put is written if a snapshot's moment lies between its
+//! own number and that of the next newer version. An older delete is not: the map has no value of the key for that
+//! moment, which says the same. If no snapshot's moment lies within a MemTable, only newest versions are written.
 
 use std::collections::HashMap;
 
@@ -16,21 +16,21 @@ use slmdb_table::KeySection;
 
 use crate::index::snapshots::Snapshots;
 
-/// Which versions of one MemTable snapshots see beside the newest.
+/// The versions of one MemTable that snapshots see beside the newest.
 #[derive(Debug, Default)]
 pub(crate) struct OlderVersions {
-    /// Moments of snapshots at which the MemTable was half filled, ascending.
+    /// Moments of snapshots that lie within the MemTable, ascending.
     moments: Vec<u64>,
-    /// When each older version that was written was replaced, in the order in which they were.
+    /// When each older version that was written was replaced, in the order of writing.
     replaced_at: Vec<u64>,
-    /// The oldest version of each key whose versions differ for a snapshot, where it is not the newest: that is what
-    /// replaced the version before the MemTable.
+    /// For each key whose versions differ for a snapshot: its oldest version in the MemTable, where that is not the
+    /// newest. It is what replaced the version before the MemTable.
     oldest: HashMap<Vec<u8>, u64>,
 }
 
 impl OlderVersions {
-    /// Writes the entries that belong into the table file of a MemTable, in its order: of each key the newest version, and
-    /// what the snapshots at these moments see otherwise.
+    /// Writes the entries of a MemTable that belong into its table file, in its order: the newest version of each key,
+    /// and what snapshots at these moments see otherwise.
     pub(crate) fn write<M: Medium>(
         memtable: &MemTable<M>,
         moments: Vec<u64>,
@@ -52,7 +52,7 @@ impl OlderVersions {
                     older.oldest.insert(entry.key.to_vec(), entry.sequence);
                 }
                 Some(_) => {
-                    // Something newer was seen: this is what replaced the version before it.
+                    // A newer version was seen, so this older one is what replaced the version before the MemTable.
                     if let Some(oldest) = older.oldest.get_mut(entry.key) {
                         *oldest = entry.sequence;
                     }
@@ -64,14 +64,14 @@ impl OlderVersions {
         Ok(older)
     }
 
-    /// Whether a snapshot sees what was there from `sequence` until `replaced_at`.
+    /// Whether a snapshot sees the version from `sequence` until `replaced_at`.
     fn is_seen(&self, sequence: u64, replaced_at: u64) -> bool {
         let after = self.moments.partition_point(|&moment| moment < sequence);
         self.moments.get(after).is_some_and(|&moment| moment < replaced_at)
     }
 
-    /// Enters what was written into the map of replaced records; `keys` is the key section of table file `number`, which
-    /// is durable.
+    /// Adds the older versions that were written to the map of replaced records. `keys` is the key section of table
+    /// file `number`, which is durable.
     pub(crate) fn note(&self, number: u32, keys: &KeySection, snapshots: &Snapshots) -> Result<()> {
         let mut replaced_at = self.replaced_at.iter();
         if self.replaced_at.is_empty() {
@@ -91,7 +91,7 @@ impl OlderVersions {
         }
     }
 
-    /// When a record of the index was replaced, if what takes its place is the MemTable's version `newest` of `key`.
+    /// When a record of the index is replaced, if the MemTable's version `newest` of `key` takes its place.
     pub(crate) fn replaced_at(&self, key: &[u8], newest: u64) -> u64 {
         if self.oldest.is_empty() { newest } else { self.oldest.get(key).copied().unwrap_or(newest) }
     }

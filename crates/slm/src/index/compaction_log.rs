@@ -1,12 +1,15 @@
-//! Job records: how far flushes and compactions have come, in the pool (the paper's compaction log,
-//! section 3.3).
+//! Job records in the pool: how far each flush and compaction has come (the paper's compaction log, section 3.3).
 //!
-//! A record says which table file is being made, of which MemTable if it is a flush, and the phase. While a flush is
-//! *building*, its output may be dropped; once it is *indexing*, the table file and its key segment are durable and the
-//! index may already point to them, so recovery carries on from there. A compaction makes its files one after the other,
-//! and each is a job of its own, recorded once it is durable: from then on it is *repointing* keys from other files to this
-//! one. The MANIFEST's record ends the job. On `Dram` there are no job records: the index does not outlive the process, so
-//! the MANIFEST alone tells what is done.
+//! A record names the table file that is being made, the phase, and the MemTable if it is a flush.
+//!
+//! - *Building*, a flush: its output may be dropped.
+//! - *Indexing*, a flush: the table file and its key segment are durable, and the index may already point to them.
+//!   Recovery carries on from there.
+//! - *Repointing*, an output of a compaction: the file is durable, and keys are moving to it from other files. Each
+//!   output is a job of its own, recorded once it is durable.
+//!
+//! The MANIFEST's record ends the job. On `Dram` there are no job records: the index does not outlive the process, so
+//! the MANIFEST alone says what is done.
 //!
 //! The pool's root area holds [`SLOTS`] records of 64 bytes, from [`FIRST_SLOT_OFFSET`] on:
 //!
@@ -26,11 +29,12 @@ use slmdb_pmem::medium::CACHE_LINE_BYTES;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_sync::scheduled::Mutex;
 
-/// How many jobs may be recorded at once. Of flushes: one that is indexed, one that waits for it, one that is built; of each
-/// compaction the same, and [`COMPACTIONS_MAX`](slmdb_engine::options::COMPACTIONS_MAX) may run at once.
+/// How many jobs may be recorded at once. A flush takes up to three: one that is indexed, one that waits for it, one
+/// that is built. Each compaction takes as many, and [`COMPACTIONS_MAX`](slmdb_engine::options::COMPACTIONS_MAX) may
+/// run at once.
 pub(crate) const SLOTS: u64 = 3 + 3 * slmdb_engine::options::COMPACTIONS_MAX as u64;
 
-/// Where in the pool's root area the first slot is; what lies before belongs to the tree.
+/// Offset of the first slot in the pool's root area; what lies before belongs to the tree.
 pub(crate) const FIRST_SLOT_OFFSET: u64 = 1024;
 
 const SLOT_BYTES: u64 = 64;
@@ -47,7 +51,7 @@ pub(crate) enum Phase {
     Repointing = 3,
 }
 
-/// A flush, or an output of a compaction, under way.
+/// A flush, or one output of a compaction, under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Job {
     pub(crate) phase: Phase,
@@ -58,7 +62,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// An output of a compaction.
+    /// The job of a compaction's output.
     pub(crate) fn moving(file: u32) -> Job {
         Job { phase: Phase::Repointing, generation: 0, file, last_sequence: 0, order: u64::from(file) }
     }
@@ -79,7 +83,7 @@ fn state_word(phase: u32, words: [u64; 4]) -> u64 {
     u64::from(phase) | u64::from(crc) << 32
 }
 
-/// The job records of one pool.
+/// The slots for job records in one pool, and which are taken.
 #[derive(Debug)]
 pub(crate) struct CompactionLog {
     taken: Mutex<[bool; SLOTS as usize]>,
@@ -91,12 +95,13 @@ impl Default for CompactionLog {
     }
 }
 
-/// A slot that holds a job's record.
+/// A slot that holds the record of a job.
 #[derive(Debug)]
 pub(crate) struct Slot(u64);
 
 impl CompactionLog {
-    /// Writes a record for `job` into a free slot; durable on return.
+    /// Writes a record for `job` into a free slot. Durable on return.
+    /// LOCKS: jobs
     pub(crate) fn record<M: Medium>(&self, pool: &Pool<M>, job: &Job) -> Result<Slot> {
         let index = {
             let mut taken = self.taken.lock();
@@ -111,12 +116,12 @@ impl CompactionLog {
         for (word, value) in (1..).zip(job.words()) {
             pool.store(offset + 8 * word, value)?;
         }
-        // All in one cache line: word 0 is not durable before the others.
+        // The record is one cache line, so word 0 is not durable before the others.
         self.advance(pool, &Slot(index), job)?;
         Ok(Slot(index))
     }
 
-    /// Brings the record to the job's phase; durable on return.
+    /// Sets the record to the job's phase. Durable on return.
     pub(crate) fn advance<M: Medium>(&self, pool: &Pool<M>, slot: &Slot, job: &Job) -> Result<()> {
         let offset = slot_offset(pool, slot.0);
         pool.store(offset, job.state_word())?;
@@ -124,7 +129,8 @@ impl CompactionLog {
         Ok(())
     }
 
-    /// Ends the record; durable on return.
+    /// Ends the record and frees its slot. Durable on return.
+    /// LOCKS: jobs
     pub(crate) fn clear<M: Medium>(&self, pool: &Pool<M>, slot: Slot) -> Result<()> {
         let offset = slot_offset(pool, slot.0);
         pool.store(offset, 0)?;
@@ -133,8 +139,9 @@ impl CompactionLog {
         Ok(())
     }
 
-    /// The jobs that an earlier opening left, in the order in which they are to be carried on, each with its slot: outputs of
-    /// compactions, for flushes may have replaced what is in them; then flushes, oldest first.
+    /// The jobs that an earlier opening left, each with its slot, in the order in which recovery must carry them on.
+    /// Outputs of compactions come first, because flushes may have replaced entries in them; then flushes, oldest
+    /// first.
     pub(crate) fn left<M: Medium>(&self, pool: &Pool<M>) -> Result<Vec<(Job, Slot)>> {
         let mut jobs = Vec::new();
         for index in 0..SLOTS {

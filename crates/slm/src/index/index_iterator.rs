@@ -1,10 +1,10 @@
-//! The index as a cursor sees it: the records of its moment, whatever flushes do meanwhile (paper, section 3.2 «Scanning a
-//! B+-tree»).
+//! The index as a cursor sees it: the records of its moment, whatever flushes do meanwhile (paper, section 3.2
+//! «Scanning a B+-tree»).
 //!
-//! One leaf is read at a time and its records are copied out, so that no epoch is held between a cursor's calls. What the
-//! index holds of the cursor's moment is taken as it is; what has been replaced since is found in the map of replaced
-//! records. The map is asked *after* the leaf was read, for just the range that the leaf covers: a record may move from
-//! the index to the map in between, never the other way, so it is seen at least once; of two versions the newer wins.
+//! One leaf is read at a time and its records are copied out, so no epoch is held between a cursor's calls. Records of
+//! the cursor's moment are taken from the leaf. Those replaced since come from the map of replaced records. The map is
+//! asked *after* the leaf was read, for exactly the range that the leaf covers (INV-12). A record may move from the
+//! index to the map in between, never the other way, so it is seen at least once. Of two versions the newer wins.
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::index::location::location;
 pub(crate) struct IndexSource {
     moment: u64,
     leaf: LeafRead,
-    /// The keys of `entries`, one behind the other.
+    /// The keys of `entries`, concatenated.
     keys: Vec<u8>,
-    /// What was copied out of one leaf (and the map), in key order.
+    /// Records copied out of one leaf and from the map, in key order.
     entries: Vec<Entry>,
-    /// Which of them the source is on; `None`: on none.
+    /// Index of the current entry.
     position: Option<usize>,
-    /// Where what was not copied out begins, in either direction; `None`: there is nothing more.
+    /// Where the records that were not copied out begin, in either direction. `None`: there are none.
     rest: Rest,
 }
 
@@ -56,42 +56,42 @@ impl IndexSource {
         }
     }
 
-    /// The key it is on.
+    /// The current key.
     pub(crate) fn key(&self) -> Option<&[u8]> {
         self.position.map(|position| &self.keys[self.entries[position].key.clone()])
     }
 
-    /// Where its value is.
+    /// Where the current key's value is.
     pub(crate) fn location(&self) -> Option<Location> {
         self.position.map(|position| self.entries[position].location)
     }
 
-    /// To the first visible key at or after `key`.
+    /// Moves to the first visible key at or after `key`.
     pub(crate) fn seek<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
         self.read_forward(index, Bound::Included(key.to_vec()))
     }
 
-    /// To the first visible key.
+    /// Moves to the first visible key.
     pub(crate) fn seek_first<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
         self.read_forward(index, Bound::Unbounded)
     }
 
-    /// To the last visible key before `key`.
+    /// Moves to the last visible key before `key`.
     pub(crate) fn seek_before<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
         self.read_backward(index, Bound::Excluded(key.to_vec()))
     }
 
-    /// To the last visible key up to `key`.
+    /// Moves to the last visible key at or before `key`.
     pub(crate) fn seek_back<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
         self.read_backward(index, Bound::Included(key.to_vec()))
     }
 
-    /// To the last visible key.
+    /// Moves to the last visible key.
     pub(crate) fn seek_last<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
         self.read_backward(index, Bound::Unbounded)
     }
 
-    /// To the next visible key. REQUIRES: on one.
+    /// Moves to the next visible key. REQUIRES: there is a current key.
     pub(crate) fn next<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
         let Some(position) = self.position else { return Ok(()) };
         if position + 1 < self.entries.len() {
@@ -107,7 +107,7 @@ impl IndexSource {
         }
     }
 
-    /// To the previous visible key. REQUIRES: on one.
+    /// Moves to the previous visible key. REQUIRES: there is a current key.
     pub(crate) fn prev<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
         let Some(position) = self.position else { return Ok(()) };
         if position > 0 {
@@ -123,7 +123,7 @@ impl IndexSource {
         }
     }
 
-    /// Copies out the first leaf with something visible from `from` on, and stands on its first entry.
+    /// Copies out the first leaf that has a visible record at or after `from`, and moves to its first entry.
     fn read_forward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
         self.position = None;
         let mut from = from;
@@ -139,7 +139,7 @@ impl IndexSource {
         }
     }
 
-    /// Copies out the last leaf with something visible from `from` back, and stands on its last entry.
+    /// Copies out the last leaf that has a visible record at or before `from`, and moves to its last entry.
     fn read_backward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
         self.position = None;
         let mut from = from;
@@ -155,7 +155,8 @@ impl IndexSource {
         }
     }
 
-    /// Copies out what is visible of one leaf, from a bound on. Returns the bound to go on from.
+    /// Copies out the visible records of one leaf, starting at a bound. Returns the bound at which the next leaf
+    /// begins.
     fn read<M: Medium + Clone>(
         &mut self,
         index: &Index<M>,
@@ -186,8 +187,8 @@ impl IndexSource {
         Ok(next)
     }
 
-    /// Merges records from the map, which are in key order, into the entries. (Sorting might panic, if the order is a
-    /// comparator's and none.)
+    /// Merges records from the map, which are in key order, into the entries. It does not sort, because sorting may
+    /// panic if a comparator is no total order (INV-25).
     fn add_replaced(&mut self, replaced: Vec<(Arc<[u8]>, Location)>, order: &KeyOrder) {
         if replaced.is_empty() {
             return;
@@ -200,7 +201,7 @@ impl IndexSource {
                 entries.push(entry);
             }
             match visible.next_if(|entry| compare(entry).is_eq()) {
-                // Of one key the newest stays.
+                // Of two versions of a key the newer stays.
                 Some(entry) if entry.location.sequence >= location.sequence => entries.push(entry),
                 Some(entry) => entries.push(Entry { location, ..entry }),
                 None => {
@@ -215,7 +216,7 @@ impl IndexSource {
     }
 }
 
-/// The bound that begins where this one ends.
+/// The bound that begins where `bound` ends.
 fn other_side(bound: Bound<Vec<u8>>) -> Option<Bound<Vec<u8>>> {
     match bound {
         Bound::Included(key) => Some(Bound::Excluded(key)),

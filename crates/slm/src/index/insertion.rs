@@ -12,12 +12,14 @@ use slmdb_sync::epoch;
 
 use crate::index::location::location;
 
-/// Swings the index to the records of a segment, in key order: what is older is replaced, a delete removes. Returns how
-/// the live counts of other files change. Doing it again after a crash in the middle does only what is missing: a record
-/// that the index points to already stays, and the number of the file it replaced is in the record.
+/// Swings the index to the records of a segment, in key order: a put replaces what is older, a delete removes it.
+/// Returns how the live counts of other files change.
 ///
-/// `note` is told of each record that is replaced, before it is: its key, where its value is, and the sequence number of
-/// what takes its place.
+/// Doing it again after a crash in the middle does only what is missing: a record that the index points to already
+/// stays. The number of the file that it replaced is in the record, and durable before the swing (INV-8).
+///
+/// `note` is called before a record is replaced, with its key, the location of its value, and the sequence number of
+/// the record that takes its place.
 pub(crate) fn insert_segment<M: Medium>(
     tree: &Tree<M>,
     pool: &Pool<M>,
@@ -36,7 +38,8 @@ pub(crate) fn insert_segment<M: Medium>(
         tree.update_sorted(records.iter().map(|record| record.key()), |index, current| {
             let record = &records[index];
             if let Some(current) = current {
-                // One version in two files: a compaction has copied it, into the one with the larger number.
+                // One version in two files: a compaction has copied it. The file with the larger number has it
+                // (INV-17).
                 if (current.sequence(), current.file()) >= (record.sequence(), record.file()) {
                     return Ok(Decision::Keep);
                 }

@@ -1,4 +1,5 @@
-//! Key segments: what the index points to, of one table file; and what the MANIFEST keeps of that file.
+//! Key segments: the key records of one table file, to which the index points. Also what the MANIFEST keeps of that
+//! file.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, SegmentEntry, write_segment_claiming};
 use slmdb_table::KeySection;
 
-/// The key segment of a finished table file: the newest version of each key.
+/// Writes the key segment of a finished table file: the newest version of each key.
 pub(crate) fn segment_of<M: Medium>(
     pool: &Arc<Pool<M>>,
     number: u32,
@@ -34,7 +35,7 @@ pub(crate) fn segment_of<M: Medium>(
     write_segment_claiming(pool, number, entries, claim)
 }
 
-/// What the MANIFEST keeps of a table file; all its puts are live when it is new, but for older versions, which never are.
+/// What the MANIFEST keeps of a table file. In a new file all puts are live, except older versions, which never are.
 pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u64) -> FileRecord {
     FileRecord {
         length_bytes,
@@ -50,7 +51,7 @@ pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u6
     }
 }
 
-/// A job's edit of the MANIFEST, with the job's number, and where the numbers of files go on.
+/// Adds to an edit the number of its job and the next file number.
 pub(crate) fn numbered(state: &StoreState, edit: Edit) -> Edit {
     let next =
         edit.files_added.iter().map(|&(number, _)| number.saturating_add(1)).fold(state.next_file_number, u32::max);

@@ -23,22 +23,22 @@ use self::compaction_log::CompactionLog;
 use self::retired_segments::RetiredSegments;
 use self::snapshots::Snapshots;
 
-/// The index of an open store, in its pool; and the use of both, which ends with it.
+/// The index of an open store, and its pool. Dropping it ends their use.
 pub(crate) struct Index<M: Medium> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) tree: Tree<M>,
     pub(crate) jobs: CompactionLog,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) segments: RetiredSegments<M>,
-    /// Held from the first swing of a job until its commit, and by whoever must see the index and the MANIFEST agree. They
-    /// don't where it says `true`: a job was given up in between, and the next opening carries it on.
+    /// Held from the first swing of a job until its commit, and wherever index and MANIFEST must agree (INV-16). If it
+    /// is `true`, they don't: a job was given up in between, and the next opening carries it on.
     pub(crate) indexing: Mutex<bool>,
-    /// Released when the last cursor and the last handle are gone.
+    /// Lock of the store's directory. Released when the last cursor and the last handle are gone.
     _lock: Option<Box<dyn Lock>>,
 }
 
 impl<M: Medium + Clone> Index<M> {
-    /// That of a store that has just been recovered.
+    /// The index of a store that has just been recovered.
     pub(crate) fn new(pool: Arc<Pool<M>>, tree: Tree<M>, jobs: CompactionLog, lock: Option<Box<dyn Lock>>) -> Index<M> {
         Index {
             snapshots: Arc::new(Snapshots::new(tree.order().clone())),
@@ -51,8 +51,9 @@ impl<M: Medium + Clone> Index<M> {
         }
     }
 
-    /// Where the version of `key` is that a moment sees, if it is in a table file. The index is asked first: a version may
-    /// move from there to the map of replaced records in between, never the other way.
+    /// Where the version of `key` is that `moment` sees, if it is in a table file. The index is asked before the map of
+    /// replaced records: a version may move from the index to the map in between, never the other way (INV-12).
+    /// LOCKS: snapshots
     pub(crate) fn location_at(&self, key: &[u8], moment: u64) -> Result<Option<Location>> {
         let in_index = {
             let guard = epoch::pin();
@@ -64,7 +65,7 @@ impl<M: Medium + Clone> Index<M> {
 }
 
 impl<M: Medium> Drop for Index<M> {
-    /// Before the lock is released. (After a clean close there is nothing left to be done.)
+    /// Ends the pool's use before the lock is released. After a clean close there is nothing left to do.
     fn drop(&mut self) {
         self.pool.end();
     }

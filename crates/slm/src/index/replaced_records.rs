@@ -1,10 +1,9 @@
-//! [`ReplacedRecords`]: an ordered map in DRAM of records that the index does not hold, (key, sequence number) → place,
-//! for those who look at an earlier moment. What is in it, and until when, is for
-//! [`crate::index::snapshots`] to say.
+//! [`ReplacedRecords`]: an ordered map in DRAM of records that left the index, (key, sequence number) → place. Readers
+//! of earlier moments use it. [`crate::index::snapshots`] decides what goes in, and until when.
 //!
-//! A version is visible from its own sequence number until the one of whatever replaced it, so of one key at most one is
-//! visible at a moment. Each pins its table file: a file that is in no MANIFEST any more must stay as long as a version
-//! here lies in it.
+//! A version is visible from its own sequence number until that of the version that replaced it. So at most one version
+//! of a key is visible at a moment (INV-14). Each pins its table file: a file that has left the MANIFEST stays as long
+//! as a version here lies in it (INV-19).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -16,8 +15,8 @@ use slmdb_engine::read::ordered_key::OrderedKey;
 use slmdb_order::KeyOrder;
 use slmdb_table::Place;
 
-/// What a version takes in memory beside the bytes of its key: its entry in the map, whose nodes are two thirds full on
-/// average; the key's counts; its mention by whoever sees it.
+/// Memory per version beside its key's bytes: its entry in the map, whose nodes are two thirds full on average; the
+/// key's reference counts; its mention in the charge of a moment.
 const VERSION_BYTES: usize = {
     let in_map = size_of::<Name>() + size_of::<Version>();
     let key_counts = 2 * size_of::<usize>();
@@ -35,7 +34,7 @@ pub(crate) struct ReplacedRecords {
     bytes: usize,
 }
 
-/// In key order, versions of one key newest first.
+/// In key order; versions of one key, newest first.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Name {
     key: OrderedKey,
@@ -50,22 +49,22 @@ struct Version {
 }
 
 impl ReplacedRecords {
-    /// None, in this order of keys.
+    /// An empty map for keys in this order.
     pub(crate) fn new(order: KeyOrder) -> ReplacedRecords {
         ReplacedRecords { order, versions: BTreeMap::new(), pins: HashMap::new(), bytes: 0 }
     }
 
-    /// The order of their keys.
+    /// The order of the keys.
     pub(crate) fn order(&self) -> &KeyOrder {
         &self.order
     }
 
-    /// How many versions there are.
+    /// Number of versions.
     pub(crate) fn len(&self) -> usize {
         self.versions.len()
     }
 
-    /// What they take in memory, about, in bytes.
+    /// Approximate memory in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -80,8 +79,8 @@ impl ReplacedRecords {
         self.pins.keys().copied().collect()
     }
 
-    /// Adds a version of `key`, visible from its own sequence number until `replaced_at`. Returns the key as it is kept;
-    /// `None` if the version is there already.
+    /// Adds a version of `key`, visible from its own sequence number until `replaced_at`. Returns the key as the map
+    /// keeps it, or `None` if the version is there already.
     pub(crate) fn insert(&mut self, key: &[u8], location: Location, replaced_at: u64) -> Option<Arc<[u8]>> {
         let Location { file, place, sequence } = location;
         let name = self.name(key.into(), sequence);
@@ -94,12 +93,12 @@ impl ReplacedRecords {
         Some(key)
     }
 
-    /// When the version of a key was replaced, if there is that version.
+    /// When the version of a key was replaced, if the map has it.
     pub(crate) fn replaced_at(&self, key: &Arc<[u8]>, sequence: u64) -> Option<u64> {
         self.versions.get(&self.name(key.clone(), sequence)).map(|version| version.replaced_at)
     }
 
-    /// Removes a version, if it is there. Returns the number of its table file if that was the last one in it.
+    /// Removes a version, if it is there. Returns the number of its table file if no other version lies in that.
     pub(crate) fn remove(&mut self, key: &Arc<[u8]>, sequence: u64) -> Option<u32> {
         let Version { file, .. } = self.versions.remove(&self.name(key.clone(), sequence))?;
         self.bytes -= VERSION_BYTES + key.len();

@@ -1,37 +1,40 @@
 //! What open snapshots and cursors still see: their moments, and the records that were replaced since.
 //!
-//! The index holds the newest version of a key alone. Whoever looks at an earlier moment finds every other version that it
+//! The index holds only the newest version of a key. A reader of an earlier moment finds every other version that it
 //! sees in one of two places: in a MemTable that is not retired, or in the [map of replaced
-//! records](crate::index::replaced_records). The map is consulted by such readers only, and dies with the process.
+//! records](crate::index::replaced_records). Only such readers use the map. It dies with the process.
 //!
-//! **Who sees what.** A moment is a sequence number that was published when it was registered; it sees, of each key, the
-//! newest version at or below it. A cursor keeps the MemTables of its list until it goes. A snapshot may be held for
-//! hours, so it keeps none: it takes the list anew for each read. That asks for two rules of a flush of MemTable M:
+//! **Who sees what.** A moment is a sequence number that was published when it was registered. It sees, of each key,
+//! the newest version at or below it. A cursor keeps the MemTables of its list until it goes (INV-11). A snapshot may
+//! be held for hours, so it keeps none: each of its reads takes the list anew. That asks for two rules of a flush of
+//! MemTable M:
 //!
-//! 1. When M's record of a key replaces (or removes) an older one in the index, the old one goes into the map *before*
-//!    the leaf's word swings, replaced at the number of M's **oldest** version of the key: from that on M's own versions, or
-//!    deletes, are what is seen. A reader asks the index first and the map afterwards. A record may move from the index to
-//!    the map in between, never the other way, so it is found in one of them.
-//! 2. Versions in M that are not the newest of their key, and that a snapshot sees, are written to the table file beside
-//!    the newest, but not indexed; they go into the map before M leaves the readers' list.
+//! 1. When M's record of a key replaces or removes an older one in the index, the old one goes into the map *before*
+//!    the leaf's word swings (INV-12). It counts as replaced at the number of M's **oldest** version of the key: from
+//!    that number on, M's own versions are what is seen. A reader asks the index first and the map afterwards. A record
+//!    may move from the index to the map in between, never the other way, so the reader finds it in one of them.
+//! 2. Versions in M that are not the newest of their key, and that a snapshot sees, are written to the table file but
+//!    not indexed. They go into the map before M leaves the readers' list (INV-13).
 //!
-//! **Why no snapshot slips through between.** M's file thread asks which snapshots there are only when M is published to
-//! its last number ([`Snapshots::snapshots_within`]), and asks under the lock under which moments are registered. A
-//! snapshot that registers *before* is in the answer, and the rules are followed for it. One that registers *after* reads
-//! the published number after, so its moment is at or above M's last number: of M it sees newest versions alone, and
-//! those are in the index, or are replaced later by MemTables that have not asked yet. There is no third case.
+//! **Why no snapshot slips through between.** M's file thread asks which snapshots there are only when M is published
+//! to its last number ([`Snapshots::snapshots_within`]), and under the lock under which moments are registered. A
+//! snapshot that registers *before* is in the answer, and the rules are followed for it. A snapshot that registers
+//! *after* reads the published number after, so its moment is at or above M's last number. It sees only newest versions
+//! of M. Those are in the index, or MemTables that have not asked yet replace them later. There is no third case.
 //!
-//! So for a reader at moment m that takes the list of MemTables, then looks in the index, then in the map: versions at or
-//! below m are in MemTables that were active when m was registered, hence in its list or retired before. If one in the list
-//! has such a version, the newest of the list's is the newest of all, for MemTables retire in order. If none has, what
-//! m sees is in retired ones: the index has it at its own number (at or below m), or the map has it by rule 1 or 2. Nor
-//! can the index have an older one than that: all retired MemTables were swung in. Cursors need rule 1 alone, for what
-//! rule 2 is about lies in MemTables that they keep; so do cursors of a snapshot, which take their list when they are
-//! made. They register the moment anew and may outlive the snapshot.
+//! **Why a reader finds its version.** A reader at moment m takes the list of MemTables, then looks in the index, then
+//! in the map. Versions at or below m are in MemTables that were active when m was registered, so each of these is in
+//! the reader's list or was retired before. If one in the list has such a version, the newest of the list's is the
+//! newest of all, because MemTables retire in order. If none has, then what m sees is in retired ones: the index has it
+//! at its own number (at or below m), or the map has it by rule 1 or 2. The index cannot have an older one than that,
+//! since all retired MemTables were swung in.
 //!
-//! **Forgetting.** Each version in the map is in the charge of the oldest moment that sees it. When that is gone, the next
-//! that sees it takes over; if there is none, the version is forgotten at once. New moments are never below those there
-//! are (but for cursors of a snapshot, whose moment is there), so nobody older can come.
+//! Cursors need rule 1 alone, because what rule 2 is about lies in MemTables that they keep. So do cursors of a
+//! snapshot, which take their list when they are made; they register the moment anew and may outlive the snapshot.
+//!
+//! **Forgetting.** The oldest moment that sees a version in the map has charge of it. When that moment is gone, the
+//! next that sees the version takes over. If there is none, the version is forgotten at once (INV-14). No moment older
+//! than the registered ones can come: a new moment is the published number, or that of a snapshot that is registered.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -47,15 +50,15 @@ use slmdb_sync::scheduled::atomic::AtomicUsize;
 
 use crate::index::replaced_records::ReplacedRecords;
 
-/// How many versions change hands, or are forgotten, before others get a chance at the lock.
+/// How many versions are passed on or forgotten per hold of the lock, so that other threads get a chance at it.
 const RELEASED_AT_ONCE: usize = 256;
 
-/// Who looks at a moment.
+/// What holds a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SnapshotKind {
-    /// It keeps the MemTables that it needs.
+    /// Keeps the MemTables that it needs.
     Cursor,
-    /// It keeps none.
+    /// Keeps no MemTable.
     Snapshot,
 }
 
@@ -63,9 +66,10 @@ pub(crate) enum SnapshotKind {
 #[derive(Debug)]
 pub(crate) struct Snapshots {
     inner: Mutex<Inner>,
-    /// How many are registered; read without the lock where only «any at all?» matters.
+    /// Number of registered cursors and snapshots. Read without the lock where only "any at all?" matters.
     open: AtomicUsize,
-    /// How many versions the map has; the same. (Whoever has seen a leaf's word swing sees what was added before.)
+    /// Number of versions in the map, read likewise. A reader that has seen a leaf's word swing sees what was added
+    /// before.
     kept: AtomicUsize,
 }
 
@@ -77,25 +81,25 @@ struct Inner {
     snapshots: usize,
 }
 
-/// Those who look at one sequence number.
+/// The cursors and snapshots at one sequence number.
 #[derive(Debug, Default)]
 struct Moment {
     cursors: usize,
     snapshots: usize,
-    /// The replaced records that they see and nobody older.
+    /// The replaced records that this moment sees and no older one does.
     in_charge_of: Vec<(Arc<[u8]>, u64)>,
 }
 
-/// What the map holds now.
+/// What is open, and what the map keeps for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SnapshotStats {
-    /// Versions.
+    /// Versions in the map.
     pub(crate) records: u64,
-    /// What they take in memory, about, in bytes.
+    /// Their approximate memory in bytes.
     pub(crate) bytes: u64,
-    /// Cursors that are open.
+    /// Open cursors.
     pub(crate) cursors: u64,
-    /// Snapshots that are held.
+    /// Open snapshots.
     pub(crate) snapshots: u64,
 }
 
@@ -108,13 +112,14 @@ impl Inner {
         }
     }
 
-    /// Who is in charge of a version that is visible from `from` until `until`; `None`: nobody sees it.
+    /// The moment in charge of a version that is visible from `from` until `until`. `None`: no moment sees it.
     fn oldest_viewer(&mut self, from: u64, until: u64) -> Option<&mut Moment> {
-        // An empty range may not be asked for the wrong way round.
+        // `range_mut` panics if the start is above the end.
         (from < until).then(|| self.moments.range_mut(from..until).next().map(|(_, moment)| moment)).flatten()
     }
 
-    /// Passes a version on whose oldest viewer, at `gone`, is gone. Returns the file that is pinned no more, if so.
+    /// Passes on the charge of a version whose oldest viewer, at `gone`, is gone. Returns its file if nothing pins that
+    /// any more.
     fn pass_on(&mut self, key: Arc<[u8]>, sequence: u64, gone: u64) -> Option<u32> {
         let replaced_at = self.replaced.replaced_at(&key, sequence)?;
         match self.oldest_viewer(gone, replaced_at) {
@@ -128,7 +133,7 @@ impl Inner {
 }
 
 impl Snapshots {
-    /// None yet, of a store with this order of keys.
+    /// An empty registry, for a store with this order of keys.
     pub(crate) fn new(order: KeyOrder) -> Snapshots {
         let (moments, replaced) = (BTreeMap::new(), ReplacedRecords::new(order));
         Snapshots {
@@ -138,8 +143,9 @@ impl Snapshots {
         }
     }
 
-    /// Registers the moment that `published` tells; it is asked under the lock, so that a flush that did not see this
-    /// one has only versions that its moment covers.
+    /// Registers the moment that `published` returns. It is called under the lock, so a flush that did not see this
+    /// moment has only versions that the moment covers (INV-13).
+    /// LOCKS: snapshots
     pub(crate) fn register(&self, holder: SnapshotKind, published: impl FnOnce() -> u64) -> u64 {
         let mut inner = self.inner.lock();
         self.open.fetch_add(1, Ordering::SeqCst);
@@ -150,9 +156,10 @@ impl Snapshots {
         moment
     }
 
-    /// Ends what was registered at `moment`; what nobody can see any more is forgotten. Returns the table files that the map
-    /// pinned until now and pins no more. One that is retired stays so, since nothing new can come to lie in it; one that
-    /// is not may be pinned again by now.
+    /// Ends one registration at `moment`, and forgets what no moment sees any more. Returns the table files that the
+    /// map pins no more. A retired file stays unpinned, since nothing new can come to lie in it; any other may be
+    /// pinned again by now.
+    /// LOCKS: snapshots
     #[must_use]
     pub(crate) fn release(&self, moment: u64, holder: SnapshotKind) -> Vec<u32> {
         let mut in_charge_of = {
@@ -170,7 +177,7 @@ impl Snapshots {
                 let empty = ReplacedRecords::new(inner.replaced.order().clone());
                 let forgotten = std::mem::replace(&mut inner.replaced, empty);
                 self.kept.store(0, Ordering::Release);
-                // It may take a while until all of them are freed.
+                // Freeing them may take a while.
                 drop(inner);
                 return forgotten.pinned();
             }
@@ -186,12 +193,12 @@ impl Snapshots {
         unpinned
     }
 
-    /// How many cursors and snapshots are open together.
+    /// Number of open cursors and snapshots together.
     pub(crate) fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// What is kept for them.
+    /// What is open, and what is kept for it.
     pub(crate) fn kept(&self) -> SnapshotStats {
         let inner = self.inner.lock();
         SnapshotStats {
@@ -202,13 +209,15 @@ impl Snapshots {
         }
     }
 
-    /// What the map takes in memory, about, in bytes.
+    /// Approximate memory of the map in bytes.
     pub(crate) fn kept_bytes(&self) -> u64 {
         if self.kept.load(Ordering::Acquire) == 0 { 0 } else { self.inner.lock().replaced.bytes() as u64 }
     }
 
     /// The moments of snapshots from `first` to before `last`, the numbers of a MemTable that is about to be flushed.
-    /// REQUIRES: it is published to its last number, so that snapshots to come see its newest versions alone.
+    /// REQUIRES: the MemTable is published to its last number, so that later snapshots see only its newest versions
+    /// (INV-13).
+    /// LOCKS: snapshots
     pub(crate) fn snapshots_within(&self, first: u64, last: u64) -> Vec<u64> {
         let inner = self.inner.lock();
         if first >= last {
@@ -218,8 +227,10 @@ impl Snapshots {
         of_snapshots.map(|(&moment, _)| moment).collect()
     }
 
-    /// What has sequence number `replaced_at` is about to replace (or remove) `old`, a version of `key` in a table file; or
-    /// has done so before that was ever indexed. REQUIRES: of the index's record under the leaf's lock, before the swing.
+    /// Keeps `old`, a version of `key` in a table file, if a moment sees it. The version `replaced_at` is about to
+    /// replace or remove it, or did so before `old` was ever indexed. REQUIRES: for a record of the index, the leaf's
+    /// lock is held and the word has not swung (INV-12).
+    /// LOCKS: snapshots
     pub(crate) fn note_replaced(&self, key: &[u8], old: Location, replaced_at: u64) {
         if self.open() == 0 {
             return;
@@ -235,7 +246,7 @@ impl Snapshots {
         }
     }
 
-    /// The replaced record of `key` that is seen at `moment`.
+    /// The replaced record of `key` that `moment` sees.
     pub(crate) fn replaced(&self, key: &[u8], moment: u64) -> Option<Location> {
         if self.kept.load(Ordering::Acquire) == 0 {
             return None;
@@ -243,7 +254,7 @@ impl Snapshots {
         self.inner.lock().replaced.get(key, moment)
     }
 
-    /// The replaced records with keys in the range that are seen at `moment`, in key order.
+    /// The replaced records with keys in the range that `moment` sees, in key order.
     pub(crate) fn replaced_in(&self, range: (Bound<&[u8]>, Bound<&[u8]>), moment: u64) -> Vec<(Arc<[u8]>, Location)> {
         if self.kept.load(Ordering::Acquire) == 0 {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! [`Checkpoints`]: when the next index checkpoint is due, and what the last ones allow.
+//! [`Checkpoints`]: when the next index checkpoint is due, and which deletes the last ones allow to drop.
 
 use std::sync::atomic::Ordering;
 
@@ -7,25 +7,25 @@ use slmdb_manifest::{CheckpointRecord, StoreState};
 use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
-/// A checkpoint costs about as much as the index is large. So it is not taken before so large a part of the index's keys
+/// A checkpoint costs about as much as the index is large. So none is taken before one in this many of the index's keys
 /// was flushed again.
 pub(crate) const OF_INDEX_PART: u64 = 2;
-/// A clean close takes one earlier: for a part of what the option says. The next opening is waiting for it.
+/// A clean close takes one earlier, after this part of what the option says, because it shortens the next opening.
 const AT_CLOSE_PART: u64 = 16;
 
-/// When the next checkpoint is due, and what the last ones allow.
+/// When the next checkpoint is due, and which deletes the last ones allow to drop.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    /// Held by whoever takes one.
+    /// Held while a checkpoint is taken.
     pub(crate) taking: Mutex<()>,
     /// Entries flushed since the last one was begun.
     pub(crate) entries_since: AtomicU64,
-    /// So many make the next one due.
+    /// Entries that make the next one due.
     pub(crate) entries_due: AtomicU64,
     pub(crate) deletes_droppable_through: AtomicU64,
 }
 
-/// S of the older of the last two.
+/// The S of the older of the last two checkpoints; 0 if there are fewer.
 pub(crate) fn droppable_through(checkpoints: &[CheckpointRecord]) -> u64 {
     if checkpoints.len() < 2 { 0 } else { checkpoints[0].through }
 }
@@ -42,7 +42,7 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// Those of a store that is opened.
+    /// For a store that is opened.
     pub(crate) fn new(state: &StoreState, entries_due: u64) -> Checkpoints {
         let (through, entries) = state.checkpoints.last().map_or((0, 0), |last| (last.through, last.entries));
         let since = state.files.values().filter(|file| file.highest_sequence > through).map(|file| file.entries).sum();
@@ -53,17 +53,18 @@ impl Checkpoints {
         checkpoints
     }
 
-    /// So many entries more are in table files.
+    /// Counts entries that a flush has brought into table files.
     pub(crate) fn flushed(&self, entries: u64) {
         self.entries_since.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// Deletes up to this sequence number need not be kept in table files: two checkpoints cover them.
+    /// Deletes up to this sequence number need not be kept in table files: two checkpoints cover them (INV-18).
     pub(crate) fn deletes_droppable_through(&self) -> u64 {
         self.deletes_droppable_through.load(Ordering::Acquire)
     }
 
-    /// As long as this is held no checkpoint is taken or removed.
+    /// While the guard is held no checkpoint is taken or removed.
+    /// LOCKS: index checkpoint
     pub(crate) fn hold(&self) -> MutexGuard<'_, ()> {
         self.taking.lock()
     }
@@ -76,7 +77,7 @@ impl Checkpoints {
         self.entries_since.load(Ordering::Relaxed) >= (entries_due / AT_CLOSE_PART).max(1)
     }
 
-    /// One could not be taken: not again before as much is flushed once more.
+    /// Puts the next checkpoint off, after one could not be taken, until twice as many entries are flushed.
     pub(crate) fn put_off(&self) {
         let since = self.entries_since.load(Ordering::Relaxed);
         self.entries_due.fetch_max(since.saturating_mul(2), Ordering::Relaxed);

@@ -1,14 +1,16 @@
-//! Index checkpoints: taken while the store runs.
+//! Index checkpoints, taken while the store runs.
 //!
-//! A checkpoint is a file that says where the newest version of every key is. It is begun with S, up to where flushes are
-//! committed, and the table files of that moment; then the tree is read leaf by leaf, while it goes on changing. So it is
-//! *fuzzy*: of a key that changes meanwhile it has the old or the new version. That does no harm, because a rebuild looks
-//! at every file that came later, too. But what the scan may have seen must be in the MANIFEST before the checkpoint is:
-//! whoever swings keys holds `Index::indexing` from his first swing to his commit, so taking that lock once, after the scan,
-//! waits for all of them.
+//! A checkpoint is a file that says where the newest version of every key is. It begins with S, the sequence number up
+//! to which flushes are committed, and the table files of that moment. Then the tree is read leaf by leaf while it goes
+//! on changing. So a checkpoint is *fuzzy*: of a key that changes meanwhile it has the old or the new version. That
+//! does no harm, because a rebuild also looks at every file that came later.
 //!
-//! Two checkpoints are kept, and tombstones that are at or below the S of both need not be kept in table files any more. A
-//! disk that is full costs the checkpoint, and nothing else: it is tried again later.
+//! But all that the scan may have seen must be in the MANIFEST before the checkpoint is. Each job holds
+//! `Index::indexing` from its first swing to its commit. So taking that lock once, after the scan, waits for all of
+//! them (INV-16).
+//!
+//! Two checkpoints are kept. Deletes at or below the S of both need not be kept in table files any more (INV-18). A
+//! full disk costs the checkpoint and nothing else; it is tried again later.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -35,10 +37,10 @@ use crate::index::location::location;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through};
 
-/// About so many keys are read from the tree at once.
+/// About this many keys are read from the tree at once.
 const KEYS_AT_ONCE: usize = 1024;
 
-/// Takes index checkpoints: the checkpoint thread, and whoever needs one now.
+/// Takes index checkpoints, on the checkpoint thread and for callers that need one now.
 pub(crate) struct IndexCheckpointer<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -49,7 +51,8 @@ pub(crate) struct IndexCheckpointer<M: Medium> {
 }
 
 impl<M: Medium + Clone> IndexCheckpointer<M> {
-    /// The checkpoint thread.
+    /// The loop of the checkpoint thread.
+    /// LOCKS: traffic
     pub(crate) fn run(&self) {
         loop {
             {
@@ -68,9 +71,10 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         }
     }
 
-    /// Takes one if it is due, once nobody else takes one; afterwards none is before more is flushed.
+    /// Takes a checkpoint if it is due. Afterwards none is due before more is flushed.
+    /// LOCKS: index checkpoint
     pub(crate) fn take_due(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
-        // (A copy of the store may be being made, for which none is taken, and that may be long.)
+        // Without the lock first: a copy of the store may hold it for long, and no checkpoint is taken meanwhile.
         if !self.checkpoints.is_due() {
             return Ok(());
         }
@@ -78,7 +82,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         if self.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
     }
 
-    /// At a clean close, when all background threads have ended: on `Dram` the next opening begins with it.
+    /// Takes one at a clean close, after all background threads have ended: on `Dram` the next opening begins with it.
     pub(crate) fn take_at_close(&self) -> Result<()> {
         if M::PERSISTENT || !self.checkpoints.is_due_at_close(self.context.options.checkpoint_entries) {
             return Ok(());
@@ -86,7 +90,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.context.has_failed())
     }
 
-    /// Takes one, unless there is no space, or nothing to open it with, or the tree can't be read; none is a reason to stop.
+    /// Takes a checkpoint, or puts it off if there is no space or descriptor for it, or if the tree can't be read.
     fn take_checkpoint_if_possible(&self, taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         match self.take_checkpoint(taking, is_stopped) {
             Ok(_) => Ok(()),
@@ -99,8 +103,10 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         }
     }
 
-    /// Takes an index checkpoint, durably; `false` if `is_stopped` said so meanwhile, or if the index has what the MANIFEST
-    /// will not. After an error there is none; what may be left of it goes with the next opening.
+    /// Takes a checkpoint; it is durable on return. `false` if `is_stopped` said so meanwhile, or if the index has what
+    /// the MANIFEST never will (INV-16). After an error there is no checkpoint; the next opening removes what is left
+    /// of it.
+    /// LOCKS: index checkpoint (held), catalog; indexing; catalog
     fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
         let began_ns = self.context.env.monotonic_ns();
         let entries_since = self.checkpoints.entries_since.load(Ordering::Relaxed);
@@ -120,7 +126,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         };
         let path = names::checkpoint(&self.context.directory, new.number);
         let written = new.write(is_stopped);
-        // After any other error nothing is deleted.
+        // After any other error nothing is deleted (INV-27).
         let may_go = written.as_ref().map_or_else(costs_the_checkpoint_alone, Option::is_none);
         if may_go {
             remove_if_there(&*self.context.env, &path)?;
@@ -128,7 +134,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         let Some(record) = written? else { return Ok(false) };
         self.context.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
 
-        // Whatever the scan has seen is in the MANIFEST after this, unless whoever was at it failed or gave up.
+        // All that the scan has seen is in the MANIFEST after this, unless a job failed or gave up.
         let index_is_ahead = *self.index.indexing.lock();
         if self.context.has_failed() {
             return Ok(false);
@@ -155,10 +161,10 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         self.checkpoints.entries_due.store(entries_due, Ordering::Relaxed);
         self.checkpoints.deletes_droppable_through.store(droppable_through(&kept), Ordering::Release);
         for checkpoint in dropped {
-            // It may have been missing: nobody needed it.
+            // It may have been missing without notice.
             remove_if_there(&*self.context.env, &names::checkpoint(&self.context.directory, checkpoint.number))?;
         }
-        // There may be deletes now that need not be kept.
+        // More deletes may be garbage now.
         self.compactions.wake();
         self.context.notify(|| Event::IndexCheckpointTaken {
             sequence_number: record.through,
@@ -170,7 +176,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
     }
 }
 
-/// Whether there is no more to an error than that a checkpoint can't be taken now.
+/// Whether an error means no more than that a checkpoint can't be taken now.
 fn costs_the_checkpoint_alone(error: &Error) -> bool {
     error.may_be_tried_again() || matches!(error, Error::Corruption { .. })
 }
@@ -179,7 +185,7 @@ fn remove_if_there(env: &dyn Env, path: &Path) -> Result<()> {
     if env.exists(path)? { env.remove_file(path) } else { Ok(()) }
 }
 
-/// A checkpoint to be written.
+/// A checkpoint to write.
 pub(crate) struct NewCheckpoint<'a, M: Medium> {
     pub(crate) env: &'a dyn Env,
     pub(crate) directory: &'a Path,
@@ -192,11 +198,11 @@ pub(crate) struct NewCheckpoint<'a, M: Medium> {
 }
 
 impl<M: Medium> NewCheckpoint<'_, M> {
-    /// Writes the file and makes it and its name durable. `None`: `is_stopped` said so.
+    /// Writes the file, and makes it and its name durable. `None` if `is_stopped` said so.
     pub(crate) fn write(&self, is_stopped: &dyn Fn() -> bool) -> Result<Option<CheckpointRecord>> {
         let (env, tree, number, through) = (self.env, self.tree, self.number, self.through);
         let path = names::checkpoint(self.directory, number);
-        // Of an attempt that did not come to be recorded.
+        // A file that an earlier attempt left.
         remove_if_there(env, &path)?;
         let (order, files) = (tree.order().clone(), self.files.iter().copied());
         let mut writer = CheckpointWriter::new(env, &path, number, self.store_uuid, through, files, order)?;
@@ -209,7 +215,7 @@ impl<M: Medium> NewCheckpoint<'_, M> {
             keys.clear();
             entries.clear();
             {
-                // Not held while the file is written.
+                // The guard is not held while the file is written.
                 let guard = epoch::pin();
                 let bound = from.as_ref().map(Vec::as_slice);
                 tree.read_leaves(bound, Direction::Forward, KEYS_AT_ONCE, &guard, &mut leaf)?;

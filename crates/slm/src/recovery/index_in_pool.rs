@@ -1,4 +1,4 @@
-//! The index of a store in its pool: found, or made.
+//! The index in a store's pool: opened, or made.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use slmdb_structures::fast_fair::Tree;
 
 use crate::recovery::recover::OpenPool;
 
-/// The pool of a store that has one, and its index; both made anew if the store is virgin.
+/// Opens the pool of a store and its index. If the store has no pool yet, makes both.
 pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<OpenPool<M>> {
     match pool_binding::find_pool(medium, options, state)? {
         FoundPool::New(pool) => with_index(pool, options),
@@ -29,7 +29,7 @@ pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<OpenPoo
     with_index(pool_binding::in_memory(options, state)?, options)
 }
 
-/// A pool made anew, as the MANIFEST has it, with an empty index.
+/// Makes a new pool, as the MANIFEST describes it, with an empty index.
 pub(crate) fn make<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<OpenPool<M>> {
     with_index(pool_binding::new_pool(medium, options, state)?, options)
 }

@@ -1,4 +1,5 @@
-//! Opening: the directory ([`slmdb_engine::directory`]), the medium; then recovery, then the background threads.
+//! Opening a store: the directory ([`slmdb_engine::directory`]), then the medium, then recovery, then the background
+//! threads.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub(crate) fn open_on<M: slmdb_pmem::Medium + Clone>(
     open_pool(medium, options, directory, (state, lock), workers)
 }
 
-/// See [`open`]; the directory is absolute.
+/// Opens the store in an absolute directory.
 fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     let workers = workers_for(options)?;
     let (mut state, lock) = prepare(&KIND, options, directory)?;
@@ -59,7 +60,7 @@ fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
             let medium = Persistent::imitating(&options.imitation).with_unit(unit_bytes)?;
             open_pool(medium, options, directory, (state, lock), workers)
         }
-        // One type for both, so that one engine is compiled for both.
+        // One medium type for both kinds, so that the engine is compiled once for them.
         kind @ (MediumKind::Emulated | MediumKind::Dax) => {
             let dax = kind == MediumKind::Dax;
             let medium = if dax { Persistent::dax(options.caches_are_persistent)? } else { Persistent::new() };
@@ -68,7 +69,7 @@ fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     }
 }
 
-/// The threads that the store will have. First of all: if they are not to be had nothing is changed.
+/// The store's background threads. They are made first: if they can't be had, nothing has changed.
 fn workers_for(options: &Options) -> Result<Workers> {
     options.check()?;
     Workers::of(options)
@@ -86,7 +87,7 @@ fn open_pool<M: slmdb_pmem::Medium + Clone>(
     Ok(start(recover(options, directory, state, fast, lock)?, workers))
 }
 
-/// An open store, whose background threads work.
+/// Makes the open store, and starts its background threads.
 fn start<M: slmdb_pmem::Medium + Clone>(recovered: RecoveredStore<M>, mut workers: Workers) -> Arc<dyn Engine> {
     let engine = Slm::new(recovered, std::mem::take(&mut workers.events));
     engine.start(workers);

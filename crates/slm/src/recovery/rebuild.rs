@@ -1,14 +1,15 @@
-//! Rebuilding the index from files alone: on `Dram` at every opening, on other media when the pool is lost (`repair`).
+//! Rebuilding the index from files alone: on `Dram` at every opening, on other media when the pool is lost
+//! ([`repair`](super::repair)).
 //!
-//! The key sections of all table files are merged in key order ([`slmdb_engine::read::merge`]), and of each key the newest
-//! version counts ([`newest`]): whatever the numbers of the files, they say nothing about what is newer. If there is an
-//! index checkpoint, it takes the place of the files that were there when it was begun. What counts goes into the key
-//! segment of its file and into a tree that is built from the bottom up (`fast_fair/bulk.rs`); what does not is not kept
-//! anywhere. The key space is cut into as many parts as there are processors, by keys that are sampled.
+//! The key sections of all table files are merged in key order ([`slmdb_engine::read::merge`]), and the newest version
+//! of each key counts ([`newest`]). File numbers say nothing about which version is newer. An index checkpoint takes
+//! the place of the files that were there when it was begun. What counts goes into the key segment of its file and into
+//! a tree that is built from the bottom up (`fast_fair/bulk.rs`). The key space is cut into as many parts as there are
+//! processors, at sampled keys.
 //!
 //! The MANIFEST says of each file how many of its entries the index points to. That holds after any crash, because the
-//! record that commits a job carries the changes, so it must agree with what is found: else something is damaged, and the
-//! store is not opened.
+//! record that commits a job carries the changes. So it must agree with what is found. If not, something is damaged,
+//! and the store is not opened.
 
 mod newest;
 mod sources;
@@ -38,15 +39,15 @@ use sources::Keys;
 use crate::recovery::index_in_pool;
 use crate::recovery::recover::OpenPool;
 
-/// Fewer entries than this are not worth a second thread.
+/// Minimum entries per part; fewer are not worth another thread.
 const ENTRIES_A_PART_MIN: u64 = 32 * 1024;
-/// More parts than this don't make it faster.
+/// Maximum number of parts; more don't make it faster.
 const PARTS_MAX: u64 = 16;
-/// About so many keys are sampled to cut the key space.
+/// About this many keys are sampled to cut the key space.
 const SAMPLES: usize = 64;
 
-/// The index of a `Dram` store. A checkpoint that turns out to be damaged is left out, and taken out of `state`, if what
-/// there is without it tells the same.
+/// The index of a `Dram` store. A damaged checkpoint is left out, and removed from `state`, if the files without it
+/// agree with the MANIFEST.
 pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<Dram>> {
     let make = || index_in_pool::in_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
@@ -55,35 +56,37 @@ pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreSt
     Ok(rebuilt.fast)
 }
 
-/// Keys and sequence numbers.
+/// Keys that are lost, each with its sequence number.
 type Lost = Vec<(Vec<u8>, u64)>;
-/// For each file that a checkpoint tells of, its place among those of the store, if it is there still.
+/// For each file that a checkpoint names: its position among the store's files, if it still exists.
 type KnownFiles = Arc<[Option<usize>]>;
 
-/// An index that was rebuilt.
+/// A rebuilt index.
 pub(crate) struct Rebuilt<M: Medium> {
     pub(crate) fast: OpenPool<M>,
     /// The checkpoints that were not found damaged.
     pub(crate) checkpoints: Vec<CheckpointRecord>,
-    /// How many entries of each file it points to, in the order of their numbers.
+    /// Number of live entries of each file, in the order of the files' numbers.
     pub(crate) live: Vec<u64>,
-    /// Keys that a checkpoint has in a file that is gone, with nothing in its place, and their numbers.
+    /// Keys that a checkpoint has in a file that is gone, where no version replaces them, with their sequence numbers.
     pub(crate) lost: Lost,
-    /// S of the checkpoint that it was begun from; 0 without one.
+    /// The S of the checkpoint that the rebuild began from; 0 without one.
     pub(crate) through: u64,
-    /// Deletes may have been dropped that no checkpoint told of.
+    /// Deletes may have been dropped that no whole checkpoint covers.
     pub(crate) may_have_come_back: bool,
 }
 
-/// What a rebuild does not do without.
+/// What a rebuild does when something is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnDamage {
     Fail,
-    /// What is missing is told. Nor is a checkpoint believed: it says which versions count, and each is looked for in the files.
+    /// Reports what is missing. Nor is a checkpoint believed alone: it says which versions count, and each is looked up
+    /// in the files.
     Report,
 }
 
-/// The index of a store that is repaired: what is missing is told instead of being an error, and what it points to is there.
+/// The index of a store that is repaired. What is missing is reported instead of being an error, and everything that
+/// the index points to exists.
 pub(crate) fn as_far_as_possible<M: Medium + Clone>(
     options: &Options,
     directory: &Path,
@@ -137,7 +140,7 @@ fn checkpoint_path(directory: &Path, checkpoint: Option<&CheckpointRecord>) -> P
     names::checkpoint(directory, checkpoint.map_or(0, |checkpoint| checkpoint.number))
 }
 
-/// Opens a checkpoint of the MANIFEST. Missing or of another length is [`Error::Corruption`].
+/// Opens a checkpoint of the MANIFEST. [`Error::Corruption`] if it is missing or not the one that was recorded.
 pub(crate) fn open_checkpoint(
     options: &Options,
     directory: &Path,
@@ -157,7 +160,7 @@ pub(crate) fn open_checkpoint(
     Ok(Arc::new(reader))
 }
 
-/// Fills an empty index. Gives how many entries of each file it points to, in the order of their numbers, and what is lost.
+/// Fills an empty index. Returns the live entries of each file, in the order of their numbers, and what is lost.
 fn rebuild<M: Medium + Clone>(
     pool: &Pool<M>,
     tree: &Tree<M>,
@@ -200,7 +203,7 @@ fn rebuild<M: Medium + Clone>(
     Ok((live, lost))
 }
 
-/// What one part of the key space has become.
+/// The result of one part of the key space.
 struct Filled<'p, M: Medium> {
     part: BulkPart<'p, M>,
     /// For each file.
@@ -213,14 +216,14 @@ struct Filled<'p, M: Medium> {
 struct Plan<'t> {
     tables: &'t Tables,
     order: &'t KeyOrder,
-    /// The files of the store in the order of their numbers, each with what its key records will take, about.
+    /// The store's files in the order of their numbers, each with the approximate size of its key records.
     files: Vec<(u32, u64)>,
-    /// Those whose key sections are read, by their places in `files`.
+    /// The files whose key sections are read, by their positions in `files`.
     read: Vec<usize>,
     checkpoint: Option<(Arc<CheckpointReader>, KnownFiles)>,
-    /// S of the checkpoint.
+    /// The S of the checkpoint.
     through: u64,
-    /// What all keys begin with.
+    /// The common prefix of all keys.
     prefix: Vec<u8>,
     entries: u64,
 }
@@ -285,13 +288,13 @@ impl<'t> Plan<'t> {
         Ok(sources)
     }
 
-    /// Where to cut the key space, so that parts are about as large.
+    /// Where to cut the key space into parts of about the same size.
     fn bounds(&self) -> Result<Vec<Vec<u8>>> {
         let parts = (processors() as u64).min(PARTS_MAX).min(self.entries / ENTRIES_A_PART_MIN).max(1) as usize;
         if parts == 1 {
             return Ok(Vec::new());
         }
-        // A sample is the first key of a chunk, and stands for as many chunks as there are for a sample.
+        // A sample is the first key of a chunk, and weighs as many chunks as its source has per sample.
         let sources = self.sources()?;
         let mut samples: Vec<(Vec<u8>, usize)> = Vec::new();
         let wanted_each = SAMPLES.div_ceil(sources.len().max(1));
@@ -315,7 +318,7 @@ impl<'t> Plan<'t> {
         Ok(bounds)
     }
 
-    /// Merges a part of the key space: from `low` up to `high`, which does not belong to it.
+    /// Merges a part of the key space: from `low`, up to but without `high`.
     fn fill<'p, M: Medium + Clone>(
         &self,
         pool: &'p Pool<M>,
@@ -334,7 +337,7 @@ impl<'t> Plan<'t> {
         let of_any = |(_, error): (usize, Error)| error;
         let mut merge = Merge::new(sources, self.order.clone(), self.prefix.clone(), (low, high)).map_err(of_any)?;
         let mut newest = Newest::default();
-        // Of a checkpoint alone keys are copied as they come: it has each once.
+        // From a checkpoint alone, keys are copied as they come: it has each once.
         while let Some((_, keys)) = merge.first().filter(|_| self.read.is_empty()) {
             let Some(version) = keys.version() else { break };
             newest.consider(version, self.through);
@@ -356,7 +359,7 @@ impl<'t> Plan<'t> {
         Ok(filled)
     }
 
-    /// Takes a key for which it was decided what becomes of it.
+    /// Takes a key by its verdict.
     #[inline]
     fn take<M: Medium>(
         &self,
@@ -395,7 +398,7 @@ impl<'t> Plan<'t> {
     }
 }
 
-/// The MANIFEST's live counts against those found.
+/// Compares the MANIFEST's live counts with those found.
 fn check_live(directory: &Path, files: &BTreeMap<u32, FileRecord>, found: &[u64]) -> Result<()> {
     match files.iter().zip(found).find(|((_, file), found)| file.live != **found) {
         None => Ok(()),

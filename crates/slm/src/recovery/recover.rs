@@ -1,17 +1,18 @@
-//! Recovery: from what a kill, a power cut or a clean close left, to a store as it was (paper, section 5;
+//! Recovery: from what a kill, a power cut or a clean close left, to the store as it was (paper, section 5;
 //! `docs/internals/recovery.md`).
 //!
-//! 1. Jobs that were *indexing* are carried to their end: their files and key segments are durable. Jobs that were
-//!    *building* are dropped; their MemTables are still there. Then the index must have as many keys as the MANIFEST tells of.
-//!    (Persistent media.)
-//! 2. On `Dram` the index is rebuilt from an index checkpoint and the key sections of the table files (`rebuild`).
-//! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence numbers
-//!    (`replay`).
-//! 4. What was found becomes durable as it is, in one rename of the MANIFEST; only then is anything removed, and only then
-//!    are writes taken.
+//! 1. On persistent media, jobs that were *indexing* or *repointing* are carried to their end, because their files and
+//!    key segments are durable. Jobs that were *building* are dropped, because their MemTables are still there. Then
+//!    the index must have as many keys as the MANIFEST has live entries.
+//! 2. On `Dram` the index is rebuilt from an index checkpoint and the key sections of the table files
+//!    ([`rebuild`](super::rebuild)).
+//! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence
+//!    numbers (INV-3; [`replay`](slmdb_engine::write::replay)).
+//! 4. One rename of the MANIFEST makes what was found durable. Only then is anything removed, and only then are writes
+//!    taken.
 //!
-//! Until step 4 nothing on the slow tier changes and what changes in the pool may be done again, so a crash in recovery is
-//! recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
+//! Until step 4 nothing on the slow tier changes, and what changes in the pool may be done again. So a crash in
+//! recovery is recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -45,17 +46,17 @@ use crate::index::insertion::insert_segment;
 use crate::index::key_segments::{file_record, numbered};
 use crate::space::pool_reserve::PoolReserve;
 
-/// Recovered MemTables that are together no larger than this part of an arena move into the new arena, so that many short
-/// openings don't leave many small table files.
+/// Recovered MemTables that together take no more than this part of an arena move into the new arena, so that many
+/// short openings don't leave many small table files.
 const COPY_UP_TO_PART: u64 = 4;
 
-/// The fast tier, opened.
+/// The opened fast tier.
 pub(crate) struct OpenPool<M: Medium> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) tree: Tree<M>,
 }
 
-/// A store as recovery has found it, or made it.
+/// A store as recovery has found or made it.
 pub(crate) struct RecoveredStore<M: Medium> {
     pub(crate) options: Options,
     pub(crate) directory: PathBuf,
@@ -67,7 +68,7 @@ pub(crate) struct RecoveredStore<M: Medium> {
     pub(crate) catalog: CatalogState,
     pub(crate) active: Option<Filling<M>>,
     pub(crate) active_from: u64,
-    /// Recovered MemTables, oldest first, each with its last sequence number.
+    /// Recovered MemTables, oldest first.
     pub(crate) recovered: Vec<Immutable<M>>,
     pub(crate) reserve: Reserve,
     pub(crate) pool_reserve: PoolReserve,
@@ -76,7 +77,7 @@ pub(crate) struct RecoveredStore<M: Medium> {
     pub(crate) lock: Option<Box<dyn Lock>>,
 }
 
-/// Brings a store back as the MANIFEST `state`, the files and the pool tell.
+/// Restores a store from its MANIFEST `state`, its files and its pool.
 pub(crate) fn recover<M: Medium + Clone>(
     options: &Options,
     directory: &Path,
@@ -85,6 +86,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     lock: Option<Box<dyn Lock>>,
 ) -> Result<RecoveredStore<M>> {
     let OpenPool { pool, tree } = fast;
+    // Steps 1 and 2: the index.
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
@@ -96,14 +98,15 @@ pub(crate) fn recover<M: Medium + Clone>(
         timed(&*env, info_span!("count_keys", ms = Empty), || check_count(&state, &pool, &tree))?;
         finished
     } else {
-        // It was made from the files just now.
+        // The index was made from the files just now.
         Vec::new()
     };
+    // Step 3: the MemTables.
     let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
     let log = timed(&*env, span, || replay_log(options, &state, &arenas))?;
     check_strays(options, &state, &arenas, log.last_sequence)?;
 
-    // Not those of a job that was dropped: their headers may never have been written.
+    // Without those of a dropped job: their headers may never have been written.
     let pool_reserve = PoolReserve::new(key_lengths_in_segments(&pool, |file| state.files.contains_key(&file)));
     let mut parts = RecoveredStore {
         options: options.clone(),
@@ -123,6 +126,7 @@ pub(crate) fn recover<M: Medium + Clone>(
         file_bytes_written: 0,
         lock,
     };
+    // Step 4: make it durable, then remove the rest.
     if !options.read_only {
         let span = info_span!("take_over", memtables = parts.recovered.len(), ms = Empty);
         timed(&*env, span, || take_over(&mut parts))?;
@@ -136,7 +140,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     Ok(parts)
 }
 
-/// Step 1. Returns the slots to clear once the MANIFEST says what they said.
+/// Step 1. Returns the slots to clear once the MANIFEST has what they said.
 fn finish_jobs<M: Medium + Clone>(
     state: &mut StoreState,
     pool: &Arc<Pool<M>>,
@@ -174,7 +178,8 @@ fn finish_jobs<M: Medium + Clone>(
     Ok(slots)
 }
 
-/// Whatever a pool says of itself: an index that has not as many keys as the MANIFEST tells of live entries is not this store's.
+/// Checks that the index has as many keys as the MANIFEST has live entries. If not, the index is not this store's,
+/// whatever the pool says.
 fn check_count<M: Medium + Clone>(state: &StoreState, pool: &Pool<M>, tree: &Tree<M>) -> Result<()> {
     let live: u64 = state.files.values().map(|file| file.live).sum();
     let keys = tree.count()?;
@@ -187,17 +192,18 @@ fn check_count<M: Medium + Clone>(state: &StoreState, pool: &Pool<M>, tree: &Tre
     Err(Error::corruption(pool.path(), 0, what))
 }
 
-/// Applies what a job that was carried to its end changes.
+/// Applies to the state what a job that was carried to its end changes.
 fn apply<M: Medium>(state: &mut StoreState, edit: Edit, pool: &Pool<M>) -> Result<()> {
     let edit = numbered(state, edit);
     let damaged = |what| Error::corruption(pool.path(), 0, format!("a job record does not fit the MANIFEST: {what}"));
     state.apply(&edit).map_err(damaged)
 }
 
-/// Step 4: a new arena for new writes; what was recovered is durable and sealed, or moved into it; one MANIFEST says so.
+/// Step 4: makes a new arena for new writes. What was recovered is made durable and sealed, or moved into that arena;
+/// then one MANIFEST says so.
 fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
     let mut state = parts.catalog.state().clone();
-    // An opening that did not come to tell the MANIFEST may have used a generation already.
+    // An opening that ended before it wrote the MANIFEST may have used a generation already (INV-3).
     let stray = parts.arenas.present()?.into_iter().max().unwrap_or(0);
     let generation = state.next_generation.max(stray.saturating_add(1));
     let Some(next_generation) = generation.checked_add(1) else {
@@ -207,15 +213,15 @@ fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
             "an arena with the last generation there can be",
         ));
     };
-    // Copied or not: the log must never be shorter in a later recovery than what this one has copied.
+    // Copied or not: a later recovery must not find a shorter log than the one that this one has copied.
     for immutable in &parts.recovered {
         parts.arenas.make_durable(&immutable.memtable)?;
     }
-    // What belongs to nobody goes first: on a full disk that may be the space that is needed.
+    // Leftovers are removed first: on a full disk that may be the space that is needed.
     discard_all_but(parts, &state)?;
     remove_leftover_files(parts)?;
     remove_space(&*parts.options.env, &parts.directory)?;
-    // So does the reserve, before the arena.
+    // The reserves come before the arena, too.
     parts.pool_reserve.set_files(&SegmentSize::of_files(&parts.pool), &state, &parts.reserve);
     parts.reserve_for_recovered()?;
     parts.set_aside_for_recovered()?;
@@ -230,7 +236,7 @@ fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
         Ok(arena) => {
             let with_arena = StoreState { next_generation, ..state.clone() };
             match take_over_in(parts, arena, generation, with_arena) {
-                // What the arena took may be what the MANIFEST needs.
+                // The arena may have taken what the MANIFEST needs.
                 Err(Error::Full { .. }) => parts.arenas.discard(generation)?,
                 done => return done,
             }
@@ -238,8 +244,8 @@ fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
         Err(Error::Full { .. }) => {}
         Err(error) => return Err(error),
     }
-    // Writes are refused until flushes of what was recovered have made room, or somebody else has. What is in the reserve may be what
-    // the MANIFEST needs; the ahead thread tries again.
+    // Writes are refused until flushes of what was recovered, or others, have made space. The MANIFEST may need the
+    // reserve's space. The MemTable preparer tries again.
     parts.reserve.discard()?;
     state.arenas = sealed(parts, &state);
     write_manifest(parts, &state).map_err(|error| match error {
@@ -250,7 +256,7 @@ fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
     })
 }
 
-/// Goes on in a new arena: with what was recovered, if it is little, moved there.
+/// Goes on in a new arena, into which recovered MemTables move if they are small.
 fn take_over_in<M: Medium + Clone>(
     parts: &mut RecoveredStore<M>,
     arena: Arena<M>,
@@ -283,7 +289,7 @@ fn take_over_in<M: Medium + Clone>(
     Ok(())
 }
 
-/// The arenas of what was recovered, each with where it ends.
+/// The records of the recovered arenas, each with its last sequence number.
 fn sealed<M: Medium>(parts: &RecoveredStore<M>, state: &StoreState) -> BTreeMap<u64, ArenaRecord> {
     let seal = |immutable: &Immutable<M>| {
         let generation = immutable.memtable.generation();
@@ -293,7 +299,7 @@ fn sealed<M: Medium>(parts: &RecoveredStore<M>, state: &StoreState) -> BTreeMap<
     parts.recovered.iter().map(seal).collect()
 }
 
-/// Writes the MANIFEST anew. [`Error::Full`]: nothing has happened.
+/// Writes the MANIFEST anew. After [`Error::Full`] nothing has changed.
 fn write_manifest<M: Medium>(parts: &mut RecoveredStore<M>, state: &StoreState) -> Result<()> {
     let manifest = Manifest::rewrite(&*parts.options.env, &parts.directory, state)?;
     parts.file_bytes_written += manifest.length_bytes();
@@ -301,7 +307,7 @@ fn write_manifest<M: Medium>(parts: &mut RecoveredStore<M>, state: &StoreState) 
     Ok(())
 }
 
-/// Removes the arenas that a state of the store does not name.
+/// Removes the arenas that the state does not name.
 fn discard_all_but<M: Medium + Clone>(parts: &RecoveredStore<M>, state: &StoreState) -> Result<()> {
     let present = parts.arenas.present()?;
     let leftovers = present.into_iter().filter(|generation| !state.arenas.contains_key(generation));
@@ -315,8 +321,9 @@ fn remove_files<M: Medium>(parts: &RecoveredStore<M>, is_leftover: impl Fn(&str)
     leftovers.try_for_each(|name| env.remove_file(&parts.directory.join(name)))
 }
 
-/// Removes table files that belong to nobody, outputs of dropped jobs and those that a compaction had retired, and an unfinished
-/// MANIFEST. (The MANIFEST that is still there does not name them either: jobs that were carried to their end only add files.)
+/// Removes table files that the state does not name (outputs of dropped jobs, and files that a compaction had retired),
+/// and an unfinished MANIFEST. The MANIFEST that is still in place does not name them either, because jobs that were
+/// carried to their end only add files.
 fn remove_leftover_files<M: Medium + Clone>(parts: &RecoveredStore<M>) -> Result<()> {
     let state = parts.catalog.state();
     remove_files(parts, |name| match names::kind(name) {
@@ -325,8 +332,7 @@ fn remove_leftover_files<M: Medium + Clone>(parts: &RecoveredStore<M>) -> Result
     })
 }
 
-/// Removes what belongs to nobody any more now that the MANIFEST is written: arenas that were copied, index checkpoints
-/// that were damaged, key segments.
+/// Removes what the new MANIFEST no longer names: arenas that were copied, damaged index checkpoints, key segments.
 fn remove_leftovers<M: Medium + Clone>(parts: &RecoveredStore<M>) -> Result<()> {
     let state = parts.catalog.state();
     discard_all_but(parts, state)?;

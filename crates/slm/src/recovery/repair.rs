@@ -1,21 +1,22 @@
-//! Repair: a store whose pool is lost, or some of whose files are damaged, is made whole from what can be read.
+//! Repair: makes a store whole whose pool is lost, or some of whose files are damaged, from what can be read.
 //!
-//! 1. Every table file is read from end to end. Of a damaged one, what can be read goes into a new one: entries whose blocks
-//!    are sound, and deletes. An entry whose block is not becomes a delete with the same number, so that no older value
-//!    comes back, and is told.
-//! 2. MemTables that were not flushed are read from the old pool, as far as their records are whole and without a gap, and
-//!    become table files. (On `Dram` only if their arenas are damaged; else the next opening takes them as always.)
-//! 3. The MANIFEST says that the store has no pool, and which one is being made. The old one gets another name; on a device it
-//!    makes room for the new one, since its MemTables are in table files.
-//! 4. The index is rebuilt in the new pool. A checkpoint of it takes the place of all there were (what is lost must not come back
-//!    from them). One MANIFEST then has the new pool, the checkpoint, the live counts, and the files that are whole.
-//! 5. Damaged files lose the names of a store's files. They get another name before, so nothing is deleted that anything could still
-//!    be got from.
+//! 1. Every table file is read from end to end. What can be read of a damaged one goes into a new one: entries whose
+//!    blocks are sound, and deletes. An entry whose block is damaged becomes a delete with the same number, so that no
+//!    older value comes back, and is reported.
+//! 2. MemTables that were not flushed are read from the old pool, as far as their records are whole and without a gap,
+//!    and become table files. On `Dram` only if their arenas are damaged; otherwise the next opening takes them as
+//!    always.
+//! 3. The MANIFEST says that the store has no pool, and which one is being made. The old pool is renamed. On a device
+//!    it makes room for the new one, since its MemTables are in table files.
+//! 4. The index is rebuilt in the new pool. A checkpoint of it replaces all earlier ones, from which losses must not
+//!    come back. One MANIFEST then has the new pool, the checkpoint, the live counts, and the files that are whole.
+//! 5. Damaged files lose the names of a store's files. They are linked to other names before, so nothing is deleted
+//!    that data could still be got from.
 //!
-//! A repair that is cut short is begun again: until 3 the store is as it was, and from then on it has no pool, which opening
-//! refuses, until the MANIFEST of 4 is there: whatever the pool itself says. Damaged table files, and MemTables that
-//! could not be read, stay in the MANIFEST until then, so that the next repair finds and tells what this one did. (On `Dram` there is
-//! no 3.)
+//! A repair that is cut short is begun again. Until step 3 the store is as it was. From then on the MANIFEST has no
+//! pool, which an opening refuses whatever the pool itself says, until the MANIFEST of step 4 is there. Damaged table
+//! files, and MemTables that could not be read, stay in the MANIFEST until then, so that the next repair finds and
+//! reports what this one did. On `Dram` there is no step 3.
 
 mod log;
 mod losses;
@@ -36,7 +37,7 @@ use crate::recovery::index_checkpoint::NewCheckpoint;
 use crate::recovery::rebuild::Rebuilt;
 use crate::recovery::{index_in_pool, rebuild};
 
-/// What a damaged file's name gets at its end.
+/// Suffix of a damaged file's new name.
 const ASIDE: &str = "damaged";
 
 /// See [`crate::repair`].
@@ -71,10 +72,10 @@ struct Repair<'o> {
     directory: PathBuf,
     state: StoreState,
     report: RepairReport,
-    /// Table files that the store gives up, and the numbers of those that have what could be read of them.
+    /// Table files that the store gives up, and the numbers of the files that have what could be read of them.
     damaged: Vec<(u32, FileRecord)>,
     replacements: Vec<u32>,
-    /// Damaged files: their names, and those that they get.
+    /// The names of damaged files, old and new.
     aside: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -100,7 +101,7 @@ impl Repair<'_> {
         &*self.options.env
     }
 
-    /// A damaged file will get another name, if it is there.
+    /// Gives a damaged file another name at the end of the repair, if it exists.
     fn set_aside(&mut self, path: PathBuf) -> Result<()> {
         if !self.env().exists(&path)? {
             return Ok(());
@@ -151,10 +152,10 @@ impl Repair<'_> {
             self.report.losses.push(Loss::Deletes { through_sequence });
         }
         if !self.report.losses.is_empty() {
-            // Older versions of what is lost lie in files, and from now on no rebuild may take them for the newest.
+            // Older versions of lost keys may lie in files. From now on no rebuild may take them for the newest.
             self.state.deletes_dropped_through = self.state.flushed_through;
         }
-        // What is lost must be lost for every rebuild to come, and no other checkpoint says so.
+        // What is lost must stay lost in every later rebuild, and no other checkpoint says so.
         let last = self.state.checkpoints.iter().chain(&checkpoints).map(|checkpoint| checkpoint.number).max();
         let new = NewCheckpoint {
             env: self.env(),
@@ -172,8 +173,8 @@ impl Repair<'_> {
         self.leave_names(&linked)
     }
 
-    /// Gives damaged files the names that they are to have, beside those that they have: once the MANIFEST does not know
-    /// them any more, an opening would remove them. Says which now have both.
+    /// Links damaged files to their new names, beside the old ones: once the MANIFEST does not name them any more, an
+    /// opening would remove them. Returns which now have both names.
     fn link_aside(&self) -> Result<Vec<bool>> {
         let link = |(from, to): &(PathBuf, PathBuf)| {
             let is_linked = self.env().link_file(from, to)?;
@@ -183,7 +184,7 @@ impl Repair<'_> {
         self.aside.iter().map(link).collect()
     }
 
-    /// Takes away the names that damaged files had.
+    /// Removes the old names of damaged files.
     fn leave_names(&mut self, linked: &[bool]) -> Result<()> {
         for ((from, to), is_linked) in std::mem::take(&mut self.aside).into_iter().zip(linked) {
             if *is_linked {

@@ -1,16 +1,16 @@
 //! The compaction candidate list: table files that are worth merging, and what has named them (paper, section 3.3).
 //!
-//! Four [sources](Source) name files: the live-key ratio, which is looked at as commits change it; leaf node scans; range
-//! queries; and, as in LevelDB, seeks. A file stays on the list until it is compacted. The list is written with MANIFEST
-//! records that are written anyway; what it got since the last is lost in a crash, and is noticed again.
+//! Four [sources](Source) name files: the live-key ratio, which is checked as commits change it; leaf node scans; range
+//! queries; and, as in LevelDB, seeks. A file stays on the list until it is compacted. The list goes into MANIFEST
+//! records that are written anyway. A crash loses the names added since the last one; they are found again.
 //!
-//! **Seeks.** In LevelDB a seek is wasted, and counted, when a read has to turn to a second file. Here a `get` turns to one
-//! block of one file, however disordered the store is, and wastes nothing. But a cursor that goes from file to file waits for
-//! the disk each time, where in an ordered store it would read on. So a seek is a block that is read from the disk because a
-//! cursor has turned to its file from another one, or was placed there.
+//! **Seeks.** In LevelDB a seek is wasted, and counted, when a read has to turn to a second file. Here a `get` reads
+//! one block of one file, however disordered the store is, and wastes nothing. But a cursor that goes from file to file
+//! waits for the disk each time, where in an ordered store it would read on. So a seek is a block that is read from the
+//! disk because a cursor has turned to its file from another one, or was placed there.
 //!
-//! Readers tell what they have met in passing. They take the list's lock only when there is a file to be named, and nobody
-//! who holds it waits for a disk.
+//! Readers name files in passing. They take the list's lock only when there is a file to name, and no holder of that
+//! lock waits for a disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,14 +25,14 @@ use crate::selection::scan_position::LeafScan;
 use crate::selection::seeks::FileCounts;
 use crate::selection::sequentiality_degree::Sequentiality;
 
-/// What a file on the list takes in memory, about.
+/// Approximate memory per file on the list.
 const LISTED_BYTES: usize = 16;
 
-/// The list, and what goes with it.
+/// The candidate list, with what its sources count.
 #[derive(Debug)]
 pub(crate) struct Candidates {
     options: CompactionOptions,
-    /// Whether anything is named at all.
+    /// Whether any source names files.
     pub(crate) is_fed: bool,
     list: Mutex<List>,
     pub(crate) leaf_scan: LeafScan,
@@ -43,20 +43,20 @@ pub(crate) struct Candidates {
 #[derive(Debug, Default)]
 struct List {
     files: BTreeMap<u32, Source>,
-    /// Those of them that seeks have named, whatever else did before.
+    /// The files that seeks have named, whatever else named them before.
     sought: BTreeSet<u32>,
-    /// Files, small as they are, that came out of a merge of small files no fewer than went in: another would do no better. (Not in
-    /// the MANIFEST: after an opening it is tried once more.)
+    /// Small files that came out of a merge of small files that left no fewer: another merge would do no better. Not in
+    /// the MANIFEST; after an opening it is tried once more.
     no_larger: BTreeSet<u32>,
-    /// Whether the MANIFEST has another list.
+    /// Whether the list differs from the MANIFEST's.
     is_changed: bool,
-    /// Up to which sequence number deletes were garbage when the live-key ratios of all files were looked at.
+    /// Up to which sequence number deletes were garbage when the live-key ratios of all files were last checked.
     looked_at_all_with: Option<u64>,
     choices: CompactionChoices,
 }
 
 impl List {
-    /// Whether that is news.
+    /// Adds files. Returns whether that is news.
     fn add(&mut self, files: impl IntoIterator<Item = u32>, source: Source) -> bool {
         let (before, sought_before) = (self.files.len(), self.sought.len());
         for file in files {
@@ -72,7 +72,7 @@ impl List {
     }
 }
 
-/// Files that are being compacted, and what named each.
+/// The inputs of a compaction: for each its source, its length, and the needed part of that, in bytes.
 #[derive(Debug)]
 pub(crate) struct ChosenFiles(Vec<(Option<Source>, u64, f64)>);
 
@@ -94,7 +94,7 @@ impl Candidates {
         self.is_fed && self.options.range_queries
     }
 
-    /// For a cursor that begins.
+    /// A sequentiality counter for a new cursor.
     pub(crate) fn range_query(&self) -> Sequentiality {
         Sequentiality::new(if self.watches_range_queries() { self.options.sub_range_keys } else { 0 })
     }
@@ -104,7 +104,8 @@ impl Candidates {
         needed_part(&file, droppable_through) < self.options.live_key_threshold
     }
 
-    /// Notes what a MANIFEST record makes of live-key ratios, and gives it the list if that has changed.
+    /// Checks the live-key ratios that a MANIFEST record changes, and adds the list to the record if it has changed.
+    /// LOCKS: catalog (held), compaction candidates
     pub(crate) fn before_commit(&self, state: &StoreState, edit: &mut Edit, droppable_through: u64) {
         let mut list = self.list.lock();
         if self.is_fed && self.options.live_key_ratio {
@@ -130,7 +131,8 @@ impl Candidates {
         }
     }
 
-    /// The record is in the MANIFEST, or not.
+    /// Takes note that a record is in the MANIFEST, or is not.
+    /// LOCKS: catalog (held), compaction candidates
     pub(crate) fn after_commit(&self, edit: &Edit, is_committed: bool) {
         let mut list = self.list.lock();
         if is_committed {
@@ -144,7 +146,8 @@ impl Candidates {
         }
     }
 
-    /// Forgets what is no file (any more), and looks at all live-key ratios if other deletes are garbage now.
+    /// Drops files that are gone, and checks all live-key ratios if more deletes have become garbage.
+    /// LOCKS: compaction candidates
     pub(crate) fn refresh(&self, state: &StoreState, droppable_through: u64) {
         let mut list = self.list.lock();
         let before = list.files.len();
@@ -160,28 +163,29 @@ impl Candidates {
         }
     }
 
-    /// The list.
+    /// The files on the list, each with its source.
     pub(crate) fn listed(&self) -> Vec<(u32, Source)> {
         self.list.lock().files.iter().map(|(number, source)| (*number, *source)).collect()
     }
 
-    /// Puts files on the list. Whether that is news, and how long the list is.
+    /// Puts files on the list. Returns whether that is news, and how long the list is.
+    /// LOCKS: compaction candidates
     pub(crate) fn name(&self, files: impl IntoIterator<Item = u32>, source: Source) -> (bool, usize) {
         let mut list = self.list.lock();
         (list.add(files, source), list.files.len())
     }
 
-    /// Those that a merge of small files would make no larger.
+    /// Small files that another merge of small files would not improve.
     pub(crate) fn no_larger(&self) -> BTreeSet<u32> {
         self.list.lock().no_larger.clone()
     }
 
-    /// Those that seeks have named.
+    /// Files that seeks have named.
     pub(crate) fn sought(&self) -> BTreeSet<u32> {
         self.list.lock().sought.clone()
     }
 
-    /// A compaction of these files begins.
+    /// Notes the inputs of a compaction that begins.
     pub(crate) fn take(&self, inputs: &[u32], state: &StoreState, droppable_through: u64) -> ChosenFiles {
         let list = self.list.lock();
         let files = inputs.iter().filter_map(|number| Some((number, state.files.get(number)?)));
@@ -195,7 +199,7 @@ impl Candidates {
         )
     }
 
-    /// It has ended, and has made these.
+    /// Credits the sources of a finished compaction's inputs.
     pub(crate) fn compacted(&self, taken: &ChosenFiles, plan: &Plan, made: &CompactionResult) {
         let bytes_written = made.bytes_written;
         let list = &mut *self.list.lock();
@@ -220,14 +224,14 @@ impl Candidates {
         }
     }
 
-    /// For `stats`.
+    /// The counters for `stats`.
     pub(crate) fn choices(&self) -> CompactionChoices {
         let list = self.list.lock();
         let (leaf_node_scans, leaf_node_scan_keys) = self.leaf_scan.counted();
         CompactionChoices { candidates: list.files.len() as u64, leaf_node_scans, leaf_node_scan_keys, ..list.choices }
     }
 
-    /// What it takes in memory, about, in bytes.
+    /// Approximate memory in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let list = self.list.lock();
         let list_bytes = (list.files.len() + list.sought.len() + list.no_larger.len()) * LISTED_BYTES;
@@ -235,7 +239,7 @@ impl Candidates {
         list_bytes as u64 + self.seeks.memory_bytes()
     }
 
-    /// Whether compactions are followed by leaf node scans.
+    /// Whether leaf node scans follow compactions.
     pub(crate) fn scans_leaves(&self) -> bool {
         self.is_fed && self.options.leaf_node_scans
     }

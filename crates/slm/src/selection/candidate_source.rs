@@ -9,16 +9,16 @@ pub(crate) enum Source {
     LiveKeyRatio,
     /// A leaf node scan met too many files.
     LeafNodeScan,
-    /// A range query did.
+    /// A range query met too many files.
     RangeQuery,
     /// Cursors turned to it too often.
     Seeks,
-    /// It was on the list that the MANIFEST had.
+    /// It was on the MANIFEST's list at the opening.
     Manifest,
 }
 
 impl Source {
-    /// As events and `stats` call it.
+    /// Its name in events and `stats`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Source::LiveKeyRatio => "live-key ratio",

@@ -1,9 +1,9 @@
 //! Distances between keys, for the overlap ratio of two files' key ranges (paper, section 3.3).
 //!
-//! The paper's keys are numbers; ours are byte strings. In the order of bytes the number of a key is made of the 8 bytes,
-//! big-endian, that follow what all bounds in question begin with (a shorter key goes on with zeros): two keys in order have
-//! numbers in order, and what most bounds share does not blur them. In a comparator's order nothing is known but the order
-//! itself; there the number of a bound is its rank among all the bounds.
+//! The paper's keys are numbers; ours are byte strings. In the order of bytes, a key's number is the 8 bytes,
+//! big-endian, that follow the common prefix of all bounds in question; a shorter key is padded with zeros. Two keys in
+//! order have numbers in order, and the common prefix does not blur them. A comparator reveals nothing but its order;
+//! there the number of a bound is its rank among all the bounds.
 
 use slmdb_engine::read::ordered_key::positions_in_order;
 use slmdb_order::KeyOrder;
@@ -11,7 +11,7 @@ use slmdb_order::KeyOrder;
 /// A key range: smallest and largest key.
 pub(crate) type KeyRange<'a> = (&'a [u8], &'a [u8]);
 
-/// Key ranges as numbers, each beside its keys.
+/// Key ranges, each with its bounds as numbers.
 pub(crate) struct Distances<'a> {
     order: &'a KeyOrder,
     ranges: Vec<(KeyRange<'a>, (f64, f64))>,
@@ -28,11 +28,11 @@ impl<'a> Distances<'a> {
         self.ranges[range].1.0
     }
 
-    /// The overlap ratio of two ranges: from 0 (they do not overlap) to 1 (they are the same). Ranges that overlap have a
-    /// ratio above 0, however little that is.
+    /// The overlap ratio of two ranges: from 0 (no overlap) to 1 (equal). Ranges that overlap have a ratio above 0,
+    /// however small.
     pub(crate) fn overlap_ratio(&self, s: usize, t: usize) -> f64 {
         let ((s_keys, s), (t_keys, t)) = (self.ranges[s], self.ranges[t]);
-        // Equal numbers do not say which key is the smaller.
+        // Equal numbers do not tell which key is the smaller.
         let is_before =
             |a: f64, b: f64, a_key: &[u8], b_key: &[u8]| a < b || (a == b && self.order.compare(a_key, b_key).is_lt());
         if !is_before(s.0, t.1, s_keys.0, t_keys.1) || !is_before(t.0, s.1, t_keys.0, s_keys.1) {

@@ -1,27 +1,33 @@
-//! The default choice, by gain: compact no more than the space demands, and then where a byte rewritten gains most.
+//! The default policy: compact no more than the space bound demands, and where a rewritten byte gains most.
 //!
-//! Cleaning here is what cleaning is in a log-structured file system: a file of which the part *u* is needed costs *u* of
-//! its length to rewrite and gives back *1 - u*. So the file with the most garbage goes first. And waiting pays: the longer
-//! a file is left alone, the more of it dies for nothing. Hence a compaction begins as late as the bound on space
-//! allows, [`CompactionOptions::space_amplification_max`](slmdb_engine::CompactionOptions): when garbage, with what the compaction
-//! itself takes until its inputs go, would come up to it. When every key is overwritten as often as any other, the files
+//! Cleaning here is what it is in a log-structured file system. A file of which the part *u* is needed costs *u* of its
+//! length to rewrite and gives back *1 - u*. So the file with the most garbage goes first. And waiting pays, because
+//! more of each file dies meanwhile. Hence a compaction begins as late as the bound on space allows
+//! ([`CompactionOptions::space_amplification_max`](slmdb_engine::CompactionOptions)): when garbage, with what the
+//! compaction itself takes until its inputs go, would reach it. When all keys are overwritten equally often, the files
 //! that are cleaned at 1.4 are half dead, and each byte put is written twice, by flush and compaction together.
 //!
-//! What a compaction takes meanwhile is bounded, too: it rewrites [`REWRITTEN_PART`] of the store at a time, or one file.
-//! So large stores merge many files at once, which also puts them in order, and small ones few.
+//! What a compaction takes meanwhile is bounded, too: it rewrites [`REWRITTEN_PART`] of the store at a time, or one
+//! file. So large stores merge many files at once, which also puts them in order, and small ones few.
 //!
-//! More rules. A file of garbage alone goes at once: there is nothing to rewrite. A file is not rewritten for less garbage
-//! than the bound allows on average; a store over the bound has a file with more. A file without garbage is rewritten for two
-//! reasons only. Files much smaller than a MemTable (from flushes before their time) are merged when there are many. And
-//! order: where files overlap and scans pay for it.
+//! More rules:
 //!
-//! **Order.** What a scan pays for disorder is seeks, and those are counted for each file
-//! ([`candidates`](crate::selection::candidate_list)): once for every 16 KiB of it a cursor had to turn to it from another
-//! one and wait for a block. LevelDB reckons that so many cost what merging it costs. So a store that nobody scans is never
-//! put in order; one that is scanned pays once as much as its scans have paid. Files that seeks have named are merged with
-//! those of them that they [overlap](crate::selection::overlap_ratio), when nothing else is to be done, and no more at once
-//! than there is space for beside garbage: their outputs stand beside them until the end. What a merge writes does not
-//! overlap itself, and so the store comes to rest, however it is read.
+//! - A file of garbage alone goes at once, because nothing is rewritten.
+//! - A file is not rewritten for less garbage than the bound allows on average. A store over the bound has a file with
+//!   more.
+//! - Files much smaller than a MemTable (from early flushes) are merged when there are many.
+//! - Files without garbage are otherwise rewritten only for order: where they overlap and scans pay for it.
+//!
+//! **Order.** What a scan pays for disorder is seeks. They are counted for each file
+//! ([`candidates`](crate::selection::candidate_list)), and a file is named after one seek per 16 KiB of it: a cursor
+//! had to turn to it from another file and wait for a block. By LevelDB's reckoning so many seeks cost what merging the
+//! file costs. So a store without scans is never put in order, and one with scans pays once as much as its scans have
+//! paid.
+//!
+//! Files that seeks have named are merged with those of them that they [overlap](crate::selection::overlap_ratio), when
+//! nothing else is to be done. Their outputs stand beside them until the end, so no more are merged at once than there
+//! is space for beside garbage. Outputs of one merge do not overlap each other, so the store comes to rest, however it
+//! is read.
 
 use slmdb_engine::write::memtables::entries_max;
 use slmdb_manifest::FileRecord;
@@ -31,18 +37,18 @@ use crate::selection::live_key_ratio::garbage_part;
 use crate::selection::overlap_ratio as overlaps;
 use crate::selection::policy::Choice;
 
-/// One compaction writes at most this part of what is needed of the store, unless a single file is more.
+/// Part of the needed bytes of the store that one compaction rewrites at most, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 64.0;
-/// Several run at once only while they rewrite no more than this part of it together: in a store of few files one alone is much.
+/// Part of them that compactions running at once rewrite together. In a store of few files one alone is much.
 const REWRITTEN_PART_AT_ONCE: f64 = 1.0 / 8.0;
-/// While a compaction writes a byte, so many more bytes of table files come: its own, those of the compactions beside it, and those of
-/// flushes until it has ended and the next has taken as much away.
+/// Bytes of table files that come for each byte that a compaction writes: its own, those of compactions beside it, and
+/// those of flushes until it has ended and the next has taken as many away.
 const BYTES_MEANWHILE: f64 = 6.0;
-/// A file is merged with the one that has the most garbage if it has this part of that, at least (in parts of their lengths).
+/// A file is merged with the one that has the most garbage if its garbage part is at least this part of the other's.
 const GARBAGE_PART_BESIDE: f64 = 0.8;
-/// A file is small if it has less than this part of a MemTable, or of a compaction's file: in bytes and in entries.
+/// A file is small below this part of a MemTable or of a compaction's file, in bytes and in entries.
 const SMALL_PART: f64 = 0.25;
-/// So many small files are merged.
+/// Number of small files that are merged.
 const SMALL_FILES_MERGED: usize = 8;
 
 /// A file that may be taken.
@@ -67,7 +73,7 @@ fn garbage_bytes(candidates: &[Candidate<'_>]) -> f64 {
     candidates.iter().map(Candidate::garbage_bytes).sum()
 }
 
-/// How much garbage a store with so much that is needed may have.
+/// Garbage allowed beside this number of needed bytes.
 fn garbage_bytes_max(choice: &Choice<'_>, needed_bytes: f64) -> f64 {
     needed_bytes * (choice.options.space_amplification_max - 1.0)
 }
@@ -103,7 +109,7 @@ fn dead(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     plan(dead.take(choice.options.files_merged_max), CompactionReason::GarbageAlone)
 }
 
-/// The files with the most garbage, if it is time. `running_bytes`: what other compactions rewrite just now.
+/// The files with the most garbage, if it is time. `running_bytes`: what other compactions are rewriting.
 fn with_most_garbage(
     choice: &Choice<'_>,
     candidates: &[Candidate<'_>],
@@ -150,8 +156,8 @@ fn small(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
         .flatten()
 }
 
-/// Files that scans go to and fro between, if there is space to have them twice for a while, and still to begin to collect
-/// garbage in time.
+/// Overlapping files that scans turn between. Only if there is space to have them twice for a while, and still to begin
+/// collecting garbage in time.
 fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes: f64) -> Option<Plan> {
     let sought = choice.candidates.sought();
     let sought: Vec<&Candidate<'_>> =

@@ -1,13 +1,13 @@
-//! The leaf node scan (paper, section 3.3): after each compaction a part of the B+-tree's leaves is looked through, one part after
-//! the other, round and round; where neighbouring keys are in too many table files, these are candidates.
+//! The leaf node scan (paper, section 3.3): each compaction is followed by a look at the next part of the B+-tree's
+//! leaves, round and round. Where neighbouring keys are in too many table files, these files are candidates.
 //!
-//! A scan goes over as many keys as `leaf_node_scan_files` table files have **on average**. (A fixed number of keys, as in
-//! the authors' published code, is far more files' worth when values are large: then any part of even a perfectly ordered
-//! store is in more files than the threshold, and the whole of it is rewritten, again and again.) It ends at the last
-//! leaf at the latest; the next begins with the first.
+//! A scan covers as many keys as `leaf_node_scan_files` table files have **on average**. The authors' published code
+//! covers a fixed number of keys. With large values these are far more files' worth: then any part even of a perfectly
+//! ordered store is in more files than the threshold, and all of it is rewritten again and again. A scan ends at the
+//! last leaf at the latest; the next one begins with the first.
 //!
-//! Where it stands is known in memory only. A few leaves are read at a time, under an epoch guard of their own, so that no
-//! space in the fast tier waits for it.
+//! The position is in memory only. A few leaves are read at a time, under an epoch guard of their own, so that no space
+//! in the fast tier waits for it.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
@@ -23,17 +23,18 @@ use crate::index::Index;
 use crate::selection::candidate_source::Source;
 use crate::selection::naming::CandidateNaming;
 
-/// So many keys, or a leaf's more, are read under one epoch guard.
+/// Keys, or those of one leaf if more, that are read under one epoch guard.
 const KEYS_UNDER_ONE_GUARD: usize = 512;
 
-/// See the module.
+/// Makes leaf node scans.
 pub(crate) struct LeafNodeScan<M: Medium> {
     pub(crate) naming: Arc<CandidateNaming>,
     pub(crate) index: Arc<Index<M>>,
 }
 
 impl<M: Medium + Clone> LeafNodeScan<M> {
-    /// Looks through the next part of the leaves. What can't be read there is for `verify` to report.
+    /// Scans the next part of the leaves. What can't be read there is for `verify` to report.
+    /// LOCKS: leaf node scan (tried), catalog; compaction candidates; compactions
     pub(crate) fn scan(&self) {
         if self.naming.candidates.scans_leaves() {
             let scanned = self.scan_next_leaves();
@@ -43,7 +44,7 @@ impl<M: Medium + Clone> LeafNodeScan<M> {
 
     fn scan_next_leaves(&self) -> Result<()> {
         let scan = &self.naming.candidates.leaf_scan;
-        // One at a time: a compaction that ends meanwhile goes without.
+        // One at a time: a compaction that ends meanwhile goes without a scan.
         let Some(mut from) = scan.from.try_lock() else { return Ok(()) };
         let mut left = self.keys_of_table_files(self.naming.context.options.compaction.leaf_node_scan_files);
         let (mut files, mut leaves) = (BTreeSet::new(), LeafRead::new());
@@ -53,7 +54,7 @@ impl<M: Medium + Clone> LeafNodeScan<M> {
                 let keys_min = left.min(KEYS_UNDER_ONE_GUARD as u64) as usize;
                 let near = from.as_ref().map(Vec::as_slice);
                 self.index.tree.read_leaves(near, Direction::Forward, keys_min, &guard, &mut leaves)?;
-                // Not a key more than wanted: with the largest values, a leaf's keys are in as many files.
+                // Not one key more than wanted: with the largest values, a leaf's keys are in as many files.
                 let read = leaves.records();
                 let wanted = &read[..read.len().min(left as usize)];
                 let mut last: &[u8] = &[];
@@ -81,7 +82,8 @@ impl<M: Medium + Clone> LeafNodeScan<M> {
         Ok(())
     }
 
-    /// How many keys so many table files have on average.
+    /// Number of keys that `files` table files have on average.
+    /// LOCKS: catalog
     fn keys_of_table_files(&self, files: usize) -> u64 {
         let catalog = self.naming.catalog.lock();
         let entries: u64 = catalog.state().files.values().map(|file| file.entries).sum();

@@ -1,16 +1,16 @@
-//! The live-key ratio (paper, section 3.3): the part of a table file's entries that the index still points to. Here deletes that are
-//! still needed count beside them, since they keep older versions of their keys dead.
+//! The live-key ratio (paper, section 3.3): the part of a table file's entries that the index still points to. Deletes
+//! that are still needed count beside them, because they keep older versions of their keys dead.
 
 use slmdb_manifest::FileRecord;
 
-/// Entries of a file that nobody needs: superseded puts, and deletes that the index checkpoints cover.
+/// Entries of a file that are garbage: superseded puts, and deletes that the index checkpoints cover.
 pub(crate) fn garbage(file: &FileRecord, deletes_droppable_through: u64) -> u64 {
     let is_covered = file.highest_sequence <= deletes_droppable_through;
     let needed = file.live + if is_covered { 0 } else { file.deletes };
     file.entries.saturating_sub(needed)
 }
 
-/// The same as a part of its entries.
+/// Garbage as a part of its entries.
 pub(crate) fn garbage_part(file: &FileRecord, deletes_droppable_through: u64) -> f64 {
     garbage(file, deletes_droppable_through) as f64 / file.entries.max(1) as f64
 }

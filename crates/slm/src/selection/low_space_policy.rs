@@ -1,24 +1,24 @@
-//! Choice when space is short: what gives back most for what it takes, and takes no more than is kept back for it.
+//! The policy when space is short: what gives back most for what it takes, within what is reserved for it.
 //!
-//! A compaction writes its output before its inputs go. So with little space left the choice is another than usual: files in
-//! which nothing is needed first, for they take none; then those with the most garbage, no more of them than become one file
-//! of the size that is kept back for ([`Limits`]). In a full pool files with little garbage count, too: key segments
-//! take whole units, and several that are not full may become one that is.
+//! A compaction writes its output before its inputs go. So with little space left it chooses differently. Files in
+//! which nothing is needed come first, because they take no space. Then those with the most garbage, no more than fit
+//! one file of the reserved size ([`Limits`]). In a full pool files with little garbage count, too: key segments take
+//! whole units, and several that are not full may become one that is.
 
 use slmdb_pmem::UNIT_BYTES;
 
-/// A file, and what compacting it would take and give back. (Estimates: of entries, as if all had the same length.)
+/// A file, and estimates of what compacting it takes and gives back, as if all its entries had the same length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Candidate {
     pub(crate) number: u32,
-    /// Entries of it.
+    /// Number of entries.
     pub(crate) entries: u64,
-    /// Those that nobody needs.
+    /// Those that are garbage.
     pub(crate) garbage: u64,
     pub(crate) length_bytes: u64,
-    /// What its key segment takes of the pool.
+    /// Bytes that its key segment takes in the pool.
     pub(crate) segment_bytes: u64,
-    /// What of that is filled.
+    /// Bytes of these that are filled.
     pub(crate) segment_filled_bytes: u64,
 }
 
@@ -41,11 +41,11 @@ impl Candidate {
 pub(crate) struct Limits {
     pub(crate) file_bytes: u64,
     pub(crate) segment_bytes: u64,
-    /// Inputs at once.
+    /// Maximum number of inputs.
     pub(crate) files: usize,
 }
 
-/// Files that give back space on the disk: their needed part is less than `needed_part_max`.
+/// Files whose compaction gives back disk space: their needed part is less than `needed_part_max`.
 pub(crate) fn on_disk(candidates: &[Candidate], needed_part_max: f64, limits: &Limits) -> Option<Vec<u32>> {
     let empty: Vec<u32> =
         candidates.iter().filter(|file| file.garbage >= file.entries).map(|file| file.number).collect();
@@ -59,7 +59,7 @@ pub(crate) fn on_disk(candidates: &[Candidate], needed_part_max: f64, limits: &L
     (!chosen.is_empty()).then(|| numbers(&chosen))
 }
 
-/// Files that give back space in the pool.
+/// Files whose compaction gives back space in the pool.
 pub(crate) fn in_pool(candidates: &[Candidate], limits: &Limits) -> Option<Vec<u32>> {
     let mut worth = candidates.to_vec();
     let filled_part = |file: &Candidate| file.needed_segment_bytes() as f64 / file.segment_bytes.max(1) as f64;
@@ -76,7 +76,7 @@ pub(crate) fn in_pool(candidates: &[Candidate], limits: &Limits) -> Option<Vec<u
     (taken.next_multiple_of(UNIT_BYTES) < given).then(|| numbers(&chosen))
 }
 
-/// The first of the files that fit the limits together.
+/// Takes the files in order, leaving out each that no longer fits the limits.
 fn packed(files: &[Candidate], limits: &Limits) -> Vec<Candidate> {
     let (mut file_bytes, mut segment_bytes) = (0, 0);
     let mut chosen = Vec::new();

@@ -1,8 +1,9 @@
 //! Which table files are compacted (paper, section 3.3).
 //!
-//! Two policies can be compared: [`paper_policy`], and [`garbage_policy`], the default. Both use the list of
-//! [`candidate_list`], which four sources fill (gain that of seeks alone); three of them need watching: [`leaf_node_scan`],
-//! range queries ([`sequentiality_degree`]) and seeks.
+//! There are two policies: [`paper_policy`], and [`garbage_policy`], the default. Both use the list of
+//! [`candidate_list`], which four sources fill; the default policy uses only the names from seeks. Three sources watch
+//! the store: [`leaf_node_scan`], range queries ([`sequentiality_degree`]) and seeks. When space is short,
+//! [`low_space_policy`] chooses.
 
 pub(crate) mod candidate_list;
 pub(crate) mod candidate_source;

@@ -1,4 +1,4 @@
-//! How range queries and cursors name compaction candidates, in passing.
+//! How readers name compaction candidates, in passing.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::compaction::queue::CompactionQueue;
 use crate::selection::candidate_list::Candidates;
 use crate::selection::candidate_source::Source;
 
-/// Puts what readers meet on the list of candidates.
+/// Puts files that readers meet on the candidate list.
 pub(crate) struct CandidateNaming {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) catalog: Arc<Catalog>,
@@ -18,7 +18,8 @@ pub(crate) struct CandidateNaming {
 }
 
 impl CandidateNaming {
-    /// Puts files on the list. Has one compacted if that is a reason to.
+    /// Puts files on the list, and wakes the compaction threads if that may be a reason to compact.
+    /// LOCKS: compaction candidates; compactions
     pub(crate) fn name_candidates(&self, files: impl IntoIterator<Item = u32>, source: Source) {
         let (is_news, length) = self.candidates.name(files, source);
         let is_reason = source == Source::Seeks || length > self.context.options.compaction.candidates_threshold;
@@ -27,14 +28,15 @@ impl CandidateNaming {
         }
     }
 
-    /// A range query is done: these are the files of its worst sub-range.
+    /// Takes note that a range query has ended. `files`: those of its worst sub-range.
     pub(crate) fn range_query_ended(&self, files: &[u32]) {
         if files.len() > self.context.options.compaction.sequentiality_degree_threshold {
             self.name_candidates(files.iter().copied(), Source::RangeQuery);
         }
     }
 
-    /// A cursor has turned to a file, and a block of it has to be read from the disk.
+    /// Counts a seek: a cursor has turned to a file, and a block of it must be read from the disk.
+    /// LOCKS: catalog (tried); compaction candidates; compactions
     pub(crate) fn file_sought(&self, file: u32) {
         let (candidates, options) = (&self.candidates, &self.context.options.compaction);
         if !candidates.is_fed || !options.seeks {
@@ -44,7 +46,7 @@ impl CandidateNaming {
         if seeks % options.seeks_min != 0 {
             return;
         }
-        // Whoever commits holds the catalog while the disk writes. No reader waits for that: it is looked at again later.
+        // A commit holds the catalog while the disk writes. A reader does not wait for that; a later seek checks again.
         let Some(catalog) = self.catalog.try_lock() else { return };
         let length_bytes = catalog.state().files.get(&file).map(|file| file.length_bytes);
         drop(catalog);

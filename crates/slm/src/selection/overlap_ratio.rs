@@ -1,18 +1,18 @@
-//! Of some files those whose key ranges overlap most: the choice of the paper's section 3.3.
+//! Which files overlap most by key ranges (paper, section 3.3).
 //!
-//! For each file the overlap ratios with all others are added up. The one with the largest sum is merged with those that it
-//! overlaps, those first that it overlaps most, as many as may be merged at once. Where there are very many files, each is
-//! compared with some hundred that begin near it, so that choosing stays cheap.
+//! For each file the overlap ratios with all others are added up. The file with the largest sum is merged with the
+//! files that it overlaps, those with the largest ratio first, as many as may be merged at once. With very many files,
+//! each is compared only with some hundred that begin near it, so that choosing stays cheap.
 
 use slmdb_manifest::FileRecord;
 use slmdb_order::KeyOrder;
 
 use crate::selection::distances::Distances;
 
-/// So many files are all compared with each other.
+/// Up to this many files are all compared with each other.
 const COMPARED_MAX: usize = 512;
 
-/// Which of these files to merge, at most so many: the positions of two or more. `None`: no two of them overlap.
+/// The files to merge, as positions of at least two and at most `files_max`. `None`: no two of them overlap.
 pub(crate) fn most_overlapping<'f>(
     order: &KeyOrder,
     files: impl Iterator<Item = &'f FileRecord>,
@@ -37,7 +37,7 @@ pub(crate) fn most_overlapping<'f>(
     Some(std::iter::once(best).chain(others.into_iter().map(|(other, _)| other)).collect())
 }
 
-/// Which of these has the largest sum of overlap ratios with the others; that sum; and these. `None`: no two of them overlap.
+/// The file with the largest sum of overlap ratios, that sum, and the part. `None`: no two files of the part overlap.
 fn largest_sum<'p>(distances: &Distances<'_>, part: &'p [usize]) -> Option<(usize, f64, &'p [usize])> {
     let mut sums = vec![0.0; part.len()];
     for s in 0..part.len() {
@@ -47,7 +47,7 @@ fn largest_sum<'p>(distances: &Distances<'_>, part: &'p [usize]) -> Option<(usiz
             sums[t] += ratio;
         }
     }
-    // Of equals, the first.
+    // Of equal ones, the first.
     let (best, sum) = sums.iter().enumerate().rev().max_by(|a, b| a.1.total_cmp(b.1))?;
     (*sum > 0.0).then_some((part[best], *sum, part))
 }

@@ -1,17 +1,14 @@
-//! The paper's choice (section 3.3): of the candidates the one whose key range overlaps the others' most, with those that
-//! it overlaps.
-//!
-//! For each candidate the overlap ratios with all others are added up. The one with the largest sum is merged with those
-//! candidates that it overlaps, those first that it overlaps most, as many as may be merged at once.
+//! The paper's policy (section 3.3): merge the candidate whose key range overlaps the others' most with those that it
+//! overlaps. [`overlap_ratio`](crate::selection::overlap_ratio) finds them.
 //!
 //! What the paper leaves open:
 //!
-//! - A candidate in which nothing is needed any more costs nothing but being given up. Such go first.
+//! - A candidate in which nothing is needed costs nothing to give up. Such candidates go first.
 //! - A candidate that overlaps no other is compacted alone if it is below the live-key threshold, the one with the most
-//!   garbage first. Else nothing would be gained; it waits on the list for one that it overlaps.
-//! - So each compaction gets rid of garbage, or of an overlap: what it makes of files does not overlap any more, and covers no
-//!   more than they did. A store that is left alone comes to rest.
-//! - Nobody is stopped or slowed, however long the list is. (The authors' published code stops writers at 35.)
+//!   garbage first. Otherwise compacting it would gain nothing, and it waits on the list for one that it overlaps.
+//! - So each compaction removes garbage or an overlap: its outputs do not overlap each other, and cover no more than
+//!   its inputs did. A store that is left alone comes to rest.
+//! - Writers are neither stopped nor slowed, however long the list is. The authors' published code stops them at 35.
 
 use slmdb_manifest::FileRecord;
 
@@ -36,27 +33,27 @@ pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
         .or_else(|| most_garbage(choice, &candidates))
 }
 
-/// A plan for these; the first says what has chosen them.
+/// A plan for these candidates; the first gives the reason.
 fn plan<'c>(candidates: impl IntoIterator<Item = &'c Candidate<'c>>) -> Option<Plan> {
     let mut candidates = candidates.into_iter().peekable();
     let reason = CompactionReason::Candidate(candidates.peek()?.source);
     Some(Plan { inputs: candidates.map(|candidate| candidate.number).collect(), reason })
 }
 
-/// Those that have nothing that is needed.
+/// Candidates in which nothing is needed.
 fn unneeded(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     let unneeded = candidates.iter().filter(|candidate| choice.needed_part(candidate.file) <= 0.0);
     plan(unneeded.take(choice.options.files_merged_max))
 }
 
-/// The one that overlaps the others most, with those.
+/// The candidate that overlaps the others most, with those.
 fn most_overlapping(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     let files = candidates.iter().map(|candidate| candidate.file);
     let chosen = overlaps::most_overlapping(choice.order, files, choice.options.files_merged_max)?;
     plan(chosen.into_iter().map(|at| &candidates[at]))
 }
 
-/// The one with the most garbage, if that is enough for itself.
+/// The candidate with the most garbage, if it is below the live-key threshold.
 fn most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     let parts = candidates.iter().map(|candidate| (candidate, choice.needed_part(candidate.file)));
     let below = parts.filter(|(_, part)| *part < choice.options.live_key_threshold);

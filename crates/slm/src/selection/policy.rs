@@ -1,4 +1,4 @@
-//! What a policy sees when it is asked which files are merged next.
+//! [`Choice`]: what a policy is given to choose the next files to merge.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,19 @@ use slmdb_order::KeyOrder;
 use crate::selection::candidate_list::Candidates;
 use crate::selection::live_key_ratio::needed_part;
 
-/// What a picker sees.
+/// The input of a policy.
 pub(crate) struct Choice<'a> {
     pub(crate) options: &'a CompactionOptions,
     pub(crate) state: &'a StoreState,
     pub(crate) order: &'a KeyOrder,
     pub(crate) candidates: &'a Candidates,
-    /// Whether a file may be taken: no other compaction has it, and it could be read so far.
+    /// Whether a file may be taken: it is in no other compaction, and could be read so far.
     pub(crate) is_free: &'a dyn Fn(u32) -> bool,
-    /// Inputs of compactions that are running.
+    /// Inputs of running compactions.
     pub(crate) running: &'a BTreeSet<u32>,
     /// Deletes up to this sequence number are garbage.
     pub(crate) deletes_droppable_through: u64,
-    /// What a MemTable has, in bytes.
+    /// Size of a MemTable.
     pub(crate) memtable_bytes: u64,
 }
 

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slmdb_engine::lock_order;
 use slmdb_sync::scheduled::Mutex;
 
-/// Where the next leaf node scan begins, and how many there were.
+/// Where the next leaf node scan begins, and counts of scans.
 #[derive(Debug)]
 pub(crate) struct LeafScan {
-    /// Where the next begins.
+    /// Where the next scan begins.
     pub(crate) from: Mutex<Bound<Vec<u8>>>,
     pub(crate) scans: AtomicU64,
     pub(crate) keys: AtomicU64,
@@ -26,7 +26,7 @@ impl Default for LeafScan {
 }
 
 impl LeafScan {
-    /// Scans that were made, and keys that they went over.
+    /// Number of scans, and of keys that they covered.
     pub(crate) fn counted(&self) -> (u64, u64) {
         (self.scans.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
     }

@@ -1,18 +1,19 @@
-//! A counter for each table file, for what readers notice in passing.
+//! A counter of seeks for each table file.
 //!
-//! Readers must not wait for one another to count. So a count is one word at a place that follows from the file's number, with
-//! no lock; two files whose numbers fall on the same place displace each other, and two readers at the same moment
-//! may count once. What is decided by it, an unlucky count delays.
+//! Readers must not wait for one another to count. So a counter is one word, at a place given by the file's number,
+//! without a lock. Two files with the same place displace each other's counts, and two readers at the same moment may
+//! count once. That can only delay what the counts decide.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Files further apart than this have a place of their own. (A file's data takes a thousand times its counter's 8 bytes.)
+/// Files whose numbers are closer than this have places of their own. (A file's data is a thousand times its counter's
+/// 8 bytes.)
 const PLACES: usize = 2048;
 
-/// See the module.
+/// The counters.
 #[derive(Debug)]
 pub(crate) struct FileCounts {
-    /// A file's number, then its count.
+    /// The file's number in the high half, its count in the low half.
     places: Box<[AtomicU64]>,
 }
 
@@ -31,25 +32,25 @@ impl FileCounts {
         self.place(file).store(u64::from(file) << 32 | u64::from(count), Ordering::Relaxed);
     }
 
-    /// How often this file was counted.
+    /// This file's count.
     fn get(&self, file: u32) -> u32 {
         let word = self.place(file).load(Ordering::Relaxed);
         if (word >> 32) as u32 == file { word as u32 } else { 0 }
     }
 
-    /// Counts it once more, and says how often that is.
+    /// Adds one, and returns the new count.
     pub(crate) fn add(&self, file: u32) -> u32 {
         let count = self.get(file).saturating_add(1);
         self.set(file, count);
         count
     }
 
-    /// What it takes in memory, in bytes.
+    /// Memory in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         size_of_val(&*self.places) as u64
     }
 
-    /// It starts anew.
+    /// Sets the count to 0.
     pub(crate) fn clear(&self, file: u32) {
         if self.get(file) > 0 {
             self.set(file, 0);

@@ -1,25 +1,25 @@
-//! The degree of sequentiality of a range query (paper, section 3.3): how many table files its keys are in, sub-range by
-//! sub-range.
+//! The degree of sequentiality of a range query (paper, section 3.3): in how many table files its keys are, counted for
+//! each sub-range.
 //!
-//! A cursor tells of each entry whose value it reads. What is kept is the sub-range that is being read and the one with the most
-//! files so far, in arrays of fixed size, so that watching costs a comparison or a few for each key and no allocation.
+//! A cursor reports each entry whose value it reads. Only the current sub-range and the one with the most files are
+//! kept, in arrays of fixed size. So watching costs a few comparisons per key and no allocation.
 
 use slmdb_engine::options::SUB_RANGE_KEYS_MAX;
 
-/// What one range query has met so far.
+/// The counts of one range query.
 #[derive(Debug)]
 pub(crate) struct Sequentiality {
-    /// Keys that make a sub-range; 0: nothing is watched.
+    /// Keys per sub-range. 0: nothing is watched.
     sub_range_keys: usize,
-    /// Keys of the present sub-range.
+    /// Keys in the current sub-range.
     keys: usize,
-    /// Which entry was met last. (A value may be asked for twice.)
+    /// The last entry that was reported; its value may be read twice.
     last_sequence: u64,
     present: Files,
     worst: Files,
 }
 
-/// The different files of one sub-range.
+/// The distinct files of one sub-range.
 #[derive(Debug, Clone, Copy)]
 struct Files {
     count: usize,
@@ -42,13 +42,14 @@ impl Files {
 }
 
 impl Sequentiality {
-    /// With sub-ranges of so many keys; 0: nothing is watched.
+    /// For sub-ranges of `sub_range_keys`. 0: nothing is watched.
     pub(crate) fn new(sub_range_keys: usize) -> Sequentiality {
         let sub_range_keys = sub_range_keys.min(SUB_RANGE_KEYS_MAX);
         Sequentiality { sub_range_keys, keys: 0, last_sequence: 0, present: NONE, worst: NONE }
     }
 
-    /// The value of the entry with this sequence number is read: from a table file, or from a MemTable.
+    /// Reports that the value of the entry with this sequence number is read. `file`: the table file, or `None` for a
+    /// MemTable.
     pub(crate) fn read(&mut self, sequence: u64, file: Option<u32>) {
         if self.sub_range_keys == 0 || sequence == self.last_sequence {
             return;
@@ -71,7 +72,7 @@ impl Sequentiality {
         self.keys = 0;
     }
 
-    /// The range query is done: the files of its sub-range with the most. What follows is another.
+    /// Ends the range query, and returns the files of its worst sub-range. The next report begins another.
     pub(crate) fn end(&mut self) -> &[u32] {
         self.end_sub_range();
         self.last_sequence = 0;

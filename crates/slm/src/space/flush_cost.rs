@@ -1,5 +1,5 @@
-//! [`FlushCost`] of SLM-DB: what a flush takes beside the table file. In the pool, room for the key records and for the nodes that
-//! the index may have to split at worst; on the disk, its record in the MANIFEST.
+//! [`FlushCost`] of SLM-DB: what a flush takes beside its table file. In the pool: the key records, and at worst the
+//! nodes that the index may have to split. On the disk: its record in the MANIFEST.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::recovery::recover::RecoveredStore;
 use crate::space::pool_reserve::PoolReserve;
 use crate::space::pool_reserve::reserve;
 
-/// What a flush takes of the pool and of the MANIFEST.
+/// What flushes take of the pool and of the MANIFEST.
 pub(crate) struct PoolFlushCost<M: Medium> {
     pub(crate) writes: Arc<WritePath<M>>,
     pub(crate) catalog: Arc<Catalog>,
@@ -27,6 +27,7 @@ pub(crate) struct PoolFlushCost<M: Medium> {
 }
 
 impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
+    /// LOCKS: indexed keys, traffic
     fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()> {
         let kept_back_bytes = if from == TakenFrom::Reserve { 0 } else { self.pool_reserve.segment_bytes() };
         let indexed = self.pool_reserve.indexed_keys.lock();
@@ -34,7 +35,7 @@ impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
             let mut traffic = self.writes.traffic.lock();
             let totals = traffic.admitted.plus(&more.totals);
             let grant = Grant { totals, memtables: traffic.immutables as u64 + more.memtables };
-            // Less than before, perhaps; and writers are at work meanwhile.
+            // Perhaps a smaller grant than before; and writers are at work meanwhile.
             traffic.granted_in_pool = traffic.granted_in_pool.at_most(&grant);
             grant
         };
@@ -53,14 +54,16 @@ impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
 }
 
 impl<M: Medium + Clone> PoolFlushCost<M> {
-    /// A compaction has given back space in the pool: what is granted and kept back is set aside as far as it was not.
+    /// Sets aside again what is granted and reserved, after a compaction has freed space in the pool.
+    /// LOCKS: indexed keys, traffic
     pub(crate) fn reserve_again(&self) -> Result<()> {
         let indexed = self.pool_reserve.indexed_keys.lock();
         let granted = self.writes.traffic.lock().granted_in_pool;
         reserve(&self.index.pool, &self.index.tree, &granted, *indexed, self.pool_reserve.segment_bytes())
     }
 
-    /// A MemTable has been flushed: what was set aside for it in the pool and not used is free again.
+    /// Frees what was set aside in the pool for a flushed MemTable and not used (INV-31).
+    /// LOCKS: indexed keys, traffic
     pub(crate) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
         let mut indexed = self.pool_reserve.indexed_keys.lock();
         indexed.add_all(flushed.long_keys);
@@ -73,7 +76,7 @@ impl<M: Medium + Clone> PoolFlushCost<M> {
             traffic.granted_in_pool
         };
         match reserve(&self.index.pool, &self.index.tree, &granted, *indexed, self.pool_reserve.segment_bytes()) {
-            // The bound does not know how much of the worst has happened already. What was granted is there.
+            // The bound does not know how much of the worst case has already happened. What was granted is there.
             Err(Error::Full { .. }) => Ok(()),
             done => done,
         }
@@ -81,8 +84,8 @@ impl<M: Medium + Clone> PoolFlushCost<M> {
 }
 
 impl<M: Medium + Clone> RecoveredStore<M> {
-    /// Sets aside in the pool what flushing the recovered MemTables will need, before a new arena may take it. It was set
-    /// aside when they were written; should there be less now, their flush waits for space.
+    /// Sets aside in the pool what flushing the recovered MemTables will need, before a new arena may take it. It was
+    /// set aside when they were written. If there is less now, their flushes wait for space.
     pub(crate) fn reserve_for_recovered(&self) -> Result<()> {
         let totals = self.recovered.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
         let with_deletes = totals.plus(&kept_back(&self.options, false));

@@ -1,4 +1,5 @@
-//! Space: what a flush costs, and how compactions give space back. What is done with both is [`slmdb_engine::space`]'s.
+//! Space: what a flush costs, and how compactions give space back. [`slmdb_engine::space`] decides what is done with
+//! both.
 
 pub(crate) mod flush_cost;
 pub(crate) mod pool_reserve;

@@ -1,5 +1,5 @@
-//! [`PoolReserve`]: what is kept free in the pool. What flushing takes of it at worst (key records, and nodes that may have to
-//! be split); and the key segment of one output of a compaction.
+//! [`PoolReserve`]: what is kept free in the pool. What flushes take of it at worst (key records, and nodes that may be
+//! split), and the key segment of one output of a compaction.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -17,24 +17,24 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 
 /// What is kept free in the pool.
 pub(crate) struct PoolReserve {
-    /// The long keys in the index, flushed ones. Held by whoever changes what is set aside.
+    /// Lengths of the long keys in the index. Held to change what is set aside.
     pub(crate) indexed_keys: Mutex<KeyLengths>,
-    /// What the largest key segment takes, of the table files that count.
+    /// The most bytes that a key segment takes, among table files that count for the reserve.
     segment_bytes: AtomicU64,
 }
 
 impl PoolReserve {
-    /// That of a store with these long keys.
+    /// For a store with these long keys.
     pub(crate) fn new(indexed: KeyLengths) -> PoolReserve {
         PoolReserve { indexed_keys: Mutex::ranked(lock_order::INDEXED_KEYS, indexed), segment_bytes: AtomicU64::new(0) }
     }
 
-    /// What is kept back for an output, in bytes.
+    /// Bytes that are reserved for an output's key segment.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes.load(Ordering::Relaxed)
     }
 
-    /// These are all table files, and the sizes of their key segments.
+    /// Sets the reserves by all table files, and the sizes of their key segments.
     pub(crate) fn set_files(&self, sizes: &BTreeMap<u32, SegmentSize>, state: &StoreState, reserve: &Reserve) {
         reserve.set_files(state.files.values().map(|file| file.length_bytes));
         let that_count = state.files.iter().filter(|(_, file)| reserve.counts(file.length_bytes));
@@ -42,7 +42,7 @@ impl PoolReserve {
         self.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// A table file of so many bytes has come, with its key segment.
+    /// Counts a new table file and its key segment.
     pub(crate) fn add_file<M: Medium>(&self, pool: &Pool<M>, file_bytes: u64, segment: &Segment, reserve: &Reserve) {
         reserve.add_file(file_bytes);
         if reserve.counts(file_bytes) {
@@ -52,7 +52,7 @@ impl PoolReserve {
     }
 }
 
-/// What flushing so much takes of the pool at most, in bytes, and the pieces it takes it in. `indexed`: the keys that are in
+/// The bytes that flushing a grant takes of the pool at most, and the size of their pieces. `indexed`: the long keys in
 /// the index.
 fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> Result<(u64, u64)> {
     let Grant { totals, memtables } = grant;
@@ -64,7 +64,9 @@ fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> 
     Ok((segments + tree.node_bytes_max(totals.entries, keys)?, piece_bytes))
 }
 
-/// Sets aside in the pool what flushing so much takes, and keeps back so much for a compaction.
+/// Sets aside in the pool what flushing a grant takes, and `kept_back_bytes` for a compaction.
+/// [`Error::Full`](slmdb_env::Error::Full) if it is not there.
+/// LOCKS: indexed keys (held), in an open store
 pub(crate) fn reserve<M: Medium>(
     pool: &Pool<M>,
     tree: &Tree<M>,
@@ -74,7 +76,7 @@ pub(crate) fn reserve<M: Medium>(
 ) -> Result<()> {
     let (bytes, piece_bytes) = pool_bytes(tree, grant, indexed)?;
     let bytes = bytes + kept_back_bytes.next_multiple_of(piece_bytes);
-    // Lowered first to what of it is free, so that raising it finds out what is not.
+    // First lowered to the part that is free, so that raising it finds out what is missing.
     pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;
     pool.set_reserve(bytes, piece_bytes)
 }

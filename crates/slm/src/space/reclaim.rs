@@ -1,13 +1,15 @@
 //! How space is given back: compactions that are made for that alone.
 //!
-//! A compaction writes new files beside the old ones, which go at its end. On a disk, or in a pool, filled to the last
-//! byte it could never begin, and the garbage would stay for ever. So before a put is admitted, space for *one output* is kept
-//! back: on the disk in the [reserve](slmdb_engine::space::reserve), in the pool as much as the largest key segment takes. A
-//! compaction *for space* writes one file, into that: of one file or of several that become one
-//! ([`crate::selection::low_space_policy`]). What its inputs give back fills the reserve again, and the rest is for others.
+//! A compaction writes new files beside the old ones, which go at its end. On a disk or in a pool that is filled to the
+//! last byte it could never begin, and the garbage would stay for ever. So before a put is admitted, space for *one
+//! output* is reserved (INV-32): on the disk the [reserve](slmdb_engine::space::reserve), in the pool as much as the
+//! largest key segment takes.
 //!
-//! Whoever finds no space asks for such a compaction, waits for it, and tries again. Each leaves less garbage or fewer files, and one
-//! that finds no space itself is not tried again before something has changed; so this ends.
+//! A compaction *for space* writes one file into that reserve, from one file or from several that become one
+//! ([`crate::selection::low_space_policy`]). What its inputs give back fills the reserve first; the rest is for others.
+//!
+//! A thread that finds no space asks for such a compaction, waits for it, and tries again. Each leaves less garbage or
+//! fewer files. One that finds no space itself is not tried again before something has changed. So this ends.
 
 use std::sync::Arc;
 
@@ -21,7 +23,7 @@ use slmdb_pmem::Medium;
 use crate::compaction::queue::{CompactionQueue, SpaceWanted};
 use crate::index::Index;
 
-/// Asks for compactions that give space back, and tells those who wait.
+/// Asks for compactions that give space back, and wakes the threads that wait for them.
 pub(crate) struct SpaceReclaim<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -65,14 +67,16 @@ impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {
 }
 
 impl<M: Medium + Clone> SpaceReclaim<M> {
-    /// There is space, or garbage: what found none is to be tried again.
+    /// Counts space, or garbage, that has come, so that requests that found none are tried again.
+    /// LOCKS: compactions; traffic
     pub(crate) fn space_came_back(&self) {
         self.compactions.wake();
         self.writes.traffic.lock().space_returned += 1;
         self.tell_who_waits();
     }
 
-    /// A compaction has ended, or there will be none.
+    /// Wakes waiting threads: a compaction has ended, or there will be none.
+    /// LOCKS: traffic
     pub(crate) fn tell_who_waits(&self) {
         let _traffic = self.writes.traffic.lock();
         self.writes.work.notify_all();

@@ -1,7 +1,8 @@
 //! Whether a pool can become large enough to take a write at all.
 //!
-//! What that takes follows from many options, and from how trees and maps are made. So it is not reckoned but tried: in a pool in
-//! memory that may become as large, with an arena and a key segment in it, a write is admitted. Only small pools are looked at so.
+//! The need follows from many options, and from how trees and maps are built. So it is not computed but tried: a write
+//! is admitted in a pool in memory with the same maximum, with an arena and a key segment in it. Only small pools are
+//! checked.
 
 use std::sync::Arc;
 
@@ -17,11 +18,11 @@ use slmdb_structures::fast_fair::Tree;
 
 use crate::space::pool_reserve::reserve;
 
-/// A pool that may become so many times as large as a MemTable, and have so many bytes beside, takes writes.
+/// A pool whose maximum is this many MemTables and this many bytes takes writes.
 const ROOMY_TIMES: u64 = 4;
 const ROOMY_BYTES: u64 = 64 << 20;
 
-/// [`Error::Invalid`] if a pool as the options have it, and no larger than `device_bytes`, refuses every write.
+/// [`Error::Invalid`] if a pool with these options, and no larger than `device_bytes`, refuses every write.
 pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {
     let (initial_bytes, maximum_bytes) = match device_bytes {
         Some(device_bytes) => {
@@ -46,7 +47,7 @@ pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Opti
     }
 }
 
-/// [`Error::Full`] if the first write, or the one after its flush, would get that.
+/// [`Error::Full`] if the first write, or the one after its flush, would get that error.
 fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<()> {
     let pool = Arc::new(Pool::anonymous(Dram, pool)?);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
@@ -54,7 +55,7 @@ fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<
     if kind != MediumKind::Dram {
         pool.allocate_extent(ExtentKind::Arena, options.memtable_bytes, 1)?;
     }
-    // Of a flush before it; and as much is kept back for a compaction then.
+    // The segment of an earlier flush. As much is then reserved for a compaction.
     let segment = pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 1)?;
     let mut write = Totals::default();
     write.add(KEPT_DELETE_KEY_BYTES, Some(0));

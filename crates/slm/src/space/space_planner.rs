@@ -1,4 +1,4 @@
-//! [`SpacePlanner`]: which files a compaction for space takes ([`super::reclaim`]), and whether one has space.
+//! [`SpacePlanner`]: which files a compaction for space takes ([`super::reclaim`]), and whether a compaction has space.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::selection::live_key_ratio::garbage;
 use crate::selection::low_space_policy::{self, Candidate, Limits};
 use crate::space::pool_reserve::PoolReserve;
 
-/// A file is compacted for a put if less than this is needed of it. (With more, ever more would be rewritten for ever less. For
-/// deletes, which are the way out, it is.)
+/// A file is compacted for a put only below this needed part. Above it, ever more would be rewritten for ever less.
+/// Deletes are the way out of a full disk, and have no such limit.
 const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 
-/// See the module.
+/// Plans compactions by the space that there is.
 pub(crate) struct SpacePlanner<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) catalog: Arc<Catalog>,
@@ -33,7 +33,8 @@ pub(crate) struct SpacePlanner<M: Medium> {
 }
 
 impl<M: Medium + Clone> SpacePlanner<M> {
-    /// The next compaction for space; `wanted` is `None` if nobody waits for it.
+    /// The next compaction for space. `wanted` is `None` if no thread waits for it.
+    /// LOCKS: catalog (held), compactions (held), snapshots; reserve
     pub(crate) fn plan_for_space(
         &self,
         inner: &QueueState,
@@ -60,14 +61,17 @@ impl<M: Medium + Clone> SpacePlanner<M> {
         Some(Plan { inputs, reason: CompactionReason::Space })
     }
 
-    /// The next of these files that a compaction for space takes garbage from, however little it is; `one_by_one` if several don't fit.
+    /// The next compaction for space among these files, for any garbage, however little. `one_by_one`: of single files,
+    /// because several don't fit.
+    /// LOCKS: catalog, snapshots; reserve
     pub(crate) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool, one_by_one: bool) -> Option<Plan> {
         let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
         let inputs = low_space_policy::on_disk(&candidates, f64::INFINITY, &self.limits_for_space(one_by_one))?;
         Some(Plan { inputs, reason: CompactionReason::CompactRange })
     }
 
-    /// The next of these files that take less of the pool together.
+    /// The next of these files that together take less of the pool.
+    /// LOCKS: catalog, snapshots; reserve
     pub(crate) fn plan_in_pool(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
         let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
         let inputs = low_space_policy::in_pool(&candidates, &self.limits_for_space(false))?;
@@ -82,7 +86,7 @@ impl<M: Medium + Clone> SpacePlanner<M> {
         }
     }
 
-    /// Files that would give back space at once: nobody sees an old version in them.
+    /// Files that give back space at once: no snapshot sees an old version in them.
     fn candidates_for_space(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
         let numbers = state.files.keys().copied();
         let sizes = SegmentSize::of_files(&self.index.pool);
@@ -115,12 +119,13 @@ impl<M: Medium + Clone> SpacePlanner<M> {
         candidates.collect()
     }
 
-    /// Whether disk and pool seem to have space for what a compaction writes. What has to be given up half done has been written for
-    /// nothing, and leaves its deletes in two files. (Who does not know says yes.)
+    /// Whether disk and pool seem to have space for what a compaction writes. One that is given up half done has
+    /// written for nothing, and leaves its deletes in two files. Unknown counts as yes.
+    /// LOCKS: catalog
     pub(crate) fn seems_to_have_space_for(&self, plan: &Plan) -> bool {
         let available_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
         let sizes = SegmentSize::of_files(&self.index.pool);
-        // Last, and not for long: readers that name candidates don't wait for it, but pass by.
+        // The lock last, and briefly: readers that name candidates skip rather than wait for it.
         let inputs = self.candidates_among(self.catalog.lock().state(), &sizes, plan.inputs.iter().copied());
         let needed_bytes: u64 = inputs.iter().map(Candidate::needed_bytes).sum();
         let needed_segment_bytes: u64 = inputs.iter().map(Candidate::needed_segment_bytes).sum();

@@ -1,13 +1,14 @@
 //! Which version of a key counts, when the index is made from files alone.
 //!
-//! Without a checkpoint: the one with the largest sequence number, and a delete hides what is older. If two files have the
-//! very same one, a compaction has copied it from one to the other, and the file with the higher number was made later. Only
-//! if one of them is a delete it does not count: `repair` has put it in the place of a copy that it could not read.
+//! Without a checkpoint, it is the version with the largest sequence number; a delete hides what is older. If two files
+//! have the same version, a compaction has copied it, and the file with the larger number has it (INV-17). One
+//! exception: if one of the two is a delete, it does not count, because `repair` has put it in the place of a copy that
+//! it could not read.
 //!
-//! With a checkpoint, which knows every flush up to S: what it says counts like an entry. Entries of files that it has not
-//! seen count above S. At or below S they are copies that a compaction made, and count only if the checkpoint has that key
-//! at that very number: what it did not have any more, or had replaced, was dead when the checkpoint was taken, and the
-//! delete that killed it may have been dropped since.
+//! A checkpoint knows every flush up to S, and what it says counts like an entry. Entries of files that it has not seen
+//! count above S. At or below S they are copies that a compaction made, and count only if the checkpoint has that key
+//! at that very number. A version that the checkpoint did not have was dead when it was taken, and the delete that
+//! killed it may have been dropped since.
 
 use slmdb_table::EntryKind;
 
@@ -17,7 +18,7 @@ use crate::recovery::rebuild::sources::Version;
 #[derive(Debug, Default)]
 pub(crate) struct Newest {
     best: Option<Version>,
-    /// What the checkpoint says.
+    /// The checkpoint's version.
     checkpointed: Option<Version>,
     /// Entries at or below S.
     copies: Vec<Version>,
@@ -26,11 +27,11 @@ pub(crate) struct Newest {
 /// What becomes of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The index points to this version, a put in a file of the store.
+    /// The index points to this version, a put in the file at this position.
     Live(Version, usize),
     /// The index does not have the key.
     Absent,
-    /// The checkpoint has it in a file that is gone, and nothing that is there has come in its place.
+    /// The checkpoint has it, at this sequence number, in a file that is gone, and no newer version exists.
     Lost(u64),
 }
 
@@ -47,7 +48,7 @@ impl Newest {
     }
 
     fn take(&mut self, version: Version) {
-        // Seen in the checkpoint and in its file, it is the same.
+        // A version in the checkpoint and in its file is the same.
         let rank = |version: &Version| {
             (version.sequence, version.kind == EntryKind::Put, version.file, version.is_of_checkpoint)
         };
@@ -56,7 +57,8 @@ impl Newest {
         }
     }
 
-    /// Decides, and begins anew. (The files of a store are in the order of their numbers.)
+    /// Decides on the key, and clears the versions. File positions are in the order of file numbers, so they compare
+    /// like these.
     pub(crate) fn decide(&mut self) -> Verdict {
         let checkpointed = self.checkpointed.take();
         if let Some(checkpointed) = checkpointed {

@@ -1,4 +1,4 @@
-//! Where a rebuild has its keys from: key sections, and perhaps an index checkpoint.
+//! The sources of a rebuild's keys: key sections, and perhaps an index checkpoint.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use slmdb_engine::read::merge::{Source, TableKeys};
 use slmdb_env::Result;
 use slmdb_table::{CheckpointStream, EntryKind, Place};
 
-/// Where keys come from.
+/// A source of keys.
 pub(crate) enum Keys<'t> {
-    /// The key section of a table file, and its place among the files of the store.
+    /// The key section of a table file, and the file's position among those of the store.
     Table { file: usize, keys: TableKeys<'t> },
-    /// A checkpoint, and for each of its files the place among those of the store, if it is there still.
+    /// A checkpoint, and for each of its files the position among those of the store, if it still exists.
     Checkpoint { files: Arc<[Option<usize>]>, stream: CheckpointStream },
 }
 
@@ -20,13 +20,13 @@ pub(crate) struct Version {
     pub(crate) sequence: u64,
     pub(crate) kind: EntryKind,
     pub(crate) place: Place,
-    /// The place of its file among those of the store; `None`: it is not there any more.
+    /// The position of its file among those of the store. `None`: the file is gone.
     pub(crate) file: Option<usize>,
     pub(crate) is_of_checkpoint: bool,
 }
 
 impl Keys<'_> {
-    /// Before the first entry with this key or a larger one, or somewhat before.
+    /// Moves before the first entry with a key at or after `from`, possibly somewhat further back.
     pub(crate) fn seek(&mut self, from: &[u8]) -> Result<()> {
         match self {
             Keys::Table { keys, .. } => keys.seek(from),
@@ -34,7 +34,7 @@ impl Keys<'_> {
         }
     }
 
-    /// How many chunks it has.
+    /// Number of chunks.
     pub(crate) fn chunks(&self) -> usize {
         match self {
             Keys::Table { keys, .. } => keys.chunks(),
@@ -50,7 +50,7 @@ impl Keys<'_> {
         }
     }
 
-    /// The version that it is at, if it is at one.
+    /// The current version, if there is one.
     #[inline]
     pub(crate) fn version(&self) -> Option<Version> {
         match self {

@@ -1,4 +1,4 @@
-//! What MemTables hold that were not flushed goes into table files.
+//! Writes MemTables that were not flushed into table files.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ impl Repair<'_> {
         Arenas::new(pool, self.options.env.clone(), &self.directory, self.options.memtable_bytes)
     }
 
-    /// Step 2: what MemTables hold goes into table files, up to the first thing that is not as it should be. At the end of the log
-    /// an arena may go on that the MANIFEST does not know, because this is not the newest.
+    /// Step 2: writes MemTables into table files, up to the first damage. At the end of the log an arena may follow
+    /// that the MANIFEST does not name, if this MANIFEST is not the newest.
     pub(crate) fn save_log<M: Medium + Clone>(&mut self, pool: &Arc<Pool<M>>) -> Result<()> {
         let arenas = self.arenas(pool);
         let mut expected = ExpectedSequence::First { flushed_through: self.state.flushed_through };
@@ -64,7 +64,7 @@ impl Repair<'_> {
                 }
                 Err(error) => return Err(error),
             }
-            // From now on it is one that was given up.
+            // From now on it counts as given up.
             self.state.next_generation = self.state.next_generation.max(generation.saturating_add(1));
         }
         let closed_short = self.state.closed_at_sequence.is_some_and(|closed| closed > self.state.flushed_through);
@@ -76,8 +76,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// What an arena holds, where the log is expected to go on; without a record it is one that the MANIFEST does not know. Gives how
-    /// the log goes on behind it.
+    /// Saves what an arena holds where the log is expected to go on. `record` is `None` for an arena that the MANIFEST
+    /// does not name. Returns how the log goes on behind it.
     fn save_arena<M: Medium + Clone>(
         &mut self,
         arenas: &Arenas<M>,

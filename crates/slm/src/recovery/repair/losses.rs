@@ -1,4 +1,4 @@
-//! Which of the entries that can't be read are a loss.
+//! Which of the unreadable entries are losses.
 
 use std::collections::HashMap;
 
@@ -13,8 +13,8 @@ use slmdb_table::TableReader;
 use crate::recovery::repair::Repair;
 
 impl Repair<'_> {
-    /// Of what can't be read, some was dead, or is whole in another file. At or below `through` a checkpoint tells what was
-    /// lost, beyond it the deletes in table files do.
+    /// Drops reported losses that were dead, or are whole in another file. At or below `through` a checkpoint shows
+    /// what was lost; above it, the deletes in table files do.
     pub(crate) fn forget_what_was_dead<M: Medium>(&mut self, tree: &Tree<M>, through: u64) -> Result<()> {
         let mut unsure: HashMap<Vec<u8>, u64> = HashMap::new();
         for loss in &self.report.losses {

@@ -1,4 +1,4 @@
-//! Steps 2 to 5 where there is a pool: it is made anew, and until that is done the store has none.
+//! Steps 2 to 5 where there is a pool. It is made anew, and until that is done the store has none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_poo
 use crate::recovery::repair::Repair;
 use crate::recovery::{index_in_pool, rebuild};
 
-/// What is on the device where a pool is.
+/// What is on the device of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnDevice {
-    /// It is a file.
+    /// The pool is not on a device, but in a file.
     No,
     Nothing,
-    /// The store's pool, with this identity.
+    /// The store's pool, with this UUID.
     Pool([u8; 16]),
 }
 
@@ -33,9 +33,9 @@ impl Repair<'_> {
         }
         let old_pool = earlier.map_or(self.state.medium.pool_uuid, |earlier| earlier.old_pool);
         let on_device = self.device_to_clear(&path, old_pool)?;
-        // Should this repair be cut short, the next one misses the MemTables that this one has missed.
+        // If this repair is cut short, the next one must miss the same MemTables.
         let log = (self.state.arenas.clone(), self.state.closed_at_sequence);
-        // (What an earlier repair could read of the old pool is in table files.)
+        // What an earlier repair could read of the old pool is in table files.
         self.save_log_of_old_pool(if earlier.is_none() { Some(&path) } else { None }, medium)?;
 
         let mut new_pool = [0; 16];
@@ -47,7 +47,7 @@ impl Repair<'_> {
         if self.report.losses.iter().any(|loss| matches!(loss, Loss::Writes { .. })) {
             (state.arenas, state.closed_at_sequence) = log;
         }
-        // It finds the damaged files in their places again, too, and tells of them.
+        // The next repair must find the damaged files in their places, too, and report them.
         state.files.retain(|number, _| !self.replacements.contains(number));
         state.files.extend(self.damaged.iter().map(|(number, record)| (*number, record.clone())));
         Manifest::rewrite(self.env(), &self.directory, &state)?;
@@ -74,20 +74,20 @@ impl Repair<'_> {
         })
     }
 
-    /// Takes away the pool that a repair had begun which was cut short, so that it is not taken for one that was damaged.
+    /// Removes the pool of an earlier repair that was cut short, so that it is not taken for a damaged one.
     fn discard_begun<M: Medium>(&self, path: &Path, new_pool: [u8; 16], medium: &M) -> Result<()> {
         let env = self.env();
         if !env.exists(path)? || creation_finished(env, path)? && !has_uuid(env, path, new_pool)? {
             return Ok(());
         }
         match remove_pool_on(env, path, new_pool, medium) {
-            // It is something else, without a beginning.
+            // Something else, without a pool's header.
             Err(Error::Invalid { .. }) => Ok(()),
             removed => removed,
         }
     }
 
-    /// Step 2: MemTables that were not flushed. Without a pool that can be read they are lost.
+    /// Step 2: saves MemTables that were not flushed. Without a readable pool they are lost.
     fn save_log_of_old_pool<M: Medium + Clone>(&mut self, path: Option<&Path>, medium: &M) -> Result<()> {
         let flushed_through = self.state.flushed_through;
         if let Some(path) = path.filter(|path| self.env().exists(path).unwrap_or(true)) {
@@ -107,8 +107,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Whether the pool is on a device, which can't get another name. What is there is this store's pool, or nothing:
-    /// anything else is refused, before the MANIFEST says that there is another pool.
+    /// What is on the pool's device, if it is on one; a device can't be renamed. It must be this store's pool, or
+    /// nothing. Anything else is refused before the MANIFEST says that there is another pool.
     fn device_to_clear(&self, path: &Path, old_pool: Option<[u8; 16]>) -> Result<OnDevice> {
         if self.env().dax_device(path)?.is_none() {
             return Ok(OnDevice::No);
@@ -122,7 +122,7 @@ impl Repair<'_> {
         Ok(OnDevice::Nothing)
     }
 
-    /// Gives what is in the pool's place another name.
+    /// Renames what is in the pool's place.
     fn set_pool_aside(&mut self, path: PathBuf) -> Result<()> {
         let tables = std::mem::take(&mut self.aside);
         self.set_aside(path)?;

@@ -1,4 +1,4 @@
-//! Step 1: every table file is read from end to end; of a damaged one, what can be read goes into a new one.
+//! Step 1: every table file is read from end to end. What can be read of a damaged one goes into a new one.
 
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::table_cache::missing;
@@ -53,8 +53,8 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// What the MANIFEST says of a sound table file becomes what that says itself. (What of it is live is counted at the
-    /// end.) And what is in a table file was flushed, with all that is older.
+    /// Corrects the MANIFEST's record of a sound table file by the file itself; live entries are counted at the end.
+    /// What is in a table file was flushed, with all that is older.
     fn correct(&mut self, number: u32, record: &FileRecord, reader: &TableReader) {
         let own = file_record(reader.properties(), reader.length_bytes());
         let own = FileRecord { live: record.live.min(own.entries), ..own };
@@ -68,7 +68,7 @@ impl Repair<'_> {
         }
     }
 
-    /// A file that nothing can be got from.
+    /// Gives up a file from which nothing can be read.
     fn lose(&mut self, number: u32, record: &FileRecord) -> Result<()> {
         self.report.losses.push(Loss::TableFile {
             number,
@@ -81,7 +81,7 @@ impl Repair<'_> {
         self.give_up(number, record)
     }
 
-    /// A damaged table file is none of the store any more.
+    /// Removes a damaged table file from the store.
     fn give_up(&mut self, number: u32, record: &FileRecord) -> Result<()> {
         self.state.files.remove(&number);
         self.state.candidates.retain(|&candidate| candidate != number);
@@ -89,7 +89,7 @@ impl Repair<'_> {
         self.set_aside(names::table(&self.directory, number))
     }
 
-    /// Of a damaged file, what can be read goes into a new one.
+    /// Copies what can be read of a damaged file into a new one.
     fn save_entries(&mut self, number: u32, record: &FileRecord, reader: &TableReader) -> Result<()> {
         let keys = match reader.key_section() {
             Ok(keys) if keys.entries().all(|entry| entry.is_ok()) => keys,
@@ -101,7 +101,7 @@ impl Repair<'_> {
         for entry in keys.entries() {
             let entry = entry?;
             if last_key.as_deref() == Some(entry.key) {
-                // An older version: nobody asks for it any more.
+                // An older version: no reader asks for it any more.
                 continue;
             }
             last_key = Some(entry.key.to_vec());
@@ -127,7 +127,7 @@ impl Repair<'_> {
         self.give_up(number, record)
     }
 
-    /// A table file with the next number that is free.
+    /// A new table file, with the next free number.
     pub(crate) fn new_table(&mut self) -> Result<(u32, TableBuilder)> {
         loop {
             let number = self.state.next_file_number;
@@ -137,7 +137,7 @@ impl Repair<'_> {
                 file: Some(self.directory.join(MANIFEST_NAME)),
             })?;
             if self.env().exists(&path)? {
-                // What a repair that was cut short, or a flush, has left.
+                // A file that an earlier repair or a flush has left.
                 continue;
             }
             let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
