@@ -33,9 +33,6 @@ pub enum ArenaKind {
     Synced,
 }
 
-/// A page. Larger writes would make the system keep larger pieces, and write them whole for a few bytes.
-static ZEROS: [u8; 4096] = [0; 4096];
-
 /// Memory for one MemTable. See the module's essay. Its writers never share a range.
 pub struct Arena<M: Medium> {
     base: *mut u8,
@@ -101,19 +98,6 @@ impl<M: Medium> Arena<M> {
     /// ([`File::store_mapped`]).
     pub fn create_file(env: &dyn Env, path: &Path, medium: M, length_bytes: u64) -> Result<Arena<M>> {
         Arena::open_file(env.open_file(path, OpenMode::CreateOrTruncate)?, medium, length_bytes)
-    }
-
-    /// The same, its zeros written page by page and synced. So a sync of records has nothing to note of the file but these: not that
-    /// space which was only allocated is written now. Takes as long as writing so much.
-    pub fn create_written_file(env: &dyn Env, path: &Path, medium: M, length_bytes: u64) -> Result<Arena<M>> {
-        let file = env.open_file(path, OpenMode::CreateOrTruncate)?;
-        file.allocate(0, length_bytes)?;
-        for offset in (0..length_bytes).step_by(ZEROS.len()) {
-            let bytes = (length_bytes - offset).min(ZEROS.len() as u64) as usize;
-            file.write_at(&ZEROS[..bytes], offset)?;
-        }
-        file.sync_data()?;
-        Arena::open_file(file, medium, length_bytes)
     }
 
     /// An existing file, with what is in it, made longer if it is shorter than this.

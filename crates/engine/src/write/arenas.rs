@@ -103,9 +103,8 @@ impl<M: Medium + Clone> Arenas<M> {
     /// An arena for `generation`: a recycled one if there is one of this length, preferably of this kind. Its name or
     /// extent is durable on return; the MANIFEST makes it the store's. After an error that may be tried again nothing
     /// has changed.
-    /// `is_ahead`: nobody waits for it, so a new file for synced writes is written beforehand.
     /// LOCKS: arenas
-    pub fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind, is_ahead: bool) -> Result<Arena<M>> {
+    pub fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind) -> Result<Arena<M>> {
         self.reclaim(self.retired.lock())?;
         let recycled = {
             let length_bytes = self.home.length_bytes(length_bytes);
@@ -126,8 +125,6 @@ impl<M: Medium + Clone> Arenas<M> {
             }
             Home::Directory { env, directory, medium } => {
                 let path = names::arena(directory, generation);
-                let is_written = is_ahead && kind == ArenaKind::Synced;
-                let create = if is_written { Arena::create_written_file } else { Arena::create_file };
                 let made = match &recycled {
                     Some(old) => {
                         env.rename(&names::arena(directory, old.generation), &path)?;
@@ -135,7 +132,7 @@ impl<M: Medium + Clone> Arenas<M> {
                             .map(|arena| arena.of_kind(kind, old.kind))
                     }
                     // What a failed attempt leaves would take space until the next opening.
-                    None => create(&**env, &path, medium.clone(), length_bytes)
+                    None => Arena::create_file(&**env, &path, medium.clone(), length_bytes)
                         .inspect_err(|_| drop(env.remove_file(&path)))
                         .map(|arena| arena.of_kind(kind, kind)),
                 };
@@ -410,7 +407,7 @@ mod tests {
         let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
         let arenas = Arenas::new(&pool, Arc::new(env.clone()), directory, 4096);
         let memtable = |generation, kind| {
-            let arena = arenas.make(generation, 4096, kind, false).unwrap();
+            let arena = arenas.make(generation, 4096, kind).unwrap();
             assert_eq!(arena.kind(), kind);
             Arc::new(MemTable::create(arena, generation, [1; 16], &Default::default()))
         };

@@ -162,7 +162,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         let generation = self.catalog.lock().state().next_generation;
         let bytes_put = self.context.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.writes.kind_of_arena.next(bytes_put, self.context.options.memtable_bytes);
-        let arena = self.writes.arenas.make(generation, capacity_bytes, kind, true)?;
+        let arena = self.writes.arenas.make(generation, capacity_bytes, kind)?;
         let memtable = MemTable::create(arena, generation, self.context.uuid, &self.context.options.memtable::<M>());
         let length_bytes = memtable.capacity_bytes();
         let edit = Edit {

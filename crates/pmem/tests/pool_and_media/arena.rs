@@ -157,19 +157,6 @@ fn a_full_file_system_is_told_before_anything_is_written() {
 }
 
 #[test]
-fn a_file_written_beforehand_is_zero_and_synced() {
-    let (env, path) = (MemoryEnv::new(), Path::new("/arena"));
-    let arena = Arena::create_written_file(&env, path, Dram, 10_001).unwrap();
-    env.sync_directory(Path::new("/")).unwrap();
-    assert_eq!(env.crash().content(path).unwrap(), vec![0; 10_001]);
-    works(&arena);
-    env.set_capacity(10_000);
-    assert_eq!(Arena::create_written_file(&env, Path::new("/b"), Dram, 9_000).unwrap_err().kind(), ErrorKind::Full);
-    let directory = tempfile::tempdir().unwrap();
-    works(&Arena::create_written_file(&OsEnv::new(), &directory.path().join("arena"), Dram, 10_001).unwrap());
-}
-
-#[test]
 fn an_arena_over_bytes() {
     let arena = Arena::from_bytes(Dram, Path::new("some/file"), b"recovered".to_vec());
     assert_eq!(read(&arena, 2, 3), b"cov");

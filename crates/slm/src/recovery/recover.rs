@@ -232,7 +232,7 @@ fn take_over<M: Medium + Clone>(parts: &mut RecoveredStore<M>) -> Result<()> {
     state.closed_at_sequence = None;
     state.medium.boot_id = parts.options.env.boot_id();
     let kind = arena_kind::at_first(parts.options.syncs_writes);
-    match parts.arenas.make(generation, parts.options.memtable_bytes, kind, false) {
+    match parts.arenas.make(generation, parts.options.memtable_bytes, kind) {
         Ok(arena) => {
             let with_arena = StoreState { next_generation, ..state.clone() };
             match take_over_in(parts, arena, generation, with_arena) {
