@@ -206,7 +206,7 @@ pub struct TableFile {
     /// All entries in it.
     pub entries: u64,
     /// The puts that the index points to. Deletes are never among them, needed or not.
-    pub live: u64,
+    pub live_keys: u64,
     /// Deletes in it.
     pub deletes: u64,
     /// The smallest key in it.

@@ -32,7 +32,7 @@ fn edits() -> Vec<Edit> {
         length_bytes: 4096 + number,
         entries: 100,
         deletes: 3,
-        live: 90,
+        live_keys: 90,
         smallest_key: format!("a{number}").into_bytes(),
         largest_key: format!("z{number}").into_bytes(),
         lowest_sequence: number * 100,

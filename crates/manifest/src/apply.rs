@@ -84,7 +84,7 @@ impl StoreState {
         self.files.extend(edit.files_added.iter().cloned());
         for (number, &live) in new_live {
             if let Some(file) = self.files.get_mut(number) {
-                file.live = live;
+                file.live_keys = live;
             }
         }
         for (number, level) in &edit.level_changes {
@@ -163,9 +163,12 @@ impl StoreState {
         let after = |(number, change): (u32, i64)| {
             let file = self.files.get(&number).or_else(|| added.get(&number).copied());
             let file = file.ok_or_else(|| format!("the live count of file {number} changes, but it is not there"))?;
-            match file.live.checked_add_signed(change) {
+            match file.live_keys.checked_add_signed(change) {
                 Some(live) if live <= file.entries => Ok((number, live)),
-                _ => Err(format!("file {number}: {} of {} entries live, changed by {change}", file.live, file.entries)),
+                _ => Err(format!(
+                    "file {number}: {} of {} entries live, changed by {change}",
+                    file.live_keys, file.entries
+                )),
             }
         };
         changes.into_iter().map(after).collect()
@@ -207,8 +210,8 @@ fn check_file(number: u32, file: &FileRecord, next_file_number: u32) -> Result<(
     if number >= next_file_number {
         return Err(format!("file {number} is beyond next_file_number {next_file_number}"));
     }
-    if file.live > file.entries || file.deletes > file.entries {
-        let FileRecord { entries, deletes, live, .. } = file;
+    if file.live_keys > file.entries || file.deletes > file.entries {
+        let FileRecord { entries, deletes, live_keys: live, .. } = file;
         return Err(format!("file {number} has {entries} entries, {deletes} of them deletes and {live} live"));
     }
     if file.entries.max(file.length_bytes) > OF_ONE_FILE_MAX {

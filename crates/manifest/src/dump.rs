@@ -47,7 +47,7 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
 
     writeln!(to, "files {}", state.files.len())?;
     for (number, file) in &state.files {
-        let FileRecord { length_bytes, entries, deletes, live, .. } = file;
+        let FileRecord { length_bytes, entries, deletes, live_keys: live, .. } = file;
         let (smallest, largest) = (Key(&file.smallest_key), Key(&file.largest_key));
         let (lowest, highest) = (file.lowest_sequence, file.highest_sequence);
         write!(to, "  {number}: {length_bytes} bytes, {entries} entries, {deletes} deletes, {live} live, ")?;

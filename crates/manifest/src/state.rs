@@ -106,7 +106,7 @@ pub struct FileRecord {
     /// The tombstones among them.
     pub deletes: u64,
     /// The puts that the index points to. (Tombstones are never among them, needed or not.)
-    pub live: u64,
+    pub live_keys: u64,
     /// The smallest key in it, by the store's comparator.
     pub smallest_key: Vec<u8>,
     /// The largest key in it.

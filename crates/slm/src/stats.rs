@@ -15,7 +15,7 @@ impl<M: Medium + Clone> Slm<M> {
             number,
             bytes: file.length_bytes,
             entries: file.entries,
-            live: file.live,
+            live_keys: file.live_keys,
             deletes: file.deletes,
             smallest_key: file.smallest_key.clone(),
             largest_key: file.largest_key.clone(),
@@ -37,10 +37,10 @@ impl<M: Medium + Clone> Slm<M> {
                 MediumKind::Dax => "dax",
             };
             let files = &catalog.state().files;
-            let live: u64 = files.values().map(|file| file.live).sum();
+            let live: u64 = files.values().map(|file| file.live_keys).sum();
             let bytes: u64 = files.values().map(|file| file.length_bytes).sum();
             let share = |file: &FileRecord| {
-                (u128::from(file.length_bytes) * u128::from(file.live) / u128::from(file.entries.max(1))) as u64
+                (u128::from(file.length_bytes) * u128::from(file.live_keys) / u128::from(file.entries.max(1))) as u64
             };
             (medium, live, bytes, files.values().map(share).sum::<u64>(), files.len() as u64)
         };

@@ -235,7 +235,7 @@ fn json_of_file(file: &TableFile) -> Value {
         "number": file.number,
         "bytes": file.bytes,
         "entries": file.entries,
-        "live": file.live,
+        "live": file.live_keys,
         "deletes": file.deletes,
         "lowest_sequence_number": file.lowest_sequence,
         "highest_sequence_number": file.highest_sequence,

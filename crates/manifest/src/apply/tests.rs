@@ -6,7 +6,14 @@ use crate::state::{
 };
 
 fn file(entries: u64, live: u64) -> FileRecord {
-    FileRecord { entries, live, deletes: 1, lowest_sequence: 5, highest_sequence: 9, ..FileRecord::default() }
+    FileRecord {
+        entries,
+        live_keys: live,
+        deletes: 1,
+        lowest_sequence: 5,
+        highest_sequence: 9,
+        ..FileRecord::default()
+    }
 }
 
 fn arena(sealed_last_sequence: Option<u64>) -> ArenaRecord {
@@ -65,7 +72,7 @@ fn a_flush_is_applied() {
         ..Edit::default()
     };
     state.apply(&edit).unwrap();
-    let live: Vec<_> = state.files.iter().map(|(&number, file)| (number, file.live)).collect();
+    let live: Vec<_> = state.files.iter().map(|(&number, file)| (number, file.live_keys)).collect();
     assert_eq!(live, [(1, 0), (2, 9), (3, 5), (5, 17)]);
     assert_eq!(state.arenas, BTreeMap::from([(2, arena(Some(140))), (3, arena(None))]));
     assert_eq!((state.next_file_number, state.next_generation, state.flushed_through), (6, 4, 120));

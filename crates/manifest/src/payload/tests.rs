@@ -17,7 +17,7 @@ fn any_file() -> impl Strategy<Value = FileRecord> {
         length_bytes: numbers[0],
         entries: numbers[1],
         deletes: numbers[2],
-        live: numbers[3],
+        live_keys: numbers[3],
         smallest_key,
         largest_key,
         lowest_sequence: numbers[4],

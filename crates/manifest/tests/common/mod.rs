@@ -88,7 +88,7 @@ impl Random {
             length_bytes: self.below(1 << 32),
             entries,
             deletes: self.below(entries + 1),
-            live: self.below(entries + 1),
+            live_keys: self.below(entries + 1),
             smallest_key: self.bytes(longest_key),
             largest_key: self.bytes(longest_key),
             lowest_sequence,
@@ -130,7 +130,7 @@ impl Random {
         }
         edit.next_file_number = (next_file_number != state.next_file_number).then_some(next_file_number);
         edit.files_removed = files.iter().copied().filter(|_| self.one_in(6)).collect();
-        let mut live: BTreeMap<u32, i64> = state.files.iter().map(|(&n, file)| (n, file.live as i64)).collect();
+        let mut live: BTreeMap<u32, i64> = state.files.iter().map(|(&n, file)| (n, file.live_keys as i64)).collect();
         for _ in 0..self.below(5) {
             let Some(number) = self.pick(&files) else { break };
             let after = self.below(state.files[&number].entries + 1) as i64;

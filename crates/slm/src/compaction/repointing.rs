@@ -78,7 +78,7 @@ impl<M: Medium + Clone> Repointing<M> {
 
 /// Adds to an edit what moving keys to an output changes. `moved`: number of keys by the file they came from.
 pub(crate) fn add_output(edit: &mut Edit, number: u32, record: FileRecord, moved: &BTreeMap<u32, u64>) {
-    edit.files_added.push((number, FileRecord { live: moved.values().sum(), ..record }));
+    edit.files_added.push((number, FileRecord { live_keys: moved.values().sum(), ..record }));
     edit.live_changes.extend(moved.iter().map(|(&from, &count)| (from, -(count as i64))));
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u6
         length_bytes,
         entries: properties.entries,
         deletes: properties.deletes,
-        live: properties.entries - properties.older_versions - properties.deletes,
+        live_keys: properties.entries - properties.older_versions - properties.deletes,
         smallest_key: properties.smallest_key.clone(),
         largest_key: properties.largest_key.clone(),
         lowest_sequence: properties.lowest_sequence,

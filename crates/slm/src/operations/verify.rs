@@ -204,7 +204,7 @@ impl<M: Medium + Clone> Verifier<M> {
     ) -> Result<()> {
         let manifest = self.context.directory.join(MANIFEST_NAME);
         for (number, &counted) in live {
-            let recorded = files.get(number).map_or(0, |file| file.live);
+            let recorded = files.get(number).map_or(0, |file| file.live_keys);
             if recorded != counted {
                 let what =
                     format!("the MANIFEST says that {recorded} entries of table file {number} are live; {counted} are");
@@ -304,7 +304,9 @@ impl<M: Medium + Clone> Verifier<M> {
                 // One that was made by a rebuild has records of what was live then, and no others. (What can't be read has
                 // been reported already.)
                 Ok(segment)
-                    if keys.get(number).is_some_and(|keys| !(file.live..=keys.count).contains(&segment.count())) =>
+                    if keys
+                        .get(number)
+                        .is_some_and(|keys| !(file.live_keys..=keys.count).contains(&segment.count())) =>
                 {
                     let what = format!(
                         "the key segment of table file {number} has {} records for {} keys",

@@ -260,7 +260,7 @@ impl<'t> Plan<'t> {
                 }
                 None => 0,
             };
-            files.push((number, record.live.saturating_mul((20 + mean_bytes).next_multiple_of(8))));
+            files.push((number, record.live_keys.saturating_mul((20 + mean_bytes).next_multiple_of(8))));
         }
         let entries = read.iter().map(|&at| state.files[&files[at].0].entries).sum::<u64>()
             + checkpoint.as_ref().map_or(0, |reader| reader.entries());
@@ -400,12 +400,12 @@ impl<'t> Plan<'t> {
 
 /// Compares the MANIFEST's live counts with those found.
 fn check_live(directory: &Path, files: &BTreeMap<u32, FileRecord>, found: &[u64]) -> Result<()> {
-    match files.iter().zip(found).find(|((_, file), found)| file.live != **found) {
+    match files.iter().zip(found).find(|((_, file), found)| file.live_keys != **found) {
         None => Ok(()),
         Some(((number, file), found)) => {
             let what = format!(
                 "it says that {} entries of table file {number} are live, but the files tell of {found}; `slmdb repair` counts anew",
-                file.live
+                file.live_keys
             );
             Err(Error::corruption(directory.join(MANIFEST_NAME), 0, what))
         }

@@ -181,7 +181,7 @@ fn finish_jobs<M: Medium + Clone>(
 /// Checks that the index has as many keys as the MANIFEST has live entries. If not, the index is not this store's,
 /// whatever the pool says.
 fn check_count<M: Medium + Clone>(state: &StoreState, pool: &Pool<M>, tree: &Tree<M>) -> Result<()> {
-    let live: u64 = state.files.values().map(|file| file.live).sum();
+    let live: u64 = state.files.values().map(|file| file.live_keys).sum();
     let keys = tree.count()?;
     if keys == live {
         return Ok(());

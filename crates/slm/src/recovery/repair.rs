@@ -138,7 +138,7 @@ impl Repair<'_> {
         let Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back } = rebuilt;
         self.report.index_keys = live.iter().sum();
         for (file, live) in self.state.files.values_mut().zip(live) {
-            file.live = live;
+            file.live_keys = live;
         }
         self.forget_what_was_dead(&fast.tree, through)?;
         for (key, sequence) in lost {

@@ -100,7 +100,7 @@ impl Candidates {
     }
 
     fn is_below_threshold(&self, file: &FileRecord, live: u64, droppable_through: u64) -> bool {
-        let file = FileRecord { live, smallest_key: Vec::new(), largest_key: Vec::new(), ..*file };
+        let file = FileRecord { live_keys: live, smallest_key: Vec::new(), largest_key: Vec::new(), ..*file };
         needed_part(&file, droppable_through) < self.options.live_key_threshold
     }
 
@@ -117,7 +117,7 @@ impl Candidates {
                 edit.files_added.iter().map(|(number, file)| (*number, file)).collect();
             let below = live.into_iter().filter_map(|(number, change)| {
                 let file = state.files.get(&number).or_else(|| new.get(&number).copied())?;
-                let live = file.live.saturating_add_signed(change);
+                let live = file.live_keys.saturating_add_signed(change);
                 self.is_below_threshold(file, live, droppable_through).then_some(number)
             });
             list.add(below.collect::<Vec<_>>(), Source::LiveKeyRatio);
@@ -158,7 +158,7 @@ impl Candidates {
         let looked = list.looked_at_all_with.replace(droppable_through);
         if self.is_fed && self.options.live_key_ratio && looked != Some(droppable_through) {
             let below =
-                state.files.iter().filter(|(_, file)| self.is_below_threshold(file, file.live, droppable_through));
+                state.files.iter().filter(|(_, file)| self.is_below_threshold(file, file.live_keys, droppable_through));
             list.add(below.map(|(number, _)| *number).collect::<Vec<_>>(), Source::LiveKeyRatio);
         }
     }

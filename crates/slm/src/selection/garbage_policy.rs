@@ -187,7 +187,8 @@ mod tests {
 
     /// Table files of 1000 bytes and 100 entries, each with so many live ones.
     fn store(live: &[u64]) -> StoreState {
-        let record = |live: u64| FileRecord { length_bytes: 1000, entries: 100, live, ..FileRecord::default() };
+        let record =
+            |live: u64| FileRecord { length_bytes: 1000, entries: 100, live_keys: live, ..FileRecord::default() };
         let files = live.iter().enumerate().map(|(at, &live)| (at as u32 + 1, record(live))).collect();
         let kind = MediumKind::Dram;
         let medium = MediumRecord { kind, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
@@ -311,7 +312,7 @@ mod tests {
         assert_eq!(merged(&disordered(100)), 10, "as many as are merged at once");
         let with_garbage = |live| {
             let mut state = disordered(100);
-            state.files.values_mut().skip(8).for_each(|file| file.live = live);
+            state.files.values_mut().skip(8).for_each(|file| file.live_keys = live);
             merged(&state)
         };
         assert_eq!(with_garbage(80), 3, "6.4 files are garbage, of 0.4 of 33.6, less 3 of 32 of those");

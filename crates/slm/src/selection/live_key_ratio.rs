@@ -6,7 +6,7 @@ use slmdb_manifest::FileRecord;
 /// Entries of a file that are garbage: superseded puts, and deletes that the index checkpoints cover.
 pub(crate) fn garbage(file: &FileRecord, deletes_droppable_through: u64) -> u64 {
     let is_covered = file.highest_sequence <= deletes_droppable_through;
-    let needed = file.live + if is_covered { 0 } else { file.deletes };
+    let needed = file.live_keys + if is_covered { 0 } else { file.deletes };
     file.entries.saturating_sub(needed)
 }
 

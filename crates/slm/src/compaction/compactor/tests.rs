@@ -110,7 +110,7 @@ fn carry_on<M: Medium>(job: &Job, pool: &Arc<Pool<M>>, tree: &Tree<M>) -> Edit {
     } else {
         edit.live_changes = insert_segment(tree, pool, &segment, |_, _, _| ()).unwrap().into_iter().collect();
         let puts = entries_of(job.file).iter().filter(|(_, _, kind)| *kind == EntryKind::Put).count() as u64;
-        edit.files_added = vec![(job.file, FileRecord { live: puts, ..FileRecord::default() })];
+        edit.files_added = vec![(job.file, FileRecord { live_keys: puts, ..FileRecord::default() })];
     }
     edit
 }
@@ -119,7 +119,7 @@ fn carry_on<M: Medium>(job: &Job, pool: &Arc<Pool<M>>, tree: &Tree<M>) -> Edit {
 type Live = BTreeMap<u32, i64>;
 
 fn commit(live: &mut Live, edit: &Edit) {
-    let added = edit.files_added.iter().map(|(file, record)| (*file, record.live as i64));
+    let added = edit.files_added.iter().map(|(file, record)| (*file, record.live_keys as i64));
     added.chain(edit.live_changes.iter().copied()).for_each(|(file, change)| *live.entry(file).or_default() += change);
 }
 

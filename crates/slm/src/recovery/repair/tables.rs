@@ -57,7 +57,7 @@ impl Repair<'_> {
     /// What is in a table file was flushed, with all that is older.
     fn correct(&mut self, number: u32, record: &FileRecord, reader: &TableReader) {
         let own = file_record(reader.properties(), reader.length_bytes());
-        let own = FileRecord { live: record.live.min(own.entries), ..own };
+        let own = FileRecord { live_keys: record.live_keys.min(own.entries), ..own };
         let is_flushed = own.highest_sequence <= self.state.flushed_through;
         if own != *record || !is_flushed {
             let what = format!("what the MANIFEST says of table file {number} is not so");
@@ -72,7 +72,7 @@ impl Repair<'_> {
     fn lose(&mut self, number: u32, record: &FileRecord) -> Result<()> {
         self.report.losses.push(Loss::TableFile {
             number,
-            entries: record.live,
+            entries: record.live_keys,
             smallest_key: record.smallest_key.clone(),
             largest_key: record.largest_key.clone(),
             lowest_sequence: record.lowest_sequence,

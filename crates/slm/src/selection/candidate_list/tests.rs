@@ -9,7 +9,7 @@ fn file(live: u64) -> FileRecord {
         length_bytes: 1000,
         entries: 10,
         deletes: 0,
-        live,
+        live_keys: live,
         smallest_key: b"a".to_vec(),
         largest_key: b"b".to_vec(),
         lowest_sequence: 1,

@@ -43,7 +43,7 @@ fn listed(files: &[File]) -> Case {
             length_bytes: 1000,
             entries: 10,
             deletes: 0,
-            live,
+            live_keys: live,
             smallest_key,
             largest_key,
             lowest_sequence: 1,

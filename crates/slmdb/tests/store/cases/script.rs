@@ -426,7 +426,7 @@ impl Script {
         let lines = files.iter().map(|file| {
             let (from, to) = (number(&file.smallest_key), number(&file.largest_key));
             let deletes = if file.deletes > 0 { format!(", {} deletes", file.deletes) } else { String::new() };
-            format!("{}: {from}-{to}, {} of {} live{deletes}\n", file.number, file.live, file.entries)
+            format!("{}: {from}-{to}, {} of {} live{deletes}\n", file.number, file.live_keys, file.entries)
         });
         if files.is_empty() { "none\n".into() } else { lines.collect() }
     }

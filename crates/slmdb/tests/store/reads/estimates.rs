@@ -109,7 +109,7 @@ fn table_files_and_stats_say_the_same() {
     db.flush().unwrap();
     let (stats, files) = (db.stats(), db.table_files());
     assert_eq!(files.len(), 2);
-    assert_eq!((files[0].number, files[0].entries, files[0].deletes, files[0].live), (1, 3, 1, 1));
+    assert_eq!((files[0].number, files[0].entries, files[0].deletes, files[0].live_keys), (1, 3, 1, 1));
     assert_eq!((files[0].smallest_key.as_slice(), files[0].largest_key.as_slice()), (&b"a"[..], &b"c"[..]));
     assert_eq!((files[0].lowest_sequence, files[0].highest_sequence), (1, 3));
     assert_eq!(files.iter().map(|file| file.bytes).sum::<u64>(), stats.table_bytes);

@@ -185,8 +185,8 @@ fn a_live_count_that_is_not_true_is_told() {
     db.close().unwrap();
     let env = OsEnv::new();
     let mut state = Manifest::read(&env, &home.store()).unwrap().state;
-    let file = state.files.values_mut().find(|file| file.live > 0).unwrap();
-    file.live -= 1;
+    let file = state.files.values_mut().find(|file| file.live_keys > 0).unwrap();
+    file.live_keys -= 1;
     Manifest::rewrite(&env, &home.store(), &state).unwrap();
     let error = options(&home).open(home.store()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);

@@ -138,7 +138,7 @@ impl Used<'_> {
     /// What nobody needs in table files, but for deletes: in bytes, about.
     fn garbage_bytes(&self) -> u64 {
         let garbage = |file: &TableFile| {
-            let part = (file.entries - file.deletes - file.live) as f64 / file.entries.max(1) as f64;
+            let part = (file.entries - file.deletes - file.live_keys) as f64 / file.entries.max(1) as f64;
             (file.bytes as f64 * part) as u64
         };
         self.db.table_files().iter().map(garbage).sum()
