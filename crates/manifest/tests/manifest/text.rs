@@ -21,7 +21,7 @@ fn edits() -> [Edit; 3] {
         length_bytes: 4096,
         entries: 100,
         deletes: 3,
-        live,
+        live_keys: live,
         smallest_key: smallest.to_vec(),
         largest_key: largest.to_vec(),
         lowest_sequence: 1,
