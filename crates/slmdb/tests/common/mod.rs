@@ -41,9 +41,10 @@ pub fn engine() -> EngineName {
     std::env::var(ENGINE).map_or(ENGINES[0], |name| name.parse().unwrap())
 }
 
-/// Options with that engine: whoever makes a store begins with these.
+/// Options with that engine: whoever makes a store begins with these. (A machine in memory copies a pool with each crash: it is not
+/// to grow by much.)
 pub fn options() -> Options {
-    Options::default().engine(engine())
+    Options::default().engine(engine()).pool_growth_bytes(1 << 20)
 }
 
 /// Runs this test program again for each engine but the first. What is in a folder with another engine's name is left out.

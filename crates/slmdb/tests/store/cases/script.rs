@@ -416,9 +416,9 @@ impl Script {
     }
 
     fn scan(&self, (from, to): (u64, u64), by: usize) -> String {
-        let from = (from..=to).step_by(by);
+        let mut from = (from..=to).step_by(by);
         let read = |from: u64| self.db().range(key(from)..)?.take(by).try_for_each(|entry| entry.map(drop));
-        said(from.map(read).collect::<Result<(), Error>>())
+        said(from.try_for_each(read))
     }
 
     fn files(&self) -> String {
