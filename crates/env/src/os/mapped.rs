@@ -12,8 +12,8 @@
 //! - **A fault waits.** What is not in memory comes page by page, each time with a whole round to the device, where one read brings all at
 //!   once. So only **warm** chunks are copied from: those that were wholly in the page cache when they were looked at (`mincore`).
 //!   Of others the file is read, as without a mapping, until they have become warm. Looking takes as long as a read from memory: it
-//!   is done once for a chunk that is warm, and of a file whose chunks are not, seldom. What leaves the page cache later
-//!   comes back by a fault, which takes as long as a read of a page.
+//!   is done once for a chunk that is warm, until somebody [doubts](Mapped::doubt) it, and of a file whose chunks are not, seldom. What
+//!   leaves the page cache meanwhile comes back by a fault, which takes as long as a read of a page.
 //!
 //! Mappings are advised to be random, or each fault would read megabytes ahead. They are few enough to leave others room
 //! ([`MAPPINGS_MAX`]); where the system has no addresses left there is no mapping, and no error.
@@ -176,6 +176,10 @@ impl Mapped for OsMapped {
         let is_read = unsafe { self.copy(into.as_mut_ptr().cast(), offset, length_bytes) };
         // SAFETY: the copy has written all bytes, even where it met a fault.
         Ok(is_read.then(|| unsafe { bytes.assume_init() }))
+    }
+
+    fn doubt(&self) {
+        self.warm.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     #[inline]

@@ -111,6 +111,10 @@ fn what_is_not_in_memory_is_left_to_reads_of_the_file() {
     let passed = (0..).find(|_| read(CHUNK_BYTES).is_some()).unwrap();
     assert_eq!(passed, READS_PER_LOOK);
     assert_eq!(*read(CHUNK_BYTES).unwrap(), bytes[CHUNK_BYTES..CHUNK_BYTES + 1000]);
+    assert!(mapped.is_warm(1) && !mapped.is_warm(0));
+    mapped.doubt();
+    assert!(!mapped.is_warm(1));
+    assert!(read(CHUNK_BYTES).is_some() && mapped.is_warm(1), "it is looked at anew");
 }
 
 #[test]
