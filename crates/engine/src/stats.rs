@@ -25,6 +25,10 @@ pub struct Stats {
     pub table_bytes: u64,
     /// The part of [`Stats::table_bytes`] that belongs to entries the index still points to (by count of entries).
     pub live_bytes: u64,
+    /// Table files that are mapped for reading ([`crate::MapTables`]).
+    pub mapped_table_files: u64,
+    /// How much of them is, in bytes. What of that is in memory is the system's, and is not part of [`Stats::memory_bytes`].
+    pub mapped_table_bytes: u64,
     /// Space taken in the fast tier, in bytes.
     pub fast_tier_bytes: u64,
     /// The part of it that tree nodes take, in bytes.

@@ -60,6 +60,7 @@ impl<M: Medium + Clone> Store<M> {
             appended = self.renew_if_long(manifest, records_bytes);
         }
         self.note_manifest(manifest);
+        self.tables.set_table_bytes(manifest.state().files.values().map(|file| file.length_bytes).sum());
         let may_be_tried_again =
             appended.as_ref().is_err_and(Error::may_be_tried_again) && manifest.check_writable().is_ok();
         drop(catalog);

@@ -30,6 +30,7 @@ mod interface;
 mod kill;
 mod lacks;
 mod linearizable;
+mod mapped;
 mod model;
 mod one_moment;
 mod random_everything;
