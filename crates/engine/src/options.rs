@@ -13,6 +13,7 @@ use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
 use slmdb_sync::scheduled::processors;
 use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES, TableOptions};
 
+use crate::files::mapping::MapTables;
 use crate::{EngineName, Listener};
 
 /// The largest MemTable. It must fit one table file (4 GiB), with keys written twice and a head per entry.
@@ -242,6 +243,8 @@ pub struct Options {
     pub pool_maximum_bytes: u64,
     /// The most table files that are held open at once.
     pub open_tables_max: usize,
+    /// Whether table files are mapped for reading.
+    pub map_tables: MapTables,
     /// The listener for events.
     pub event_listener: Listener,
     /// An index checkpoint is taken after this many flushed entries.
@@ -276,6 +279,7 @@ impl Default for Options {
             pool_growth_bytes: 64 << 20,
             pool_maximum_bytes: 1 << 40,
             open_tables_max: 500,
+            map_tables: MapTables::default(),
             event_listener: Listener::default(),
             checkpoint_entries: 4 << 20,
             env: Arc::new(OsEnv::new()),

@@ -25,6 +25,10 @@ pub struct Stats {
     pub table_bytes: u64,
     /// The part of [`Stats::table_bytes`] of entries that the index points to (by count of entries).
     pub live_bytes: u64,
+    /// Table files that are mapped for reading ([`crate::MapTables`]).
+    pub mapped_table_files: u64,
+    /// Their mapped length, in bytes. What of it is in memory is the system's, and no part of [`Stats::memory_bytes`].
+    pub mapped_table_bytes: u64,
     /// Bytes taken in the fast tier.
     pub fast_tier_bytes: u64,
     /// Bytes of these that tree nodes take.

@@ -3,7 +3,9 @@
 //! Every file operation of every layer goes through [`Env`] and [`File`], and so do the clock, randomness and the boot
 //! id. [`OsEnv`] is the real one; [`memory::MemoryEnv`] keeps files in memory, counts operations and fails the k-th on
 //! request, which is the seam behind which a crash simulator stands. [`Error`] is the one error type of slmdb.
-#![forbid(unsafe_code)]
+//!
+//! `unsafe` is allowed in one module alone, which maps files for reading (`os/mapped.rs`).
+#![deny(unsafe_code)]
 
 mod error;
 pub mod memory;
@@ -103,6 +105,11 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>>;
     /// Bytes that this process could still write into the file system that holds `path`.
     fn available_bytes(&self, path: &Path) -> Result<u64>;
+    /// Bytes of memory that the system could still give this process, what it would take from its caches of files included;
+    /// `None` where that can't be found out. It reads some files: to be asked now and then.
+    fn memory_to_give_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Nanoseconds since 1970 UTC. For people and file properties, never for decisions.
     fn unix_time_ns(&self) -> u64;
     /// Nanoseconds on a clock that never goes back.
@@ -143,6 +150,12 @@ pub trait File: Debug + Send + Sync + 'static {
     /// What is in the file is not needed any more, but its place is: what is cached of it may go, and need never be written. It holds
     /// zeros afterwards, or what it held. Never fails visibly.
     fn give_up_content(&self) {}
+    /// Maps the first `length_bytes` of the file for reading, if that can be: whoever reads much of a file that is in memory saves a
+    /// call of the system for each read. `None` says no more than that it has to be read by [`File::read_at`].
+    fn map(&self, length_bytes: u64) -> Option<Arc<dyn Mapped>> {
+        let _ = length_bytes;
+        None
+    }
     /// The descriptor, for mapping; `None` in environments that have none.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
     /// Where there is no descriptor: what was just stored to memory that stands for a mapping of this file, so that the file has
@@ -159,5 +172,30 @@ pub trait File: Debug + Send + Sync + 'static {
         }
         let what = format!("the file ends {} bytes early", into.len() - got);
         Err(Error::corruption(self.path(), offset_bytes.saturating_add(got as u64), what))
+    }
+}
+
+/// A file that is mapped for reading. It goes on when the file is closed or its name is taken away, as an open file does.
+///
+/// What is read is copied, so that it can't change any more, whatever happens to the file. A mapping answers only for what it has
+/// at once: for the rest (what is not in memory, what can't be read, what is behind the end) the file is to be read, which waits, or
+/// has the error.
+pub trait Mapped: Debug + Send + Sync + 'static {
+    /// How much of the file is mapped, in bytes.
+    fn length_bytes(&self) -> u64;
+    /// Reads exactly `into.len()` bytes, or says `false`: then the file has to be read, and `into` may hold anything.
+    fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<bool>;
+    /// Reads exactly so many bytes into memory of their own; `None`: the file has to be read.
+    fn read_shared(&self, length_bytes: usize, offset_bytes: u64) -> Result<Option<Arc<[u8]>>> {
+        let mut bytes: Arc<[u8]> = std::iter::repeat_n(0, length_bytes).collect();
+        // Nobody else has them yet.
+        let is_read = self.read_at(Arc::get_mut(&mut bytes).unwrap_or_default(), offset_bytes)?;
+        Ok(is_read.then_some(bytes))
+    }
+    /// Says that what was in memory may have left it meanwhile: it is to be looked at again. To be said now and then. Nothing by default.
+    fn doubt(&self) {}
+    /// Says that this will be read at once: the processor may fetch it meanwhile. Nothing by default.
+    fn prefetch(&self, offset_bytes: u64, length_bytes: usize) {
+        let _ = (offset_bytes, length_bytes);
     }
 }

@@ -29,6 +29,7 @@ mod file;
 mod history;
 mod interception;
 mod mapped;
+mod mapped_for_reading;
 mod random;
 mod slow;
 
@@ -59,6 +60,9 @@ const CLOCK_START_UNIX_NS: u64 = 1_700_000_000_000_000_000;
 /// How far the clock moves whenever somebody looks at it.
 const CLOCK_STEP_NS: u64 = 1_000;
 
+/// How much memory the machine could give at first, in bytes: more than any test's files take.
+const MEMORY_TO_GIVE_BYTES: u64 = 1 << 40;
+
 /// A machine in memory. Clones are the same machine.
 #[derive(Debug, Clone)]
 pub struct MemoryEnv {
@@ -77,6 +81,7 @@ struct Machine {
     recorder: Option<Recorder>,
     interceptions: Interceptions,
     slow: Slow,
+    memory_to_give_bytes: Option<u64>,
 }
 
 impl Default for MemoryEnv {
@@ -103,6 +108,7 @@ impl MemoryEnv {
             recorder: None,
             interceptions: Interceptions::default(),
             slow: Slow::default(),
+            memory_to_give_bytes: Some(MEMORY_TO_GIVE_BYTES),
         })
     }
 
@@ -164,6 +170,11 @@ impl MemoryEnv {
     /// [`Error::Full`] and does nothing.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         self.machine().disk.capacity_bytes = capacity_bytes;
+    }
+
+    /// What [`Env::memory_to_give_bytes`] says from now on; at first it is more than all files take.
+    pub fn set_memory_to_give(&self, bytes: Option<u64>) {
+        self.machine().memory_to_give_bytes = bytes;
     }
 
     /// Whether a file may get a second name; at first it may.
@@ -275,6 +286,7 @@ impl Machine {
             recorder: None,
             interceptions: Interceptions::default(),
             slow: Slow::default(),
+            memory_to_give_bytes: self.memory_to_give_bytes,
         }
     }
 
@@ -484,6 +496,10 @@ impl Env for MemoryEnv {
         let mut machine = self.machine();
         let _ = machine.script.begin(Effect::LooksUp, "look up free space", path, "")?;
         Ok(machine.disk.available_bytes())
+    }
+
+    fn memory_to_give_bytes(&self) -> Option<u64> {
+        self.machine().memory_to_give_bytes
     }
 
     fn unix_time_ns(&self) -> u64 {

@@ -14,10 +14,13 @@
 //! - **Boot id, clocks, randomness**, here so that no other layer asks the machine for anything behind a simulator's
 //!   back.
 //!
-//! Locks are in `os/lock.rs`, devices in `os/device.rs`.
+//! Locks are in `os/lock.rs`, devices in `os/device.rs`, files that are mapped for reading in `os/mapped.rs`, and how much memory there
+//! is in `os/memory.rs`.
 
 mod device;
 mod lock;
+mod mapped;
+mod memory;
 
 use std::fs::{self, File as StdFile, OpenOptions};
 use std::io::{self, ErrorKind as IoErrorKind, Read};
@@ -31,7 +34,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Result};
+use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, Mapped, OpenMode, Result};
 
 /// The largest offset a file can have in this system: beyond it calls fail with errors that say nothing.
 const LARGEST_OFFSET_BYTES: u64 = i64::MAX as u64;
@@ -198,6 +201,10 @@ impl Env for OsEnv {
                 Err(errno) => return Err(Error::io("look up free space", path, errno.into())),
             }
         }
+    }
+
+    fn memory_to_give_bytes(&self) -> Option<u64> {
+        memory::to_give_bytes()
     }
 
     fn unix_time_ns(&self) -> u64 {
@@ -392,6 +399,10 @@ impl File for OsFile {
         if let Ok(length_bytes) = self.length_bytes() {
             let _ = rustix::fs::fallocate(&self.file, FallocateFlags::ZERO_RANGE, 0, length_bytes);
         }
+    }
+
+    fn map(&self, length_bytes: u64) -> Option<Arc<dyn Mapped>> {
+        Some(Arc::new(mapped::OsMapped::new(&self.file, length_bytes)?))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -160,7 +160,8 @@ impl<M: Medium + Clone> Slm<M> {
             checkpoints: checkpoints.clone(),
             lifetime: lifetime.clone(),
         };
-        let catalog = Arc::new(Catalog::new(context.clone(), parts.catalog, Arc::new(parts.reserve), hooks));
+        let catalog =
+            Arc::new(Catalog::new(context.clone(), parts.catalog, Arc::new(parts.reserve), tables.clone(), hooks));
         let obsolete = Arc::new(ObsoleteFiles::new(context.clone(), tables.clone(), index.snapshots.clone()));
         let memory = Arc::new(MemoryShare {
             context: context.clone(),

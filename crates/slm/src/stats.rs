@@ -52,6 +52,7 @@ impl<M: Medium + Clone> Slm<M> {
         let memory = self.memory.memory();
         let kept = self.index.snapshots.kept();
         let since_open = self.lifetime.since_open();
+        let (mapped_table_files, mapped_table_bytes) = self.reader.tables.mapped();
         let (immutable_memtables, flush_waits_for) = {
             let traffic = self.writes.traffic.lock();
             (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|setback| setback.cause.to_string()))
@@ -67,6 +68,8 @@ impl<M: Medium + Clone> Slm<M> {
             table_files,
             table_bytes,
             live_bytes,
+            mapped_table_files,
+            mapped_table_bytes,
             fast_tier_bytes: self.index.pool.used_bytes(),
             fast_tier_node_bytes: node_bytes,
             fast_tier_key_segment_bytes: key_segment_bytes,

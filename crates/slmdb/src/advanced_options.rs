@@ -1,6 +1,6 @@
 //! [`AdvancedOptions`]: what measurements and comparisons with the paper choose.
 
-use slmdb_engine::{CompactionOptions, Imitation, LinkPolicy};
+use slmdb_engine::{CompactionOptions, Imitation, LinkPolicy, MapTables};
 
 /// Options that few need: what is imitated and counted on an imitated medium, how structures are laid out, how often the
 /// index is saved, the paper's thresholds of compaction. The defaults are the best that were measured. Set with
@@ -71,6 +71,14 @@ impl AdvancedOptions {
     /// Default: 4 million. Lower it to open faster after a crash; each costs a file about as long as all keys.
     pub fn checkpoint_entries(mut self, entries: u64) -> AdvancedOptions {
         self.0.checkpoint_entries = entries;
+        self
+    }
+
+    /// Whether table files are mapped for reading where they fit in memory. Default: [`MapTables::Auto`]. A fault in what is mapped is
+    /// an error of whoever reads, as ever; for that a handler of `SIGBUS` is installed with the first mapping, which leaves all
+    /// other faults to the handler that was there before. With [`MapTables::Never`] there is neither, and reads take longer.
+    pub fn map_tables(mut self, map_tables: MapTables) -> AdvancedOptions {
+        self.0.map_tables = map_tables;
         self
     }
 }

@@ -55,8 +55,8 @@ pub use range::{Keys, Range};
 pub use slmdb_engine::{
     Approximate, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters,
     Destroyed, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, Imitation, LatencyModel, LinkPolicy,
-    Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Medium, Memory, PoolFate, RepairProgress,
-    RepairReport, Result, Slice, SpaceFor, StallCause, Stats, TableFile, VerifyProgress, VerifyReport,
+    Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, MapTables, Medium, Memory, PoolFate,
+    RepairProgress, RepairReport, Result, Slice, SpaceFor, StallCause, Stats, TableFile, VerifyProgress, VerifyReport,
     WriteAmplification, WriteBatch,
 };
 pub use snapshot::Snapshot;

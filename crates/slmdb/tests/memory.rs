@@ -2,7 +2,7 @@
 //! where that is up to the block cache, it stays within the budget.
 //!
 //! Each store lives in a process of its own: this test program, started again as a child. What the process took before the store
-//! was opened is taken off. On `Dram` all resident memory counts, arenas are mapped files; on other media what is the process's
+//! was opened is taken off. On `Dram` all resident memory counts but mapped table files: arenas are mapped files, too; on other media what is the process's
 //! own: the pool is a shared mapping, and not plain memory but its imitation.
 #![allow(clippy::unwrap_used)]
 
@@ -114,8 +114,23 @@ fn status(field: &str) -> u64 {
 
 /// What the process takes that a store on this medium can be the cause of.
 fn resident_bytes(on: On) -> u64 {
-    let other = if on == On::Dram { status("RssFile") + status("RssShmem") } else { 0 };
+    let other = if on == On::Dram { status("RssFile") + status("RssShmem") - mapped_table_bytes() } else { 0 };
     status("RssAnon") + other
+}
+
+/// What is in memory of table files that are mapped: the page cache's, and not the store's.
+fn mapped_table_bytes() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (mut bytes, mut is_table) = (0, false);
+    for line in maps.lines() {
+        if let Some(kib) = line.strip_prefix("Rss:") {
+            let kib: u64 = kib.trim().trim_end_matches(" kB").parse().unwrap();
+            bytes += if is_table { kib * 1024 } else { 0 };
+        } else if line.as_bytes()[0].is_ascii_hexdigit() && !line.as_bytes()[0].is_ascii_uppercase() {
+            is_table = line.contains(".sst");
+        }
+    }
+    bytes
 }
 
 /// Key number so much, of this length.

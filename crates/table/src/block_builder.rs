@@ -1,8 +1,8 @@
 //! [`BlockBuilder`]: the content of a data block, being written. The form is described with [`Block`](crate::Block).
 
-use crate::block::{NARROW_BYTES_AT_MOST, TAIL_BYTES, WIDE, tag_of};
 use crate::codec::{common_prefix_bytes, put_varint, varint_bytes};
 use crate::entry::EntryKind;
+use crate::layout::{NARROW_BYTES_AT_MOST, TAIL_BYTES, WIDE, tag_of};
 use crate::part::TRAILER_BYTES;
 
 /// What an entry takes on top of key and value, at most: two lengths and the sequence number, then offset and tag.

@@ -237,7 +237,7 @@ impl TableBuilder {
             let offset = self.writer.offset();
             self.writer.buffer().extend_from_slice(&content);
             let place = self.writer.seal(PartKind::Keys)?;
-            let content = Content { length: content.len(), bytes: content.into() };
+            let content = Content { length: content.len(), bytes: content.into(), was_compressed: false };
             chunks.push((Chunk { content, offset }, place.length));
         }
         Ok(chunks)

@@ -45,8 +45,8 @@
 //! # Ok::<(), slmdb_env::Error>(())
 //! ```
 //!
-//! To read this crate: `part` and `compression`, [`Block`] and `block_builder`, `key_section`, `properties` and `footer`, then
-//! [`TableBuilder`] and [`TableReader`].
+//! To read this crate: `part` and `compression`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
+//! [`TableBuilder`] and [`TableReader`], `mapped` and [`SequentialReader`].
 #![forbid(unsafe_code)]
 
 mod block;
@@ -60,6 +60,8 @@ mod entry;
 mod footer;
 mod key_section;
 mod key_stream;
+mod layout;
+mod mapped;
 mod options;
 mod part;
 mod properties;
@@ -85,6 +87,7 @@ pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
 pub use footer::FORMAT_VERSION;
 pub use key_section::{CHUNK_BYTES as KEY_CHUNK_BYTES, KeyEntries, KeySection};
 pub use key_stream::KeyStream;
+pub use mapped::MappedRead;
 pub use options::{
     LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, SMALLEST_BLOCK_BYTES, TableOptions,
 };

@@ -133,6 +133,7 @@ pub(crate) fn seal(
 pub(crate) struct Content {
     pub(crate) bytes: Arc<[u8]>,
     pub(crate) length: usize,
+    pub(crate) was_compressed: bool,
 }
 
 impl Content {
@@ -172,7 +173,36 @@ pub(crate) fn open_numbered(
         Stored::Own(bytes) => bytes,
         Stored::Lent(bytes) => bytes,
     };
-    let corrupt = |what: &str| Error::corruption(path, offset, format!("{}: {what}", kind.name()));
+    let part = check(bytes, identity, kind, path, number, offset)?;
+    if part.is_compressed() {
+        return part.unpack(kind, path, offset);
+    }
+    let length = part.body.len();
+    let bytes = match stored {
+        Stored::Own(bytes) => bytes,
+        Stored::Lent(bytes) => Arc::from(bytes),
+    };
+    Ok(Content { bytes, length, was_compressed: false })
+}
+
+/// A part whose checksum was right.
+pub(crate) struct Checked<'a> {
+    /// Its bytes without the trailer; the content itself, if it is not compressed.
+    pub(crate) body: &'a [u8],
+    compression: Compression,
+    content_bytes: usize,
+}
+
+/// Checks a part as it is stored. `number` is what its checksum covers where most parts have their offset.
+pub(crate) fn check<'a>(
+    bytes: &'a [u8],
+    identity: Identity,
+    kind: PartKind,
+    path: &Path,
+    number: u32,
+    offset: u64,
+) -> Result<Checked<'a>> {
+    let corrupt = |what: &str| corrupt(kind, path, offset, what);
     let unsupported = |what: String| Error::Unsupported {
         what: format!("{} at {offset}: {what}", kind.name()),
         file: Some(path.to_path_buf()),
@@ -195,25 +225,38 @@ pub(crate) fn open_numbered(
         if content_bytes != body.len() {
             return Err(corrupt("not as long as its trailer says"));
         }
-        let bytes = match stored {
-            Stored::Own(bytes) => bytes,
-            Stored::Lent(bytes) => Arc::from(bytes),
-        };
-        return Ok(Content { bytes, length: content_bytes });
-    }
-    if compression.check().is_err() {
+    } else if compression.check().is_err() {
         return Err(unsupported(format!("compression type {stored_as}, {}", compression::without_feature())));
-    }
-    if content_bytes > kind.unpacked_bytes_at_most() || body.len() >= content_bytes {
+    } else if content_bytes > kind.unpacked_bytes_at_most() || body.len() >= content_bytes {
         return Err(corrupt("no such compressed part is ever written"));
     }
-    let mut content = zeroed(content_bytes);
-    let into = Arc::get_mut(&mut content).unwrap_or_default();
-    if compression::decompress(compression, body, into) {
-        Ok(Content { bytes: content, length: content_bytes })
-    } else {
-        Err(corrupt("its compressed bytes are wrong"))
+    Ok(Checked { body, compression, content_bytes })
+}
+
+impl Checked<'_> {
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compression != Compression::None
     }
+
+    /// The content, in memory of its own.
+    pub(crate) fn unpack(&self, kind: PartKind, path: &Path, offset: u64) -> Result<Content> {
+        if !self.is_compressed() {
+            let bytes = Arc::from(self.body);
+            return Ok(Content { bytes, length: self.body.len(), was_compressed: false });
+        }
+        let mut content = zeroed(self.content_bytes);
+        let into = Arc::get_mut(&mut content).unwrap_or_default();
+        if compression::decompress(self.compression, self.body, into) {
+            Ok(Content { bytes: content, length: self.content_bytes, was_compressed: true })
+        } else {
+            Err(corrupt(kind, path, offset, "its compressed bytes are wrong"))
+        }
+    }
+}
+
+#[cold]
+fn corrupt(kind: PartKind, path: &Path, offset: u64, what: &str) -> Error {
+    Error::corruption(path, offset, format!("{}: {what}", kind.name()))
 }
 
 /// Reads and opens a part: one operation on the file, of exactly the part's length, into the buffer that is kept. The

@@ -17,6 +17,7 @@ use crate::block::Block;
 use crate::entry::Place;
 use crate::footer::{FOOTER_BYTES, Footer};
 use crate::key_section::{Chunk, KeySection, content_bytes_at_most};
+use crate::mapped::Mapping;
 use crate::options::{LARGEST_BLOCK_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 use crate::part::{self, Identity, PartKind, Stored, TRAILER_BYTES};
 use crate::properties::Properties;
@@ -34,6 +35,7 @@ pub struct TableReader {
     pub(crate) footer: Footer,
     pub(crate) properties: Properties,
     pub(crate) chunk_lengths: Vec<u32>,
+    pub(crate) mapping: Option<Mapping>,
 }
 
 impl TableReader {
@@ -86,7 +88,7 @@ impl TableReader {
             let what = "properties: the parts are not where the footer says";
             return Err(Error::corruption(&source.path, offset, what));
         }
-        Ok(TableReader { source, footer, properties, chunk_lengths })
+        Ok(TableReader { source, footer, properties, chunk_lengths, mapping: None })
     }
 
     /// What the file says about itself.
@@ -176,7 +178,7 @@ impl TableReader {
 pub(crate) struct Source {
     pub(crate) file: Arc<dyn File>,
     pub(crate) path: Arc<Path>,
-    identity: Identity,
+    pub(crate) identity: Identity,
     /// Where the blocks end.
     data_bytes: u64,
     pub(crate) order: KeyOrder,
@@ -195,12 +197,17 @@ impl Source {
         self.check(place)?;
         let length = place.length as usize;
         let content = part::read(&*self.file, self.identity, PartKind::Block, &self.path, place.offset, length)?;
-        Block::new(content, self.path.clone(), place.offset, self.order.clone())
+        self.block_with(content, place)
     }
 
     /// Takes a block from bytes that were read with others.
     pub(crate) fn block_of(&self, bytes: &[u8], place: Place) -> Result<Block> {
         let content = part::open(Stored::Lent(bytes), self.identity, PartKind::Block, &self.path, place.offset)?;
+        self.block_with(content, place)
+    }
+
+    /// The block that has this content, and was read at `place`.
+    pub(crate) fn block_with(&self, content: part::Content, place: Place) -> Result<Block> {
         Block::new(content, self.path.clone(), place.offset, self.order.clone())
     }
 

@@ -5,10 +5,10 @@
 //! an entry stands once in a block and its key once more in the key section; two blocks in a row are together longer than
 //! one block may be, as are two chunks.
 
-use crate::block::TAIL_BYTES;
 use crate::block_builder::ENTRY_HEAD_BYTES_AT_MOST;
 use crate::footer::FOOTER_BYTES;
 use crate::key_section::{self, CHUNK_BYTES, CHUNK_HEADER_BYTES, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
+use crate::layout::TAIL_BYTES;
 use crate::options::TableOptions;
 use crate::part::TRAILER_BYTES;
 use crate::properties::Properties;

@@ -115,6 +115,8 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
                 ("table_files", Count(stats.table_files)),
                 ("table_bytes", Bytes(stats.table_bytes)),
                 ("live_bytes", Bytes(stats.live_bytes)),
+                ("mapped_table_files", Count(stats.mapped_table_files)),
+                ("mapped_table_bytes", Bytes(stats.mapped_table_bytes)),
                 ("space_amplification", Ratio(stats.space_amplification())),
             ],
         ),

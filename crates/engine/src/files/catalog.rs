@@ -17,6 +17,7 @@ use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use super::file_numbers::FileNumbers;
+use super::table_cache::Tables;
 use crate::context::StoreContext;
 use crate::lock_order;
 use crate::space::reserve::{OutputSpace, Purpose, Reserve};
@@ -70,6 +71,7 @@ pub struct Catalog {
     pub numbers: FileNumbers,
     /// The disk space that leads out of a full disk.
     pub reserve: Arc<Reserve>,
+    tables: Arc<Tables>,
     hooks: Box<dyn CommitHooks>,
     /// How many bytes of records the MANIFEST has space for; known without its lock.
     reserved_bytes: AtomicU64,
@@ -83,6 +85,7 @@ impl Catalog {
         context: Arc<StoreContext>,
         state: CatalogState,
         reserve: Arc<Reserve>,
+        tables: Arc<Tables>,
         hooks: impl CommitHooks + 'static,
     ) -> Catalog {
         Catalog {
@@ -90,6 +93,7 @@ impl Catalog {
             numbers: FileNumbers::new(state.state().next_file_number),
             state: Mutex::ranked(lock_order::CATALOG, state),
             reserve,
+            tables,
             hooks: Box::new(hooks),
             reserved_bytes: AtomicU64::new(0),
             disk_is_full: AtomicBool::new(false),
@@ -131,6 +135,7 @@ impl Catalog {
             appended = self.renew_if_long(manifest, records_bytes);
         }
         self.note_manifest(manifest);
+        self.tables.set_table_bytes(manifest.state().files.values().map(|file| file.length_bytes).sum());
         let may_be_tried_again =
             appended.as_ref().is_err_and(Error::may_be_tried_again) && manifest.check_writable().is_ok();
         drop(catalog);

@@ -95,6 +95,10 @@ impl Env for ClosingEnv {
         self.env.available_bytes(path)
     }
 
+    fn memory_to_give_bytes(&self) -> Option<u64> {
+        self.env.memory_to_give_bytes()
+    }
+
     fn unix_time_ns(&self) -> u64 {
         self.env.unix_time_ns()
     }

@@ -5,6 +5,7 @@ pub mod descriptors;
 pub mod file_names;
 pub mod file_numbers;
 pub mod location;
+pub mod mapping;
 pub mod obsolete_files;
 pub mod open_tables;
 pub mod table_cache;

@@ -1,4 +1,7 @@
 //! Reading table files: open files and blocks, each found once and kept while there is room.
+//!
+//! Where [files are mapped](super::mapping) and what is wanted is in memory, it is taken from the mapping. The block cache then
+//! is for blocks that had to be unpacked alone: it would keep a second copy of others, and finding it there costs no less.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,12 +12,13 @@ use quick_cache::sync::Cache;
 use slmdb_env::{Env, Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::atomic::AtomicBool;
-use slmdb_table::{Block, Place, Slice, TableReader};
+use slmdb_table::{Block, EntryKind, MappedRead, Place, Slice, TableReader};
 
 use crate::Options;
 use crate::files::descriptors::ClosingEnv;
 use crate::files::file_names as names;
 use crate::files::location::Location;
+use crate::files::mapping::{Found, Mapping};
 use crate::files::open_tables::OpenTables;
 
 /// A block's name: file number and offset.
@@ -41,6 +45,15 @@ impl Weighter<BlockKey, Block> for ByMemory {
     }
 }
 
+/// What a mapping has of a value.
+enum FromMapping {
+    /// Nothing: the file is to be read.
+    Nothing,
+    Value(Slice),
+    /// The block that it must be in.
+    Block(Block),
+}
+
 /// The open table files and the block cache.
 pub struct Tables {
     env: Arc<dyn Env>,
@@ -48,6 +61,7 @@ pub struct Tables {
     store_uuid: [u8; 16],
     order: KeyOrder,
     readers: Arc<OpenTables>,
+    mapping: Mapping,
     blocks: Cache<BlockKey, Block, ByMemory>,
     /// Whether the last cursor had to wait for the disk: then the next one asks for blocks ahead.
     pub are_cold: AtomicBool,
@@ -65,6 +79,7 @@ impl Tables {
             store_uuid,
             order: options.comparator.clone(),
             readers,
+            mapping: Mapping::new(options.map_tables),
             blocks: Cache::with_weighter(typical_blocks, cache_bytes, ByMemory),
             are_cold: AtomicBool::new(false),
         }
@@ -75,12 +90,34 @@ impl Tables {
         self.env.clone()
     }
 
+    /// All table files together have this length from now on.
+    pub fn set_table_bytes(&self, bytes: u64) {
+        self.mapping.set_table_bytes(bytes);
+        self.look_at_memory();
+    }
+
+    /// Finds out whether files are to be mapped, if that is due. If that has changed they are closed, and opened anew by who reads
+    /// them next.
+    fn look_at_memory(&self) {
+        match self.mapping.look(&*self.env) {
+            Found::NothingNew => {}
+            Found::Changed => self.readers.close_all(),
+            Found::Doubt => self.readers.0.iter().for_each(|(_, reader)| reader.doubt_mapped()),
+        }
+    }
+
     /// The reader of table file `number`, opened if it is not.
     pub fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
         self.reader_by(number, |path| {
             let order = self.order.clone();
+            self.look_at_memory();
             match TableReader::open_in_order(&*self.env, path, number, self.store_uuid, order) {
-                Ok(reader) => Ok(Arc::new(reader)),
+                Ok(mut reader) => {
+                    if self.mapping.is_on() {
+                        reader.map();
+                    }
+                    Ok(Arc::new(reader))
+                }
                 Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Err(missing(path)),
                 Err(error) => Err(error),
             }
@@ -132,14 +169,73 @@ impl Tables {
     /// The value of `key` at a location that the index, or the map of replaced records, gave. The block must hold that key
     /// at that sequence number: what it says otherwise is never passed on.
     pub fn value(&self, key: &[u8], location: Location) -> Result<Slice> {
-        let block = self.block(location.file, location.place)?;
+        let block = match self.value_from_mapping(key, location)? {
+            FromMapping::Value(value) => return Ok(value),
+            FromMapping::Block(block) => block,
+            FromMapping::Nothing => self.block(location.file, location.place)?,
+        };
         self.value_in(&block, key, location)
+    }
+
+    /// Whether files are mapped now.
+    pub fn are_mapped(&self) -> bool {
+        if self.mapping.is_to_look() {
+            self.look_at_memory();
+        }
+        self.mapping.is_on()
+    }
+
+    /// The file's reader, if files are mapped and this one is.
+    fn mapped_reader(&self, number: u32) -> Result<Option<Arc<TableReader>>> {
+        if !self.are_mapped() {
+            return Ok(None);
+        }
+        Ok(Some(self.reader(number)?).filter(|table| table.mapped_bytes() > 0))
+    }
+
+    /// What the file's mapping has of a value.
+    fn value_from_mapping(&self, key: &[u8], location: Location) -> Result<FromMapping> {
+        let Location { file, place, sequence } = location;
+        let Some(table) = self.mapped_reader(file)? else { return Ok(FromMapping::Nothing) };
+        if let Some(block) = self.unpacked_block(&table, place) {
+            return Ok(FromMapping::Block(block));
+        }
+        Ok(match table.read_mapped_version(place, key, sequence)? {
+            MappedRead::Entry(entry) if entry.kind == EntryKind::Put => FromMapping::Value(entry.value),
+            // A delete is not what was looked for: read again, to be told what is there.
+            MappedRead::Nothing | MappedRead::Entry(_) => FromMapping::Nothing,
+            MappedRead::Block(block) => {
+                self.keep_if_unpacked(file, place, &block);
+                FromMapping::Block(block)
+            }
+        })
+    }
+
+    /// The block at `place` of a file that is mapped, if it had to be unpacked once and is in the cache.
+    pub fn unpacked_block(&self, table: &TableReader, place: Place) -> Option<Block> {
+        if table.has_met_compressed() { self.cached_block(table.properties().number, place) } else { None }
+    }
+
+    /// The block at `place` of an open file, from its mapping. If it had to be unpacked and `is_kept`, it is in the cache afterwards. `None`:
+    /// the mapping has nothing to say.
+    pub fn mapped_block(&self, table: &TableReader, place: Place, is_kept: bool) -> Result<Option<Block>> {
+        let block = table.read_mapped_block(place)?;
+        if let Some(block) = block.as_ref().filter(|_| is_kept) {
+            self.keep_if_unpacked(table.properties().number, place, block);
+        }
+        Ok(block)
+    }
+
+    fn keep_if_unpacked(&self, number: u32, place: Place, block: &Block) {
+        if block.was_compressed() {
+            self.blocks.insert((number, place.offset), block.clone());
+        }
     }
 
     /// Likewise, from a block that is at hand.
     pub fn value_in(&self, block: &Block, key: &[u8], location: Location) -> Result<Slice> {
         match block.get_version(key, location.sequence)? {
-            Some(entry) if entry.kind == slmdb_table::EntryKind::Put => Ok(entry.value),
+            Some(entry) if entry.kind == EntryKind::Put => Ok(entry.value),
             _ => {
                 let what = match block.get(key)? {
                     None => "the index points to a block that does not hold the key".to_string(),
@@ -166,6 +262,12 @@ impl Tables {
         let before = self.blocks.weight();
         self.blocks.set_capacity(bytes);
         before.saturating_sub(self.blocks.weight())
+    }
+
+    /// How many table files are mapped, and how much of them, in bytes.
+    pub fn mapped(&self) -> (u64, u64) {
+        let readers = self.readers.0.iter().map(|(_, reader)| reader.mapped_bytes()).filter(|&bytes| bytes > 0);
+        readers.fold((0, 0), |(files, all_bytes), bytes| (files + 1, all_bytes + bytes))
     }
 
     /// Memory that the open table files' readers take, in bytes.

@@ -3,10 +3,12 @@
 use std::io::ErrorKind as IoErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::disk::Node;
 use super::faults::Effect;
 use super::mapped::Mapped;
+use super::mapped_for_reading::MappedForReading;
 use super::{FileEvent, Machine, MemoryEnv};
 use crate::{Error, File, Lock, LockMode, Result, Step};
 
@@ -122,6 +124,11 @@ impl File for MemoryFile {
 
     fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
         self.env.machine().will_read(&self.path, offset_bytes, length_bytes);
+    }
+
+    fn map(&self, length_bytes: u64) -> Option<Arc<dyn crate::Mapped>> {
+        let (env, path, node) = (self.env.clone(), self.path.clone(), self.node.clone());
+        Some(Arc::new(MappedForReading { env, path, node, length_bytes }))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

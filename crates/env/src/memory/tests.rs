@@ -447,3 +447,25 @@ fn what_opens_something_may_lack_a_descriptor() {
     assert!(!env.exists(Path::new("/db/new")).unwrap() && !env.exists(Path::new("/db/LOCK")).unwrap());
     assert_eq!(env.crash().content("/db/f").as_deref(), Some(&b"content"[..]), "the directory was not synced");
 }
+
+#[test]
+fn a_mapped_read_is_struck_as_any_other_is() {
+    let env = machine();
+    env.set_content(FILE, b"0123456789");
+    let file = env.open_file(Path::new(FILE), OpenMode::Read).unwrap();
+    let mapped = file.map(10).unwrap();
+    assert_eq!(mapped.length_bytes(), 10);
+    assert_eq!(mapped.read_shared(3, 2).unwrap().unwrap()[..], b"234"[..]);
+    assert!(mapped.read_shared(3, 8).unwrap().is_none() && mapped.read_shared(3, u64::MAX).unwrap().is_none());
+    env.fail_next("read /db/file 2+3", Failure::Io, Repeat::Once);
+    assert_eq!(mapped.read_shared(3, 2).unwrap_err().kind(), ErrorKind::Io);
+    env.fail_next("read ", Failure::FlippedBit { seed: 3 }, Repeat::Once);
+    assert_ne!(mapped.read_shared(3, 2).unwrap().unwrap()[..], b"234"[..]);
+    env.set_read_times(50_000, 0);
+    assert!(mapped.read_shared(3, 2).unwrap().is_none(), "a slow disk has nothing in memory");
+    env.set_read_times(0, 0);
+    env.remove_file(Path::new(FILE)).unwrap();
+    assert!(mapped.read_shared(3, 2).unwrap().is_some());
+    env.set_memory_to_give(None);
+    assert_eq!(env.kill().memory_to_give_bytes(), None);
+}

@@ -9,6 +9,8 @@
 //!
 //! A piece that can't be read is given up, and the block read alone: damage behind it is nobody's error but its own.
 //!
+//! Of a file that is mapped and in memory nothing is read ahead: blocks are taken from there one by one.
+//!
 //! A piece does not keep its file open, which a compaction may remove meanwhile; then what is left of it is not used.
 
 use std::sync::{Arc, Weak};
@@ -38,7 +40,7 @@ pub(crate) struct ReadAhead {
     /// How many blocks followed each other.
     run: u32,
     piece: Option<Piece>,
-    /// The file of the piece.
+    /// The file.
     table: Weak<TableReader>,
 }
 
@@ -83,6 +85,35 @@ impl ReadAhead {
         self.table.upgrade()?.read_block_ahead(place, piece, 0).ok()
     }
 
+    /// The block at `location`, which it has turned to, if the file is mapped and has it in memory; whether it `is_sought` there, and was
+    /// not in the cache. (Only what had to be unpacked is kept in the cache, unless it is one of many in a row.)
+    pub(crate) fn mapped<M: Medium + Clone>(
+        &mut self,
+        reader: &Reader<M>,
+        location: Location,
+        is_sought: &mut bool,
+    ) -> Result<Option<Block>> {
+        if !reader.tables.are_mapped() {
+            return Ok(None);
+        }
+        let table = self.table(reader, location.file)?;
+        if let Some(block) = reader.tables.unpacked_block(&table, location.place) {
+            return Ok(Some(block));
+        }
+        let block = reader.tables.mapped_block(&table, location.place, self.run <= BLOCKS_ALONE)?;
+        *is_sought = block.is_some();
+        Ok(block)
+    }
+
+    fn table<M: Medium + Clone>(&mut self, reader: &Reader<M>, file: u32) -> Result<Arc<TableReader>> {
+        if let Some(table) = self.table.upgrade() {
+            return Ok(table);
+        }
+        let table = reader.tables.reader(file)?;
+        self.table = Arc::downgrade(&table);
+        Ok(table)
+    }
+
     /// The block at `location`, which it has turned to, from the disk; in a piece of up to `ahead_bytes`, or alone.
     pub(crate) fn read<M: Medium + Clone>(
         &mut self,
@@ -94,14 +125,7 @@ impl ReadAhead {
         let Some(ahead_bytes) = ahead_bytes.filter(|_| self.run > BLOCKS_ALONE) else {
             return reader.tables.read_block(location.file, location.place);
         };
-        let table = match self.table.upgrade() {
-            Some(table) => table,
-            None => {
-                let table = reader.tables.reader(location.file)?;
-                self.table = Arc::downgrade(&table);
-                table
-            }
-        };
+        let table = self.table(reader, location.file)?;
         let piece = self.piece.get_or_insert_with(|| {
             let fitting = spare.take_if(|piece| piece.memory_bytes() <= ahead_bytes);
             fitting.unwrap_or_else(|| Piece::new(PIECE_BYTES_FIRST, PIECE_BYTES_MAX))
@@ -127,7 +151,7 @@ mod tests {
     use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
     use crate::recovery::open;
-    use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
+    use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, MapTables, Options, WriteBatch};
 
     const KEYS: u32 = 4000;
 
@@ -149,8 +173,9 @@ mod tests {
     ) -> Arc<dyn Engine> {
         let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
         let (env, memtable_bytes) = (Arc::new(env.clone()), 1 << 20);
-        let options =
-            Options { env, compaction, memory_budget_bytes, memtable_bytes, block_bytes, ..Options::default() };
+        // What is mapped is not read in pieces.
+        let unmapped = Options { map_tables: MapTables::Never, ..Options::default() };
+        let options = Options { env, compaction, memory_budget_bytes, memtable_bytes, block_bytes, ..unmapped };
         let engine = open::open(&options, Path::new("/db")).unwrap();
         for file in 0..files {
             let mut batch = WriteBatch::new();

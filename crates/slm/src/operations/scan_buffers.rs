@@ -102,16 +102,18 @@ impl ScanBuffers {
         // What follows it in this turn comes in longer pieces, which take their time from memory, too.
         let is_first = self.reads == 0;
         let is_timed = is_first && self.temperature.wants_to_know();
-        let (mut reads, mut took_ns) = (0, None);
+        let (mut reads, mut took_ns, mut is_sought) = (0, None, false);
         let block = self.change(index, |lane, spare| {
             lane.block = None;
             lane.ahead.turn_to(place, spare);
-            let block = match lane.ahead.at_hand(place).or_else(|| reader.tables.cached_block(file, place)) {
+            let found = match lane.ahead.at_hand(place) {
+                None => lane.ahead.mapped(reader, location, &mut is_sought)?,
+                at_hand => at_hand,
+            };
+            let block = match found.or_else(|| reader.tables.cached_block(file, place)) {
                 Some(block) => block,
                 None => {
-                    if comes_from_another {
-                        reader.naming.file_sought(file);
-                    }
+                    is_sought = true;
                     reads = 1;
                     let start_ns = is_timed.then(|| reader.context.env.monotonic_ns());
                     let block = lane.ahead.read(reader, location, ahead_bytes, spare);
@@ -122,6 +124,9 @@ impl ScanBuffers {
             lane.block = Some((place.offset, block.clone()));
             Ok(block)
         });
+        if is_sought && comes_from_another {
+            reader.naming.file_sought(file);
+        }
         self.reads = self.reads.saturating_add(reads);
         if reads > 0 && is_first {
             self.temperature.read(place, took_ns);

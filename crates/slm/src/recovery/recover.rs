@@ -88,6 +88,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     let OpenPool { pool, tree } = fast;
     // Steps 1 and 2: the index.
     let tables = Tables::new(options, directory.into(), state.files_uuid);
+    tables.set_table_bytes(state.files.values().map(|file| file.length_bytes).sum());
     let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
     let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
     let jobs = CompactionLog::default();

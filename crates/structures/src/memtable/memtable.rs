@@ -24,6 +24,7 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 use super::arena_header::{ARENA_FORMAT_VERSION, ArenaHeader, MAXIMUM_ARENA_BYTES};
 use super::chain::{Chain, NewLink};
 use super::cursor::MemTableCursor;
+use super::filter::Filter;
 use super::found::{AllEntries, Found, NewestEntries};
 use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, new_slot, slot_of};
 use super::rebuild::Gathered;
@@ -69,6 +70,8 @@ pub struct MemTableOptions {
 pub struct MemTable<M: Medium> {
     /// Before the arena, so that it goes first: its nodes point there.
     list: SkipList,
+    /// Of the keys in the list. `None`: they are not remembered.
+    filter: Option<Filter>,
     arena: Arena<M>,
     generation: u64,
     store_uuid: [u8; 16],
@@ -151,7 +154,9 @@ impl<M: Medium> MemTable<M> {
         let seed = uuid_low ^ uuid_high.rotate_left(32) ^ generation;
         let with_slots = options.links == LinkPolicy::Persisted;
         let first_record = options.links.first_record_offset();
+        let has_filter = appendable && options.order.is_bytewise();
         MemTable {
+            filter: has_filter.then(|| Filter::for_arena(capacity_bytes)),
             list: SkipList::new(seed, &options.order, &options.expected_prefix, with_slots),
             arena,
             generation,
@@ -240,6 +245,9 @@ impl<M: Medium> MemTable<M> {
                 sequence: first_sequence + index,
                 slot: slot_of(at.offset, index),
             };
+            if let Some(filter) = &self.filter {
+                filter.add(entry.key);
+            }
             // SAFETY: `stored` is an equal copy of the payload, so key and value lie there one behind the other; it is never
             // written again, and the arena's memory stays where it is as long as the MemTable owns the arena. The splice
             // is this record's own.
@@ -318,6 +326,9 @@ impl<M: Medium> MemTable<M> {
 
     /// The newest version of `key` that is not above `at_most_sequence`.
     pub fn get(&self, key: &[u8], at_most_sequence: u64) -> Option<Found<'_>> {
+        if self.filter.as_ref().is_some_and(|filter| !filter.may_have(key)) {
+            return None;
+        }
         let entry = self.list.first_from(key, at_most_sequence)?;
         (entry.key() == key).then(|| Found { kind: entry.kind(), sequence: entry.sequence(), value: entry.value() })
     }
@@ -370,9 +381,9 @@ impl<M: Medium> MemTable<M> {
         self.end_offset.load(Ordering::Relaxed)
     }
 
-    /// Bytes of DRAM that the skiplist takes (the arena not counted).
+    /// Bytes of DRAM that the skiplist takes, with its filter (the arena not counted).
     pub fn memory_bytes(&self) -> u64 {
-        self.list.memory_bytes()
+        self.list.memory_bytes() + self.filter.as_ref().map_or(0, Filter::memory_bytes)
     }
 
     /// Bytes of the arena.
@@ -409,7 +420,9 @@ impl<M: Medium> MemTable<M> {
         &self.list
     }
 
+    /// The list, to be built of entries whose keys nobody has remembered.
     pub(super) fn list_mut(&mut self) -> &mut SkipList {
+        self.filter = None;
         &mut self.list
     }
 

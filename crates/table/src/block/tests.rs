@@ -5,7 +5,9 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
+use crate::EntryKind;
 use crate::block_builder::{BlockBuilder, NewEntry};
+use crate::layout::{TAIL_BYTES, tag_of};
 use crate::testing::config;
 
 /// Sequence number and value; none for a delete.
@@ -29,7 +31,7 @@ fn content_of(model: &Model, restart_interval: u16) -> Vec<u8> {
 }
 
 fn block_of(content: &[u8]) -> Result<Block> {
-    let content = Content { bytes: content.into(), length: content.len() };
+    let content = Content { bytes: content.into(), length: content.len(), was_compressed: false };
     Block::new(content, Path::new("7.table").into(), 4711, slmdb_order::KeyOrder::Bytewise)
 }
 
@@ -288,7 +290,7 @@ fn tags_name_their_slots() {
         let model: Model = (0..count).map(|number| (vec![number], (1, Some(vec![])))).collect();
         let block = block_of(&content_of(&model, 16)).unwrap();
         for tag in 0..=255 {
-            let tagged: Vec<_> = block.inner.tagged(tag).filter(|&slot| slot < block.len()).collect();
+            let tagged: Vec<_> = block.view().tagged(tag).filter(|&slot| slot < block.len()).collect();
             assert!(tagged.is_sorted_by(|one, other| one < other));
             for slot in 0..count {
                 assert!(tag_of(&[slot]) != tag || tagged.contains(&slot.into()), "slot {slot} of {count}");

@@ -56,7 +56,10 @@ fn build(
 fn section(chunks: &[Vec<u8>], entries: usize, data_bytes: u64) -> KeySection {
     let mut offset = data_bytes;
     let chunks = chunks.iter().map(|content| {
-        let chunk = Chunk { content: Content { bytes: content.as_slice().into(), length: content.len() }, offset };
+        let chunk = Chunk {
+            content: Content { bytes: content.as_slice().into(), length: content.len(), was_compressed: false },
+            offset,
+        };
         offset += content.len() as u64;
         chunk
     });

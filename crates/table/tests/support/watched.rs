@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode, Result};
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, Mapped, OpenMode, Result};
 
 /// What was noted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -78,6 +78,9 @@ impl File for WatchedFile {
         self.notes.lock().unwrap().advised_random = true;
         self.inner.advise_random();
     }
+    fn map(&self, length_bytes: u64) -> Option<Arc<dyn Mapped>> {
+        self.inner.map(length_bytes)
+    }
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.inner.descriptor()
     }
@@ -130,6 +133,9 @@ impl<E: Env> Env for WatchedEnv<E> {
     }
     fn available_bytes(&self, path: &Path) -> Result<u64> {
         self.inner.available_bytes(path)
+    }
+    fn memory_to_give_bytes(&self) -> Option<u64> {
+        self.inner.memory_to_give_bytes()
     }
     /// Stands still, so that a table of the same entries is the same file.
     fn unix_time_ns(&self) -> u64 {

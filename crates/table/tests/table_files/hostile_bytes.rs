@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use slmdb_env::Error;
 use slmdb_env::memory::MemoryEnv;
-use slmdb_table::{Compression, Place, TableOptions, TableReader};
+use slmdb_table::{Block, Compression, MappedRead, Place, TableOptions, TableReader};
 
 const FOOTER_BYTES: usize = 80;
 
@@ -84,10 +84,54 @@ fn problems(bytes: &[u8], sound: &Sound) -> Vec<Error> {
             Ok(Err(error)) | Err(error) => problems.push(error),
         }
     }
+    check_mapped(table_mapped(&env), sound);
     let verified = table.verify(&mut |done_bytes| assert!(done_bytes <= bytes.len() as u64));
     assert_eq!(verified.is_empty(), problems.is_empty(), "verify: {verified:?}, reading: {problems:?}");
     problems.extend(verified);
     problems
+}
+
+/// The table with its file mapped.
+fn table_mapped(env: &MemoryEnv) -> TableReader {
+    let mut table = open(env).unwrap();
+    table.map();
+    assert_eq!(table.mapped_bytes(), table.length_bytes());
+    table
+}
+
+/// Through the mapping each block is as it is from the file: with the same entries, or an error about the same place.
+fn check_mapped(table: TableReader, sound: &Sound) {
+    for &place in &sound.places {
+        let entries_of = |block: Block| block.entries().collect::<Result<Vec<_>, _>>();
+        let from_file = table.read_block(place).and_then(entries_of);
+        let from_mapping = table.read_mapped_block(place).map(Option::unwrap).and_then(entries_of);
+        match (&from_file, from_mapping) {
+            (Ok(entries), Ok(mapped)) => assert_eq!(*entries, mapped),
+            (Err(error), Err(mapped)) => assert_eq!(error.to_string(), mapped.to_string()),
+            (_, mapped) => panic!("{from_file:?} from the file, {mapped:?} from the mapping"),
+        }
+        for entry in from_file.iter().flatten() {
+            let value_in = |block: Block| block.get_version(&entry.key, entry.sequence).unwrap().unwrap();
+            let found = match table.read_mapped_version(place, &entry.key, entry.sequence).unwrap() {
+                MappedRead::Nothing => panic!("all is in memory"),
+                MappedRead::Entry(found) => found,
+                MappedRead::Block(block) => value_in(block),
+            };
+            assert_eq!((found.kind, &found.value), (entry.kind, &entry.value));
+        }
+        if from_file.is_err() {
+            for entry in &sound.entries {
+                match table.read_mapped_version(place, &entry.key, entry.sequence) {
+                    Ok(MappedRead::Entry(found)) => assert_eq!(found.value, entry.value, "a wrong value, and no error"),
+                    // Then the error is that of the entry that is wrong.
+                    Ok(MappedRead::Block(block)) => assert!(block.entries().any(|entry| entry.is_err())),
+                    Ok(MappedRead::Nothing) => panic!("all is in memory"),
+                    Err(Error::Corruption { offset, .. }) => assert_eq!(offset, u64::from(place.offset)),
+                    Err(other) => assert!(matches!(other, Error::Unsupported { .. }), "{other}"),
+                }
+            }
+        }
+    }
 }
 
 /// As [`problems`]; there must be some, and all about this part of the file.

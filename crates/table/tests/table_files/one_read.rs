@@ -4,7 +4,7 @@ use crate::support::watched::WatchedEnv;
 use crate::support::{Entry, NUMBER, UUID, keys_of, places_of, small_entries};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OsEnv};
-use slmdb_table::{Compression, Piece, TableBuilder, TableOptions, TableReader};
+use slmdb_table::{Compression, MappedRead, Piece, Place, TableBuilder, TableOptions, TableReader};
 
 /// Values of every size around a block's, compressible or not.
 fn entries() -> Vec<Entry> {
@@ -104,5 +104,50 @@ fn a_sequential_reader_may_leave_out_blocks() {
                 assert!(sequential.memory_bytes() <= longest.max(window_bytes));
             }
         }
+    }
+}
+
+#[test]
+fn a_value_from_a_mapping_pins_no_block() {
+    let env = MemoryEnv::new();
+    for &compression in Compression::BUILT_IN {
+        let options = TableOptions { compression, ..TableOptions::default() };
+        let path = std::path::Path::new("/mapped.table");
+        let _ = env.remove_file(path);
+        let mut builder = TableBuilder::new(&env, path, NUMBER, UUID, options).unwrap();
+        let entries = entries();
+        for entry in &entries {
+            builder.add(&entry.key, entry.sequence, entry.kind, &entry.value).unwrap();
+        }
+        let finished = builder.finish().unwrap();
+        let mut table = TableReader::open(&env, path, NUMBER, UUID).unwrap();
+        let keys = keys_of(&finished.keys).unwrap();
+        let read = |table: &TableReader, key: &[u8], sequence, place| {
+            let before = env.operation_count();
+            let read = table.read_mapped_version(place, key, sequence).unwrap();
+            (read, env.operation_count() - before)
+        };
+        let (nothing, reads) = read(&table, &keys[0].key, keys[0].sequence, keys[0].place);
+        assert!(matches!(nothing, MappedRead::Nothing) && reads == 0, "it is not mapped yet");
+        table.map();
+        let mut blocks = 0;
+        for (key, entry) in keys.into_iter().zip(&entries) {
+            match read(&table, &key.key, key.sequence, key.place) {
+                (MappedRead::Entry(found), 1) => {
+                    assert_eq!((found.kind, &found.value[..]), (entry.kind, &entry.value[..]));
+                    assert_eq!(found.value.pinned_bytes(), entry.value.len());
+                }
+                (MappedRead::Block(block), 1) => {
+                    blocks += 1;
+                    let found = block.get_version(&key.key, key.sequence).unwrap().unwrap();
+                    assert_eq!(found.value, entry.value);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(table.has_met_compressed(), compression != Compression::None);
+        assert!(blocks > 0, "long values, and compressed ones, come in blocks");
+        let (missing, _) = read(&table, b"nobody", 1, Place { offset: 0, ..keys_of(&finished.keys).unwrap()[0].place });
+        assert!(matches!(missing, MappedRead::Block(_)), "who has not found it has the block to say why");
     }
 }

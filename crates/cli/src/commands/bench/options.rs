@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use slmdb::{CompactionPolicy, EngineName, LinkPolicy, Options};
+use slmdb::{CompactionPolicy, EngineName, LinkPolicy, MapTables, Options};
 use slmdb_bench::flags::{self, WorkFlags, parse_benchmark, parse_switch};
 use slmdb_bench::{Benchmark, Settings, benchmark};
 
@@ -82,6 +82,9 @@ pub struct Arguments {
     /// Table files held open at once [default: 500]
     #[arg(long = "open_files", alias = "open-files", value_name = "N", help_heading = "The store")]
     open_files: Option<usize>,
+    /// Whether table files are mapped for reading [default: auto, where they fit in memory]
+    #[arg(long = "map_tables", alias = "map-tables", value_name = "WHEN", value_parser = named(&["auto", "never"]), help_heading = "The store")]
+    map_tables: Option<String>,
     /// Measure the bench itself instead: a store that does nothing
     #[arg(long, conflicts_with_all = ["db", "pm"], help_heading = "The store")]
     pub empty: bool,
@@ -123,6 +126,9 @@ impl Arguments {
         }
         if let Some(count) = self.open_files {
             options = options.open_tables_max(count);
+        }
+        if self.map_tables.as_deref() == Some("never") {
+            options = options.advanced(|advanced| advanced.map_tables(MapTables::Never));
         }
         if self.memtable_links.as_deref() == Some("persisted") {
             options = options.advanced(|advanced| advanced.memtable_links(LinkPolicy::Persisted));

@@ -82,6 +82,10 @@ impl Env for Slow {
         self.0.available_bytes(path)
     }
 
+    fn memory_to_give_bytes(&self) -> Option<u64> {
+        self.0.memory_to_give_bytes()
+    }
+
     fn unix_time_ns(&self) -> u64 {
         self.0.unix_time_ns()
     }

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, wait_until};
-use slmdb::{CompactionOptions, CompactionPolicy, Compression, Db, Options, Range, Snapshot, WriteBatch};
+use slmdb::{CompactionOptions, CompactionPolicy, Compression, Db, MapTables, Options, Range, Snapshot, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 
 /// How many steps a run has.
@@ -75,6 +75,7 @@ fn options(random: &mut Random, seed: u64) -> Options {
         .advanced(|advanced| advanced.restart_interval(one_of(random, &[1, 4, 16])))
         .compression(one_of(random, &[Compression::None, Compression::Lz4]))
         .open_tables_max(1 + random.below(4) as usize)
+        .advanced(|advanced| advanced.map_tables(if random.one_in(2) { MapTables::Auto } else { MapTables::Never }))
         .advanced(|advanced| advanced.node_bytes(if seed % 2 == 0 { 256 } else { 512 }))
         .advanced(|advanced| advanced.checkpoint_entries(one_of(random, &[20, 200, 2000])))
         .pool_initial_bytes(2 << 20)

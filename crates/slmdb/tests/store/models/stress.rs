@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{Home, MEDIA, On, Random, SetAtEnd, assert_verified, budget, watched};
-use slmdb::{CompactionOptions, CompactionPolicy, Db, Snapshot, WriteBatch};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, MapTables, Snapshot, WriteBatch};
 
 const WRITERS: u64 = 3;
 const KEYS_PER_WRITER: u64 = 80;
@@ -162,6 +162,7 @@ fn everything_at_once(on: On, seed: u64, moves: &[AtomicU64]) {
         .options()
         .memtable_bytes(4 << (10 + random.below(3)))
         .open_tables_max(1 + random.below(4) as usize)
+        .advanced(|advanced| advanced.map_tables(if random.one_in(2) { MapTables::Auto } else { MapTables::Never }))
         .memory_budget_bytes(1 << (10 + random.below(8)))
         .immutable_memtables_max(1 + random.below(3) as usize)
         .advanced(|advanced| advanced.node_bytes(256))

@@ -4,3 +4,4 @@ mod consistent_reads;
 mod estimates;
 mod key_orders;
 mod linearizable;
+mod mapped;

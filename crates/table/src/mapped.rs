@@ -1,0 +1,152 @@
+//! Reading from a mapping of the file, where it [is mapped](TableReader::map) and what is wanted is in memory.
+//!
+//! The bytes of a mapping are the system's, and somebody else's write may change them. So a block is copied first, and the copy is
+//! checked: what was checked can't change any more. Who wants one value of a block of ordinary size has the block copied to a place that
+//! the thread uses again and again, which stays in the processor's cache, and takes the value from there: it pins no block then,
+//! and one small allocation is all that it takes. A longer block is mostly the one value: it is copied to where it stays.
+//!
+//! A mapping may have nothing to say ([`slmdb_env::Mapped`]): then the file is to be read.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use slmdb_env::{Error, Mapped, Result};
+
+use crate::block::{Block, NO_BLOCK};
+use crate::entry::{BlockEntry, Place};
+use crate::layout::{Layout, RawEntry};
+use crate::part::{self, PartKind, Stored};
+use crate::reader::TableReader;
+use crate::slice::Slice;
+
+/// Longer blocks are copied to where they stay, in bytes.
+const SCRATCH_BYTES: usize = 16 << 10;
+
+thread_local! {
+    /// Where a thread copies blocks to that it wants only for a moment.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A mapping of a table file, and what has been found out about it.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    mapped: Arc<dyn Mapped>,
+    /// Whether a block was compressed: then others are, too.
+    has_compressed: AtomicBool,
+}
+
+impl Mapping {
+    fn note_compressed(&self) {
+        // Looking first saves a write to memory that all readers share.
+        if !self.has_compressed.load(Ordering::Relaxed) {
+            self.has_compressed.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a mapping gave.
+#[derive(Debug)]
+pub enum MappedRead {
+    /// Nothing: the file is to be read.
+    Nothing,
+    /// The entry that was wanted.
+    Entry(BlockEntry),
+    /// The block, which was compressed, or is long, or has no such entry.
+    Block(Block),
+}
+
+impl TableReader {
+    /// Maps the file for reading, if that can be.
+    pub fn map(&mut self) {
+        let mapped = self.source.file.map(self.footer.file_bytes);
+        self.mapping = mapped.map(|mapped| Mapping { mapped, has_compressed: AtomicBool::new(false) });
+    }
+
+    /// How much of the file is mapped, in bytes; 0 if it is not.
+    pub fn mapped_bytes(&self) -> u64 {
+        self.mapping.as_ref().map_or(0, |mapping| mapping.mapped.length_bytes())
+    }
+
+    /// Whether there have been compressed blocks in the mapping: only those are worth to be kept unpacked.
+    #[inline]
+    pub fn has_met_compressed(&self) -> bool {
+        self.mapping.as_ref().is_some_and(|mapping| mapping.has_compressed.load(Ordering::Relaxed))
+    }
+
+    /// The entry of `key` with this sequence number in the block at `place`, from the mapping. Errors as
+    /// [`TableReader::read_block`] has them.
+    pub fn read_mapped_version(&self, place: Place, key: &[u8], sequence: u64) -> Result<MappedRead> {
+        let Some(mapping) = &self.mapping else { return Ok(MappedRead::Nothing) };
+        if place.length as usize > SCRATCH_BYTES {
+            return Ok(self.read_mapped_block(place)?.map_or(MappedRead::Nothing, MappedRead::Block));
+        }
+        self.source.check(place)?;
+        SCRATCH.with_borrow_mut(|scratch| {
+            if scratch.is_empty() {
+                scratch.resize(SCRATCH_BYTES, 0);
+            }
+            let bytes = &mut scratch[..place.length as usize];
+            if !mapping.mapped.read_at(bytes, place.offset.into())? {
+                return Ok(MappedRead::Nothing);
+            }
+            self.version_in(mapping, bytes, place, key, sequence)
+        })
+    }
+
+    /// Checks a block as it is stored, and looks for an entry in it.
+    fn version_in(
+        &self,
+        mapping: &Mapping,
+        bytes: &[u8],
+        place: Place,
+        key: &[u8],
+        sequence: u64,
+    ) -> Result<MappedRead> {
+        let (source, offset) = (&self.source, u64::from(place.offset));
+        let part = part::check(bytes, source.identity, PartKind::Block, &source.path, place.offset, offset)?;
+        if !part.is_compressed() {
+            let corrupt = |what: String| Error::corruption(&source.path, offset, what);
+            let layout = Layout::parse(part.body).ok_or_else(|| corrupt(NO_BLOCK.into()))?;
+            let found = layout.of(part.body).find(key, |entry| entry.sequence == sequence);
+            if let Some(entry) = found.map_err(|what| corrupt(format!("block: {what}")))? {
+                let RawEntry { sequence, kind, value, .. } = entry;
+                return Ok(MappedRead::Entry(BlockEntry { sequence, kind, value: Slice::from(&part.body[value]) }));
+            }
+        } else {
+            mapping.note_compressed();
+        }
+        let content = part.unpack(PartKind::Block, &source.path, offset)?;
+        source.block_with(content, place).map(MappedRead::Block)
+    }
+
+    /// The block at `place`, from the mapping; `None`: the file is to be read. Errors as [`TableReader::read_block`] has them.
+    pub fn read_mapped_block(&self, place: Place) -> Result<Option<Block>> {
+        let Some(mapping) = &self.mapping else { return Ok(None) };
+        let source = &self.source;
+        source.check(place)?;
+        let Some(bytes) = mapping.mapped.read_shared(place.length as usize, place.offset.into())? else {
+            return Ok(None);
+        };
+        let content = part::open(Stored::Own(bytes), source.identity, PartKind::Block, &source.path, place.offset)?;
+        if content.was_compressed {
+            mapping.note_compressed();
+        }
+        source.block_with(content, place).map(Some)
+    }
+
+    /// Says that what was in memory may have left it meanwhile; see [`Mapped::doubt`].
+    pub fn doubt_mapped(&self) {
+        if let Some(mapping) = &self.mapping {
+            mapping.mapped.doubt();
+        }
+    }
+
+    /// Says that the block at `place` is about to be read.
+    #[inline]
+    pub fn prefetch_mapped(&self, place: Place) {
+        if let Some(mapping) = &self.mapping {
+            mapping.mapped.prefetch(place.offset.into(), place.length as usize);
+        }
+    }
+}
