@@ -1,4 +1,4 @@
-//! The index checkpoint: where the newest version of every key is, in a file (section 9 of the design).
+//! The index checkpoint: where the newest version of every key is, in a file.
 //!
 //! It spares a rebuild of the index the key sections of all files that were there when it was begun, and it lets compactions
 //! drop tombstones. Keys are in order, prefix-compressed, in chunks of about 64 KiB; each is a part as a table file's are

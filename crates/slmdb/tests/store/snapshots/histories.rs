@@ -107,7 +107,7 @@ fn every_history_of_a_key_is_seen_as_it_was() {
     }
 }
 
-/// Named in the design: the newest entry of a key in its MemTable is a delete, and the older version must stay visible;
+/// The newest entry of a key in its MemTable is a delete, and the older version must stay visible;
 /// or the key was deleted at the moment, and must stay so, though it was put later in the same MemTable.
 #[test]
 fn a_version_outlives_its_memtable() {

@@ -1,4 +1,4 @@
-//! The known faults of published FAST and FAIR code, one test each, by name (section 7 of the design). Three more, about
+//! The known faults of published FAST and FAIR code, one test each, by name. Three more, about
 //! readers in the middle of shifts, are in `src/fast_fair/tests/interleave.rs`, since they stop a reader between its loads:
 //! `range_scan_sees_a_key_twice_or_out_of_order_during_a_shift`, `inner_search_takes_the_wrong_child_during_a_shift` and
 //! `slot_0_passes_through_null`.
