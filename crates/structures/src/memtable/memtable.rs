@@ -154,7 +154,7 @@ impl<M: Medium> MemTable<M> {
         let seed = uuid_low ^ uuid_high.rotate_left(32) ^ generation;
         let with_slots = options.links == LinkPolicy::Persisted;
         let first_record = options.links.first_record_offset();
-        let has_filter = appendable && options.order.is_bytewise();
+        let has_filter = options.order.is_bytewise();
         MemTable {
             filter: has_filter.then(|| Filter::for_arena(capacity_bytes)),
             list: SkipList::new(seed, &options.order, &options.expected_prefix, with_slots),
@@ -420,10 +420,19 @@ impl<M: Medium> MemTable<M> {
         &self.list
     }
 
-    /// The list, to be built of entries whose keys nobody has remembered.
     pub(super) fn list_mut(&mut self) -> &mut SkipList {
-        self.filter = None;
         &mut self.list
+    }
+
+    /// Builds the empty list of these, all at once.
+    ///
+    /// # Safety
+    /// As for [`SkipList::build`].
+    pub(super) unsafe fn build_list<'a>(&mut self, entries: impl Iterator<Item = (u64, NewEntry<'a>)>) {
+        let filter = self.filter.as_ref();
+        let remembered = entries.inspect(|(_, entry)| filter.iter().for_each(|filter| filter.add(entry.key)));
+        // SAFETY: the caller's.
+        unsafe { self.list.build(remembered) };
     }
 
     pub(super) fn crc_seed(&self) -> u32 {

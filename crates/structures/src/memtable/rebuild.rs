@@ -206,7 +206,7 @@ impl<M: Medium> MemTable<M> {
         });
         // SAFETY: key and value lie one behind the other in the arena, which the MemTable owns; what was gathered was found
         // whole, and nobody writes there any more.
-        unsafe { self.list_mut().build(entries) };
+        unsafe { self.build_list(entries) };
         self.count_gathered(entries_linked(gathered), gathered);
     }
 }
