@@ -82,6 +82,10 @@ pub fn next_step(situation: &Situation) -> Step {
     match situation.flushes {
         Flushes::SetBackForAMoment if situation.asker == Asker::Deletes => Step::AwaitFlushForAMoment,
         Flushes::SetBackForAMoment | Flushes::SetBack => last,
+        // First, so that deletes come to a flush in numbers. A table file for each delete would take more than it gives.
+        Flushes::Worthwhile | Flushes::Idle if situation.asker == Asker::Deletes && situation.reserve_is_left => {
+            Step::UseReserve
+        }
         Flushes::Worthwhile => Step::BeginFlush,
         _ if situation.readers_hold_space => Step::AwaitReaders,
         Flushes::UnderWay => Step::AwaitFlush,
@@ -159,6 +163,13 @@ mod tests {
                 false => Step::Refuse,
             };
             assert_eq!(next_step(&situation), expected, "{situation:?}");
+        }
+    }
+
+    #[test]
+    fn deletes_gather_before_they_are_flushed() {
+        for situation in with(Step::BeginFlush).chain(with(Step::AwaitCompaction)) {
+            assert!(situation.asker != Asker::Deletes || !situation.reserve_is_left, "{situation:?}");
         }
     }
 

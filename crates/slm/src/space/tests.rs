@@ -169,6 +169,23 @@ fn deletes_leave_an_output_its_space() {
     }
 }
 
+/// (Each was flushed by itself. On a small disk full of tiny values a dozen table files with one delete each took what deletes have, and
+/// none was taken any more: about one store in five.)
+#[test]
+fn deletes_on_a_full_disk_come_to_a_flush_in_numbers() {
+    let (_env, store) = on_a_full_disk();
+    for number in 0..30 {
+        let one = Wanted::new(&one_delete(10), true);
+        store.space.provide(one).unwrap();
+        assert!(!is_refused(&store, &one), "delete {number}");
+        let mut traffic = store.writes.traffic.lock();
+        assert_eq!(traffic.immutables, 0, "delete {number} is flushed by itself");
+        traffic.admitted = traffic.admitted.plus(&one.totals);
+        let active = traffic.active.as_mut().unwrap();
+        active.totals = active.totals.plus(&one.totals);
+    }
+}
+
 /// As long as there is enough for it, though not for more. (It was refused.)
 #[test]
 fn a_delete_gets_the_last_of_what_is_for_deletes() {
