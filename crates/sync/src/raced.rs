@@ -129,5 +129,5 @@ macro_rules! number {
 atomic!(AtomicU64, u64);
 atomic!(AtomicUsize, usize);
 atomic!(AtomicPtr, *mut T, T);
-number!(AtomicU64, u64: fetch_add fetch_sub fetch_max);
+number!(AtomicU64, u64: fetch_add fetch_sub fetch_max fetch_or);
 number!(AtomicUsize, usize: fetch_add fetch_sub fetch_max);

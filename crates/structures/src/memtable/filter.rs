@@ -79,8 +79,8 @@ mod models {
     use super::*;
 
     #[test]
-    fn what_was_added_before_it_was_published_is_not_missed() {
-        check("what_was_added_before_it_was_published_is_not_missed", 3, || {
+    fn loom_filter_against_a_published_key() {
+        check("loom_filter_against_a_published_key", 3, || {
             // Of one word, so that both threads change the same.
             let (filter, published) = (Arc::new(Filter::of_words(1)), Arc::new(AtomicU64::new(0)));
             let (its_filter, its_published) = (filter.clone(), published.clone());
