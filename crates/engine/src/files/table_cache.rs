@@ -125,15 +125,15 @@ impl Tables {
     }
 
     fn reader_by(&self, number: u32, open: impl FnOnce(&Path) -> Result<Arc<TableReader>>) -> Result<Arc<TableReader>> {
-        let mut opened = None;
-        let reader = self.readers.0.get_or_insert_with(&number, || {
-            let path = names::table(&self.directory, number);
-            let reader = open(&path);
-            opened = Some(path);
-            reader
-        })?;
+        if let Some(reader) = self.readers.0.get(&number) {
+            return Ok(reader);
+        }
+        // Two threads may open the file at once. The cache could make one wait for the other, but opening takes locks of its own.
+        let path = names::table(&self.directory, number);
+        let reader = open(&path)?;
+        self.readers.0.insert(number, reader.clone());
         // Removed and forgotten while it was opened: it must not stay open, and keep its space, until others crowd it out.
-        if opened.is_some_and(|path| self.env.exists(&path).is_ok_and(|exists| !exists)) {
+        if self.env.exists(&path).is_ok_and(|exists| !exists) {
             self.forget(number);
         }
         Ok(reader)
