@@ -194,8 +194,4 @@ pub trait Mapped: Debug + Send + Sync + 'static {
     }
     /// Says that what was in memory may have left it meanwhile: it is to be looked at again. To be said now and then. Nothing by default.
     fn doubt(&self) {}
-    /// Says that this will be read at once: the processor may fetch it meanwhile. Nothing by default.
-    fn prefetch(&self, offset_bytes: u64, length_bytes: usize) {
-        let _ = (offset_bytes, length_bytes);
-    }
 }

@@ -141,12 +141,4 @@ impl TableReader {
             mapping.mapped.doubt();
         }
     }
-
-    /// Says that the block at `place` is about to be read.
-    #[inline]
-    pub fn prefetch_mapped(&self, place: Place) {
-        if let Some(mapping) = &self.mapping {
-            mapping.mapped.prefetch(place.offset.into(), place.length as usize);
-        }
-    }
 }

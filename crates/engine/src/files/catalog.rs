@@ -135,10 +135,12 @@ impl Catalog {
             appended = self.renew_if_long(manifest, records_bytes);
         }
         self.note_manifest(manifest);
-        self.tables.set_table_bytes(manifest.state().files.values().map(|file| file.length_bytes).sum());
+        let table_bytes = manifest.state().files.values().map(|file| file.length_bytes).sum();
         let may_be_tried_again =
             appended.as_ref().is_err_and(Error::may_be_tried_again) && manifest.check_writable().is_ok();
         drop(catalog);
+        // Without the lock: it may look at how much memory there is, and close files.
+        self.tables.set_table_bytes(table_bytes);
         if let (Err(error), false) = (&appended, may_be_tried_again) {
             self.context.fail(error.clone());
         }

@@ -181,31 +181,6 @@ impl Mapped for OsMapped {
     fn doubt(&self) {
         self.warm.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
-
-    #[inline]
-    fn prefetch(&self, offset_bytes: u64, length_bytes: usize) {
-        const LINE_BYTES: usize = 64;
-        let offset = offset_bytes as usize;
-        let is_within = offset.checked_add(length_bytes).is_some_and(|end| end <= self.length_bytes);
-        if is_within && self.is_warm(offset / CHUNK_BYTES) {
-            for line in (0..length_bytes).step_by(LINE_BYTES) {
-                prefetch_line(self.start.as_ptr().wrapping_add(offset + line));
-            }
-        }
-    }
-}
-
-/// A hint to the processor.
-#[inline(always)]
-fn prefetch_line(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch touches nothing that a program could notice, at whatever address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 impl Drop for OsMapped {

@@ -33,13 +33,11 @@ fn any_range_within_is_read_and_none_beyond() {
         assert!(mapped.read_at(&mut into, offset as u64).unwrap(), "{offset}+{length}");
         assert_eq!(into, bytes[offset..offset + length]);
         assert_eq!(*mapped.read_shared(length, offset as u64).unwrap().unwrap(), into);
-        mapped.prefetch(offset as u64, length);
     }
     let end = bytes.len() as u64;
     for (offset, length) in [(end, 1), (end - 1, 2), (0, bytes.len() + 1), (u64::MAX, 1), (u64::MAX - 3, 4), (3, 0)] {
         assert!(!mapped.read_at(&mut vec![0; length], offset).unwrap(), "{offset}+{length}");
         assert!(mapped.read_shared(length, offset).unwrap().is_none());
-        mapped.prefetch(offset, length);
     }
 }
 
