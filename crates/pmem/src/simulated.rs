@@ -79,6 +79,8 @@ struct Recorder {
     memory: Option<(usize, usize)>,
     /// How much of a pool was known when one was attached last.
     attached_bytes: usize,
+    /// A pool was made in a new file: what was durable of the one before says nothing of it.
+    is_new: bool,
     /// Of the pool that was attached last.
     history: History,
     /// Of those before it, in other memory.
@@ -242,6 +244,7 @@ impl Medium for Simulated {
 
     fn begin_new(&self) {
         let mut recorder = self.recorder();
+        recorder.is_new = true;
         if self.is_one_of_several && recorder.attached_bytes > 0 {
             let history = std::mem::take(&mut recorder.history);
             recorder.earlier.push(history);
@@ -267,7 +270,7 @@ impl Medium for Simulated {
         let new = unsafe { std::slice::from_raw_parts(base.add(known), length_bytes - known) };
         if !new.is_empty() {
             let mut content: Arc<[u8]> = new.into();
-            let durable = if recorder.earlier.is_empty() { self.durable.get(known..) } else { None };
+            let durable = if recorder.is_new { None } else { self.durable.get(known..) };
             if let (Some(durable), Some(content)) = (durable, Arc::get_mut(&mut content)) {
                 let durable = &durable[..durable.len().min(content.len())];
                 content[..durable.len()].copy_from_slice(durable);

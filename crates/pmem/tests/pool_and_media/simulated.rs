@@ -407,6 +407,23 @@ fn what_a_kill_left_in_caches_is_durable_once_the_pool_opens() {
     assert_eq!(crashed.load(extent.offset + 256).unwrap(), 44);
 }
 
+/// A wrong image of the simulator's: where a killed creation was done again, a power cut gave the new pool, whose file was empty, what
+/// the old one had held.
+#[test]
+fn a_pool_made_anew_has_nothing_of_what_was_durable_before() {
+    let first = Simulated::recording(Arc::new(Recording::new()));
+    let pool = Pool::anonymous(first.clone(), &small()).unwrap();
+    pool.store(pool.root_offset(), 44).unwrap();
+    pool.seal().unwrap();
+    let second = Simulated::recording(Arc::new(Recording::new()));
+    let second = second.with_durable(end_of(&first).image(Choice::Nothing));
+    let again = Pool::anonymous(second.clone(), &small()).unwrap();
+    let mut record = second.history().replay();
+    record.to_moment(second.history().begin().unwrap() + 1);
+    assert!(record.image(Choice::Nothing).iter().all(|&byte| byte == 0));
+    drop(again);
+}
+
 /// A wrong image of the simulator's: of a leaf that a kill had left in the middle of a shift it made words durable in an order in which
 /// they were not stored, and called what followed a fault of the store.
 #[test]
