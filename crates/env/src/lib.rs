@@ -192,6 +192,11 @@ pub trait Mapped: Debug + Send + Sync + 'static {
         let is_read = self.read_at(Arc::get_mut(&mut bytes).unwrap_or_default(), offset_bytes)?;
         Ok(is_read.then_some(bytes))
     }
+    /// Says that these bytes will be read in a moment, so that the processor fetches what of them is in memory. A hint, which costs next to
+    /// nothing; nothing by default.
+    fn prefetch(&self, offset_bytes: u64, length_bytes: usize) {
+        let _ = (offset_bytes, length_bytes);
+    }
     /// Says that what was in memory may have left it meanwhile: it is to be looked at again. To be said now and then. Nothing by default.
     fn doubt(&self) {}
 }

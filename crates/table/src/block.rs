@@ -42,7 +42,7 @@ use crate::slice::Slice;
 /// What is wrong with bytes that no [`Layout`] can be found in.
 pub(crate) const NO_BLOCK: &str = "block: its end is not that of a block";
 
-/// A data block, checked and uncompressed. Cheap to clone; values found in it share its bytes.
+/// A data block, or an entry by itself as a block of one, checked and uncompressed. Cheap to clone; values found in it share its bytes.
 #[derive(Debug, Clone)]
 pub struct Block {
     inner: Arc<Inner>,
@@ -69,6 +69,12 @@ impl Block {
             }
             None => Err(Error::corruption(path, offset.into(), NO_BLOCK)),
         }
+    }
+
+    /// Takes an entry by itself, as it is stored and was checked, as a block of one.
+    pub(crate) fn single(bytes: Arc<[u8]>, value_end: usize, path: Arc<Path>, offset: u32, order: KeyOrder) -> Block {
+        let layout = Layout::single(value_end);
+        Block { inner: Arc::new(Inner { bytes, was_compressed: false, layout, path, offset, order }) }
     }
 
     /// The newest entry of `key` that the block has, if there is one.
@@ -108,6 +114,11 @@ impl Block {
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.inner.layout.entries
+    }
+
+    /// Whether it is an entry that stands by itself in its file.
+    pub fn is_single(&self) -> bool {
+        self.inner.layout.is_single()
     }
 
     /// Whether it had to be unpacked.

@@ -1,5 +1,9 @@
 //! [`TableBuilder`]: writes a table file, once, from front to back.
 //!
+//! Without compression each entry is written [by itself](crate::single). With it, entries are gathered in a block, and if that does
+//! not become smaller they are written by themselves after all. After some blocks in vain most entries are not gathered
+//! any more: on data that can't be compressed, trying was three tenths of the work.
+//!
 //! Blocks are cut by looking ahead: an entry that would carry its block past [`TableOptions::block_bytes`] begins the
 //! next one. So a block of more than one entry is never longer than that, and a value that is has a block of its own by
 //! itself: no read of a small entry ever brings a large one.
@@ -13,18 +17,60 @@ use std::sync::Arc;
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_order::KeyOrder;
 
+use crate::block::NO_BLOCK;
 use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
+use crate::compression::Compression;
 use crate::entry::{EntryKind, order_of_entries};
-use crate::footer::{FOOTER_BYTES, Footer};
-use crate::key_section::{Chunk, KeySection, KeySectionBuilder, RUN_BYTES};
+use crate::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer};
+use crate::key_section::{Chunk, KeySection, KeySectionBuilder, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
+use crate::layout::Layout;
 use crate::options::{MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, TableOptions};
 use crate::part::{Content, Identity, PartKind};
 use crate::properties::Properties;
+use crate::single;
 use crate::writer::PartWriter;
 
 /// What one more entry can add to the file apart from its key, twice or three times, and its value: its head in the block
 /// and in the key section, a new block's end, a new chunk's head. With room to spare.
 const ENTRY_OVERHEAD_BYTES_AT_MOST: u64 = ENTRY_HEAD_BYTES_AT_MOST as u64 + 128;
+
+/// After so many blocks, one behind the other, that compression did not make smaller, entries are not gathered,
+const TRIALS_IN_VAIN_MAX: u32 = 4;
+/// but for as much as one block in so many: data is rarely alike for long.
+const BLOCKS_PER_TRIAL: u64 = 16;
+/// A larger buffer is given back after use.
+const KEPT_BYTES: usize = 1 << 20;
+
+/// Whether compression was of use lately.
+#[derive(Debug, Default)]
+struct Trials {
+    /// So many blocks, one behind the other, were not made smaller.
+    in_vain: u32,
+    /// So many bytes of entries are still to pass by themselves.
+    bytes_to_pass: u64,
+}
+
+impl Trials {
+    /// Whether the next entry is not gathered.
+    fn passes(&self) -> bool {
+        self.bytes_to_pass > 0
+    }
+
+    fn passed(&mut self, bytes: u32) {
+        self.bytes_to_pass = self.bytes_to_pass.saturating_sub(bytes.into());
+    }
+
+    fn succeeded(&mut self) {
+        *self = Trials::default();
+    }
+
+    fn failed(&mut self, block_bytes: usize) {
+        self.in_vain = self.in_vain.saturating_add(1);
+        if self.in_vain >= TRIALS_IN_VAIN_MAX {
+            self.bytes_to_pass = (BLOCKS_PER_TRIAL - 1) * block_bytes as u64;
+        }
+    }
+}
 
 /// A table file being written. Nothing of it counts before [`finish`](TableBuilder::finish) has returned.
 ///
@@ -37,6 +83,11 @@ pub struct TableBuilder {
     options: TableOptions,
     writer: PartWriter,
     block: BlockBuilder,
+    /// What the block's entries would take by themselves, in the key section, too.
+    gathered_bytes: u64,
+    trials: Trials,
+    /// The content of a block that did not become smaller, kept for its memory.
+    content: Vec<u8>,
     keys: KeySectionBuilder,
     properties: Properties,
     last_key: Vec<u8>,
@@ -104,6 +155,9 @@ impl TableBuilder {
             options,
             writer: PartWriter::new(file, Identity::new(store_uuid, number), options.compression),
             block: BlockBuilder::new(restart_interval),
+            gathered_bytes: 0,
+            trials: Trials::default(),
+            content: Vec::new(),
             keys: KeySectionBuilder::default(),
             properties: Properties::new(number, env.unix_time_ns()),
             last_key: Vec::new(),
@@ -127,7 +181,7 @@ impl TableBuilder {
     /// is not written yet.
     pub fn estimated_bytes(&self) -> u64 {
         self.writer.offset()
-            + self.block.length_bytes(self.writer.part_bytes()) as u64
+            + self.gathered_bytes.max(self.block.length_bytes(self.writer.part_bytes()) as u64)
             + self.keys.length_bytes()
             + self.properties_bytes()
             + FOOTER_BYTES as u64
@@ -146,7 +200,9 @@ impl TableBuilder {
         if self.properties.entries == 0 {
             return Err(Error::invalid(format!("{}: a table without entries", self.path.display())));
         }
-        self.end_block()?;
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
         self.properties.data_bytes = self.writer.offset();
         self.properties.largest_key = std::mem::take(&mut self.last_key);
         let chunks = self.write_key_section()?;
@@ -162,6 +218,7 @@ impl TableBuilder {
             properties_offset,
             properties_bytes,
             file_bytes: properties_offset + properties_bytes + FOOTER_BYTES as u64,
+            version: FORMAT_VERSION,
         };
         self.writer.buffer().extend_from_slice(&footer.encode());
         let length_bytes = self.writer.finish()?;
@@ -211,9 +268,14 @@ impl TableBuilder {
                 self.end_block()?;
             }
         }
-        let start = self.writer.part_start();
-        self.block.add(self.writer.buffer(), start, entry);
-        self.keys.add(entry.key, entry.sequence, entry.kind);
+        if self.options.compression == Compression::None || self.trials.passes() {
+            self.add_single(entry)?;
+        } else {
+            let start = self.writer.part_start();
+            self.block.add(self.writer.buffer(), start, entry);
+            self.keys.add(entry.key, entry.sequence, entry.kind);
+            self.gathered_bytes += (single::stored_bytes(entry) + RUN_HEAD_BYTES_AT_MOST) as u64;
+        }
         let is_older = self.properties.entries > 0 && self.last_key == entry.key;
         self.properties.count(entry.key, entry.sequence, entry.kind, entry.value.len(), is_older);
         self.last_key.clear();
@@ -222,11 +284,52 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Writes the block that was gathered, or its entries by themselves.
     fn end_block(&mut self) -> Result<()> {
         self.block.finish(self.writer.buffer());
-        let place = self.writer.seal(PartKind::Block)?;
+        self.gathered_bytes = 0;
+        let mut content = std::mem::take(&mut self.content);
+        match self.writer.seal_if_smaller(&mut content)? {
+            Some(place) => {
+                self.keys.end_run(place);
+                self.properties.blocks += 1;
+                self.trials.succeeded();
+            }
+            None => {
+                self.keys.clear_run();
+                self.add_singly(&content)?;
+                self.trials.failed(self.options.block_bytes);
+            }
+        }
+        if content.capacity() <= KEPT_BYTES {
+            self.content = content;
+        }
+        Ok(())
+    }
+
+    /// Writes each entry of a block's content by itself.
+    fn add_singly(&mut self, content: &[u8]) -> Result<()> {
+        let (path, offset) = (self.path.clone(), self.writer.offset());
+        let corrupt = |what| Error::corruption(&path, offset, what);
+        let layout = Layout::parse(content).ok_or_else(|| corrupt(NO_BLOCK))?;
+        let (view, mut key) = (layout.of(content), Vec::new());
+        for slot in 0..layout.entries {
+            let entry = view.entry(slot).map_err(corrupt)?;
+            key.clear();
+            key.extend_from_slice(view.head(slot, entry.shared).map_err(corrupt)?);
+            key.extend_from_slice(&content[entry.suffix]);
+            let (sequence, kind, value) = (entry.sequence, entry.kind, &content[entry.value]);
+            self.add_single(&NewEntry { key: &key, sequence, kind, value })?;
+        }
+        Ok(())
+    }
+
+    fn add_single(&mut self, entry: &NewEntry<'_>) -> Result<()> {
+        let place = self.writer.add_single(entry)?;
+        self.keys.add(entry.key, entry.sequence, entry.kind);
         self.keys.end_run(place);
         self.properties.blocks += 1;
+        self.trials.passed(place.length);
         Ok(())
     }
 

@@ -9,7 +9,7 @@
 //! 40  u64     offset of the properties
 //! 48  u64     length of the properties, trailer included
 //! 56  u64     length of the file
-//! 64  u32     format version: 1
+//! 64  u32     format version: 2
 //! 68  u32     CRC-32C of bytes 0 to 67 and 72 to 79
 //! 72  bytes   magic: "slmdbSST"
 //! ```
@@ -25,9 +25,12 @@ use slmdb_env::{Error, Result};
 use crate::codec::{get_array, get_u32, get_u64};
 use crate::options::MAXIMUM_FILE_BYTES;
 use crate::part::TRAILER_BYTES;
+use crate::single;
 
-/// The version of the table file format that this crate writes, and the only one it reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the table file format that this crate writes.
+pub const FORMAT_VERSION: u32 = 2;
+/// The oldest version that it reads: there all entries are in data blocks.
+pub const OLDEST_FORMAT_VERSION: u32 = 1;
 
 /// Length of the footer.
 pub(crate) const FOOTER_BYTES: usize = 80;
@@ -50,6 +53,7 @@ pub(crate) struct Footer {
     pub(crate) properties_offset: u64,
     pub(crate) properties_bytes: u64,
     pub(crate) file_bytes: u64,
+    pub(crate) version: u32,
 }
 
 impl Footer {
@@ -68,7 +72,7 @@ impl Footer {
         for place in places {
             bytes.extend_from_slice(&place.to_le_bytes());
         }
-        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.version.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&MAGIC);
         let mut footer = [0; FOOTER_BYTES];
@@ -93,12 +97,15 @@ impl Footer {
             return Err(corrupt("not the end of a table file"));
         }
         let fields = Footer::decode_fields(bytes).ok_or_else(|| corrupt("cut off"))?;
-        let (footer, zero, version, stored_checksum) = fields;
+        let (footer, zero, stored_checksum) = fields;
         if stored_checksum != checksum(bytes) {
             return Err(corrupt("its checksum does not match"));
         }
-        if version != FORMAT_VERSION {
-            let what = format!("table file format {version}: this build reads format {FORMAT_VERSION}");
+        if !(OLDEST_FORMAT_VERSION..=FORMAT_VERSION).contains(&footer.version) {
+            let what = format!(
+                "table file format {}: this build reads formats {OLDEST_FORMAT_VERSION} to {FORMAT_VERSION}",
+                footer.version
+            );
             return Err(Error::Unsupported { what, file: Some(path.to_path_buf()) });
         }
         if footer.store_uuid != store_uuid {
@@ -119,8 +126,8 @@ impl Footer {
         Ok(footer)
     }
 
-    /// The fields, then the zero, the version and the checksum.
-    fn decode_fields(bytes: &[u8; FOOTER_BYTES]) -> Option<(Footer, u32, u32, u32)> {
+    /// The fields, then the zero and the checksum.
+    fn decode_fields(bytes: &[u8; FOOTER_BYTES]) -> Option<(Footer, u32, u32)> {
         let mut at = 0;
         let store_uuid = get_array(bytes, &mut at)?;
         let number = get_u32(bytes, &mut at)?;
@@ -133,8 +140,9 @@ impl Footer {
             properties_offset: get_u64(bytes, &mut at)?,
             properties_bytes: get_u64(bytes, &mut at)?,
             file_bytes: get_u64(bytes, &mut at)?,
+            version: get_u32(bytes, &mut at)?,
         };
-        Some((footer, zero, get_u32(bytes, &mut at)?, get_u32(bytes, &mut at)?))
+        Some((footer, zero, get_u32(bytes, &mut at)?))
     }
 
     fn is_seamless(&self) -> bool {
@@ -145,7 +153,7 @@ impl Footer {
         keys_end == Some(self.properties_offset)
             && footer_end == Some(self.file_bytes)
             && self.file_bytes <= MAXIMUM_FILE_BYTES
-            && self.key_section_offset > SHORTEST
+            && self.key_section_offset >= single::SHORTEST_BYTES as u64
             && self.key_section_bytes > SHORTEST
             && self.properties_bytes > SHORTEST
     }
@@ -167,6 +175,7 @@ mod tests {
         properties_offset: 1200,
         properties_bytes: 100,
         file_bytes: 1380,
+        version: FORMAT_VERSION,
     };
 
     fn decode(bytes: &[u8; FOOTER_BYTES]) -> Result<Footer> {
@@ -204,8 +213,12 @@ mod tests {
 
     #[test]
     fn another_version_is_not_damage() {
-        let newer = encode_with(|bytes| bytes[64] = 2);
-        assert!(matches!(decode(&newer), Err(Error::Unsupported { .. })));
+        for version in [0, FORMAT_VERSION as u8 + 1] {
+            let unknown = encode_with(|bytes| bytes[64] = version);
+            assert!(matches!(decode(&unknown), Err(Error::Unsupported { .. })));
+        }
+        let oldest = encode_with(|bytes| bytes[64] = OLDEST_FORMAT_VERSION as u8);
+        assert_eq!(decode(&oldest).unwrap().version, OLDEST_FORMAT_VERSION);
     }
 
     #[test]

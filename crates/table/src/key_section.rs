@@ -9,8 +9,8 @@
 //! 8   u32     how many entries
 //! 12  u32     offset in the file of its first entry's block
 //! 16  u64     sequence number that the first difference starts from
-//! 24  runs    one for each block, in order:
-//!             varint  length of the block as stored; the next one starts where it ends
+//! 24  runs    one for each block or entry by itself, in order:
+//!             varint  its length as stored; the next one starts where it ends
 //!             varint  how many entries, at least one, then for each:
 //!                     varint  bytes of the key × 2, + 1 for a delete
 //!                     varint  zigzag difference of its sequence number to the one before
@@ -32,6 +32,7 @@ use crate::entry::{EntryKind, KeyEntry, Place, order_of_entries};
 use crate::options::MAXIMUM_KEY_BYTES;
 use crate::part::{Content, TRAILER_BYTES};
 use crate::properties::Properties;
+use crate::single;
 
 /// A chunk is ended rather than made longer than this, unless one run alone is.
 pub const CHUNK_BYTES: usize = 64 << 10;
@@ -264,7 +265,7 @@ impl ChunkPosition {
         let length = u32::try_from(get_varint(bytes, &mut self.at)?).ok()?;
         self.run_left = get_varint(bytes, &mut self.at)?;
         self.place = Place { offset: u32::try_from(self.place.end()).ok()?, length };
-        (length as usize > TRAILER_BYTES && self.run_left > 0 && self.run_left <= self.entries_left.into())
+        (length as usize >= single::SHORTEST_BYTES && self.run_left > 0 && self.run_left <= self.entries_left.into())
             .then_some(())
     }
 
@@ -365,6 +366,12 @@ impl KeySectionBuilder {
         self.run.extend_from_slice(key);
         self.sequence = sequence;
         self.run_entries += 1;
+    }
+
+    /// Forgets the entries of the block being written.
+    pub(crate) fn clear_run(&mut self) {
+        self.run.clear();
+        (self.run_entries, self.sequence) = (0, self.sequence_before_run);
     }
 
     /// Ends the run: its block was written at `place`.

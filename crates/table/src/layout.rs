@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use crate::codec::{get_length, get_range, get_u16, get_u32, get_varint};
 use crate::entry::EntryKind;
+use crate::single;
 
 /// Length of the interval and the count at the end.
 pub(crate) const TAIL_BYTES: usize = size_of::<u16>() + size_of::<u32>();
@@ -34,7 +35,7 @@ pub(crate) fn tag_of(key: &[u8]) -> u8 {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) entries: usize,
-    /// 2 or 4.
+    /// 2 or 4; 0: it is an entry by itself, and no block.
     offset_bytes: usize,
     restart_interval: usize,
     /// Where the entries end and the offsets start.
@@ -70,6 +71,17 @@ impl Layout {
         (layout.of(bytes).start(0) == Some(0)).then_some(layout)
     }
 
+    /// Of a checked entry by itself, whose value ends here.
+    pub(crate) fn single(value_end: usize) -> Layout {
+        Layout { entries: 1, offset_bytes: 0, restart_interval: 1, offsets_at: value_end, tags_at: value_end }
+    }
+
+    /// Whether it is of an entry by itself.
+    #[inline(always)]
+    pub(crate) fn is_single(&self) -> bool {
+        self.offset_bytes == 0
+    }
+
     /// The bytes that it was parsed from, to be looked into.
     #[inline(always)]
     pub(crate) fn of<'a>(&'a self, bytes: &'a [u8]) -> View<'a> {
@@ -99,6 +111,11 @@ impl<'a> View<'a> {
 
     #[inline(always)]
     fn decoded(self, slot: usize) -> Option<RawEntry> {
+        if self.layout.is_single() {
+            let entry = single::decode(self.bytes.get(..self.layout.offsets_at)?)?;
+            let (kind, sequence) = (entry.kind, entry.sequence);
+            return Some(RawEntry { shared: 0, kind, sequence, suffix: entry.key, value: entry.value });
+        }
         let (mut at, end) = (self.start(slot)?, self.start(slot + 1)?);
         if end > self.layout.offsets_at {
             return None;
@@ -165,9 +182,9 @@ impl<'a> View<'a> {
         self.restart_key(slot)?.get(..shared).ok_or("a key shares more than there is")
     }
 
-    /// Whether the tag in a slot is that of this key, as [`View::find`] takes for granted.
+    /// Whether the tag in a slot, if there are tags, is that of this key, as [`View::find`] takes for granted.
     pub(crate) fn has_tag_of(self, slot: usize, key: &[u8]) -> bool {
-        self.bytes.get(self.layout.tags_at + slot) == Some(&tag_of(key))
+        self.layout.is_single() || self.bytes.get(self.layout.tags_at + slot) == Some(&tag_of(key))
     }
 
     /// The slots whose tag this is, and now and then one whose is not.

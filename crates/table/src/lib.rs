@@ -3,21 +3,22 @@
 //!
 //! A table file serves two readers, and its form follows from them:
 //!
-//! - **A `get` that comes from the index** brings a [`Place`] and wants one entry. So data lies in blocks of about 4 KiB,
-//!   a value that does not fit has a block of its own, and a block is all that is read: one operation of the device.
+//! - **A `get` that comes from the index** brings a [`Place`] and wants one entry. So each entry stands by itself, with a checksum of
+//!   its own, and is all that is read: one operation of the device. Only where entries become smaller by being compressed together they lie
+//!   in blocks of about 4 KiB.
 //!   There is no index in the file and no filter; the tree in the fast tier has replaced both (section 3.1).
 //! - **A rebuild of that index** wants every key and no value. So at the end lies a *key section*: each entry's key,
 //!   sequence number, kind and place, in order. [`TableBuilder::finish`] hands the same section back from memory, since
 //!   whoever has written a table next puts its keys into the index.
 //!
 //! ```text
-//! +---------+---------+-- --+-----------+-- --+------------+--------+
-//! | block 0 | block 1 |  …  | key chunk |  …  | properties | footer |
-//! +---------+---------+-- --+-----------+-- --+------------+--------+
-//! 0                         key section                             file length < 4 GiB
+//! +-------+-------+-------+-- --+-----------+-- --+------------+--------+
+//! | entry | entry | block |  …  | key chunk |  …  | properties | footer |
+//! +-------+-------+-------+-- --+-----------+-- --+------------+--------+
+//! 0                             key section                             file length < 4 GiB
 //! ```
 //!
-//! Every part but the footer ends in the same trailer (module `part`), whose checksum covers not only the bytes but also
+//! Every part but the footer ends in a checksum (module `part`), which covers not only the bytes but also
 //! the store, the file and the offset they belong to: bytes that are whole but in the wrong place are found out. Parts
 //! follow one another without gaps and the footer knows the file's length, so there is no byte in a table file that can
 //! change unnoticed. `docs/formats/table.md` has the byte tables.
@@ -45,7 +46,7 @@
 //! # Ok::<(), slmdb_env::Error>(())
 //! ```
 //!
-//! To read this crate: `part` and `compression`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
+//! To read this crate: `part` and `compression`, `single`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
 //! [`TableBuilder`] and [`TableReader`], `mapped` and [`SequentialReader`].
 #![forbid(unsafe_code)]
 
@@ -67,6 +68,7 @@ mod part;
 mod properties;
 mod reader;
 mod sequential;
+mod single;
 mod slice;
 #[cfg(test)]
 #[allow(dead_code)]
@@ -84,7 +86,7 @@ pub use checkpoint::{
 pub use compression::Compression;
 pub use cursor::{BlockCursor, BlockEntries};
 pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
-pub use footer::FORMAT_VERSION;
+pub use footer::{FORMAT_VERSION, OLDEST_FORMAT_VERSION};
 pub use key_section::{CHUNK_BYTES as KEY_CHUNK_BYTES, KeyEntries, KeySection};
 pub use key_stream::KeyStream;
 pub use mapped::MappedRead;
@@ -94,6 +96,6 @@ pub use options::{
 pub use part::COMPRESSED_PART_MAXIMUM_BYTES;
 pub use properties::Properties;
 pub use reader::TableReader;
-pub use sequential::{Piece, SequentialReader};
+pub use sequential::{Lent, Piece, SequentialReader};
 pub use slice::Slice;
 pub use worst_case::WorstCase;

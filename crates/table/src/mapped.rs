@@ -1,9 +1,10 @@
 //! Reading from a mapping of the file, where it [is mapped](TableReader::map) and what is wanted is in memory.
 //!
-//! The bytes of a mapping are the system's, and somebody else's write may change them. So a block is copied first, and the copy is
-//! checked: what was checked can't change any more. Who wants one value of a block of ordinary size has the block copied to a place that
-//! the thread uses again and again, which stays in the processor's cache, and takes the value from there: it pins no block then,
-//! and one small allocation is all that it takes. A longer block is mostly the one value: it is copied to where it stays.
+//! The bytes of a mapping are the system's, and somebody else's write may change them. So what is wanted is copied first, and the copy
+//! is checked: what was checked can't change any more. An entry by itself is copied to where its value stays. Who wants one value of a
+//! block of ordinary size has the block copied to a place that the thread uses again and again, which stays in the processor's cache,
+//! and takes the value from there: it pins no block then, and one small allocation is all that it takes. A longer block is mostly the
+//! one value: it is copied to where it stays.
 //!
 //! A mapping may have nothing to say ([`slmdb_env::Mapped`]): then the file is to be read.
 
@@ -18,6 +19,7 @@ use crate::entry::{BlockEntry, Place};
 use crate::layout::{Layout, RawEntry};
 use crate::part::{self, PartKind, Stored};
 use crate::reader::TableReader;
+use crate::single;
 use crate::slice::Slice;
 
 /// Longer blocks are copied to where they stay, in bytes.
@@ -74,14 +76,37 @@ impl TableReader {
         self.mapping.as_ref().is_some_and(|mapping| mapping.has_compressed.load(Ordering::Relaxed))
     }
 
-    /// The entry of `key` with this sequence number in the block at `place`, from the mapping. Errors as
-    /// [`TableReader::read_block`] has them.
+    /// The entry of `key` with this sequence number at `place`, from the mapping. Errors as [`TableReader::read_block`] has
+    /// them.
+    #[inline]
     pub fn read_mapped_version(&self, place: Place, key: &[u8], sequence: u64) -> Result<MappedRead> {
         let Some(mapping) = &self.mapping else { return Ok(MappedRead::Nothing) };
-        if place.length as usize > SCRATCH_BYTES {
-            return Ok(self.read_mapped_block(place)?.map_or(MappedRead::Nothing, MappedRead::Block));
-        }
         self.source.check(place)?;
+        let is_block = !self.source.has_singles || mapping.has_compressed.load(Ordering::Relaxed);
+        if is_block && place.length as usize <= SCRATCH_BYTES {
+            return self.read_version_by_scratch(mapping, place, key, sequence);
+        }
+        let Some(bytes) = mapping.mapped.read_shared(place.length as usize, place.offset.into())? else {
+            return Ok(MappedRead::Nothing);
+        };
+        if self.source.is_single(&bytes) {
+            let entry = single::check(&bytes, self.source.identity, &self.source.path, place.offset)?;
+            if entry.sequence == sequence && bytes[entry.key] == *key {
+                let value = Slice::of(bytes, entry.value);
+                return Ok(MappedRead::Entry(BlockEntry { sequence, kind: entry.kind, value }));
+            }
+        }
+        self.block_of_mapped(mapping, bytes, place).map(MappedRead::Block)
+    }
+
+    /// Likewise, for what is mostly a block.
+    fn read_version_by_scratch(
+        &self,
+        mapping: &Mapping,
+        place: Place,
+        key: &[u8],
+        sequence: u64,
+    ) -> Result<MappedRead> {
         SCRATCH.with_borrow_mut(|scratch| {
             if scratch.is_empty() {
                 scratch.resize(SCRATCH_BYTES, 0);
@@ -94,7 +119,7 @@ impl TableReader {
         })
     }
 
-    /// Checks a block as it is stored, and looks for an entry in it.
+    /// Checks a block, or an entry by itself, as it is stored, and looks for an entry in it.
     fn version_in(
         &self,
         mapping: &Mapping,
@@ -104,6 +129,14 @@ impl TableReader {
         sequence: u64,
     ) -> Result<MappedRead> {
         let (source, offset) = (&self.source, u64::from(place.offset));
+        if source.is_single(bytes) {
+            let entry = single::check(bytes, source.identity, &source.path, place.offset)?;
+            if entry.sequence == sequence && bytes[entry.key] == *key {
+                let value = Slice::from(&bytes[entry.value]);
+                return Ok(MappedRead::Entry(BlockEntry { sequence, kind: entry.kind, value }));
+            }
+            return source.block_of_stored(Stored::Lent(bytes), place).map(MappedRead::Block);
+        }
         let part = part::check(bytes, source.identity, PartKind::Block, &source.path, place.offset, offset)?;
         if !part.is_compressed() {
             let corrupt = |what: String| Error::corruption(&source.path, offset, what);
@@ -128,11 +161,23 @@ impl TableReader {
         let Some(bytes) = mapping.mapped.read_shared(place.length as usize, place.offset.into())? else {
             return Ok(None);
         };
-        let content = part::open(Stored::Own(bytes), source.identity, PartKind::Block, &source.path, place.offset)?;
-        if content.was_compressed {
+        self.block_of_mapped(mapping, bytes, place).map(Some)
+    }
+
+    fn block_of_mapped(&self, mapping: &Mapping, bytes: Arc<[u8]>, place: Place) -> Result<Block> {
+        let block = self.source.block_of_stored(Stored::Own(bytes), place)?;
+        if block.was_compressed() {
             mapping.note_compressed();
         }
-        source.block_with(content, place).map(Some)
+        Ok(block)
+    }
+
+    /// Says that what is at this place will be read from the mapping in a moment; see [`Mapped::prefetch`].
+    #[inline]
+    pub fn prefetch_mapped(&self, place: Place) {
+        if let Some(mapping) = &self.mapping {
+            mapping.mapped.prefetch(place.offset.into(), place.length as usize);
+        }
     }
 
     /// Says that what was in memory may have left it meanwhile; see [`Mapped::doubt`].

@@ -58,6 +58,8 @@ pub(crate) enum PartKind {
     CheckpointKeys = 4,
     /// Of an index checkpoint.
     CheckpointSummary = 5,
+    /// An entry by itself (module `single`).
+    Entry = 6,
 }
 
 impl PartKind {
@@ -66,6 +68,7 @@ impl PartKind {
         match self {
             PartKind::Keys | PartKind::CheckpointKeys => CHUNK_BYTES_AT_MOST,
             PartKind::Block | PartKind::Properties | PartKind::CheckpointSummary => COMPRESSED_PART_MAXIMUM_BYTES,
+            PartKind::Entry => 0,
         }
     }
 
@@ -76,6 +79,7 @@ impl PartKind {
             PartKind::Properties => "properties",
             PartKind::CheckpointKeys => "checkpoint chunk",
             PartKind::CheckpointSummary => "checkpoint summary",
+            PartKind::Entry => "entry",
         }
     }
 }
@@ -92,15 +96,16 @@ impl Identity {
     }
 
     /// The checksum of `covered`: a part without its last four bytes.
-    fn checksum(self, kind: PartKind, offset: u32, covered: &[u8]) -> u32 {
+    #[inline]
+    pub(crate) fn checksum(self, kind: PartKind, offset: u32, covered: &[u8]) -> u32 {
         let mut head = [kind as u8, 0, 0, 0, 0];
         head[1..].copy_from_slice(&offset.to_le_bytes());
         crc32c::crc32c_append(crc32c::crc32c_append(self.seed, &head), covered)
     }
 }
 
-/// Turns `buffer[start..]` into a stored part: compresses it if that pays, and appends the trailer. Says whether it was
-/// compressed. `scratch` is kept between calls.
+/// Turns `buffer[start..]` into a stored part: compresses it if that pays, and appends the trailer. `scratch` is kept between
+/// calls.
 pub(crate) fn seal(
     buffer: &mut Vec<u8>,
     start: usize,
@@ -109,23 +114,45 @@ pub(crate) fn seal(
     offset: u32,
     compression: Compression,
     scratch: &mut Vec<u8>,
-) -> bool {
+) {
+    let as_it_is = Body { stored_as: STORED_RAW, content_bytes: buffer.len() - start };
+    let body = compress(buffer, start, compression, scratch).unwrap_or(as_it_is);
+    end(buffer, start, identity, kind, offset, body);
+}
+
+/// How a part's content is stored.
+pub(crate) struct Body {
+    stored_as: u8,
+    content_bytes: usize,
+}
+
+/// Compresses `buffer[start..]` if that makes it smaller by an eighth at least. `None`: it doesn't, and nothing has changed.
+pub(crate) fn compress(
+    buffer: &mut Vec<u8>,
+    start: usize,
+    compression: Compression,
+    scratch: &mut Vec<u8>,
+) -> Option<Body> {
     let content_bytes = buffer.len() - start;
-    let mut stored_as = STORED_RAW;
-    if content_bytes <= COMPRESSED_PART_MAXIMUM_BYTES {
-        // What could not be compressed is stored as it is.
-        let compressed_bytes = compression::compress(compression, &buffer[start..], scratch).unwrap_or(usize::MAX);
-        if compressed_bytes <= content_bytes - content_bytes.div_ceil(8) {
-            buffer.truncate(start);
-            buffer.extend_from_slice(&scratch[..compressed_bytes]);
-            stored_as = stored_by(compression);
-        }
+    if content_bytes > COMPRESSED_PART_MAXIMUM_BYTES {
+        return None;
     }
-    buffer.push(stored_as);
-    buffer.extend_from_slice(&(content_bytes as u32).to_le_bytes());
+    // What could not be compressed is stored as it is.
+    let compressed_bytes = compression::compress(compression, &buffer[start..], scratch).unwrap_or(usize::MAX);
+    if compressed_bytes > content_bytes - content_bytes.div_ceil(8) {
+        return None;
+    }
+    buffer.truncate(start);
+    buffer.extend_from_slice(&scratch[..compressed_bytes]);
+    Some(Body { stored_as: stored_by(compression), content_bytes })
+}
+
+/// Appends the trailer of a part that is stored as `body` says.
+pub(crate) fn end(buffer: &mut Vec<u8>, start: usize, identity: Identity, kind: PartKind, offset: u32, body: Body) {
+    buffer.push(body.stored_as);
+    buffer.extend_from_slice(&(body.content_bytes as u32).to_le_bytes());
     let checksum = identity.checksum(kind, offset, &buffer[start..]);
     buffer.extend_from_slice(&checksum.to_le_bytes());
-    stored_as != STORED_RAW
 }
 
 /// A part's content as it was before [`seal`]: the first `length` of `bytes`.
@@ -149,6 +176,24 @@ pub(crate) enum Stored<'a> {
     Lent(&'a [u8]),
 }
 
+impl Stored<'_> {
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Stored::Own(bytes) => bytes,
+            Stored::Lent(bytes) => bytes,
+        }
+    }
+
+    /// The bytes in a buffer that can be kept.
+    pub(crate) fn into_shared(self) -> Arc<[u8]> {
+        match self {
+            Stored::Own(bytes) => bytes,
+            Stored::Lent(bytes) => Arc::from(bytes),
+        }
+    }
+}
+
 /// Checks a part and undoes its compression. `path` and `offset` say where it was read.
 pub(crate) fn open(
     stored: Stored<'_>,
@@ -169,20 +214,12 @@ pub(crate) fn open_numbered(
     number: u32,
     offset: u64,
 ) -> Result<Content> {
-    let bytes: &[u8] = match &stored {
-        Stored::Own(bytes) => bytes,
-        Stored::Lent(bytes) => bytes,
-    };
-    let part = check(bytes, identity, kind, path, number, offset)?;
+    let part = check(stored.as_slice(), identity, kind, path, number, offset)?;
     if part.is_compressed() {
         return part.unpack(kind, path, offset);
     }
     let length = part.body.len();
-    let bytes = match stored {
-        Stored::Own(bytes) => bytes,
-        Stored::Lent(bytes) => Arc::from(bytes),
-    };
-    Ok(Content { bytes, length, was_compressed: false })
+    Ok(Content { bytes: stored.into_shared(), length, was_compressed: false })
 }
 
 /// A part whose checksum was right.
@@ -290,7 +327,7 @@ pub(crate) fn read_numbered(
 }
 
 /// Shared bytes, zero and not yet shared, so that they can be read into. One allocation, no copy.
-fn zeroed(length: usize) -> Arc<[u8]> {
+pub(crate) fn zeroed(length: usize) -> Arc<[u8]> {
     std::iter::repeat_n(0, length).collect()
 }
 

@@ -15,13 +15,14 @@ use slmdb_order::KeyOrder;
 
 use crate::block::Block;
 use crate::entry::Place;
-use crate::footer::{FOOTER_BYTES, Footer};
+use crate::footer::{FOOTER_BYTES, Footer, OLDEST_FORMAT_VERSION};
 use crate::key_section::{Chunk, KeySection, content_bytes_at_most};
 use crate::mapped::Mapping;
 use crate::options::{LARGEST_BLOCK_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
-use crate::part::{self, Identity, PartKind, Stored, TRAILER_BYTES};
+use crate::part::{self, Identity, PartKind, Stored};
 use crate::properties::Properties;
 use crate::sequential::SequentialReader;
+use crate::single;
 use crate::verify;
 
 /// More than any block takes as stored.
@@ -78,7 +79,8 @@ impl TableReader {
         file.read_exact_at(&mut footer, footer_offset)?;
         let footer = Footer::decode(&footer, &path, file_bytes, number, store_uuid)?;
         let (identity, data_bytes) = (Identity::new(store_uuid, number), footer.key_section_offset);
-        let source = Source { file, path, identity, data_bytes, order };
+        let has_singles = footer.version > OLDEST_FORMAT_VERSION;
+        let source = Source { file, path, identity, data_bytes, has_singles, order };
         let content = source.part(PartKind::Properties, footer.properties_offset, footer.properties_bytes)?;
         let offset = footer.properties_offset;
         let (properties, chunk_lengths) =
@@ -181,6 +183,8 @@ pub(crate) struct Source {
     pub(crate) identity: Identity,
     /// Where the blocks end.
     data_bytes: u64,
+    /// Whether there may be entries by themselves.
+    pub(crate) has_singles: bool,
     pub(crate) order: KeyOrder,
 }
 
@@ -195,15 +199,32 @@ impl Source {
 
     fn read_block(&self, place: Place) -> Result<Block> {
         self.check(place)?;
-        let length = place.length as usize;
-        let content = part::read(&*self.file, self.identity, PartKind::Block, &self.path, place.offset, length)?;
-        self.block_with(content, place)
+        let mut bytes = part::zeroed(place.length as usize);
+        // Nobody else has these bytes yet, so `get_mut` gives them.
+        self.file.read_exact_at(Arc::get_mut(&mut bytes).unwrap_or_default(), place.offset.into())?;
+        self.block_of_stored(Stored::Own(bytes), place)
     }
 
     /// Takes a block from bytes that were read with others.
     pub(crate) fn block_of(&self, bytes: &[u8], place: Place) -> Result<Block> {
-        let content = part::open(Stored::Lent(bytes), self.identity, PartKind::Block, &self.path, place.offset)?;
-        self.block_with(content, place)
+        self.block_of_stored(Stored::Lent(bytes), place)
+    }
+
+    /// The block, or the entry by itself, that is stored so and was read at `place`.
+    pub(crate) fn block_of_stored(&self, stored: Stored<'_>, place: Place) -> Result<Block> {
+        if !self.is_single(stored.as_slice()) {
+            let content = part::open(stored, self.identity, PartKind::Block, &self.path, place.offset)?;
+            return self.block_with(content, place);
+        }
+        let entry = single::check(stored.as_slice(), self.identity, &self.path, place.offset)?;
+        let (path, order) = (self.path.clone(), self.order.clone());
+        Ok(Block::single(stored.into_shared(), entry.value.end, path, place.offset, order))
+    }
+
+    /// Whether this is an entry by itself as stored, and the file may have such.
+    #[inline]
+    pub(crate) fn is_single(&self, stored: &[u8]) -> bool {
+        self.has_singles && single::is_single(stored)
     }
 
     /// The block that has this content, and was read at `place`.
@@ -214,7 +235,7 @@ impl Source {
     /// Refuses a place where no block can be.
     pub(crate) fn check(&self, place: Place) -> Result<()> {
         let fits = place.end() <= self.data_bytes;
-        if fits && (TRAILER_BYTES + 1..=BLOCK_BYTES_AT_MOST).contains(&(place.length as usize)) {
+        if fits && (single::SHORTEST_BYTES..=BLOCK_BYTES_AT_MOST).contains(&(place.length as usize)) {
             return Ok(());
         }
         let what = format!("no block of {} bytes can be here; blocks end at {}", place.length, self.data_bytes);

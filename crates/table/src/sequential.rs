@@ -7,8 +7,9 @@
 use slmdb_env::Result;
 
 use crate::block::Block;
-use crate::entry::Place;
+use crate::entry::{EntryKind, Place};
 use crate::reader::{Source, TableReader};
+use crate::single::{self, SingleEntry};
 
 /// Reads blocks of one table file; quick if each is behind the one before. Lives on its own: it may outlast the
 /// [`TableReader`] it comes from.
@@ -28,10 +29,40 @@ impl SequentialReader {
         self.piece.read_block(&self.source, place, usize::MAX)
     }
 
+    /// The entry at `place`, if it stands there by itself, or the block that has it. Errors as [`TableReader::read_block`] has them.
+    pub fn read(&mut self, place: Place) -> Result<Lent<'_>> {
+        let (source, piece) = (&self.source, &mut self.piece);
+        let stored = piece.read(source, place, usize::MAX)?;
+        if !source.is_single(stored) {
+            return source.block_of(stored, place).map(Lent::Block);
+        }
+        let SingleEntry { kind, sequence, key, value } =
+            single::check(stored, source.identity, &source.path, place.offset)?;
+        Ok(Lent::Entry { key: &stored[key], sequence, kind, value: &stored[value] })
+    }
+
     /// What this reader takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.piece.memory_bytes()
     }
+}
+
+/// What a [`SequentialReader`] lends until it reads again.
+#[derive(Debug)]
+pub enum Lent<'a> {
+    /// An entry that stands by itself.
+    Entry {
+        /// Its key.
+        key: &'a [u8],
+        /// The number of the write that made it.
+        sequence: u64,
+        /// What it does.
+        kind: EntryKind,
+        /// Its value; empty for a delete.
+        value: &'a [u8],
+    },
+    /// A block.
+    Block(Block),
 }
 
 /// A piece of a table file that was read at once, for one who may not go on for long. It does not keep the file open, so
@@ -72,12 +103,18 @@ impl Piece {
     }
 
     fn read_block(&mut self, source: &Source, place: Place, limit_bytes: usize) -> Result<Block> {
+        let stored = self.read(source, place, limit_bytes)?;
+        source.block_of(stored, place)
+    }
+
+    /// What is stored at `place`.
+    fn read(&mut self, source: &Source, place: Place, limit_bytes: usize) -> Result<&[u8]> {
         source.check(place)?;
         if !self.holds(place) {
             self.fill(source, place, limit_bytes)?;
         }
         let bytes = self.within(place).unwrap_or_default();
-        source.block_of(&self.bytes[bytes], place)
+        Ok(&self.bytes[bytes])
     }
 
     /// Where the block lies in the piece, if it does.
@@ -128,7 +165,7 @@ mod tests {
     use slmdb_order::KeyOrder;
 
     use super::*;
-    use crate::{EntryKind, TableBuilder, TableOptions};
+    use crate::{TableBuilder, TableOptions};
 
     /// A table whose values are all this byte, and the places of its blocks.
     fn table(env: &MemoryEnv, number: u32, byte: u8) -> (TableReader, Vec<Place>) {

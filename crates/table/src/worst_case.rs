@@ -2,8 +2,8 @@
 //!
 //! A store sets space aside for the table file of a MemTable while it admits writes to it, so that a disk that fills up
 //! meanwhile refuses the next write and never one that was accepted. The bound follows the builder:
-//! an entry stands once in a block and its key once more in the key section; two blocks in a row are together longer than
-//! one block may be, as are two chunks.
+//! an entry stands once in a block, or by itself, and its key once more in the key section; two blocks in a row are together longer
+//! than one block may be, as are two chunks.
 
 use crate::block_builder::ENTRY_HEAD_BYTES_AT_MOST;
 use crate::footer::FOOTER_BYTES;
@@ -12,6 +12,7 @@ use crate::layout::TAIL_BYTES;
 use crate::options::TableOptions;
 use crate::part::TRAILER_BYTES;
 use crate::properties::Properties;
+use crate::single;
 
 /// What is to go into a table file, added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub struct WorstCase {
 
 /// What a block takes beside its entries: its tail and trailer, and its run's head in the key section.
 const BLOCK_OVERHEAD_BYTES: u64 = (TAIL_BYTES + TRAILER_BYTES + RUN_HEAD_BYTES_AT_MOST) as u64;
+/// What the run of an entry by itself takes beside the entry: a length, and that it is one.
+const SINGLE_RUN_HEAD_BYTES: u64 = 5 + 1;
+const _: () = assert!(single::OVERHEAD_BYTES_AT_MOST <= ENTRY_HEAD_BYTES_AT_MOST);
 const CHUNK_OVERHEAD_BYTES: u64 = (CHUNK_HEADER_BYTES + TRAILER_BYTES) as u64;
 
 impl WorstCase {
@@ -39,12 +43,15 @@ impl WorstCase {
             .saturating_add(self.entries.saturating_mul(ENTRY_HEAD_BYTES_AT_MOST as u64));
         let in_runs =
             self.key_bytes.saturating_add(self.entries.saturating_mul(key_section::ENTRY_HEAD_BYTES_AT_MOST as u64));
+        // An entry by itself takes no more than one in a block, but has a run of its own.
+        let run_heads = self.entries.saturating_mul(SINGLE_RUN_HEAD_BYTES);
         // A block ends because the next entry would make it too long, or its run.
         let tail_bytes = (TAIL_BYTES + TRAILER_BYTES) as u64;
         let blocks = pieces(in_blocks, (options.block_bytes as u64).saturating_sub(2 * tail_bytes))
             .saturating_add(pieces(in_runs, RUN_BYTES as u64))
             .min(self.entries);
-        let keys = in_runs.saturating_add(blocks.saturating_mul(RUN_HEAD_BYTES_AT_MOST as u64));
+        let keys =
+            in_runs.saturating_add(run_heads).saturating_add(blocks.saturating_mul(RUN_HEAD_BYTES_AT_MOST as u64));
         let chunks = pieces(keys, (CHUNK_BYTES - CHUNK_HEADER_BYTES) as u64);
         let properties = Properties::length_bytes(
             2 * self.longest_key_bytes as usize,
@@ -52,6 +59,7 @@ impl WorstCase {
         );
         in_blocks
             .saturating_add(in_runs)
+            .saturating_add(run_heads)
             .saturating_add(blocks.saturating_mul(BLOCK_OVERHEAD_BYTES))
             .saturating_add(chunks.saturating_mul(CHUNK_OVERHEAD_BYTES))
             .saturating_add(properties)

@@ -7,17 +7,15 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, File, Result};
 
+use crate::block_builder::NewEntry;
 use crate::compression::Compression;
 use crate::entry::Place;
 use crate::part::{self, Identity, PartKind};
+use crate::single;
 
 /// How much is collected before it is written: long enough to make the call's cost vanish, short enough to stay in the
 /// processor's cache until then.
 const WRITE_BYTES: usize = 256 << 10;
-/// After so many blocks, one behind the other, that compression did not make smaller, the others are not tried,
-const BLOCKS_IN_VAIN_MAX: u32 = 4;
-/// but for one in so many: data is rarely alike for long.
-const BLOCKS_PER_TRY: u32 = 16;
 /// A buffer larger than this is given back after use.
 const KEPT_BYTES: usize = 4 * WRITE_BYTES;
 
@@ -26,8 +24,6 @@ pub(crate) struct PartWriter {
     file: Arc<dyn File>,
     identity: Identity,
     compression: Compression,
-    /// So many blocks, one behind the other, were not made smaller.
-    blocks_in_vain: u32,
     /// Sealed parts not yet written, then the part being built.
     buffer: Vec<u8>,
     /// Where the part being built starts in the buffer.
@@ -43,7 +39,6 @@ impl PartWriter {
             file,
             identity,
             compression,
-            blocks_in_vain: 0,
             buffer: Vec::with_capacity(WRITE_BYTES + WRITE_BYTES / 4),
             part_start: 0,
             written_bytes: 0,
@@ -73,15 +68,41 @@ impl PartWriter {
 
     /// Ends the part being built and begins the next. The caller sees to it that the file stays below 4 GiB.
     pub(crate) fn seal(&mut self, kind: PartKind) -> Result<Place> {
-        let too_long = |_| Error::invalid(format!("{}: longer than 4 GiB", self.file.path().display()));
-        let offset = u32::try_from(self.offset()).map_err(too_long)?;
-        let compression = self.compression_of(kind);
-        let smaller =
-            part::seal(&mut self.buffer, self.part_start, self.identity, kind, offset, compression, &mut self.scratch);
-        if kind == PartKind::Block {
-            self.blocks_in_vain = if smaller { 0 } else { self.blocks_in_vain.saturating_add(1) };
-        }
-        let length = u32::try_from(self.part_bytes()).map_err(too_long)?;
+        let offset = self.part_offset()?;
+        let (start, compression) = (self.part_start, self.compression);
+        part::seal(&mut self.buffer, start, self.identity, kind, offset, compression, &mut self.scratch);
+        self.end_part(offset)
+    }
+
+    /// Ends the block being built and begins the next part, if compression makes the block smaller. Else what was built is moved to
+    /// `content`: `None`.
+    pub(crate) fn seal_if_smaller(&mut self, content: &mut Vec<u8>) -> Result<Option<Place>> {
+        let offset = self.part_offset()?;
+        let (start, compression) = (self.part_start, self.compression);
+        let Some(stored) = part::compress(&mut self.buffer, start, compression, &mut self.scratch) else {
+            content.clear();
+            content.extend(self.buffer.drain(start..));
+            return Ok(None);
+        };
+        part::end(&mut self.buffer, start, self.identity, PartKind::Block, offset, stored);
+        self.end_part(offset).map(Some)
+    }
+
+    /// Writes an entry by itself.
+    pub(crate) fn add_single(&mut self, entry: &NewEntry<'_>) -> Result<Place> {
+        let offset = self.part_offset()?;
+        single::append(&mut self.buffer, self.identity, offset, entry);
+        self.end_part(offset)
+    }
+
+    /// Where in the file the part being built starts, as a place has it.
+    fn part_offset(&self) -> Result<u32> {
+        u32::try_from(self.offset()).map_err(|_| self.too_long())
+    }
+
+    /// The part being built is whole: the next begins.
+    fn end_part(&mut self, offset: u32) -> Result<Place> {
+        let length = u32::try_from(self.part_bytes()).map_err(|_| self.too_long())?;
         self.part_start = self.buffer.len();
         if self.buffer.len() >= WRITE_BYTES {
             self.write_out()?;
@@ -89,13 +110,9 @@ impl PartWriter {
         Ok(Place { offset, length })
     }
 
-    /// How the part being built is to be compressed: not at all, mostly, if it is a block and those before it were tried in
-    /// vain. (On data that can't be compressed, trying was three tenths of the work of making a file.)
-    fn compression_of(&self, kind: PartKind) -> Compression {
-        let is_in_vain = kind == PartKind::Block
-            && self.blocks_in_vain >= BLOCKS_IN_VAIN_MAX
-            && self.blocks_in_vain % BLOCKS_PER_TRY != 0;
-        if is_in_vain { Compression::None } else { self.compression }
+    #[cold]
+    fn too_long(&self) -> Error {
+        Error::invalid(format!("{}: longer than 4 GiB", self.file.path().display()))
     }
 
     /// Writes everything that is left, cuts off what was set aside behind it, makes it durable and returns the file's

@@ -1,7 +1,8 @@
 //! Reading table files: open files and blocks, each found once and kept while there is room.
 //!
 //! Where [files are mapped](super::mapping) and what is wanted is in memory, it is taken from the mapping. The block cache then
-//! is for blocks that had to be unpacked alone: it would keep a second copy of others, and finding it there costs no less.
+//! is for blocks that had to be unpacked alone: it would keep a second copy of others, and finding it there costs no less. Entries that
+//! stand by themselves are never kept there: the system keeps what was read of their files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -159,10 +160,12 @@ impl Tables {
         self.blocks.contains_key(&(number, place.offset))
     }
 
-    /// The block at `place`, by one read; it is in the cache afterwards.
+    /// The block at `place`, by one read; it is in the cache afterwards, unless it is an entry by itself.
     pub fn read_block(&self, number: u32, place: Place) -> Result<Block> {
         let block = self.reader(number)?.read_block(place)?;
-        self.blocks.insert((number, place.offset), block.clone());
+        if !block.is_single() {
+            self.blocks.insert((number, place.offset), block.clone());
+        }
         Ok(block)
     }
 
@@ -191,6 +194,19 @@ impl Tables {
             return Ok(None);
         }
         Ok(Some(self.reader(number)?).filter(|table| table.mapped_bytes() > 0))
+    }
+
+    /// The value of `key` at a place of an open file, if it stands by itself there and the file's mapping has it.
+    #[inline]
+    pub fn mapped_entry(&self, table: &TableReader, key: &[u8], location: Location) -> Result<Option<Slice>> {
+        if table.has_met_compressed() || table.mapped_bytes() == 0 {
+            return Ok(None);
+        }
+        match table.read_mapped_version(location.place, key, location.sequence)? {
+            MappedRead::Entry(entry) if entry.kind == EntryKind::Put => Ok(Some(entry.value)),
+            // Who asks for the block will be told what is there.
+            MappedRead::Entry(_) | MappedRead::Nothing | MappedRead::Block(_) => Ok(None),
+        }
     }
 
     /// What the file's mapping has of a value.

@@ -1,10 +1,10 @@
 //! The files that a compaction reads. Keys are streamed, one chunk of each file at a time. Of the values only blocks
 //! with a valid entry are read, each once.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use slmdb_env::{Error, Result};
-use slmdb_table::{Block, EntryKind, KEY_CHUNK_BYTES, KeyEntry, SequentialReader, Slice, TableReader};
+use slmdb_table::{Block, EntryKind, KEY_CHUNK_BYTES, KeyEntry, Lent, SequentialReader, Slice, TableReader};
 
 /// Bytes of a file's blocks that are read at a time: the first, or less if all inputs together would exceed the second,
 /// but at least the third.
@@ -26,6 +26,8 @@ pub(crate) fn memory_bytes(inputs: usize) -> u64 {
 pub(crate) struct Values {
     reader: SequentialReader,
     block: Option<(u32, Block)>,
+    /// The last value that was in a block.
+    value: Slice,
     path: PathBuf,
     /// Bytes of blocks that were read.
     pub(crate) read_bytes: u64,
@@ -34,34 +36,53 @@ pub(crate) struct Values {
 impl Values {
     /// The values of the reader's file, of which `window_bytes` are read at a time.
     pub(crate) fn new(reader: &TableReader, window_bytes: usize) -> Values {
-        Values { reader: reader.sequential(window_bytes), block: None, path: reader.path().into(), read_bytes: 0 }
+        Values {
+            reader: reader.sequential(window_bytes),
+            block: None,
+            value: Slice::new(),
+            path: reader.path().into(),
+            read_bytes: 0,
+        }
     }
 
-    /// The value of a put in the file's key section. [`Error::Corruption`] if the block disagrees.
-    pub(crate) fn value(&mut self, entry: &KeyEntry<'_>) -> Result<Slice> {
+    /// The value of a put in the file's key section, until the next is asked for. [`Error::Corruption`] if the entry, or the block that
+    /// should have it, disagrees.
+    pub(crate) fn value(&mut self, entry: &KeyEntry<'_>) -> Result<&[u8]> {
         let block = match self.block.take() {
             Some((offset, block)) if offset == entry.place.offset => block,
             _ => {
                 self.read_bytes += u64::from(entry.place.length);
-                self.reader.read_block(entry.place)?
+                match self.reader.read(entry.place)? {
+                    Lent::Entry { key, sequence, kind: EntryKind::Put, value }
+                        if key == entry.key && sequence == entry.sequence =>
+                    {
+                        return Ok(value);
+                    }
+                    Lent::Entry { .. } => return Err(disagreement(&self.path, entry)),
+                    Lent::Block(block) => block,
+                }
             }
         };
         let found = block.get_version(entry.key, entry.sequence)?;
         self.block = Some((entry.place.offset, block));
         match found {
-            Some(found) if found.kind == EntryKind::Put => Ok(found.value),
-            _ => {
-                let what = "a block does not hold what the key section says";
-                Err(Error::corruption(&self.path, u64::from(entry.place.offset), what))
+            Some(found) if found.kind == EntryKind::Put => {
+                self.value = found.value;
+                Ok(&self.value)
             }
+            _ => Err(disagreement(&self.path, entry)),
         }
     }
 }
 
+#[cold]
+fn disagreement(path: &Path, entry: &KeyEntry<'_>) -> Error {
+    let what = "an entry, or a block, does not hold what the key section says";
+    Error::corruption(path, u64::from(entry.place.offset), what)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use slmdb_env::memory::MemoryEnv;
     use slmdb_table::{TableBuilder, TableOptions};
 

@@ -1,10 +1,13 @@
 //! The index as a cursor sees it: the records of its moment, whatever flushes do meanwhile (paper, section 3.2
 //! «Scanning a B+-tree»).
 //!
-//! One leaf is read at a time and its records are copied out, so no epoch is held between a cursor's calls. Records of
-//! the cursor's moment are taken from the leaf. Those replaced since come from the map of replaced records. The map is
-//! asked *after* the leaf was read, for exactly the range that the leaf covers (INV-12). A record may move from the
-//! index to the map in between, never the other way, so it is seen at least once. Of two versions the newer wins.
+//! A leaf is read and its records are copied out, so no epoch is held between a cursor's calls. Records of the cursor's moment
+//! are taken from the leaf. Those replaced since come from the map of replaced records. The map is asked *after* the leaf was
+//! read, for exactly the range that the leaf covers (INV-12). A record may move from the index to the map in between, never the
+//! other way, so it is seen at least once. Of two versions the newer wins.
+//!
+//! Who goes on in one direction gets more and more leaves at once: the processor fetches their records side by side then,
+//! instead of one after the other.
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;
@@ -19,6 +22,11 @@ use slmdb_sync::epoch;
 use crate::index::Index;
 use crate::index::location::location;
 
+/// So many records are read at once, at least: at first those of one leaf, then more and more.
+const RECORDS_AT_ONCE: [usize; 3] = [0, 32, 64];
+/// Where the keys of one reading are longer together, in bytes, the next is of one leaf.
+const KEYS_BYTES_MAX: usize = 16 << 10;
+
 /// A position among the index's records that are visible at a moment.
 pub(crate) struct IndexSource {
     moment: u64,
@@ -29,6 +37,8 @@ pub(crate) struct IndexSource {
     entries: Vec<Entry>,
     /// Index of the current entry.
     position: Option<usize>,
+    /// How often was read in the same direction.
+    readings: usize,
     /// Where the records that were not copied out begin, in either direction. `None`: there are none.
     rest: Rest,
 }
@@ -52,6 +62,7 @@ impl IndexSource {
             keys: Vec::new(),
             entries: Vec::new(),
             position: None,
+            readings: 0,
             rest: Rest::default(),
         }
     }
@@ -66,28 +77,43 @@ impl IndexSource {
         self.position.map(|position| self.entries[position].location)
     }
 
+    /// Where the value lies of the key that comes so many further in this direction, if that is known already.
+    pub(crate) fn location_ahead(&self, steps: usize, direction: Direction) -> Option<Location> {
+        let position = self.position?;
+        let ahead = match direction {
+            Direction::Forward => position.checked_add(steps)?,
+            Direction::Backward => position.checked_sub(steps)?,
+        };
+        self.entries.get(ahead).map(|entry| entry.location)
+    }
+
     /// Moves to the first visible key at or after `key`.
     pub(crate) fn seek<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+        self.readings = 0;
         self.read_forward(index, Bound::Included(key.to_vec()))
     }
 
     /// Moves to the first visible key.
     pub(crate) fn seek_first<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+        self.readings = 0;
         self.read_forward(index, Bound::Unbounded)
     }
 
     /// Moves to the last visible key before `key`.
     pub(crate) fn seek_before<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+        self.readings = 0;
         self.read_backward(index, Bound::Excluded(key.to_vec()))
     }
 
     /// Moves to the last visible key at or before `key`.
     pub(crate) fn seek_back<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+        self.readings = 0;
         self.read_backward(index, Bound::Included(key.to_vec()))
     }
 
     /// Moves to the last visible key.
     pub(crate) fn seek_last<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+        self.readings = 0;
         self.read_backward(index, Bound::Unbounded)
     }
 
@@ -155,7 +181,7 @@ impl IndexSource {
         }
     }
 
-    /// Copies out the visible records of one leaf, starting at a bound. Returns the bound at which the next leaf
+    /// Copies out the visible records of a leaf or more, starting at a bound. Returns the bound at which the next leaf
     /// begins.
     fn read<M: Medium + Clone>(
         &mut self,
@@ -163,11 +189,15 @@ impl IndexSource {
         from: &Bound<Vec<u8>>,
         direction: Direction,
     ) -> Result<Option<Bound<Vec<u8>>>> {
+        let has_long_keys = self.keys.len() > KEYS_BYTES_MAX;
+        let at_once = RECORDS_AT_ONCE[if has_long_keys { 0 } else { self.readings.min(RECORDS_AT_ONCE.len() - 1) }];
+        self.readings += 1;
         self.keys.clear();
         self.entries.clear();
         let guard = epoch::pin();
         let near = from.as_ref().map(Vec::as_slice);
-        index.tree.read_leaf(near, direction, &guard, &mut self.leaf)?;
+        index.tree.read_leaves(near, direction, at_once, &guard, &mut self.leaf)?;
+        index.tree.prefetch_records(self.leaf.records());
         for &offset in self.leaf.records() {
             let record = index.tree.record(offset, &guard)?;
             if record.sequence() <= self.moment {

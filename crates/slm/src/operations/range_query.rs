@@ -26,6 +26,7 @@ use slmdb_env::{Error, Result};
 use slmdb_order::Passage;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::Direction;
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
@@ -35,6 +36,10 @@ use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
 use crate::operations::scan_buffers::ScanBuffers;
 use crate::selection::sequentiality_degree::Sequentiality;
+
+/// So much of what follows is fetched ahead, in bytes; at least two entries, and so many at most.
+const FETCHED_AHEAD_BYTES: usize = 4 << 10;
+const FETCHED_AHEAD_MAX: usize = 12;
 
 /// See [`EngineCursor`].
 pub(crate) struct Cursor<M: Medium + Clone> {
@@ -55,6 +60,8 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     scout: Option<Box<Scout>>,
     /// What these take in memory, as the budget knows it.
     held_bytes: u64,
+    /// So many of the entries that follow were asked for, so that the processor fetches them meanwhile.
+    fetched_ahead: usize,
     /// How many files a range query has had to turn to.
     sequentiality: Sequentiality,
 }
@@ -94,7 +101,7 @@ impl<M: Medium + Clone> Cursor<M> {
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = reader.naming.candidates.range_query();
         let (at_hand, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
-        let (at, held_bytes) = (None, 0);
+        let (at, held_bytes, fetched_ahead) = (None, 0, 0);
         Cursor {
             reader,
             moment,
@@ -107,6 +114,7 @@ impl<M: Medium + Clone> Cursor<M> {
             at_hand,
             scout,
             held_bytes,
+            fetched_ahead,
             sequentiality,
         }
     }
@@ -180,6 +188,14 @@ impl<M: Medium + Clone> Cursor<M> {
     fn value_at(&mut self, location: Location) -> Result<Slice> {
         let mut location = location;
         loop {
+            match self.at_hand.mapped_entry(&self.reader, &self.key, location) {
+                Ok(Some(value)) => {
+                    self.fetch_ahead(location);
+                    return Ok(value);
+                }
+                // Who asks for the block is told what is wrong.
+                Ok(None) | Err(_) => {}
+            }
             let block = match self.at_hand.block(location) {
                 Some(block) => Ok(block.clone()),
                 None => self.at_hand.fetch(&self.reader, location),
@@ -199,6 +215,20 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
+    /// Has the processor fetch the entries that follow, where files are mapped: while one is copied and checked the next are on their way.
+    fn fetch_ahead(&mut self, location: Location) {
+        let entries = (FETCHED_AHEAD_BYTES / location.place.length.max(1) as usize).clamp(2, FETCHED_AHEAD_MAX);
+        let direction = match self.heading {
+            Heading::Forward => Direction::Forward,
+            Heading::Backward => Direction::Backward,
+        };
+        while self.fetched_ahead < entries {
+            let Some(next) = self.index.location_ahead(self.fetched_ahead + 1, direction) else { return };
+            self.fetched_ahead += 1;
+            self.at_hand.prefetch(next);
+        }
+    }
+
     /// Asks the disk for the value that is about to be read, and for those behind it, where that gains something.
     fn ask_ahead(&mut self) {
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
@@ -215,7 +245,7 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// The cursor leaves its entry, for a place that does not follow from it.
     fn set_out(&mut self) {
-        self.at = None;
+        (self.at, self.fetched_ahead) = (None, 0);
         self.passage.begin();
         self.at_hand.set_out();
         self.account();
@@ -248,6 +278,7 @@ impl<M: Medium + Clone> Cursor<M> {
         if self.index.key() != Some(&self.key) {
             return Ok(());
         }
+        self.fetched_ahead = self.fetched_ahead.saturating_sub(1);
         if let Some(scout) = &mut self.scout {
             scout.passed();
         }

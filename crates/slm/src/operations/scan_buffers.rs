@@ -5,19 +5,25 @@
 //! that it had last, and what was [read ahead](crate::operations::read_ahead) behind it. A key whose block is at hand costs
 //! neither a look into the block cache, which all share, nor a read.
 //!
+//! Where files are mapped, an entry that stands by itself is taken from the mapping, and nothing of it stays at hand.
+//!
 //! What is at hand is bounded: so many lanes, and where all of them have much, of one that the cursor leaves only what is small. Lanes
 //! that were left longest make place for others. Where more files take turns than there are lanes, what was read ahead would be
 //! lost before it is needed: then the first blocks of a turn are read alone, and the cache remembers them.
 
+use std::sync::{Arc, Weak};
+
 use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
-use slmdb_table::{Block, Piece};
+use slmdb_table::{Block, Piece, Slice, TableReader};
 
 use crate::operations::ask_ahead::Temperature;
 use crate::operations::get::Reader;
 use crate::operations::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
 
+/// How many mapped files a cursor knows, at most.
+const MAPPED_SLOTS: usize = 64;
 /// How many files a cursor has a lane for.
 const LANES_MAX: usize = 24;
 /// Where more than this is at hand, in bytes, a lane is left only with what is small.
@@ -49,6 +55,9 @@ pub(crate) struct ScanBuffers {
     spare: Option<Piece>,
     /// What blocks and pieces take, in bytes.
     held_bytes: u64,
+    /// Files that values were taken from by themselves, each in the slot of its number.
+    mapped: Vec<(u32, Weak<TableReader>)>,
+    mapped_last: Option<u32>,
     /// Whether what is not at hand comes from the disk.
     pub(crate) temperature: Temperature,
 }
@@ -82,6 +91,45 @@ impl ScanBuffers {
         }
         self.turn_to(index);
         self.lanes[index].block.as_ref().map(|(_, block)| block)
+    }
+
+    /// Has the processor fetch what is at `location`, if its file is known to be mapped.
+    pub(crate) fn prefetch(&self, location: Location) {
+        if let Some((number, table)) = self.mapped.get(location.file as usize % MAPPED_SLOTS) {
+            if *number == location.file {
+                table.upgrade().into_iter().for_each(|table| table.prefetch_mapped(location.place));
+            }
+        }
+    }
+
+    /// The value of `key` at `location`, if it stands by itself in a file that is mapped.
+    pub(crate) fn mapped_entry<M: Medium + Clone>(
+        &mut self,
+        reader: &Reader<M>,
+        key: &[u8],
+        location: Location,
+    ) -> Result<Option<Slice>> {
+        if !reader.tables.are_mapped() {
+            return Ok(None);
+        }
+        let file = location.file;
+        if self.mapped.is_empty() {
+            self.mapped.resize_with(MAPPED_SLOTS, Default::default);
+        }
+        let (number, known) = &mut self.mapped[file as usize % MAPPED_SLOTS];
+        let table = match known.upgrade().filter(|_| *number == file) {
+            Some(table) => table,
+            None => {
+                let table = reader.tables.reader(file)?;
+                (*number, *known) = (file, Arc::downgrade(&table));
+                table
+            }
+        };
+        let value = reader.tables.mapped_entry(&table, key, location)?;
+        if value.is_some() && self.mapped_last.replace(file) != Some(file) {
+            reader.naming.file_sought(file);
+        }
+        Ok(value)
     }
 
     /// The block at `location`: from what was read ahead, from the cache, or from the disk; then it is the last of its file.
@@ -212,7 +260,8 @@ impl ScanBuffers {
     /// What all of it takes in memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let lane_bytes = size_of::<Lane>() + size_of::<u32>() + size_of::<u64>();
-        self.held_bytes + (self.lanes.capacity() * lane_bytes) as u64
+        let mapped_bytes = self.mapped.capacity() * size_of::<(u32, Weak<TableReader>)>();
+        self.held_bytes + (self.lanes.capacity() * lane_bytes + mapped_bytes) as u64
     }
 }
 

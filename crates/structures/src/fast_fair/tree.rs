@@ -34,8 +34,8 @@ use super::build::{NewNode, slots_of};
 use super::change::{Locked, Session};
 use super::fences::{Shape, Side, Target};
 use super::intent::INTENTS_BYTES;
-use super::key_record::{KeyRecord, damaged};
-use super::node::{LEVEL_MAX, Node};
+use super::key_record::{KeyRecord, SMALLEST_RECORD_BYTES, damaged};
+use super::node::{LEVEL_MAX, Node, prefetch_range};
 use crate::EntryKind;
 
 /// The sizes that a node can have are the powers of two from here...
@@ -256,6 +256,15 @@ impl<M: Medium> Tree<M> {
             Ok(order)
         })?;
         Ok(found)
+    }
+
+    /// Asks the processor to fetch key records that will be looked at in a moment. Offsets that are none do no harm.
+    pub fn prefetch_records(&self, offsets: &[u64]) {
+        for &offset in offsets {
+            if let Ok(record) = self.pool.pointer(offset, SMALLEST_RECORD_BYTES) {
+                prefetch_range(record, SMALLEST_RECORD_BYTES as usize);
+            }
+        }
     }
 
     /// The key record at an offset that came from this tree ([`LeafRead`](super::LeafRead) has such) while this guard was

@@ -10,7 +10,7 @@ use super::*;
 use crate::block_builder::{BlockBuilder, NewEntry};
 use crate::compression::Compression;
 use crate::entry::EntryKind;
-use crate::footer::{FOOTER_BYTES, Footer};
+use crate::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer};
 use crate::key_section::KeySectionBuilder;
 use crate::part::{Identity, PartKind};
 use crate::writer::PartWriter;
@@ -35,11 +35,18 @@ struct Forgery {
     chunks: Change<Vec<Vec<u8>>>,
     /// Works on the content of the last block.
     last_block: Change<[u8]>,
+    /// Blocks of one entry are entries by themselves.
+    has_singles: bool,
+    version: u32,
 }
 
 fn items() -> Vec<Vec<Item>> {
     let (put, delete) = (EntryKind::Put, EntryKind::Delete);
     vec![vec![("a", 5, put), ("b", 3, delete)], vec![("c", 9, put)], vec![("d", 4, put), ("e", 6, put)]]
+}
+
+fn value_of(kind: EntryKind) -> &'static [u8] {
+    if kind == EntryKind::Put { b"value" } else { b"" }
 }
 
 impl Forgery {
@@ -51,6 +58,8 @@ impl Forgery {
             chunk_lengths: Box::new(|_| {}),
             chunks: Box::new(|_| {}),
             last_block: Box::new(|_| {}),
+            has_singles: false,
+            version: FORMAT_VERSION,
         }
     }
 
@@ -60,10 +69,26 @@ impl Forgery {
         let mut properties = Properties::new(7, 0);
         let mut keys = KeySectionBuilder::default();
         for (index, block) in self.blocks.iter().enumerate() {
+            let named = self.keys.get(index).cloned().unwrap_or_default();
+            if self.has_singles {
+                for &(key, sequence, kind) in block {
+                    let value = value_of(kind);
+                    let is_older = properties.entries > 0 && properties.largest_key == key.as_bytes();
+                    properties.count(key.as_bytes(), sequence, kind, value.len(), is_older);
+                    properties.largest_key = key.into();
+                    properties.blocks += 1;
+                    let place = writer.add_single(&NewEntry { key: key.as_bytes(), sequence, kind, value })?;
+                    for &(key, sequence, kind) in &named {
+                        keys.add(key.as_bytes(), sequence, kind);
+                    }
+                    keys.end_run(place);
+                }
+                continue;
+            }
             let mut builder = BlockBuilder::new(16);
             let start = writer.part_start();
             for &(key, sequence, kind) in block {
-                let value = if kind == EntryKind::Put { b"value".as_slice() } else { b"" };
+                let value = value_of(kind);
                 builder.add(writer.buffer(), start, &NewEntry { key: key.as_bytes(), sequence, kind, value });
                 let is_older = properties.entries > 0 && properties.largest_key == key.as_bytes();
                 properties.count(key.as_bytes(), sequence, kind, value.len(), is_older);
@@ -104,6 +129,7 @@ impl Forgery {
             properties_offset,
             properties_bytes,
             file_bytes: properties_offset + properties_bytes + FOOTER_BYTES as u64,
+            version: self.version,
         };
         writer.buffer().extend_from_slice(&footer.encode());
         writer.finish()?;
@@ -154,6 +180,27 @@ fn a_key_section_that_says_otherwise_is_found() {
     assert_finds(&forgery, &["it has entries that the key section has not", "not those of the entries"]);
     let mut forgery = Forgery::new();
     forgery.blocks[0].pop();
+    assert_finds(&forgery, &["the key section has entries that it has not"]);
+}
+
+/// Each block is an entry by itself then.
+#[test]
+fn an_entry_that_is_not_what_the_key_section_says_is_found() {
+    let put = EntryKind::Put;
+    let with = |keys: [Item; 2], version| {
+        let blocks = vec![vec![("a", 5, put)], vec![("b", 3, put)]];
+        Forgery { blocks, keys: vec![vec![keys[0]], vec![keys[1]]], has_singles: true, version, ..Forgery::new() }
+    };
+    let right = [("a", 5, put), ("b", 3, put)];
+    assert_finds(&with(right, FORMAT_VERSION), &[]);
+    for wrong in [("b", 4, put), ("b", 3, EntryKind::Delete), ("c", 3, put)] {
+        assert_finds(&with([right[0], wrong], FORMAT_VERSION), &["its entries are not those of the key section"]);
+    }
+    // Files of version 1 have none.
+    let none = ["block: its checksum does not match"; 2];
+    assert_finds(&with(right, 1), &none);
+    let mut forgery = with(right, FORMAT_VERSION);
+    forgery.keys[0].push(("aa", 4, put));
     assert_finds(&forgery, &["the key section has entries that it has not"]);
 }
 

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use crate::support::watched::WatchedEnv;
 use crate::support::{Entry, PATH, build, open, read_all};
 use slmdb_env::memory::MemoryEnv;
-use slmdb_table::{Compression, FORMAT_VERSION, TableOptions};
+use slmdb_table::{Compression, FORMAT_VERSION, OLDEST_FORMAT_VERSION, TableOptions};
 
-/// What the fixtures of version 1 hold. Never to be changed.
-fn entries_of_version_1() -> Vec<Entry> {
+/// What the fixtures hold. Never to be changed.
+fn entries_of_fixtures() -> Vec<Entry> {
     let mut entries = vec![
         Entry::put("", 1, "value of the empty key"),
         Entry::put("a", u64::MAX, ""),
@@ -24,7 +24,7 @@ fn entries_of_version_1() -> Vec<Entry> {
     entries
 }
 
-fn options_of_version_1(compression: Compression) -> TableOptions {
+fn options_of_fixtures(compression: Compression) -> TableOptions {
     TableOptions { block_bytes: 512, restart_interval: 4, compression }
 }
 
@@ -36,16 +36,19 @@ fn fixture(version: u32, compression: Compression) -> PathBuf {
 fn file_of_present_version(compression: Compression) -> Vec<u8> {
     let memory = MemoryEnv::new();
     let env = WatchedEnv::new(memory.clone());
-    build(&env, &entries_of_version_1(), options_of_version_1(compression)).unwrap();
+    build(&env, &entries_of_fixtures(), options_of_fixtures(compression)).unwrap();
     memory.content(PATH).unwrap()
 }
 
 #[test]
-fn files_of_version_1_are_read() {
-    for &compression in Compression::BUILT_IN {
+fn files_of_every_version_are_read() {
+    let versions = OLDEST_FORMAT_VERSION..=FORMAT_VERSION;
+    for (version, &compression) in
+        versions.flat_map(|version| Compression::BUILT_IN.iter().map(move |it| (version, it)))
+    {
         let env = MemoryEnv::new();
-        env.set_content(PATH, &std::fs::read(fixture(1, compression)).unwrap());
-        assert_eq!(read_all(&env).unwrap(), entries_of_version_1());
+        env.set_content(PATH, &std::fs::read(fixture(version, compression)).unwrap());
+        assert_eq!(read_all(&env).unwrap(), entries_of_fixtures());
         assert!(open(&env).unwrap().verify(&mut |_| {}).is_empty());
     }
 }
@@ -53,9 +56,9 @@ fn files_of_version_1_are_read() {
 /// Compressed, the bytes are the compressor's affair; without, any difference is a change of the format.
 #[test]
 fn the_present_version_writes_what_it_always_wrote() {
-    assert_eq!(FORMAT_VERSION, 1, "a new version needs fixtures of its own, and keeps the old");
+    assert_eq!(FORMAT_VERSION, 2, "a new version needs fixtures of its own, and keeps the old");
     let file = file_of_present_version(Compression::None);
-    assert_eq!(file, std::fs::read(fixture(1, Compression::None)).unwrap());
+    assert_eq!(file, std::fs::read(fixture(2, Compression::None)).unwrap());
 }
 
 /// A build without zstd reads what is not compressed with it, and says of the rest what it lacks.
@@ -78,7 +81,7 @@ fn without_zstd_its_files_are_unsupported_and_not_damaged() {
         Err(error) => vec![error],
     };
     assert!(!findings.is_empty() && findings.iter().all(names_the_feature), "{findings:?}");
-    let refused = build(&MemoryEnv::new(), &[], options_of_version_1(Compression::Zstd)).unwrap_err();
+    let refused = build(&MemoryEnv::new(), &[], options_of_fixtures(Compression::Zstd)).unwrap_err();
     assert!(matches!(&refused, Error::Unsupported { what, .. } if what.contains("feature `zstd`")), "{refused}");
 }
 
@@ -106,6 +109,7 @@ fn the_document_says_what_the_code_says() {
     let modules = [
         include_str!("../../src/lib.rs"),
         include_str!("../../src/part.rs"),
+        include_str!("../../src/single.rs"),
         include_str!("../../src/block.rs"),
         include_str!("../../src/key_section.rs"),
         include_str!("../../src/properties.rs"),

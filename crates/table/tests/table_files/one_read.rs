@@ -135,7 +135,8 @@ fn a_value_from_a_mapping_pins_no_block() {
             match read(&table, &key.key, key.sequence, key.place) {
                 (MappedRead::Entry(found), 1) => {
                     assert_eq!((found.kind, &found.value[..]), (entry.kind, &entry.value[..]));
-                    assert_eq!(found.value.pinned_bytes(), entry.value.len());
+                    let pinned_bytes = found.value.pinned_bytes();
+                    assert!(pinned_bytes <= entry.value.len() + entry.key.len() + 18, "{pinned_bytes}");
                 }
                 (MappedRead::Block(block), 1) => {
                     blocks += 1;
@@ -146,7 +147,7 @@ fn a_value_from_a_mapping_pins_no_block() {
             }
         }
         assert_eq!(table.has_met_compressed(), compression != Compression::None);
-        assert!(blocks > 0, "long values, and compressed ones, come in blocks");
+        assert_eq!(blocks > 0, compression != Compression::None, "what is compressed comes in blocks");
         let (missing, _) = read(&table, b"nobody", 1, Place { offset: 0, ..keys_of(&finished.keys).unwrap()[0].place });
         assert!(matches!(missing, MappedRead::Block(_)), "who has not found it has the block to say why");
     }
