@@ -19,7 +19,7 @@ use crate::entry::{BlockEntry, Place};
 use crate::layout::{Layout, RawEntry};
 use crate::part::{self, PartKind, Stored};
 use crate::reader::TableReader;
-use crate::single;
+use crate::single::{self, SingleEntry};
 use crate::slice::Slice;
 
 /// Longer blocks are copied to where they stay, in bytes.
@@ -90,13 +90,50 @@ impl TableReader {
             return Ok(MappedRead::Nothing);
         };
         if self.source.is_single(&bytes) {
-            let entry = single::check(&bytes, self.source.identity, &self.source.path, place.offset)?;
-            if entry.sequence == sequence && bytes[entry.key] == *key {
+            if let Some(entry) = self.checked_entry(&bytes, place, key, sequence)? {
                 let value = Slice::of(bytes, entry.value);
                 return Ok(MappedRead::Entry(BlockEntry { sequence, kind: entry.kind, value }));
             }
         }
         self.block_of_mapped(mapping, bytes, place).map(MappedRead::Block)
+    }
+
+    /// Checks an entry by itself, and whether it is this version of this key.
+    #[inline]
+    fn checked_entry(&self, stored: &[u8], place: Place, key: &[u8], sequence: u64) -> Result<Option<SingleEntry>> {
+        let entry = single::check(stored, self.source.identity, &self.source.path, place.offset)?;
+        Ok((entry.sequence == sequence && stored[entry.key.clone()] == *key).then_some(entry))
+    }
+
+    /// The entry of `key` with this sequence number, if it stands by itself at `place` and the mapping has it. `buffer` is where the
+    /// last one was copied to: if nobody has that any more, this one is, too. Errors as [`TableReader::read_block`] has them.
+    #[inline]
+    pub fn read_mapped_entry(
+        &self,
+        place: Place,
+        key: &[u8],
+        sequence: u64,
+        buffer: &mut Option<Arc<[u8]>>,
+    ) -> Result<Option<BlockEntry>> {
+        let may_be_single = self.source.has_singles && !self.has_met_compressed();
+        let Some(mapping) = self.mapping.as_ref().filter(|_| may_be_single) else { return Ok(None) };
+        self.source.check(place)?;
+        let (length, offset) = (place.length as usize, u64::from(place.offset));
+        let unused = buffer.as_mut().filter(|buffer| length <= buffer.len() && length > buffer.len() / 4);
+        let bytes = match unused.and_then(Arc::get_mut) {
+            Some(unused) => {
+                if mapping.mapped.read_at(&mut unused[..length], offset)? {
+                    buffer.clone()
+                } else {
+                    None
+                }
+            }
+            None => mapping.mapped.read_shared(length, offset)?,
+        };
+        let Some(bytes) = bytes.filter(|bytes| self.source.is_single(&bytes[..length])) else { return Ok(None) };
+        let Some(entry) = self.checked_entry(&bytes[..length], place, key, sequence)? else { return Ok(None) };
+        *buffer = Some(bytes.clone());
+        Ok(Some(BlockEntry { sequence, kind: entry.kind, value: Slice::of(bytes, entry.value) }))
     }
 
     /// Likewise, for what is mostly a block.
@@ -130,8 +167,7 @@ impl TableReader {
     ) -> Result<MappedRead> {
         let (source, offset) = (&self.source, u64::from(place.offset));
         if source.is_single(bytes) {
-            let entry = single::check(bytes, source.identity, &source.path, place.offset)?;
-            if entry.sequence == sequence && bytes[entry.key] == *key {
+            if let Some(entry) = self.checked_entry(bytes, place, key, sequence)? {
                 let value = Slice::from(&bytes[entry.value]);
                 return Ok(MappedRead::Entry(BlockEntry { sequence, kind: entry.kind, value }));
             }

@@ -196,19 +196,6 @@ impl Tables {
         Ok(Some(self.reader(number)?).filter(|table| table.mapped_bytes() > 0))
     }
 
-    /// The value of `key` at a place of an open file, if it stands by itself there and the file's mapping has it.
-    #[inline]
-    pub fn mapped_entry(&self, table: &TableReader, key: &[u8], location: Location) -> Result<Option<Slice>> {
-        if table.has_met_compressed() || table.mapped_bytes() == 0 {
-            return Ok(None);
-        }
-        match table.read_mapped_version(location.place, key, location.sequence)? {
-            MappedRead::Entry(entry) if entry.kind == EntryKind::Put => Ok(Some(entry.value)),
-            // Who asks for the block will be told what is there.
-            MappedRead::Entry(_) | MappedRead::Nothing | MappedRead::Block(_) => Ok(None),
-        }
-    }
-
     /// What the file's mapping has of a value.
     fn value_from_mapping(&self, key: &[u8], location: Location) -> Result<FromMapping> {
         let Location { file, place, sequence } = location;

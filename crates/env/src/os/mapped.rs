@@ -180,8 +180,8 @@ impl Mapped for OsMapped {
 
     #[inline]
     fn prefetch(&self, offset_bytes: u64, length_bytes: usize) {
-        // Where it begins; the processor goes on by itself.
-        const PREFETCHED_BYTES_MAX: usize = 512;
+        // Of what is longer the beginning: the processor goes on by itself.
+        const PREFETCHED_BYTES_MAX: usize = 2048;
         #[cfg(target_arch = "x86_64")]
         for line in (0..length_bytes.min(PREFETCHED_BYTES_MAX)).step_by(64) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};

@@ -60,6 +60,8 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     scout: Option<Box<Scout>>,
     /// What these take in memory, as the budget knows it.
     held_bytes: u64,
+    /// So many values were taken in a row.
+    taken: usize,
     /// So many of the entries that follow were asked for, so that the processor fetches them meanwhile.
     fetched_ahead: usize,
     /// How many files a range query has had to turn to.
@@ -101,7 +103,7 @@ impl<M: Medium + Clone> Cursor<M> {
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = reader.naming.candidates.range_query();
         let (at_hand, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
-        let (at, held_bytes, fetched_ahead) = (None, 0, 0);
+        let (at, held_bytes, taken, fetched_ahead) = (None, 0, 0, 0);
         Cursor {
             reader,
             moment,
@@ -114,6 +116,7 @@ impl<M: Medium + Clone> Cursor<M> {
             at_hand,
             scout,
             held_bytes,
+            taken,
             fetched_ahead,
             sequentiality,
         }
@@ -217,7 +220,10 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// Has the processor fetch the entries that follow, where files are mapped: while one is copied and checked the next are on their way.
     fn fetch_ahead(&mut self, location: Location) {
-        let entries = (FETCHED_AHEAD_BYTES / location.place.length.max(1) as usize).clamp(2, FETCHED_AHEAD_MAX);
+        // Who has taken few may not take more.
+        let entries =
+            (FETCHED_AHEAD_BYTES / location.place.length.max(1) as usize).clamp(2, FETCHED_AHEAD_MAX).min(self.taken);
+        self.taken += 1;
         let direction = match self.heading {
             Heading::Forward => Direction::Forward,
             Heading::Backward => Direction::Backward,
@@ -245,7 +251,7 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// The cursor leaves its entry, for a place that does not follow from it.
     fn set_out(&mut self) {
-        (self.at, self.fetched_ahead) = (None, 0);
+        (self.at, self.taken, self.fetched_ahead) = (None, 0, 0);
         self.passage.begin();
         self.at_hand.set_out();
         self.account();

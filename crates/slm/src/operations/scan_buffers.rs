@@ -16,7 +16,7 @@ use std::sync::{Arc, Weak};
 use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
-use slmdb_table::{Block, Piece, Slice, TableReader};
+use slmdb_table::{Block, EntryKind, Piece, Slice, TableReader};
 
 use crate::operations::ask_ahead::Temperature;
 use crate::operations::get::Reader;
@@ -58,6 +58,8 @@ pub(crate) struct ScanBuffers {
     /// Files that values were taken from by themselves, each in the slot of its number.
     mapped: Vec<(u32, Weak<TableReader>)>,
     mapped_last: Option<u32>,
+    /// Where the last of these values is, or was.
+    buffer: Option<Arc<[u8]>>,
     /// Whether what is not at hand comes from the disk.
     pub(crate) temperature: Temperature,
 }
@@ -125,7 +127,9 @@ impl ScanBuffers {
                 table
             }
         };
-        let value = reader.tables.mapped_entry(&table, key, location)?;
+        let entry = table.read_mapped_entry(location.place, key, location.sequence, &mut self.buffer)?;
+        // Who asks for the block is told what is there instead.
+        let value = entry.filter(|entry| entry.kind == EntryKind::Put).map(|entry| entry.value);
         if value.is_some() && self.mapped_last.replace(file) != Some(file) {
             reader.naming.file_sought(file);
         }
@@ -261,7 +265,8 @@ impl ScanBuffers {
     pub(crate) fn memory_bytes(&self) -> u64 {
         let lane_bytes = size_of::<Lane>() + size_of::<u32>() + size_of::<u64>();
         let mapped_bytes = self.mapped.capacity() * size_of::<(u32, Weak<TableReader>)>();
-        self.held_bytes + (self.lanes.capacity() * lane_bytes + mapped_bytes) as u64
+        let buffer_bytes = self.buffer.as_ref().map_or(0, |buffer| buffer.len());
+        self.held_bytes + (self.lanes.capacity() * lane_bytes + mapped_bytes + buffer_bytes) as u64
     }
 }
 

@@ -49,6 +49,12 @@ const _: () = {
     assert!(ARENA_HEADER_BYTES % super::record::RECORD_ALIGNMENT_BYTES == 0);
 };
 
+/// How long an arena is whose file begins so, by its header, in bytes; `None`: there is no whole header. The file may be shorter: a clean
+/// close cuts it, and so may a power cut while it is made.
+pub fn told_arena_bytes(front: &[u8]) -> Option<u64> {
+    ArenaHeader::decode(front).map(|header| header.capacity_bytes)
+}
+
 /// The fields of an arena header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ArenaHeader {

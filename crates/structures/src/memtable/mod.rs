@@ -40,7 +40,7 @@ mod skiplist;
 mod sort;
 mod towers;
 
-pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES};
+pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, told_arena_bytes};
 pub use cursor::MemTableCursor;
 pub use found::{AllEntries, Found, MemTableEntry, NewestEntries};
 pub use links::{LinkPolicy, SLOT_BYTES};
