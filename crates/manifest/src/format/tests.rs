@@ -13,7 +13,7 @@ use crate::payload;
 use crate::state::{MediumKind, MediumRecord, StoreState};
 
 const PATH: &str = "/db/MANIFEST";
-const HEADER: Header = Header { uuid: [7; 16], nonce: [9; 8] };
+const HEADER: Header = Header { version: FORMAT_VERSION, uuid: [7; 16], nonce: [9; 8] };
 
 fn state() -> StoreState {
     let medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
@@ -73,11 +73,11 @@ fn a_file_put_together_by_hand_is_read() {
 #[test]
 fn a_newer_version_is_told_from_a_damaged_header() {
     let mut bytes = manifest(&[]);
-    bytes[8] = 2;
+    bytes[8] = 3;
     assert_corrupt(&bytes, 0, "checksum");
     let crc = header_crc(bytes[..HEADER_BYTES].try_into().unwrap());
     bytes[12..16].copy_from_slice(&crc.to_le_bytes());
-    assert_unsupported(&bytes, "format version 2");
+    assert_unsupported(&bytes, "format version 3");
     assert_corrupt(b"something else altogether, long enough for a header", 0, "not a MANIFEST");
     assert_corrupt(b"slmdbMAN", 8, "ends 32 bytes early");
     assert_corrupt(b"", 0, "ends 40 bytes early");

@@ -102,10 +102,10 @@ fn a_state_as_text() {
     }
 }
 
-/// The committed file was written by version 1. After a deliberate change of format, which takes a new version number,
+/// The committed files were written by versions 1 and 2. After a deliberate change of format, which takes a new version number,
 /// it stays, and a file of the new version joins it: with `SLMDB_WRITE_FIXTURE=FILE` this test writes one.
 #[test]
-fn files_of_format_1_are_read_and_still_written_the_same() {
+fn files_of_all_formats_are_read_and_those_of_the_present_one_written_the_same() {
     let env = machine();
     let mut manifest = Manifest::create(&env, Path::new(DIRECTORY), &first_state()).unwrap();
     for edit in edits() {
@@ -117,9 +117,11 @@ fn files_of_format_1_are_read_and_still_written_the_same() {
         std::fs::write(path, &bytes).unwrap();
     }
 
-    let fixture = include_bytes!("../fixtures/MANIFEST-version-1");
-    let reading = read(&machine_with(fixture)).unwrap();
-    assert_eq!(dump(&reading.state), TEXT);
-    assert_eq!((&reading.state, reading.edits, reading.torn_tail), (manifest.state(), 3, None));
-    assert!(bytes == fixture, "the format has changed without a new version number");
+    let present = include_bytes!("../fixtures/MANIFEST-version-2");
+    for fixture in [&include_bytes!("../fixtures/MANIFEST-version-1")[..], present] {
+        let reading = read(&machine_with(fixture)).unwrap();
+        assert_eq!(dump(&reading.state), TEXT);
+        assert_eq!((&reading.state, reading.edits, reading.torn_tail), (manifest.state(), 3, None));
+    }
+    assert!(bytes == present, "the format has changed without a new version number");
 }

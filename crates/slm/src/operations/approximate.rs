@@ -1,8 +1,8 @@
 //! How much is in a range, about: keys, and the bytes they take.
 //!
 //! Keys come from a sample of the index ([`slmdb_structures::fast_fair::estimate`]); what an entry takes of its table file
-//! is the mean of that file, but never more than its block, and all of a block that is larger than blocks usually are: that
-//! is one large value. Then MemTables: of a sample of their entries each is looked up, so that what overwrites or deletes is
+//! is the mean of that file, but never more than what it takes by itself or than its block, and all of a block that is larger than
+//! blocks usually are: that is one large value. Then MemTables: of a sample of their entries each is looked up, so that what overwrites or deletes is
 //! not counted as more keys. Nothing is read from table files, and the work is bounded, however much there is.
 
 use std::collections::HashMap;
@@ -16,6 +16,8 @@ use slmdb_sync::epoch;
 
 use crate::operations::get::Reader;
 
+/// What the key section has of an entry beside its key, in bytes, about.
+const KEY_SECTION_HEAD_BYTES: u64 = 6;
 /// A block that is so many times as large as blocks are meant to be holds one entry.
 const LARGE_BLOCKS: u64 = 2;
 
@@ -36,7 +38,8 @@ impl<M: Medium + Clone> Reader<M> {
             let record = self.index.tree.record(sample.record, &guard)?;
             let block_bytes = u64::from(record.block_length());
             let mean_bytes = entry_bytes.get(&record.file()).copied().unwrap_or(block_bytes as f64);
-            let bytes = if block_bytes > large_bytes { block_bytes as f64 } else { mean_bytes.min(block_bytes as f64) };
+            let most_bytes = block_bytes + record.key().len() as u64 + KEY_SECTION_HEAD_BYTES;
+            let bytes = if block_bytes > large_bytes { block_bytes as f64 } else { mean_bytes.min(most_bytes as f64) };
             keys += sample.weight;
             table_bytes += sample.weight * bytes;
         }

@@ -196,7 +196,8 @@ impl<M: Medium + Clone> Cursor<M> {
                     self.fetch_ahead(location);
                     return Ok(value);
                 }
-                // Who asks for the block is told what is wrong.
+                // If a compaction has moved it, who asks for the block finds out where to.
+                Err(error) if !self.reader.catalog.is_gone(location.file) => return Err(error),
                 Ok(None) | Err(_) => {}
             }
             let block = match self.at_hand.block(location) {

@@ -128,6 +128,7 @@ impl ScanBuffers {
             }
         };
         let entry = table.read_mapped_entry(location.place, key, location.sequence, &mut self.buffer)?;
+        self.buffer.take_if(|buffer| buffer.len() > SMALL_BYTES);
         // Who asks for the block is told what is there instead.
         let value = entry.filter(|entry| entry.kind == EntryKind::Put).map(|entry| entry.value);
         if value.is_some() && self.mapped_last.replace(file) != Some(file) {
