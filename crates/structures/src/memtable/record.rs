@@ -333,11 +333,6 @@ impl LinkPolicy {
             * RECORD_ALIGNMENT_BYTES
     }
 
-    /// The least bytes of an arena that has room for such a record.
-    pub const fn arena_bytes_for(self, payload_bytes: u64, entry_count: u32) -> u64 {
-        self.space_for(payload_bytes, entry_count).saturating_add(self.first_record_offset())
-    }
-
     /// From a record's start to its payload, in bytes.
     const fn payload_start(self, entry_count: u32) -> u64 {
         RECORD_HEADER_BYTES + self.slots_bytes(entry_count)
