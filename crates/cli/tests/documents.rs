@@ -1,12 +1,14 @@
-//! Nothing cites a file that is not in the repository: links and file names in documents, documents in comments.
+//! Nothing cites what is not in the repository: links, names of files, and names of tests, functions and options in
+//! documents; documents in comments.
 //!
 //! A name in backticks may leave out folders: `engine/space/ladder.rs` is `crates/engine/src/space/ladder.rs`. What it has must
 //! come in that order.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Endings of what is taken for the name of a file.
-const ENDINGS: [&str; 5] = [".rs", ".md", ".toml", ".awk", ".svg"];
+const ENDINGS: [&str; 6] = [".rs", ".md", ".toml", ".txt", ".awk", ".svg"];
 
 struct Repository {
     root: PathBuf,
@@ -113,6 +115,46 @@ fn files_that_documents_name_are_there() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// Modules and settings of the Linux kernel.
+const OF_LINUX: [&str; 4] = ["nd_pmem", "dax_pmem", "device_dax", "show_as"];
+
+/// Words of several parts, joined by underscores: names of tests, functions and options. An ellipsis ends one that is cut
+/// short: `a_store_that_…`. What is dated may name what was.
+#[test]
+fn names_in_documents_are_those_of_something() {
+    let Some(repository) = Repository::find() else { return };
+    let is_letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+    let is_name = |word: &str| word.contains('_') && word.chars().all(is_letter);
+    let mut names: BTreeSet<String> = OF_LINUX.map(str::to_string).into();
+    for ending in [".rs", ".txt", ".toml"] {
+        for (_, text) in repository.texts(ending) {
+            let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+            names.extend(words.filter(|word| is_name(word)).map(str::to_string));
+        }
+    }
+    let mut unknown = Vec::new();
+    for (document, text) in repository.texts(".md") {
+        if document.starts_with("docs/lab") || document.ends_with("CHANGELOG.md") {
+            continue;
+        }
+        for line in prose(&text).lines() {
+            for word in line.split('`').skip(1).step_by(2) {
+                let is_known = match word.strip_suffix('…') {
+                    Some(start) if is_name(start) => {
+                        names.range(start.to_string()..).next().is_some_and(|name| name.starts_with(start))
+                    }
+                    None if is_name(word) => names.contains(word),
+                    _ => true,
+                };
+                if !is_known {
+                    unknown.push(format!("{}: {word}", document.display()));
+                }
+            }
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}
+
 #[test]
 fn documents_that_code_names_are_there() {
     let Some(repository) = Repository::find() else { return };
@@ -145,7 +187,7 @@ fn rules_that_are_cited_are_written_down() {
         let starts = text.lines().filter_map(|line| line.strip_prefix("- **")?.split_once(".**")).map(|(rule, _)| rule);
         starts.map(str::to_string).collect::<Vec<String>>()
     });
-    let defined: std::collections::BTreeSet<String> = defined.filter(|rule| cited(rule) == [rule.as_str()]).collect();
+    let defined: BTreeSet<String> = defined.filter(|rule| cited(rule) == [rule.as_str()]).collect();
     assert!(defined.len() > 40, "{defined:?}");
     let mut unknown = Vec::new();
     for (file, text) in repository.texts(".rs").chain(documents()) {

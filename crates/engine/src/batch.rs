@@ -1,8 +1,8 @@
 //! [`WriteBatch`]: several changes that take effect together.
 
 use slmdb_env::Result;
-use slmdb_structures::KeyLengths;
 use slmdb_structures::memtable::Payload;
+use slmdb_structures::{KeyLengths, LONG_KEY_BYTES};
 
 /// Puts and deletes that are applied together, in order, or not at all.
 ///
@@ -23,8 +23,10 @@ pub struct Totals {
     pub puts: u64,
     /// Bytes of the keys.
     pub key_bytes: u64,
-    /// The long keys among them.
-    pub long_keys: KeyLengths,
+    /// Bytes of the longest key.
+    pub longest_key_bytes: u32,
+    /// Bytes of the keys that are longer than [`LONG_KEY_BYTES`].
+    pub long_key_bytes: u64,
     /// Bytes of the values.
     pub value_bytes: u64,
 }
@@ -35,34 +37,59 @@ impl Totals {
         self.entries += 1;
         self.puts += u64::from(value_bytes.is_some());
         self.key_bytes += key_bytes as u64;
-        self.long_keys.add(key_bytes);
+        self.longest_key_bytes = self.longest_key_bytes.max(key_bytes as u32);
+        self.long_key_bytes += if key_bytes > LONG_KEY_BYTES { key_bytes as u64 } else { 0 };
         self.value_bytes += value_bytes.unwrap_or(0) as u64;
+    }
+
+    /// How long the keys are, for the index.
+    pub fn long_keys(&self) -> KeyLengths {
+        KeyLengths { longest_bytes: self.longest_key_bytes, long_bytes: self.long_key_bytes }
+    }
+
+    /// Whether these are deletes alone: the way out of a full disk.
+    pub fn are_deletes(&self) -> bool {
+        self.entries > 0 && self.puts == 0
+    }
+
+    /// Each sum of the one with that of the other; `longest` joins the lengths of the longest keys.
+    #[inline]
+    fn with(&self, other: &Totals, join: impl Fn(u64, u64) -> u64, longest: impl Fn(u32, u32) -> u32) -> Totals {
+        Totals {
+            entries: join(self.entries, other.entries),
+            puts: join(self.puts, other.puts),
+            key_bytes: join(self.key_bytes, other.key_bytes),
+            longest_key_bytes: longest(self.longest_key_bytes, other.longest_key_bytes),
+            long_key_bytes: join(self.long_key_bytes, other.long_key_bytes),
+            value_bytes: join(self.value_bytes, other.value_bytes),
+        }
     }
 
     /// The sum of both.
     #[inline]
     pub fn plus(&self, other: &Totals) -> Totals {
-        let mut long_keys = self.long_keys;
-        long_keys.add_all(other.long_keys);
-        Totals {
-            long_keys,
-            entries: self.entries + other.entries,
-            puts: self.puts + other.puts,
-            key_bytes: self.key_bytes + other.key_bytes,
-            value_bytes: self.value_bytes + other.value_bytes,
-        }
+        self.with(other, u64::saturating_add, u32::max)
     }
 
     /// The totals with each entry `count` times.
     pub fn times(&self, count: u64) -> Totals {
-        let KeyLengths { longest_bytes, long_bytes } = self.long_keys;
-        Totals {
-            entries: self.entries * count,
-            puts: self.puts * count,
-            key_bytes: self.key_bytes * count,
-            long_keys: KeyLengths { longest_bytes, long_bytes: long_bytes * count },
-            value_bytes: self.value_bytes * count,
-        }
+        self.with(self, |sum, _| sum * count, u32::max)
+    }
+
+    /// So much of each sum, rounded up: with the number of entries, an average entry.
+    pub fn divided_by(&self, count: u64) -> Totals {
+        self.with(self, |sum, _| sum.div_ceil(count), u32::max)
+    }
+
+    /// The smaller of each sum.
+    pub fn at_most(&self, other: &Totals) -> Totals {
+        self.with(other, u64::min, u32::min)
+    }
+
+    /// The totals without `part` of them. The longest key stays, because it is unknown which part had it.
+    pub fn minus(&self, part: &Totals) -> Totals {
+        let is_empty = self.entries <= part.entries;
+        self.with(part, u64::saturating_sub, |longest, _| if is_empty { 0 } else { longest })
     }
 
     /// Whether an index with space for this has space for `other`, too.
@@ -70,35 +97,19 @@ impl Totals {
     pub fn covers_in_index(&self, other: &Totals) -> bool {
         self.entries >= other.entries
             && self.key_bytes >= other.key_bytes
-            && self.long_keys.longest_bytes >= other.long_keys.longest_bytes
-            && self.long_keys.long_bytes >= other.long_keys.long_bytes
+            && self.longest_key_bytes >= other.longest_key_bytes
+            && self.long_key_bytes >= other.long_key_bytes
     }
 
-    /// The smaller of each sum.
-    pub fn at_most(&self, other: &Totals) -> Totals {
-        Totals {
-            long_keys: KeyLengths {
-                longest_bytes: self.long_keys.longest_bytes.min(other.long_keys.longest_bytes),
-                long_bytes: self.long_keys.long_bytes.min(other.long_keys.long_bytes),
-            },
-            entries: self.entries.min(other.entries),
-            puts: self.puts.min(other.puts),
-            key_bytes: self.key_bytes.min(other.key_bytes),
-            value_bytes: self.value_bytes.min(other.value_bytes),
-        }
+    /// Whether an index and a table file with space for this have space for `other`, too.
+    #[inline]
+    pub fn covers(&self, other: &Totals) -> bool {
+        self.covers_in_index(other) && self.value_bytes >= other.value_bytes
     }
 
-    /// The totals without `part` of them. The longest key stays, because it is unknown which part had it.
-    pub fn minus(&self, part: &Totals) -> Totals {
-        let longest_bytes = if self.entries <= part.entries { 0 } else { self.long_keys.longest_bytes };
-        let long_bytes = self.long_keys.long_bytes.saturating_sub(part.long_keys.long_bytes);
-        Totals {
-            long_keys: KeyLengths { longest_bytes, long_bytes },
-            entries: self.entries.saturating_sub(part.entries),
-            puts: self.puts.saturating_sub(part.puts),
-            key_bytes: self.key_bytes.saturating_sub(part.key_bytes),
-            value_bytes: self.value_bytes.saturating_sub(part.value_bytes),
-        }
+    /// Whether space for the write `other` would do for this write. Deletes may take more than puts.
+    pub fn is_at_most(&self, other: &Totals) -> bool {
+        (self.are_deletes() || !other.are_deletes()) && other.covers(self)
     }
 }
 
@@ -175,12 +186,15 @@ mod tests {
             deletes.delete(vec![b'k'; length]).unwrap();
             puts.put(vec![b'k'; length], [0; 10]).unwrap();
         }
-        let mut expected =
-            Totals { entries: 5, puts: 0, key_bytes: 9_343, long_keys: KeyLengths::default(), value_bytes: 0 };
-        lengths.iter().for_each(|&length| expected.long_keys.add(length));
-        assert_eq!(expected.long_keys.longest_bytes, 9_000);
+        let mut long_keys = KeyLengths::default();
+        lengths.iter().for_each(|&length| long_keys.add(length));
+        let KeyLengths { longest_bytes: longest_key_bytes, long_bytes: long_key_bytes } = long_keys;
+        assert_eq!(longest_key_bytes, 9_000);
+        let expected = Totals { entries: 5, key_bytes: 9_343, longest_key_bytes, long_key_bytes, ..Totals::default() };
         assert_eq!(*deletes.totals(), expected);
         assert_eq!(*puts.totals(), Totals { puts: 5, value_bytes: 50, ..expected });
+        assert_eq!(puts.totals().long_keys(), long_keys);
+        assert!(deletes.totals().are_deletes() && !puts.totals().are_deletes() && !Totals::default().are_deletes());
         assert!(deletes.totals().covers_in_index(puts.totals()));
 
         let both = deletes.totals().plus(puts.totals());

@@ -164,7 +164,7 @@ pub struct Counters {
     /// Bytes compactions wrote.
     pub compaction_bytes_written: u64,
     /// Microseconds that writers were delayed.
-    pub delay_us: u64,
+    pub stall_us: u64,
 }
 
 /// How many counters [`Counters`] has.
@@ -184,7 +184,7 @@ impl Counters {
             compactions: self.compactions.saturating_add(other.compactions),
             compaction_bytes_read: self.compaction_bytes_read.saturating_add(other.compaction_bytes_read),
             compaction_bytes_written: self.compaction_bytes_written.saturating_add(other.compaction_bytes_written),
-            delay_us: self.delay_us.saturating_add(other.delay_us),
+            stall_us: self.stall_us.saturating_add(other.stall_us),
         }
     }
 
@@ -201,7 +201,7 @@ impl Counters {
             ("compactions", self.compactions),
             ("compaction_bytes_read", self.compaction_bytes_read),
             ("compaction_bytes_written", self.compaction_bytes_written),
-            ("delay_us", self.delay_us),
+            ("stall_us", self.stall_us),
         ]
     }
 
@@ -217,7 +217,7 @@ impl Counters {
             compactions,
             compaction_bytes_read,
             compaction_bytes_written,
-            delay_us,
+            stall_us,
         ] = values;
         Counters {
             user_bytes_put,
@@ -230,7 +230,7 @@ impl Counters {
             compactions,
             compaction_bytes_read,
             compaction_bytes_written,
-            delay_us,
+            stall_us,
         }
     }
 }

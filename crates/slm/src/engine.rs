@@ -104,7 +104,7 @@ impl<M: Medium + Clone> CommitHooks for SlmCommitHooks<M> {
         let indexed_bytes = self.pool_reserve.indexed_keys.lock().longest_bytes;
         let traffic = self.writes.traffic.lock();
         let has_entries = traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-        let longest_bytes = indexed_bytes.max(traffic.admitted.long_keys.longest_bytes);
+        let longest_bytes = indexed_bytes.max(traffic.admitted.longest_key_bytes);
         (traffic.immutables as u64 + u64::from(has_entries) + 1, u64::from(longest_bytes))
     }
 
@@ -173,7 +173,6 @@ impl<M: Medium + Clone> Slm<M> {
         });
         let cost = Arc::new(PoolFlushCost {
             writes: writes.clone(),
-            catalog: catalog.clone(),
             index: index.clone(),
             pool_reserve: pool_reserve.clone(),
         });
@@ -186,7 +185,7 @@ impl<M: Medium + Clone> Slm<M> {
         let space = Arc::new(SpaceController::new(
             context.clone(),
             writes.clone(),
-            catalog.reserve.clone(),
+            catalog.clone(),
             cost.clone(),
             reclaim.clone(),
         ));

@@ -36,7 +36,7 @@ impl<M: Medium> LifetimeCounters<M> {
             compactions: self.context.counted.compactions.load(Ordering::Relaxed),
             compaction_bytes_read: self.context.counted.compaction_bytes_read.load(Ordering::Relaxed),
             compaction_bytes_written: self.context.counted.compaction_bytes_written.load(Ordering::Relaxed),
-            delay_us: self.context.counted.stalls.total_ns() / 1000,
+            stall_us: self.context.counted.stalls.total_ns() / 1000,
         }
     }
 

@@ -282,7 +282,7 @@ fn rows(db: &Db, plan: &Plan, done: &AtomicU64, ended: &AtomicBool) -> std::io::
                 stats.space_amplification(),
                 stats.write_amplification_since_open().files,
                 stats.table_files,
-                stats.since_open.delay_us / 1000,
+                stats.since_open.stall_us / 1000,
             )?;
         }
         last = (seconds, puts);

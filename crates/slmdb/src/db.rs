@@ -68,7 +68,7 @@ impl Db {
     /// [`crate::Error::ReadOnly`]. After an error nothing was written, but for one case: a write that waited for its
     /// sync ([`Options::sync`]) which then failed may be there or not, and the store takes no more writes.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.put_with(key, value, WriteOptions::new())
+        self.write_single(|batch| batch.put(key, value), |engine, batch| engine.write(batch, self.inner.sync))
     }
 
     /// As [`Db::put`], with options for this write.

@@ -167,7 +167,7 @@ fn counters(counters: &Counters) -> Vec<Field<'static>> {
         ("compactions", Count(counters.compactions)),
         ("compaction_bytes_read", Bytes(counters.compaction_bytes_read)),
         ("compaction_bytes_written", Bytes(counters.compaction_bytes_written)),
-        ("delay_us", Microseconds(counters.delay_us)),
+        ("stall_us", Microseconds(counters.stall_us)),
         ("write_amplification_of_files", Ratio(amplification.files)),
         ("write_amplification_of_fast_tier", Ratio(amplification.fast_tier)),
         ("write_amplification_of_compactions", Ratio(amplification.compactions)),
@@ -345,7 +345,7 @@ mod tests {
                 "compactions",
                 "compaction_bytes_read",
                 "compaction_bytes_written",
-                "delay_us",
+                "stall_us",
             ] {
                 assert!(json[object][field].is_u64(), "{object}.{field}");
             }

@@ -1,4 +1,3 @@
-//! Background threads, and whether a store still takes writes.
+//! Background threads.
 
-pub mod health;
 pub mod workers;

@@ -177,7 +177,7 @@ mod tests {
 
     /// The second opening found the directory, and made nothing durable but its own name.
     #[test]
-    fn directories_that_a_killed_opening_has_made_are_durable_once_there_is_a_store() {
+    fn directories_made_by_a_killed_opening_become_durable() {
         let env = MemoryEnv::new();
         let directory = Path::new("/of/several/levels");
         env.create_directory(directory).unwrap();

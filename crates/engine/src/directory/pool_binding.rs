@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_imitated_fits_emulated_and_what_caches_survive_fits_dax() {
+    fn imitation_fits_emulated_and_persistent_caches_fit_dax() {
         let imitation = Imitation { latency_ns: 1, ..Imitation::default() };
         for kind in KINDS {
             let imitating = bind(&ANY, &Options { imitation, ..options(None) }, &mut state(kind));

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cache_has_what_the_rest_leaves_and_never_less_than_its_floor() {
+    fn the_cache_has_what_the_rest_leaves_and_at_least_its_floor() {
         let mib = 1 << 20;
         assert_eq!(share(256 * mib, 0), 256 * mib);
         assert_eq!(share(256 * mib, 100 * mib), 156 * mib);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_sorted_and_under_no_order_at_all_nothing_worse_happens() {
+    fn keys_are_sorted_and_no_order_loses_any() {
         let keys: Vec<[u8; 1]> = (0..=255_u8).map(|number| [number.wrapping_mul(77)]).collect();
         let sorted = positions_in_order(keys.iter().map(|key| &key[..]), &KeyOrder::Bytewise);
         assert!(sorted.windows(2).all(|pair| keys[pair[0]] < keys[pair[1]]));

@@ -16,14 +16,14 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::{Instant, MutexGuard};
 
-use super::admission::{STEP_PART, Wanted, memtables};
-use super::flush_cost::{Grant, kept_back, step_in_pool, table_bytes};
+use super::admission::{Grant, STEP_PART, step_in_pool, table_bytes};
 use super::ladder::{Asker, Flushes, Situation, Step, next_step};
-use super::reserve::{Purpose, Reserve};
+use super::reserve::Purpose;
 use super::reserved_file::ReservedFile;
 use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
+use crate::files::catalog::Catalog;
 use crate::write::memtables::{Filling, FlushSetback, MemTables};
 use crate::write::write_path::WritePath;
 
@@ -57,14 +57,10 @@ pub enum TakenFrom {
     Reserve,
 }
 
-/// What a flush costs an engine beside the table file.
+/// What a flush costs an engine beside the table file and its record in the MANIFEST.
 pub trait FlushCost: Send + Sync {
     /// Provides in the pool for flushing what was admitted and `more`. [`Error::Full`]: there is not as much.
     fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()>;
-    /// Provides space in the MANIFEST for the records of the flushes to come, and fills the [`Reserve`].
-    fn fill_reserve(&self) -> Result<()>;
-    /// Provides space in the MANIFEST for the records of the flushes to come.
-    fn provide_for_manifest(&self) -> Result<()>;
 }
 
 /// How an engine gives space back.
@@ -106,8 +102,8 @@ pub struct SpaceController<M: Medium> {
     context: Arc<StoreContext>,
     /// The write path, for whose MemTables the space is.
     writes: Arc<WritePath<M>>,
-    /// The disk space that leads out of a full disk.
-    reserve: Arc<Reserve>,
+    /// The MANIFEST, and the disk space that leads out of a full disk.
+    catalog: Arc<Catalog>,
     cost: Arc<dyn FlushCost>,
     reclaim: Arc<dyn Reclaim>,
 }
@@ -117,18 +113,18 @@ impl<M: Medium + Clone> SpaceController<M> {
     pub fn new(
         context: Arc<StoreContext>,
         writes: Arc<WritePath<M>>,
-        reserve: Arc<Reserve>,
+        catalog: Arc<Catalog>,
         cost: Arc<dyn FlushCost>,
         reclaim: Arc<dyn Reclaim>,
     ) -> SpaceController<M> {
-        SpaceController { context, writes, reserve, cost, reclaim }
+        SpaceController { context, writes, catalog, cost, reclaim }
     }
 
     /// Sets aside what is wanted, and a step more if there is as much. Wakes the writers that wait, whether or not
     /// there was space. After [`Awaited::TryAgain`] it returns as well: the preparer's loop reads again what is wanted.
     /// LOCKS: traffic; those of [`FlushCost`]; reserve, set aside
-    pub fn provide(&self, wanted: Wanted) -> Result<()> {
-        let asker = if wanted.deletes_alone { Asker::Deletes } else { Asker::Puts };
+    pub fn provide(&self, wanted: Totals) -> Result<()> {
+        let asker = if wanted.are_deletes() { Asker::Deletes } else { Asker::Puts };
         let mut from = TakenFrom::FreeSpace;
         loop {
             // Read before the space is asked for, so that what comes back meanwhile is noticed.
@@ -146,9 +142,9 @@ impl<M: Medium + Clone> SpaceController<M> {
             };
             let readers_hold_space = self.readers_hold(&full)?;
             let mut traffic = self.writes.traffic.lock();
-            if !wanted.is_waited_for() {
+            if wanted.entries == 0 {
                 // Only the step ahead is not taken. A writer may have begun to wait meanwhile.
-                traffic.space_wanted = traffic.space_wanted.filter(Wanted::is_waited_for);
+                traffic.space_wanted = traffic.space_wanted.filter(|wanted| wanted.entries > 0);
                 return Ok(());
             }
             // Whether flushing the active MemTable now would help.
@@ -157,10 +153,10 @@ impl<M: Medium + Clone> SpaceController<M> {
                 let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
                 // What was deleted is garbage once this is flushed.
                 active.totals.entries > 0
-                    && (is_filled || wanted.deletes_alone || self.writes.arenas.is_large(capacity_bytes))
+                    && (is_filled || asker == Asker::Deletes || self.writes.arenas.is_large(capacity_bytes))
             });
             // Deletes may take from the reserve, after all else.
-            let reserve_is_left = wanted.deletes_alone && from == TakenFrom::FreeSpace;
+            let reserve_is_left = asker == Asker::Deletes && from == TakenFrom::FreeSpace;
             let shortage = Shortage { full: &full, returned, readers_hold_space };
             match self.await_space(traffic, asker, &shortage, (worth_flushing, reserve_is_left)) {
                 Awaited::TryAgain => return Ok(()),
@@ -174,7 +170,7 @@ impl<M: Medium + Clone> SpaceController<M> {
     }
 
     /// Sets aside what is wanted, in the pool and then on the disk. [`Error::Full`]: there is not as much.
-    fn set_aside(&self, from: TakenFrom, wanted: &Wanted) -> Result<()> {
+    fn set_aside(&self, from: TakenFrom, wanted: &Totals) -> Result<()> {
         let (all, of_active, generation, space) = {
             let traffic = self.writes.traffic.lock();
             let active = traffic.active.as_ref();
@@ -183,16 +179,15 @@ impl<M: Medium + Clone> SpaceController<M> {
             (traffic.admitted, of_active, generation, active.and_then(|active| active.space.clone()))
         };
         // What is needed: the write, and the deletes that must still find space after it.
-        let more = wanted.totals.plus(&kept_back(&self.context.options, wanted.deletes_alone));
-        let on_disk = table_bytes(&self.context.options, &of_active.plus(&more));
+        let needed = Grant::for_write(&self.context.options, wanted);
+        let on_disk = table_bytes(&self.context.options, &of_active.plus(&needed.totals));
         let step_bytes = match from {
             TakenFrom::FreeSpace => self.fill_reserve_for(on_disk, self.context.options.memtable_bytes / STEP_PART)?,
-            TakenFrom::Reserve => self.cost.provide_for_manifest().map(|()| 0)?,
+            TakenFrom::Reserve => self.catalog.provide_for_flushes().map(|()| 0)?,
         };
         // In the pool: a step ahead if that can be had, else just what is needed.
-        let needed = Grant { totals: more, memtables: memtables(0, wanted.deletes_alone) };
         let step = step_in_pool(&self.context.options, &all);
-        let ahead = Grant { totals: more.plus(&step), memtables: needed.memtables + 1 };
+        let ahead = Grant { totals: needed.totals.plus(&step), memtables: needed.memtables + 1 };
         match self.cost.provide_in_pool(ahead, from) {
             Err(Error::Full { .. }) => self.cost.provide_in_pool(needed, from),
             granted => granted,
@@ -203,7 +198,7 @@ impl<M: Medium + Clone> SpaceController<M> {
         match from {
             TakenFrom::FreeSpace => match space.raise(on_disk.saturating_add(step_bytes)) {
                 Err(Error::Full { .. }) => match space.raise(on_disk) {
-                    Err(Error::Full { .. }) if self.reserve.trim()? => space.raise(on_disk),
+                    Err(Error::Full { .. }) if self.catalog.reserve.trim()? => space.raise(on_disk),
                     raised => raised,
                 },
                 raised => raised,
@@ -216,8 +211,8 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// a step it was.
     pub fn fill_reserve_for(&self, file_bytes: u64, step_bytes: u64) -> Result<u64> {
         let fill = |step_bytes| {
-            let before_bytes = self.reserve.expect_file(file_bytes.saturating_add(step_bytes));
-            let filled = self.cost.fill_reserve().inspect_err(|_| self.reserve.expect_again(before_bytes));
+            let before_bytes = self.catalog.reserve.expect_file(file_bytes.saturating_add(step_bytes));
+            let filled = self.catalog.fill_reserve().inspect_err(|_| self.catalog.reserve.expect_again(before_bytes));
             filled.map(|()| step_bytes)
         };
         match fill(step_bytes) {
@@ -229,16 +224,16 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// Raises the space for a table file of deletes to `on_disk`, with what is in the reserve for deletes if need be.
     fn raise_from_reserve(&self, space: &ReservedFile, on_disk: u64) -> Result<()> {
         let more_bytes = on_disk.saturating_sub(space.length_bytes());
-        if !self.reserve.has_for_deletes(more_bytes) {
+        if !self.catalog.reserve.has_for_deletes(more_bytes) {
             return Err(space.full("what is left is for compactions and the MANIFEST"));
         }
-        self.reserve.give_while_full(more_bytes, Purpose::Deletes, || space.raise(on_disk))
+        self.catalog.reserve.give_while_full(more_bytes, Purpose::Deletes, || space.raise(on_disk))
     }
 
     /// Begins the disk space for the active MemTable's table file.
     /// LOCKS: traffic, set aside
     fn begin_space(&self, generation: u64) -> Result<Arc<ReservedFile>> {
-        let space = self.reserve.begin_file(generation)?;
+        let space = self.catalog.reserve.begin_file(generation)?;
         let mut traffic = self.writes.traffic.lock();
         match &mut traffic.active {
             Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
@@ -250,7 +245,7 @@ impl<M: Medium + Clone> SpaceController<M> {
 
     /// Refuses the write: records the error, and wakes the waiting writers.
     /// LOCKS: traffic (held)
-    fn refuse(&self, mut traffic: MutexGuard<'_, MemTables<M>>, wanted: Wanted, cause: Error) {
+    fn refuse(&self, mut traffic: MutexGuard<'_, MemTables<M>>, wanted: Totals, cause: Error) {
         traffic.space_wanted = None;
         self.context.events.space_refused(SpaceFor::Write, &cause);
         traffic.setbacks.record_space(wanted, cause);

@@ -149,7 +149,7 @@ mod tests {
 
     /// It is committed before compactions, so these bring nothing; and a writer would wait for as long as the disk is full.
     #[test]
-    fn nobody_waits_behind_a_flush_that_waits_but_deletes_for_a_moment() {
+    fn only_deletes_await_a_flush_that_waits_and_not_for_long() {
         let set_back = |situation: &Situation| {
             !situation.has_returned
                 && !situation.is_ending

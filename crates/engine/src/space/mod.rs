@@ -3,7 +3,6 @@
 
 pub mod admission;
 pub mod controller;
-pub mod flush_cost;
 pub mod ladder;
 pub mod reserve;
 pub mod reserved_file;

@@ -4,16 +4,33 @@
 
 use slmdb_env::{Error, Result};
 
-use crate::space::admission::Wanted;
+use crate::batch::Totals;
 
-/// The last error of each kind, with its number.
+/// The last error of each kind.
 #[derive(Debug, Default)]
 pub struct SpaceErrors {
     count: u64,
-    flush: Option<(u64, Error)>,
-    memtable: Option<(u64, u64, Error)>,
-    space: Option<(u64, Wanted, Error)>,
-    lack: Option<(u64, Error)>,
+    flush: Option<Refused<()>>,
+    /// With the capacity of the MemTable, in bytes.
+    memtable: Option<Refused<u64>>,
+    /// With the write.
+    space: Option<Refused<Totals>>,
+    /// Of what the system lacked for a MemTable, or for its space.
+    lack: Option<Refused<()>>,
+}
+
+/// What was refused, as which error of all, and why.
+#[derive(Debug)]
+struct Refused<T> {
+    request: T,
+    number: u64,
+    cause: Error,
+}
+
+/// The error, if there was one after `before` others, for a request for which the refused one stands.
+fn check<T>(last: &Option<Refused<T>>, before: u64, stands_for: impl Fn(&T) -> bool) -> Result<()> {
+    let refused = last.as_ref().filter(|refused| refused.number > before && stands_for(&refused.request));
+    refused.map_or(Ok(()), |refused| Err(refused.cause.clone()))
 }
 
 impl SpaceErrors {
@@ -22,59 +39,45 @@ impl SpaceErrors {
         self.count
     }
 
+    fn refused<T>(&mut self, request: T, cause: Error) -> Option<Refused<T>> {
+        self.count += 1;
+        Some(Refused { request, number: self.count, cause })
+    }
+
     /// Records that a flush found no space. It goes on trying.
     pub fn record_flush(&mut self, cause: Error) {
-        self.count += 1;
-        self.flush = Some((self.count, cause));
+        self.flush = self.refused((), cause);
     }
 
     /// Records that there was no space for a MemTable of this capacity.
     pub fn record_memtable(&mut self, capacity_bytes: u64, cause: Error) {
-        self.count += 1;
-        self.memtable = Some((self.count, capacity_bytes, cause));
+        self.memtable = self.refused(capacity_bytes, cause);
     }
 
     /// Records that there was no space for the flush of a write.
-    pub fn record_space(&mut self, wanted: Wanted, cause: Error) {
-        self.count += 1;
-        self.space = Some((self.count, wanted, cause));
+    pub fn record_space(&mut self, wanted: Totals, cause: Error) {
+        self.space = self.refused(wanted, cause);
     }
 
     /// Records that the system lacked what a MemTable takes, or space for one.
     pub fn record_lack(&mut self, cause: Error) {
-        self.count += 1;
-        self.lack = Some((self.count, cause));
-    }
-
-    /// The error, if something was lacking since there were `before` errors.
-    fn check_lack(&self, before: u64) -> Result<()> {
-        match &self.lack {
-            Some((number, cause)) if *number > before => Err(cause.clone()),
-            _ => Ok(()),
-        }
+        self.lack = self.refused((), cause);
     }
 
     /// The error, if a flush found no space since there were `before` errors.
     pub fn check_flush(&self, before: u64) -> Result<()> {
-        match &self.flush {
-            Some((number, cause)) if *number > before => Err(cause.clone()),
-            _ => Ok(()),
-        }
+        check(&self.flush, before, |()| true)
     }
 
     /// The error, if a MemTable of this capacity, or less, was refused since then.
     pub fn check_memtable(&self, before: u64, capacity_bytes: u64) -> Result<()> {
-        match &self.memtable {
-            Some((number, refused, cause)) if *number > before && *refused <= capacity_bytes => Err(cause.clone()),
-            _ => self.check_lack(before),
-        }
+        check(&self.memtable, before, |&refused_bytes| refused_bytes <= capacity_bytes)?;
+        check(&self.lack, before, |()| true)
     }
 
     /// The error, if this much space, or less, was refused since then.
-    pub fn check_space(&self, before: u64, wanted: &Wanted) -> Result<()> {
-        match &self.space {
-            Some((number, refused, cause)) if *number > before && refused.is_at_most(wanted) => Err(cause.clone()),
-            _ => self.check_lack(before),
-        }
+    pub fn check_space(&self, before: u64, wanted: &Totals) -> Result<()> {
+        check(&self.space, before, |refused| refused.is_at_most(wanted))?;
+        check(&self.lack, before, |()| true)
     }
 }

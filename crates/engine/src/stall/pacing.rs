@@ -237,7 +237,7 @@ mod tests {
     const AS_FAST_AS_COMPACTIONS: f64 = 0.86;
 
     #[test]
-    fn nobody_sleeps_before_half_of_the_garbage_is_there_and_all_do_before_it_is_too_much() {
+    fn writers_are_slowed_from_half_of_the_garbage_on() {
         assert_eq!(multiple(COMPACTION, 0.49), None);
         assert!(multiple(COMPACTION, 0.79).is_some_and(|multiple| multiple > 1.2));
         assert!(multiple(COMPACTION, AS_FAST_AS_COMPACTIONS).is_some_and(|multiple| (multiple - 1.0).abs() < 1e-9));

@@ -51,7 +51,7 @@ impl<M: Medium + Clone> WritePath<M> {
             memtable.fill(reservation, &payload.clone().void(), first_sequence, known_safe_sequence);
         }
         self.publish(ticket, last_sequence);
-        self.count_filled(payload);
+        self.count_filled(&memtable, payload);
         if holds? {
             self.count_put(batch);
             self.answer(true, last_sequence, sync)

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_while_the_leader_syncs_does_not_count_as_synced() {
+    fn what_is_published_during_a_sync_does_not_count_as_synced() {
         let (group, published) = (GroupSync::new(0), AtomicU64::new(1));
         let sync = || {
             published.store(2, Ordering::SeqCst);

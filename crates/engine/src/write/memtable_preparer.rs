@@ -20,6 +20,7 @@ use slmdb_sync::scheduled::thread;
 
 use super::memtables::Filling;
 use super::write_path::WritePath;
+use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
 use crate::files::catalog::Catalog;
@@ -174,7 +175,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         match self.catalog.commit(|_| edit) {
             Ok(()) => {
                 let space = self.first_space(generation, length_bytes)?;
-                Ok(Filling { memtable: Arc::new(memtable), totals: Default::default(), space })
+                Ok(Filling::new(memtable, Totals::default(), space))
             }
             Err(cause) if cause.may_be_tried_again() && !self.context.has_failed() => {
                 // The next attempt has the same generation, and recovery must not find two arenas of it.

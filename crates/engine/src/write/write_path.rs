@@ -23,14 +23,12 @@ use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
 use super::arena_kind::KindOfArena;
 use super::arenas::Arenas;
 use super::group_commit::GroupSync;
-use super::memtables::{Filling, Immutable, MemTableView, MemTables, admission};
+use super::memtables::{Admission, Filling, Immutable, MemTableView, MemTables};
 use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
-use crate::background::health::closed;
 use crate::batch::Totals;
-use crate::context::StoreContext;
-use crate::space::admission::{Admission, Wanted};
-use crate::space::flush_cost::Grant;
+use crate::context::{StoreContext, closed};
+use crate::space::admission::{Grant, Margins};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
@@ -108,6 +106,7 @@ impl<M: Medium + Clone> WritePath<M> {
             spare_waited_for: false,
             admitted,
             granted_in_pool: Grant { totals: admitted, memtables: recovered.len() as u64 + 1 },
+            margins: Margins::new(options),
             space_wanted: None,
             immutables: recovered.len(),
             queue: if options.read_only { VecDeque::new() } else { recovered.into() },
@@ -156,11 +155,12 @@ impl<M: Medium + Clone> WritePath<M> {
             .paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.context.env.monotonic_ns());
     }
 
-    /// Asks the MemTable preparer for more space. Of several waiting writers, the smallest request comes first.
+    /// Asks the MemTable preparer for space for a write that waits, or, without entries, for more in good time. Of several
+    /// waiting writers, the smallest request comes first.
     /// LOCKS: traffic (held)
-    pub fn want_space(&self, traffic: &mut MemTables<M>, mine: Wanted) {
+    pub fn want_space(&self, traffic: &mut MemTables<M>, mine: Totals) {
         let wanted = traffic.space_wanted.get_or_insert_default();
-        if mine.is_waited_for() && (!wanted.is_waited_for() || mine.is_at_most(wanted)) {
+        if mine.entries > 0 && (wanted.entries == 0 || mine.is_at_most(wanted)) {
             *wanted = mine;
         }
         self.work.notify_all();
@@ -168,16 +168,15 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// See [`crate::Engine::write`].
     pub fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
-        self.context.check_writable()?;
         if batch.is_empty() {
-            return if sync { self.sync() } else { Ok(()) };
+            return if sync { self.sync() } else { self.context.check_writable() };
         }
         self.pace(batch.user_bytes());
         let place = self.place(batch)?;
         let payload = batch.payload();
         place.memtable.fill(place.reservation, payload, place.first_sequence, self.known_safe_sequence());
         self.publish(place.ticket, place.last_sequence);
-        self.count_filled(payload);
+        self.count_filled(&place.memtable, payload);
         self.count_put(batch);
         if sync { self.sync_through(place.last_sequence) } else { Ok(()) }
     }
@@ -200,50 +199,42 @@ impl<M: Medium + Clone> WritePath<M> {
     /// LOCKS: traffic
     pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
         let payload = batch.payload();
-        let links = self.context.options.memtable::<M>().links;
-        let space_bytes = links.space_for(payload.len_bytes(), payload.count());
-        let arena_bytes = links.arena_bytes_for(payload.len_bytes(), payload.count());
-        let totals = batch.totals();
-        let deletes_alone = totals.puts == 0;
         let mut traffic = self.traffic.lock();
-        let setbacks = traffic.setbacks.count();
-        let mut stall = self.stall();
+        let mut stall = None;
         // Until a place is had. Each wait gives the lock back, so everything is checked again after it.
         let (memtable, reservation) = loop {
             self.context.check_writable()?;
             if traffic.closing {
                 return Err(closed());
             }
-            let active = traffic.active.as_ref();
-            let active = active.filter(|active| {
-                active.room_bytes() >= space_bytes
-                    && active.takes_entries(totals.entries, self.context.options.memtable_bytes)
-            });
-            let Some(active) = active else {
-                traffic = self.rotate(traffic, arena_bytes, setbacks, &mut stall)?;
-                continue;
-            };
-            // The place fits. Is there space to flush the write (INV-30)?
-            match admission(&self.context.options, &traffic, active, totals, deletes_alone) {
+            match traffic.admission(&self.context.options, batch) {
                 Admission::Granted => {}
                 Admission::Scarce if traffic.space_wanted.is_some() => {}
-                Admission::Scarce => self.want_space(&mut traffic, Wanted::default()),
-                Admission::Refused => {
-                    let wanted = Wanted::new(totals, deletes_alone);
-                    traffic.setbacks.check_space(setbacks, &wanted)?;
-                    self.want_space(&mut traffic, wanted);
+                Admission::Scarce => self.want_space(&mut traffic, Totals::default()),
+                Admission::NoSpace => {
+                    let stall = stall.get_or_insert_with(|| self.stall(&traffic));
+                    traffic.setbacks.check_space(stall.errors_before, batch.totals())?;
+                    self.want_space(&mut traffic, *batch.totals());
                     traffic = stall.wait(traffic, StallCause::Space);
+                    continue;
+                }
+                Admission::NoPlace => {
+                    let stall = stall.get_or_insert_with(|| self.stall(&traffic));
+                    let links = self.context.options.memtable::<M>().links;
+                    let record_bytes = links.space_for(payload.len_bytes(), payload.count());
+                    let arena_bytes = record_bytes.saturating_add(links.first_record_offset());
+                    traffic = self.rotate(traffic, arena_bytes, stall)?;
                     continue;
                 }
             }
             let Some(active) = &mut traffic.active else { continue };
             if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count()) {
-                active.totals = active.totals.plus(totals);
+                active.totals = active.totals.plus(batch.totals());
                 break (active.memtable.clone(), reservation);
             }
         };
         // From here on nothing fails. Sequence numbers, and turns to be published, are handed out in one order (INV-3).
-        traffic.admitted = traffic.admitted.plus(totals);
+        traffic.admitted = traffic.admitted.plus(batch.totals());
         let first_sequence = traffic.next_sequence;
         let last_sequence = first_sequence + u64::from(payload.count()) - 1;
         traffic.next_sequence = last_sequence + 1;
@@ -273,11 +264,10 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// Counts the bytes written to a filled place.
-    pub(super) fn count_filled(&self, payload: &Payload) {
+    pub(super) fn count_filled(&self, memtable: &MemTable<M>, payload: &Payload) {
         if !M::PERSISTENT {
-            let space_bytes =
-                self.context.options.memtable::<M>().links.space_for(payload.len_bytes(), payload.count());
-            self.context.counted.file_bytes_written.fetch_add(space_bytes, Ordering::Relaxed);
+            let record_bytes = memtable.links().space_for(payload.len_bytes(), payload.count());
+            self.context.counted.file_bytes_written.fetch_add(record_bytes, Ordering::Relaxed);
         }
     }
 
@@ -287,9 +277,11 @@ impl<M: Medium + Clone> WritePath<M> {
         if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
     }
 
-    /// The stall of a writer that does not wait yet.
-    fn stall(&self) -> WriteStall<'_> {
+    /// The stall of a writer that may have to wait, and does not yet.
+    /// LOCKS: traffic (held)
+    fn stall(&self, traffic: &MemTables<M>) -> WriteStall<'_> {
         WriteStall {
+            errors_before: traffic.setbacks.count(),
             room: &self.room,
             env: &*self.context.env,
             events: &self.context.events,
@@ -299,13 +291,12 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller then
-    /// tries again. An error, if what it waits for was refused since the caller had `setbacks` errors.
+    /// tries again. An error, if what it waits for was refused since its stall began.
     /// LOCKS: traffic (held)
     fn rotate<'a>(
         &'a self,
         mut traffic: MutexGuard<'a, MemTables<M>>,
         needed_bytes: u64,
-        setbacks: u64,
         stall: &mut WriteStall<'_>,
     ) -> Result<MutexGuard<'a, MemTables<M>>> {
         if traffic.closing {
@@ -319,11 +310,12 @@ impl<M: Medium + Clone> WritePath<M> {
             }
         }
         if has_room {
-            traffic.setbacks.check_memtable(setbacks, needed_bytes.max(self.context.options.memtable_bytes))?;
+            let capacity_bytes = needed_bytes.max(self.context.options.memtable_bytes);
+            traffic.setbacks.check_memtable(stall.errors_before, capacity_bytes)?;
             self.want_spare(&mut traffic, needed_bytes);
             traffic.spare_waited_for = true;
         } else {
-            traffic.setbacks.check_flush(setbacks)?;
+            traffic.setbacks.check_flush(stall.errors_before)?;
         }
         self.work.notify_all();
         Ok(stall.wait(traffic, if has_room { StallCause::MemTable } else { StallCause::Flush }))
@@ -358,19 +350,18 @@ impl<M: Medium + Clone> WritePath<M> {
     pub fn flush(&self) -> Result<()> {
         self.context.check_writable()?;
         let mut traffic = self.traffic.lock();
-        let setbacks = traffic.setbacks.count();
         let target = traffic.next_sequence - 1;
-        let mut stall = self.stall();
+        let mut stall = self.stall(&traffic);
         loop {
             self.context.check_writable()?;
             if self.flushed_through.load(Ordering::Acquire) >= target {
                 return Ok(());
             }
             if traffic.active.is_some() && traffic.active_from <= target {
-                traffic = self.rotate(traffic, 0, setbacks, &mut stall)?;
+                traffic = self.rotate(traffic, 0, &mut stall)?;
                 continue;
             }
-            traffic.setbacks.check_flush(setbacks)?;
+            traffic.setbacks.check_flush(stall.errors_before)?;
             traffic = self.room.wait(traffic);
         }
     }

@@ -8,6 +8,8 @@ use crate::stall::stall_stats::{StallCause, StallCounters};
 
 /// What a writer waits for, from its first wait until it goes on or gives up. It may be woken many times meanwhile.
 pub(super) struct WriteStall<'s> {
+    /// How many errors for want of space there were before. Only later ones concern the writer.
+    pub(super) errors_before: u64,
     /// The condition that writers wait on.
     pub(super) room: &'s Condvar,
     pub(super) env: &'s dyn Env,

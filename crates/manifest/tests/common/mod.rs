@@ -66,7 +66,7 @@ impl Random {
     }
 
     fn counters(&mut self) -> Counters {
-        Counters { user_bytes_put: self.next(), flushes: self.below(100), delay_us: self.next(), ..Default::default() }
+        Counters { user_bytes_put: self.next(), flushes: self.below(100), stall_us: self.next(), ..Default::default() }
     }
 
     pub fn medium(&mut self) -> MediumRecord {

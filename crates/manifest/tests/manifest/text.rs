@@ -86,7 +86,7 @@ lifetime
   compactions 1
   compaction_bytes_read 0
   compaction_bytes_written 0
-  delay_us 0
+  stall_us 0
 "#;
 
 #[test]

@@ -54,6 +54,8 @@ impl<M: Medium + Clone> Repointing<M> {
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
         let (mut slot, mut number) = (None, None);
         if let Some(file) = file {
+            let is_newest = edit.files_removed.iter().all(|&input| input < file.number);
+            debug_assert!(is_newest, "INV-17: {:?} become {}", edit.files_removed, file.number);
             let moved = repoint_to(&self.index.tree, &self.index.pool, &file.segment)?;
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));

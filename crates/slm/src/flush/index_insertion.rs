@@ -69,6 +69,8 @@ impl<M: Medium + Clone> IndexInsertion<M> {
         let mut index_is_ahead = self.index.indexing.lock();
         *index_is_ahead = true;
         let Built { immutable, began_ns, file } = built;
+        let flushed_through = self.writes.flushed_through.load(Ordering::Acquire);
+        debug_assert!(immutable.last_sequence >= flushed_through, "INV-6: flushed through {flushed_through} already");
         let mut edit = Edit {
             arenas_removed: vec![immutable.memtable.generation()],
             flushed_through: Some(immutable.last_sequence),
@@ -120,6 +122,10 @@ impl<M: Medium + Clone> IndexInsertion<M> {
     /// LOCKS: catalog; traffic; indexed keys, traffic; catalog, compactions
     fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
         let Immutable { memtable, last_sequence, totals, space } = flushed;
+        debug_assert!(
+            self.catalog.lock().state().flushed_through >= last_sequence,
+            "INV-9: the flush through {last_sequence} has not committed"
+        );
         space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
         match self.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return Err(error),

@@ -185,7 +185,7 @@ mod tests {
     use slmdb_pmem::{Dram, PoolOptions, Simulated};
 
     #[test]
-    fn records_are_found_again_in_order_and_a_torn_one_is_not_believed() {
+    fn records_are_found_again_in_order_and_torn_ones_not_believed() {
         let options =
             PoolOptions { initial_bytes: 2 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
         let pool = Pool::anonymous(Dram, &options).unwrap();

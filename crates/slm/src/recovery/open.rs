@@ -142,7 +142,7 @@ mod tests {
     /// What waits for the last reader may run on any thread, and was on its way when the store failed and was opened again: it
     /// freed key segments that the index points to.
     #[test]
-    fn what_waits_for_readers_frees_nothing_once_the_store_may_be_opened_again() {
+    fn nothing_is_freed_once_the_store_may_be_opened_again() {
         let env = MemoryEnv::new();
         let options = Options {
             env: Arc::new(env.clone()),

@@ -25,7 +25,7 @@ use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::flush_cost::table_bytes;
+use slmdb_engine::space::admission::table_bytes;
 use slmdb_engine::space::reserve::Reserve;
 use slmdb_engine::space::reserved_file::{ReservedFile, remove_leftovers as remove_space};
 use slmdb_engine::write::arena_kind;
@@ -286,7 +286,7 @@ fn take_over_in<M: Medium + Clone>(
         }
         space = ReservedFile::if_there_is(env, &parts.directory, generation, table_bytes(&parts.options, &totals))?;
     }
-    parts.active = Some(Filling { memtable: Arc::new(active), totals, space });
+    parts.active = Some(Filling::new(active, totals, space));
     Ok(())
 }
 

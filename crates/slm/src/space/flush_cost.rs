@@ -1,12 +1,11 @@
-//! [`FlushCost`] of SLM-DB: what a flush takes beside its table file. In the pool: the key records, and at worst the
-//! nodes that the index may have to split. On the disk: its record in the MANIFEST.
+//! [`FlushCost`] of SLM-DB: what a flush takes of the pool. That is the key records, and at worst the nodes that the
+//! index may have to split.
 
 use std::sync::Arc;
 
 use slmdb_engine::batch::Totals;
-use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::space::admission::{Grant, kept_for_deletes, table_bytes};
 use slmdb_engine::space::controller::{FlushCost, TakenFrom};
-use slmdb_engine::space::flush_cost::{Grant, kept_back, table_bytes};
 use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_engine::write::write_path::WritePath;
@@ -18,10 +17,9 @@ use crate::recovery::recover::RecoveredStore;
 use crate::space::pool_reserve::PoolReserve;
 use crate::space::pool_reserve::reserve;
 
-/// What flushes take of the pool and of the MANIFEST.
+/// What flushes take of the pool.
 pub(crate) struct PoolFlushCost<M: Medium> {
     pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
     pub(crate) index: Arc<Index<M>>,
     pub(crate) pool_reserve: Arc<PoolReserve>,
 }
@@ -43,14 +41,6 @@ impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
         self.writes.traffic.lock().granted_in_pool = grant;
         Ok(())
     }
-
-    fn fill_reserve(&self) -> Result<()> {
-        self.catalog.fill_reserve()
-    }
-
-    fn provide_for_manifest(&self) -> Result<()> {
-        self.catalog.provide_for_flushes()
-    }
 }
 
 impl<M: Medium + Clone> PoolFlushCost<M> {
@@ -66,7 +56,7 @@ impl<M: Medium + Clone> PoolFlushCost<M> {
     /// LOCKS: indexed keys, traffic
     pub(crate) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
         let mut indexed = self.pool_reserve.indexed_keys.lock();
-        indexed.add_all(flushed.long_keys);
+        indexed.add_all(flushed.long_keys());
         let granted = {
             let mut traffic = self.writes.traffic.lock();
             traffic.admitted = traffic.admitted.minus(flushed);
@@ -88,7 +78,7 @@ impl<M: Medium + Clone> RecoveredStore<M> {
     /// set aside when they were written. If there is less now, their flushes wait for space.
     pub(crate) fn reserve_for_recovered(&self) -> Result<()> {
         let totals = self.recovered.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
-        let with_deletes = totals.plus(&kept_back(&self.options, false));
+        let with_deletes = totals.plus(&kept_for_deletes(&self.options));
         let memtables = self.recovered.len() as u64;
         let indexed = *self.pool_reserve.indexed_keys.lock();
         let reserve = |grant, kept_back_bytes| match reserve(&self.pool, &self.tree, &grant, indexed, kept_back_bytes) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::lock_order;
-use slmdb_engine::space::flush_cost::Grant;
+use slmdb_engine::space::admission::Grant;
 use slmdb_engine::space::reserve::Reserve;
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
@@ -56,10 +56,10 @@ impl PoolReserve {
 /// the index.
 fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> Result<(u64, u64)> {
     let Grant { totals, memtables } = grant;
-    let mut keys = totals.long_keys;
+    let mut keys = totals.long_keys();
     keys.add_all(indexed);
     let piece_bytes = tree.piece_bytes(keys);
-    let segments = segment_bytes_max(totals.entries, totals.key_bytes, totals.long_keys.longest_bytes, piece_bytes)
+    let segments = segment_bytes_max(totals.entries, totals.key_bytes, totals.longest_key_bytes, piece_bytes)
         + memtables * piece_bytes;
     Ok((segments + tree.node_bytes_max(totals.entries, keys)?, piece_bytes))
 }

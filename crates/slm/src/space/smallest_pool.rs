@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
-use slmdb_engine::space::admission::memtables;
-use slmdb_engine::space::flush_cost::{Grant, KEPT_DELETE_KEY_BYTES, kept_back};
+use slmdb_engine::space::admission::{Grant, KEPT_DELETE_KEY_BYTES};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::MediumKind;
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
@@ -59,8 +58,7 @@ fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<
     let segment = pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 1)?;
     let mut write = Totals::default();
     write.add(KEPT_DELETE_KEY_BYTES, Some(0));
-    let grant = Grant { totals: write.plus(&kept_back(options, false)), memtables: memtables(0, false) };
-    reserve(&pool, &tree, &grant, KeyLengths::default(), segment.length_bytes)
+    reserve(&pool, &tree, &Grant::for_write(options, &write), KeyLengths::default(), segment.length_bytes)
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ use std::time::Duration;
 use slmdb_engine::batch::Totals;
 use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::files::file_names as names;
-use slmdb_engine::space::admission::Wanted;
 use slmdb_engine::space::reserve::{OutputSpace, Purpose};
 use slmdb_engine::space::reserved_file::RESERVE;
 use slmdb_engine::write::memtables::FlushSetback;
@@ -87,7 +86,7 @@ fn one_delete(key_bytes: usize) -> Totals {
     totals
 }
 
-fn is_refused(store: &Slm<Persistent>, wanted: &Wanted) -> bool {
+fn is_refused(store: &Slm<Persistent>, wanted: &Totals) -> bool {
     store.writes.traffic.lock().setbacks.check_space(0, wanted).is_err()
 }
 
@@ -155,7 +154,7 @@ fn deletes_leave_an_output_its_space() {
         let reserve_bytes = store.catalog.reserve.length_bytes();
         let mut refused_at = None;
         for keys in 1..10_000 {
-            let wanted = Wanted::new(&one_delete(key_bytes).times(keys), true);
+            let wanted = one_delete(key_bytes).times(keys);
             store.space.provide(wanted).unwrap();
             assert_the_output_has_its_space(&store, &format!("{keys} keys of {key_bytes}"));
             fill_disk(&env, &store);
@@ -175,14 +174,14 @@ fn deletes_leave_an_output_its_space() {
 fn deletes_on_a_full_disk_come_to_a_flush_in_numbers() {
     let (_env, store) = on_a_full_disk();
     for number in 0..30 {
-        let one = Wanted::new(&one_delete(10), true);
+        let one = one_delete(10);
         store.space.provide(one).unwrap();
         assert!(!is_refused(&store, &one), "delete {number}");
         let mut traffic = store.writes.traffic.lock();
         assert_eq!(traffic.immutables, 0, "delete {number} is flushed by itself");
-        traffic.admitted = traffic.admitted.plus(&one.totals);
+        traffic.admitted = traffic.admitted.plus(&one);
         let active = traffic.active.as_mut().unwrap();
-        active.totals = active.totals.plus(&one.totals);
+        active.totals = active.totals.plus(&one);
     }
 }
 
@@ -194,7 +193,7 @@ fn a_delete_gets_the_last_of_what_is_for_deletes() {
     while store.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
     fill_disk(&env, &store);
     let kept_bytes = store.catalog.reserve.length_bytes();
-    let one = Wanted::new(&one_delete(10), true);
+    let one = one_delete(10);
     store.space.provide(one).unwrap();
     assert!(is_refused(&store, &one), "what is left is for others");
     assert_eq!(store.catalog.reserve.length_bytes(), kept_bytes);
@@ -214,8 +213,8 @@ fn a_delete_gets_the_last_of_what_is_for_deletes() {
 /// A flush that has found no space for a moment was taken for one that never will. (A delete was refused while a
 /// compaction had the reserve: one of some hundred stores filled to the last byte, on a busy machine.)
 #[test]
-fn a_delete_is_not_refused_while_a_flush_waits_for_space_for_a_moment() {
-    let wanted = Wanted::new(&one_delete(10), true);
+fn a_delete_outwaits_a_flush_that_waits_for_space_for_a_moment() {
+    let wanted = one_delete(10);
     for goes_on in [true, false] {
         let (env, store) = on_a_full_disk();
         store.catalog.reserve.discard().unwrap();
@@ -318,9 +317,8 @@ fn the_reserve_gives_back_what_it_took_for_a_refused_write() {
     let put = |value_bytes| {
         let mut totals = Totals::default();
         totals.add(10, Some(value_bytes));
-        let wanted = Wanted::new(&totals, false);
-        store.space.provide(wanted).unwrap();
-        is_refused(&store, &wanted)
+        store.space.provide(totals).unwrap();
+        is_refused(&store, &totals)
     };
     assert!(put(4 << 20));
     assert!(!put(left_bytes as usize / 4), "{} of {wanted_bytes} bytes", store.catalog.reserve.length_bytes());

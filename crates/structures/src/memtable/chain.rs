@@ -17,8 +17,8 @@ use std::ops::Range;
 
 use slmdb_pmem::{Arena, Medium};
 
-use super::links::{NOT_PERSISTED, SLOT_BYTES, Slot, slot_of};
-use super::record::{ENTRY_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, entry_lengths};
+use super::links::{NOT_PERSISTED, SLOT_BYTES, Slot};
+use super::record::{ENTRY_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, entry_lengths, slot_of};
 use super::skiplist::SkipList;
 use super::sort::merge_sort;
 

@@ -7,7 +7,7 @@ use slmdb_pmem::{Arena, Medium};
 use super::links::{FRONT_SLOT, LinkPolicy};
 use super::memtable::{MemTable, MemTableOptions};
 use super::rebuild::Gathered;
-use super::record::{PayloadEntries, PayloadEntry, RecordHeader};
+use super::record::{PayloadEntry, RecordHeader, entries};
 use super::replay::{ExpectedSequence, read};
 use super::sort::{Sortable, Sorter};
 
@@ -68,7 +68,7 @@ impl<M: Medium> MemTable<M> {
     /// Everything that is in the log of a recovered MemTable and counts, in the order in which it was written, superseded
     /// entries included.
     pub fn logged_entries(&self) -> impl Iterator<Item = PayloadEntry<'_>> {
-        self.records().flat_map(|(_, payload)| PayloadEntries::of(payload))
+        self.records().flat_map(|(_, payload)| entries(payload))
     }
 
     /// The records of a recovered MemTable that count, with their payloads.

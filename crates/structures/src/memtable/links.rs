@@ -14,7 +14,6 @@
 //! nothing of a slot before it has compared it with the record.
 
 use super::arena_header::ARENA_HEADER_BYTES;
-use super::record::{MAXIMUM_BATCH_BYTES, RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES};
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: u64 = 16;
@@ -25,7 +24,7 @@ pub(super) const FRONT_SLOT: u64 = ARENA_HEADER_BYTES;
 /// In a link: its writer may not have persisted it yet.
 pub(super) const NOT_PERSISTED: u64 = 1;
 
-const _: () = assert!(SLOT_BYTES % RECORD_ALIGNMENT_BYTES == 0 && FRONT_SLOT % 8 == 0);
+const _: () = assert!(FRONT_SLOT % 8 == 0);
 
 /// What becomes of the links of the skiplist's lowest level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -54,41 +53,6 @@ impl LinkPolicy {
     pub(super) fn of_number(number: u32) -> Option<LinkPolicy> {
         LinkPolicy::ALL.into_iter().find(|policy| policy.number() == number)
     }
-
-    /// Where the first record of an arena starts, in bytes.
-    pub const fn first_record_offset(self) -> u64 {
-        ARENA_HEADER_BYTES + self.slots_bytes(1)
-    }
-
-    /// Bytes of arena that a record with a payload of this length and so many entries takes, header and padding included.
-    /// Meaningful up to [`MAXIMUM_BATCH_BYTES`].
-    pub const fn space_for(self, payload_bytes: u64, entry_count: u32) -> u64 {
-        payload_bytes.saturating_add(self.payload_start(entry_count)).saturating_add(RECORD_ALIGNMENT_BYTES - 1)
-            / RECORD_ALIGNMENT_BYTES
-            * RECORD_ALIGNMENT_BYTES
-    }
-
-    /// The least bytes of an arena that has room for such a record.
-    pub const fn arena_bytes_for(self, payload_bytes: u64, entry_count: u32) -> u64 {
-        self.space_for(payload_bytes, entry_count).saturating_add(self.first_record_offset())
-    }
-
-    /// From a record's start to its payload, in bytes.
-    pub(super) const fn payload_start(self, entry_count: u32) -> u64 {
-        RECORD_HEADER_BYTES + self.slots_bytes(entry_count)
-    }
-
-    const fn slots_bytes(self, entry_count: u32) -> u64 {
-        match self {
-            LinkPolicy::Rebuilt => 0,
-            LinkPolicy::Persisted => entry_count as u64 * SLOT_BYTES,
-        }
-    }
-}
-
-/// Where the slot of an entry is, given where its record starts.
-pub(super) const fn slot_of(record_offset: u64, entry_index: u64) -> u64 {
-    record_offset + RECORD_HEADER_BYTES + entry_index * SLOT_BYTES
 }
 
 /// A slot that leads nowhere yet.
@@ -119,6 +83,3 @@ impl Slot {
         Slot { next: link & !NOT_PERSISTED, entry_offset, entry_index }
     }
 }
-
-/// The largest record that can be asked for still has a length.
-const _: () = assert!(LinkPolicy::Persisted.space_for(MAXIMUM_BATCH_BYTES, u32::MAX) < 1 << 40);

@@ -26,9 +26,9 @@ use super::chain::{Chain, NewLink};
 use super::cursor::MemTableCursor;
 use super::filter::Filter;
 use super::found::{AllEntries, Found, NewestEntries};
-use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, new_slot, slot_of};
+use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, new_slot};
 use super::rebuild::Gathered;
-use super::record::{self, MAXIMUM_BATCH_BYTES, Payload, RECORD_ALIGNMENT_BYTES, RecordHeader};
+use super::record::{self, MAXIMUM_BATCH_BYTES, Payload, RECORD_ALIGNMENT_BYTES, RecordHeader, slot_of};
 use super::skiplist::{NewEntry, SkipList, Splice};
 use super::sort::shared_length;
 

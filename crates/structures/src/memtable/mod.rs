@@ -16,7 +16,7 @@
 //! the levels above. [`LinkPolicy::Persisted`] is that; with [`LinkPolicy::Rebuilt`] no link is persisted, recovery reads the
 //! records by their CRCs and sorts, and a write needs one fence. The log is the same under both, and says what counts.
 //!
-//! To read: `record` (the bytes), `arena_header`, `links`; `towers`, `node`, `heads` and `skiplist` (the order), `filter`; `memtable`
+//! To read: `record` (the bytes), `arena_header`, `links`; `node`, `heads` and `skiplist` (the order), `filter`; `memtable`
 //! (both together) with `chain` (persisted links); `found`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
 //! back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
 
@@ -38,7 +38,6 @@ mod replay;
 mod sample;
 mod skiplist;
 mod sort;
-mod towers;
 
 pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, told_arena_bytes};
 pub use cursor::MemTableCursor;

@@ -15,11 +15,11 @@ use std::ops::Range;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
-use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, Slot, slot_of};
+use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, Slot};
 use super::log::Log;
 use super::memtable::MemTable;
 use super::node::NewEntry;
-use super::record::{ENTRY_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, entry_kind, entry_lengths};
+use super::record::{ENTRY_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, entry_kind, entry_lengths, slot_of};
 use super::sort::{Sortable, Sorter, merge_into};
 
 /// How many entries ahead of the one that is linked are fetched from memory.

@@ -41,7 +41,8 @@ use std::fmt;
 
 use slmdb_env::{Error, Result};
 
-use super::links::LinkPolicy;
+use super::arena_header::ARENA_HEADER_BYTES;
+use super::links::{LinkPolicy, SLOT_BYTES};
 use crate::EntryKind;
 
 /// Longest key, in bytes. The empty key is a key.
@@ -75,7 +76,7 @@ const _: () = {
     assert!(field::ENTRY_COUNT.end == field::FIRST_SEQUENCE.start);
     assert!(field::FIRST_SEQUENCE.end == field::KNOWN_SAFE_SEQUENCE.start);
     assert!(field::KNOWN_SAFE_SEQUENCE.end as u64 == RECORD_HEADER_BYTES);
-    assert!(RECORD_HEADER_BYTES % RECORD_ALIGNMENT_BYTES == 0);
+    assert!(RECORD_HEADER_BYTES % RECORD_ALIGNMENT_BYTES == 0 && SLOT_BYTES % RECORD_ALIGNMENT_BYTES == 0);
     assert!(ENTRY_HEADER_BYTES == size_of::<u8>() + size_of::<u16>() + size_of::<u32>());
     assert!(MAXIMUM_KEY_BYTES == u16::MAX as usize);
     assert!(MAXIMUM_VALUE_BYTES as u64 <= MAXIMUM_BATCH_BYTES && MAXIMUM_BATCH_BYTES <= u32::MAX as u64);
@@ -239,13 +240,6 @@ pub struct PayloadEntries<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> PayloadEntries<'a> {
-    /// The entries of an encoded payload.
-    pub(super) fn of(payload: &'a [u8]) -> PayloadEntries<'a> {
-        PayloadEntries { rest: payload }
-    }
-}
-
 impl<'a> Iterator for PayloadEntries<'a> {
     type Item = PayloadEntry<'a>;
     fn next(&mut self) -> Option<PayloadEntry<'a>> {
@@ -322,6 +316,42 @@ pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16], links: LinkPolicy
         LinkPolicy::Rebuilt => seed,
         LinkPolicy::Persisted => crc32c::crc32c_append(seed, b"links"),
     }
+}
+
+/// How long records are under each policy.
+impl LinkPolicy {
+    /// Where the first record of an arena starts, in bytes.
+    pub const fn first_record_offset(self) -> u64 {
+        ARENA_HEADER_BYTES + self.slots_bytes(1)
+    }
+
+    /// Bytes of arena that a record with a payload of this length and so many entries takes, header and padding included.
+    /// Meaningful up to [`MAXIMUM_BATCH_BYTES`].
+    pub const fn space_for(self, payload_bytes: u64, entry_count: u32) -> u64 {
+        payload_bytes.saturating_add(self.payload_start(entry_count)).saturating_add(RECORD_ALIGNMENT_BYTES - 1)
+            / RECORD_ALIGNMENT_BYTES
+            * RECORD_ALIGNMENT_BYTES
+    }
+
+    /// From a record's start to its payload, in bytes.
+    const fn payload_start(self, entry_count: u32) -> u64 {
+        RECORD_HEADER_BYTES + self.slots_bytes(entry_count)
+    }
+
+    const fn slots_bytes(self, entry_count: u32) -> u64 {
+        match self {
+            LinkPolicy::Rebuilt => 0,
+            LinkPolicy::Persisted => entry_count as u64 * SLOT_BYTES,
+        }
+    }
+}
+
+/// The largest record that can be asked for still has a length.
+const _: () = assert!(LinkPolicy::Persisted.space_for(MAXIMUM_BATCH_BYTES, u32::MAX) < 1 << 40);
+
+/// Where the slot of an entry is, given where its record starts.
+pub(super) const fn slot_of(record_offset: u64, entry_index: u64) -> u64 {
+    record_offset + RECORD_HEADER_BYTES + entry_index * SLOT_BYTES
 }
 
 /// The fields of a record header, but for its own CRC.

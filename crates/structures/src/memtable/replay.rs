@@ -30,11 +30,11 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Medium};
 
 use super::arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, ArenaHeader, MAXIMUM_ARENA_BYTES};
-use super::links::{LinkPolicy, slot_of};
+use super::links::LinkPolicy;
 use super::log::Log;
 use super::memtable::MemTable;
 use super::rebuild::Gathered;
-use super::record::{ENTRY_HEADER_BYTES, RecordHeader, crc_seed, split_entry};
+use super::record::{ENTRY_HEADER_BYTES, RecordHeader, crc_seed, slot_of, split_entry};
 use super::sort::shared_length;
 
 /// With which sequence number an arena's records must begin.

@@ -33,8 +33,7 @@ use slmdb_sync::modelled::{AtomicPtr, AtomicUsize};
 use super::heads::{Heads, Target};
 use super::links::FRONT_SLOT;
 pub(super) use super::node::NewEntry;
-use super::node::{Node, key_of, link, new_node, slot_of};
-use super::towers::Towers;
+use super::node::{Node, Towers, key_of, link, new_node, slot_of};
 use crate::EntryKind;
 
 /// Levels that a list can have: with one node in four going higher, enough for 4^14 entries.

@@ -63,7 +63,7 @@ fn keys() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_merge_has_all_entries_of_all_sources_in_order_newest_versions_first() {
+fn a_merge_has_all_entries_in_order_newest_versions_first() {
     let keys = keys();
     for sources in [0, 1, 2, 3, 5, 8, 13] {
         let mut lists = vec![Vec::new(); sources];

@@ -32,7 +32,7 @@ impl Writes {
 }
 
 #[test]
-fn loom_published_is_a_prefix_that_is_filled_in_and_nobody_waits_for_ever() {
+fn loom_published_is_a_filled_prefix_and_every_wait_ends() {
     for reads in [true, false] {
         let name = if reads { "publication: two writers and a reader" } else { "publication: two writers" };
         check(name, if reads { 2 } else { 3 }, move || {

@@ -139,7 +139,7 @@ fn assert_whole(store: &Slm<Persistent>, context: &str) {
 }
 
 #[test]
-fn an_output_without_space_for_its_record_is_given_up_and_so_are_those_after_it() {
+fn an_output_without_space_for_its_record_ends_its_compaction() {
     for space in [OutputSpace::Free, OutputSpace::Reserve] {
         for taken_before in 0.. {
             let context = format!("{space:?}, before output {taken_before}");
@@ -176,7 +176,7 @@ fn an_output_without_space_for_its_record_is_given_up_and_so_are_those_after_it(
 /// Their garbage was too little for the picker, and stayed for ever on a store at rest. (By reading: seen once in some hundred
 /// stores on small disks, after `compact_range`, when small files were merged.)
 #[test]
-fn what_a_compaction_that_was_given_up_has_left_is_compacted_later() {
+fn what_a_given_up_compaction_has_left_is_compacted_later() {
     let env = MemoryEnv::new();
     let by_itself = CompactionOptions {
         policy: CompactionPolicy::Gain,
@@ -205,7 +205,7 @@ fn what_a_compaction_that_was_given_up_has_left_is_compacted_later() {
 
 /// It was left alone until the next opening, like one that is damaged; and an output that could not be begun stopped all writing.
 #[test]
-fn what_lacks_a_descriptor_is_given_up_and_may_be_compacted_again() {
+fn what_lacks_a_descriptor_may_be_compacted_again() {
     for (begin, in_reserve) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
         let env = MemoryEnv::new();
         let store = store(&env);

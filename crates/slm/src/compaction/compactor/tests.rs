@@ -40,7 +40,7 @@ fn put_all<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) {
 /// A compaction of file 1 was given up after it had sent output 2, and another one of the same file made output 3, before
 /// the key was moved to 2. Both are moved by a recovery that is cut short, and by the next.
 #[test]
-fn a_recovery_that_begins_anew_moves_no_key_back_to_an_earlier_output() {
+fn a_recovery_begun_anew_moves_no_key_to_an_earlier_output() {
     let pool = pool_of(Dram);
     let tree = Tree::create(pool.clone(), blocks_of(&pool), 512, KeyOrder::Bytewise).unwrap();
     let segment = |file| write_segment(&pool, file, std::iter::once(entry(b"key", 7, EntryKind::Put))).unwrap();
@@ -56,7 +56,7 @@ fn a_recovery_that_begins_anew_moves_no_key_back_to_an_earlier_output() {
 
 /// A flush has given the key the very next sequence number since. Its file was begun before the output, so it has the lower number.
 #[test]
-fn a_key_that_a_flush_has_put_at_the_very_next_number_is_not_moved() {
+fn a_key_that_a_flush_has_put_at_the_next_number_is_not_moved() {
     let pool = pool_of(Dram);
     let tree = Tree::create(pool.clone(), blocks_of(&pool), 512, KeyOrder::Bytewise).unwrap();
     let segment = |file, sequence| {
@@ -216,7 +216,7 @@ fn crash_everywhere(order: [u32; 3]) {
 }
 
 #[test]
-fn a_crash_at_any_fence_leaves_each_key_and_each_count_as_without_one() {
+fn a_crash_at_any_fence_leaves_keys_and_counts_as_without_one() {
     for order in [[3, 4, 5], [5, 3, 4], [4, 5, 3]] {
         crash_everywhere(order);
     }

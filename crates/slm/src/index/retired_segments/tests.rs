@@ -43,7 +43,7 @@ fn missing<M: PoolMedium>(env: &MemoryEnv, pool: &Pool<M>) -> Vec<(ExtentKind, u
 /// A compaction's inputs, and a flush's arena, are the store's until the record is durable that gives them up: a power cut before
 /// would leave a MANIFEST that names them.
 #[test]
-fn no_segment_and_no_arena_is_freed_before_the_record_is_durable_that_gives_it_up() {
+fn nothing_is_freed_before_its_giving_up_is_durable() {
     let env = MemoryEnv::new();
     let options = Options {
         env: Arc::new(env.clone()),

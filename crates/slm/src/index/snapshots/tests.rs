@@ -27,7 +27,7 @@ fn all(snapshots: &Snapshots, moment: u64) -> Vec<(Arc<[u8]>, Location)> {
 }
 
 #[test]
-fn a_replaced_record_is_seen_from_its_own_number_until_it_was_replaced() {
+fn a_replaced_record_is_seen_until_its_replacement() {
     let snapshots = none();
     cursor(&snapshots, 10);
     cursor(&snapshots, 30);
@@ -59,7 +59,7 @@ fn what_nobody_sees_is_not_kept() {
 }
 
 #[test]
-fn what_short_cursors_saw_is_forgotten_while_an_older_one_stays_open() {
+fn what_short_cursors_saw_is_forgotten_beside_an_older_one() {
     let snapshots = none();
     cursor(&snapshots, 1);
     snapshots.note_replaced(b"k", at(1), 5);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_could_not_be_read_costs_nothing_where_there_is_another() {
+    fn an_unreadable_copy_costs_nothing_where_there_is_another() {
         assert_eq!(verdict(&[put(5, 2), delete(5, 9)], 0), live(put(5, 2)));
         assert_eq!(verdict(&[put(5, 2), delete(5, 9), put(4, 1)], 3), live(put(5, 2)));
         assert_eq!(verdict(&[delete(5, 9), put(4, 1)], 0), Verdict::Absent);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{eager_compaction, no_compaction, wait_until};
-use crate::space::compaction::{STORE, tables};
+use crate::space::machine::{STORE, tables};
 use slmdb::{CompactionOptions, Db, Event, Result};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode};

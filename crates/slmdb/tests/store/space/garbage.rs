@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::compaction::{Machine, STORE, Scarce, fill, tables, value_bytes};
+use super::machine::{Machine, STORE, Scarce, fill, tables, value_bytes};
 use crate::common::{
     Model, Random, assert_same, assert_verified, budget, contents, eager_compaction, wait_until, watched,
 };

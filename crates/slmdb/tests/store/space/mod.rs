@@ -1,8 +1,9 @@
 //! Full disks and pools, the ways out of them, and what else may be lacking.
 
-pub(crate) mod compaction;
+mod compaction;
 mod filled;
 mod garbage;
 mod lacks;
+pub(crate) mod machine;
 mod reclaim;
 mod stress;

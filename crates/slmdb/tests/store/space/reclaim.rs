@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::compaction::{
-    ALL, Machine, PLENTY_BYTES, STORE, Scarce, fill, key, put, two_files, used_bytes, value_bytes,
-};
+use super::machine::{ALL, Machine, PLENTY_BYTES, STORE, Scarce, fill, key, put, two_files, used_bytes, value_bytes};
 use crate::common::{Model, Random, assert_same, assert_verified, contents, watched};
 use slmdb::{Comparator, Db, ErrorKind};
 

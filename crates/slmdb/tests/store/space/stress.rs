@@ -1,61 +1,23 @@
 //! Many threads do everything at once on a disk, or a pool, that is filled and freed at random. Every thread knows what its
 //! own keys must hold: a write that was refused as full has not happened, any other has. And something always moves.
 
-use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, watched};
-use slmdb::{Db, ErrorKind, Medium, Result, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
+use super::machine::{Machine, PLENTY_BYTES, Scarce};
+use crate::common::{Model, Random, assert_same, assert_verified, contents, watched};
+use slmdb::{CompactionOptions, Db, ErrorKind, Result, WriteBatch};
 
 const WRITERS: u64 = 4;
 const KEYS_PER_WRITER: u64 = 150;
 /// What a disk has at times; a store of all keys is larger.
 const SCARCE_BYTES: u64 = 700 << 10;
-const PLENTY_BYTES: u64 = 1 << 30;
+/// What a pool has.
+const POOL_BYTES: u64 = 1500 << 10;
 
-/// What fills up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scarce {
-    DiskOnDram,
-    DiskOnEmulated,
-    PoolOnDram,
-    PoolOnEmulated,
-}
-
-struct Machine {
-    scarce: Scarce,
-    env: MemoryEnv,
-    home: Option<Home>,
-}
-
-impl Machine {
-    fn new(scarce: Scarce) -> Machine {
-        let home = (scarce == Scarce::PoolOnEmulated).then(|| Home::new(On::Emulated));
-        Machine { scarce, env: MemoryEnv::new(), home }
-    }
-
-    fn open(&self) -> Db {
-        let pool_is_scarce = matches!(self.scarce, Scarce::PoolOnDram | Scarce::PoolOnEmulated);
-        let options = crate::common::options()
-            .memtable_bytes(32 << 10)
-            .advanced(|advanced| advanced.checkpoint_entries(500))
-            .memory_budget_bytes(1 << 16)
-            .pool_initial_bytes(1 << 19)
-            .pool_growth_bytes(1 << 16)
-            .pool_maximum_bytes(if pool_is_scarce { 1500 << 10 } else { PLENTY_BYTES });
-        if let Some(home) = &self.home {
-            return home.on(options).open(home.store()).unwrap();
-        }
-        let options = options.env(Arc::new(self.env.clone()));
-        let options = match self.scarce {
-            Scarce::DiskOnEmulated => options.medium(Medium::Emulated { path: Path::new("/pool").into() }),
-            _ => options,
-        };
-        options.open("/db").unwrap()
-    }
+fn open(machine: &Machine) -> Db {
+    let options = machine.options().compaction(CompactionOptions::default()).pool_initial_bytes(1 << 19);
+    machine.open_with(options.advanced(|advanced| advanced.checkpoint_entries(500)).sync(false))
 }
 
 /// Whether a write has happened; nothing but want of space may keep it from it.
@@ -208,13 +170,14 @@ fn everything_at_once(machine: &Machine, db: &Db, models: &mut [Model], seed: u6
 }
 
 fn stress(scarce: Scarce) {
-    let machine = Machine::new(scarce);
+    let is_pool = matches!(scarce, Scarce::PoolOnDram | Scarce::PoolOnEmulated);
+    let machine = Machine::new(scarce, if is_pool { POOL_BYTES } else { PLENTY_BYTES });
     let mut models = vec![Model::new(); WRITERS as usize];
     let moves = AtomicU64::new(0);
     for round in 0..2 * crate::common::budget() {
         let context = format!("{scarce:?}, round {round}");
         watched(&context, &moves, || {
-            let db = machine.open();
+            let db = open(&machine);
             everything_at_once(&machine, &db, &mut models, round + 1, &moves);
             let expected: Model = models.iter().flatten().map(|(key, value)| (key.clone(), value.clone())).collect();
             assert_same(&contents(&db).unwrap(), &expected, &context);
@@ -222,7 +185,7 @@ fn stress(scarce: Scarce) {
             assert_same(&contents(&db).unwrap(), &expected, &format!("{context}, flushed"));
             assert_verified(&db, &context);
             db.close().unwrap();
-            let db = machine.open();
+            let db = open(&machine);
             assert_same(&contents(&db).unwrap(), &expected, &format!("{context}, opened again"));
         });
     }
