@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Result};
 use slmdb_table::{
-    Block, Compression, EntryKind, FinishedTable, KeyStream, Place, TableBuilder, TableOptions, TableReader,
+    Block, Compression, EntryKind, FinishedTable, KeyStream, Lent, MappedRead, Place, TableBuilder, TableOptions,
+    TableReader,
 };
 
 use crate::memory::{UNPACKED_BYTES, within};
@@ -80,7 +81,10 @@ pub fn run(input: &[u8]) {
         let env = MemoryEnv::new();
         env.set_content(PATH, &bytes);
         let table = match TableReader::open(&env, Path::new(PATH), NUMBER, UUID) {
-            Ok(table) => Arc::new(table),
+            Ok(mut table) => {
+                table.map();
+                Arc::new(table)
+            }
             Err(error) => {
                 assert!(!mode.is_strict() || bytes != sound.bytes, "a sound table is refused: {error}");
                 return expected(&error);
@@ -102,6 +106,7 @@ pub fn run(input: &[u8]) {
         }
         stream(&table, findings.is_empty());
         for &place in &sound.places {
+            read_by_itself(&table, place, &sound.entries, mode.is_strict());
             for block in [table.read_block(place), table.sequential(64).read_block(place)] {
                 let entries = block.and_then(|block| walk(&block, findings.is_empty()));
                 match entries {
@@ -114,6 +119,36 @@ pub fn run(input: &[u8]) {
             }
         }
     });
+}
+
+/// Reads what stands by itself at a place, lent and from the mapping.
+fn read_by_itself(table: &TableReader, place: Place, entries: &[Entry], is_strict: bool) {
+    let mut reader = table.sequential(64);
+    let lent = match reader.read(place) {
+        Ok(Lent::Entry { key, sequence, kind, value }) => {
+            let (key, value) = (key.to_vec(), value.to_vec());
+            Some(Entry { key, sequence, kind, value })
+        }
+        Ok(Lent::Block(_)) => None,
+        Err(error) => return expected(&error),
+    };
+    if let Some(lent) = &lent {
+        assert!(!is_strict || entries.contains(lent), "an entry never put");
+        let mut buffer = None;
+        for _ in 0..2 {
+            let (key, sequence) = (&lent.key, lent.sequence);
+            // (A mapping has nothing to say of a file in which a compressed block was met.)
+            match table.read_mapped_entry(place, key, sequence, &mut buffer) {
+                Ok(found) => assert!(found.is_none_or(|found| found.kind == lent.kind && found.value == lent.value)),
+                Err(error) => panic!("lent, but not from the mapping: {error}"),
+            }
+            match table.read_mapped_version(place, key, sequence) {
+                Ok(MappedRead::Entry(found)) => assert!(found.kind == lent.kind && found.value == lent.value),
+                Ok(found) => panic!("lent, but from the mapping {found:?}"),
+                Err(error) => panic!("lent, but not from the mapping: {error}"),
+            }
+        }
+    }
 }
 
 /// Reads every entry the way a `get` does: place from the key section, the version looked up in the block.

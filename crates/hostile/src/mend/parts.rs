@@ -16,6 +16,10 @@ const KEYS: u8 = 2;
 const PROPERTIES: u8 = 3;
 const CHECKPOINT_KEYS: u8 = 4;
 const CHECKPOINT_SUMMARY: u8 = 5;
+const ENTRY: u8 = 6;
+/// The byte and the checksum at the end of an entry by itself, and the bit by which it is told from a block.
+const ENTRY_END_BYTES: usize = 5;
+const IS_ENTRY: u8 = 1 << 7;
 
 /// Mends a table file of this number and store. With `lengths` the footer also gets the file's length as it is.
 pub fn mend_table(bytes: &mut [u8], number: u32, uuid: [u8; 16], lengths: bool) {
@@ -23,23 +27,40 @@ pub fn mend_table(bytes: &mut [u8], number: u32, uuid: [u8; 16], lengths: bool) 
     let field = |at: usize| place(u64_at(bytes, footer + at));
     let (mut chunk, properties, properties_bytes) = (field(24), field(40), field(48));
     let seed = crc32c_append(crc32c(&uuid), &number.to_le_bytes());
-    let mut part = |kind: u8, at: usize, length: usize| {
-        let known = u32::try_from(at).ok()?;
-        mend_part(bytes, seed, kind, known, at, length)
-    };
-    let Some(content) = part(PROPERTIES, properties, properties_bytes) else { return };
+    let Some(content) = mend_known(bytes, seed, PROPERTIES, properties, properties_bytes) else { return };
     let chunks = (u32_at(&content, 84) as usize).min(content.len() / 4);
     for index in 0..chunks {
         let length = u32_at(&content, content.len() - 4 * (chunks - index)) as usize;
-        if let Some(keys) = part(KEYS, chunk, length) {
+        if let Some(keys) = mend_known(bytes, seed, KEYS, chunk, length) {
             let mut block = u32_at(&keys, 12) as usize;
             for length in blocks_of_chunk(&keys) {
-                part(BLOCK, block, length);
+                if !mend_entry(bytes, seed, block, length) {
+                    mend_known(bytes, seed, BLOCK, block, length);
+                }
                 block = block.saturating_add(length);
             }
         }
         chunk = chunk.saturating_add(length);
     }
+}
+
+/// Mends a part of a table file.
+fn mend_known(bytes: &mut [u8], seed: u32, kind: u8, at: usize, length: usize) -> Option<Vec<u8>> {
+    let known = u32::try_from(at).ok()?;
+    mend_part(bytes, seed, kind, known, at, length)
+}
+
+/// Mends an entry by itself, if this is one.
+fn mend_entry(bytes: &mut [u8], seed: u32, at: usize, length: usize) -> bool {
+    let stored = at.checked_add(length).and_then(|end| bytes.get(at..end));
+    let Some((stored, known)) = stored.zip(u32::try_from(at).ok()) else { return false };
+    if length < ENTRY_END_BYTES || stored[length - ENTRY_END_BYTES] & IS_ENTRY == 0 {
+        return false;
+    }
+    let crc = crc32c_append(crc32c_append(seed, &[ENTRY]), &known.to_le_bytes());
+    let crc = crc32c_append(crc, &stored[..length - 4]);
+    put(bytes, at + length - 4, &crc.to_le_bytes());
+    true
 }
 
 /// Mends an index checkpoint of this number and store. With `lengths` the footer also gets the file's length as it is.
