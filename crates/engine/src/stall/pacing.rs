@@ -27,8 +27,12 @@ const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
 /// Until it is known, a compaction is taken to remove garbage at this multiple of the rate at which flushes empty
 /// memory.
 const REMOVED_PER_FLUSHED: f64 = 0.2;
-/// Shortest sleep, in nanoseconds; shorter pauses add up first.
+/// Shortest sleep of small writes, in nanoseconds; shorter pauses add up first.
 const SLEEP_NS_MIN: u64 = 3_000_000;
+/// A sleep is shared by so many writes at least. Where it would be fewer, because they are large, each sleeps for itself
+/// from the shorter time on: half a dozen sleeps of 3 ms are no better than many short ones.
+const SHARED_BY: u64 = 64;
+const SLEEP_ALONE_NS_MIN: u64 = 100_000;
 /// The most that oversleeping (by the clock tick, or while others had the processor) is credited to the next writes, in
 /// nanoseconds.
 const CREDIT_NS_MAX: u64 = 2_000_000;
@@ -114,6 +118,11 @@ impl Pacing {
         self.replacing_per_million.store((before + now) / 2, Ordering::Relaxed);
     }
 
+    /// The part of what is written that replaces something in table files, as the last flushes found.
+    pub fn replacing_part(&self) -> f64 {
+        self.replacing_per_million.load(Ordering::Relaxed) as f64 / 1e6
+    }
+
     /// Counts a compaction for garbage: the bytes of garbage that it removed, those that it wrote, and its time.
     pub fn compacted(&self, removed_bytes: u64, written_bytes: u64, took_ns: u64) {
         self.compaction.paid_off(removed_bytes, took_ns, 0.875);
@@ -188,7 +197,8 @@ impl Pacing {
         let pay = |paid_ns: u64| Some(with_this(paid_ns));
         let before_ns = self.paid_until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, pay).unwrap_or(now_ns);
         let due_ns = with_this(before_ns).saturating_sub(now_ns);
-        (due_ns >= SLEEP_NS_MIN).then(|| (Duration::from_nanos(due_ns), waits_for))
+        let worth_ns = if price_ns <= SLEEP_NS_MIN / SHARED_BY { SLEEP_NS_MIN } else { SLEEP_ALONE_NS_MIN };
+        (due_ns >= worth_ns).then(|| (Duration::from_nanos(due_ns), waits_for))
     }
 }
 
@@ -260,6 +270,22 @@ mod tests {
         }
         let took_ms = (now_ns - began_ns) as f64 / 1e6;
         assert!((95.0..=98.0).contains(&took_ms), "10 MB at 100 MiB/s in {took_ms} ms, {pauses} pauses");
+    }
+
+    /// Sleeps of milliseconds for every tenth put would make the hundredth slowest slower, and none quicker.
+    #[test]
+    fn large_puts_sleep_for_themselves_and_shortly() {
+        let pacing = Pacing::default();
+        pacing.flushed(100 << 20, 1_000_000_000);
+        pacing.set_flush_debt(0.7);
+        let (mut now_ns, mut longest) = (1_000_000_000, Duration::ZERO);
+        for _ in 0..1000 {
+            if let Some((pause, _)) = pacing.pause(16 << 10, now_ns) {
+                longest = longest.max(pause);
+                now_ns += pause.as_nanos() as u64;
+            }
+        }
+        assert!(longest < Duration::from_micros(200), "{longest:?}");
     }
 
     #[test]

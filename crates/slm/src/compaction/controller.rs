@@ -1,7 +1,8 @@
 //! When a compaction for garbage begins, and how far writers are slowed meanwhile: pure functions of quantities.
 //!
-//! Garbage in table files, with what running compactions will have written beside their inputs when these go, is a
-//! *debt*: the peak of garbage to come. It may not be more than is allowed. Waiting makes a compaction cheaper, because
+//! Garbage in table files, with what waiting MemTables will make of it, and with what running compactions will have
+//! written beside their inputs when these go, is a *debt*: the peak of garbage to come. It may not be more than is
+//! allowed. Waiting makes a compaction cheaper, because
 //! more of each file dies meanwhile. Waiting too long makes writers sleep. So a compaction begins
 //!
 //! - as late as it can at the rate at which garbage is made now: its outputs, and what comes until it ends, just fit;
@@ -23,6 +24,8 @@ pub(crate) struct Situation {
     pub(crate) needed_bytes: f64,
     /// The others, those in files that are being compacted included.
     pub(crate) garbage_bytes: f64,
+    /// Garbage that flushes of waiting MemTables will make.
+    pub(crate) coming_bytes: f64,
     /// What running compactions will have written beside their inputs when these go.
     pub(crate) beside_bytes: f64,
     /// Garbage that is allowed.
@@ -73,7 +76,7 @@ pub(crate) const RESTING_PART: f64 = 0.625;
 impl Situation {
     /// The peak of garbage to come, as a part of what is allowed.
     pub(crate) fn debt(&self) -> f64 {
-        (self.garbage_bytes + self.beside_bytes) / self.allowed_bytes
+        (self.garbage_bytes + self.coming_bytes + self.beside_bytes) / self.allowed_bytes
     }
 
     /// Whether a compaction is to begin.
@@ -105,7 +108,7 @@ mod tests {
 
     /// With 1,000 bytes needed and 400 of garbage allowed.
     fn situation(garbage_bytes: f64, beside_bytes: f64) -> Situation {
-        Situation { needed_bytes: 1000.0, garbage_bytes, beside_bytes, allowed_bytes: 400.0 }
+        Situation { needed_bytes: 1000.0, garbage_bytes, coming_bytes: 0.0, beside_bytes, allowed_bytes: 400.0 }
     }
 
     #[test]
@@ -171,6 +174,10 @@ mod tests {
             };
             assert!(is_same, "{garbage_bytes} and {beside_bytes}, {running} running: {paced:?}, not {pace:?}");
         }
+        let with_coming = Situation { coming_bytes: 80.0, ..situation(240.0, 0.0) };
+        assert_eq!(with_coming.pace(1), Some(4.0), "MemTables that wait will make garbage");
+        let (step, load) = (Step { rewritten_bytes: 10.0, needed_part: 0.6 }, Load::default());
+        assert!(with_coming.begins(&step, &load), "all threads work before anybody is slowed");
         assert!(PACE.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 > two[1].1), "the more debt the slower");
     }
 }

@@ -140,6 +140,7 @@ impl<M: Medium + Clone> Compactor<M> {
             deletes_droppable_through,
             memtable_bytes: self.context.options.memtable_bytes,
             load,
+            coming_bytes: self.pace.coming_bytes(),
         };
         match choice.options.policy {
             CompactionPolicy::Paper => paper_policy::pick(&choice),

@@ -57,8 +57,15 @@ impl<M: Medium + Clone> CompactionPace<M> {
         drop((compactions, catalog));
         let part = self.context.options.compaction.space_amplification_max - 1.0;
         let few_bytes = (MEMTABLES_OF_GARBAGE * self.context.options.memtable_bytes) as f64;
-        let needed_bytes = all_bytes - garbage_bytes;
+        let (needed_bytes, coming_bytes) = (all_bytes - garbage_bytes, self.coming_bytes());
         let allowed_bytes = (needed_bytes * part).max(few_bytes);
-        (Situation { needed_bytes, garbage_bytes, beside_bytes, allowed_bytes }, running)
+        (Situation { needed_bytes, garbage_bytes, coming_bytes, beside_bytes, allowed_bytes }, running)
+    }
+
+    /// The garbage that flushes of waiting MemTables will make.
+    pub(crate) fn coming_bytes(&self) -> f64 {
+        let view = self.writes.view.load();
+        let waiting_bytes: u64 = view.memtables.iter().skip(1).map(|memtable| memtable.used_bytes()).sum();
+        waiting_bytes as f64 * self.writes.pacing.replacing_part()
     }
 }

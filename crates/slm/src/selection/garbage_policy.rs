@@ -92,7 +92,8 @@ pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
         }
     }
     let allowed_bytes = garbage_bytes_max(choice, needed_bytes);
-    let now = Situation { needed_bytes, garbage_bytes, beside_bytes, allowed_bytes };
+    let coming_bytes = choice.coming_bytes;
+    let now = Situation { needed_bytes, garbage_bytes, coming_bytes, beside_bytes, allowed_bytes };
     candidates.sort_by(|a, b| b.garbage_part.total_cmp(&a.garbage_part));
     dead(choice, &candidates)
         .or_else(|| with_most_garbage(choice, &candidates, &now))
@@ -214,6 +215,7 @@ mod tests {
             deletes_droppable_through,
             memtable_bytes: 1000,
             load: Load::default(),
+            coming_bytes: 0.0,
         };
         pick(&choice).map(|plan| plan.inputs)
     }

@@ -26,6 +26,8 @@ pub(crate) struct Choice<'a> {
     pub(crate) memtable_bytes: u64,
     /// How the store is used.
     pub(crate) load: Load,
+    /// Garbage that flushes of waiting MemTables will make.
+    pub(crate) coming_bytes: f64,
 }
 
 impl Choice<'_> {

@@ -82,6 +82,7 @@ impl Case {
             deletes_droppable_through: 0,
             memtable_bytes: 1000,
             load: Load::default(),
+            coming_bytes: 0.0,
         };
         pick(&choice).map_or(Vec::new(), |plan| plan.inputs)
     }
