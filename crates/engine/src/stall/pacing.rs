@@ -13,7 +13,7 @@
 //! that rate is estimated from the flushes'. The slower of the two paces holds.
 //!
 //! Pauses add up until they are worth a sleep. A sleep of some microseconds takes a tenth of a millisecond, because the
-//! system's timers are coarse, and it costs two changes of threads. Few long sleeps leave more than 99.9 % of puts alone.
+//! system's timers are coarse, and it costs two changes of threads. Few long sleeps leave nearly all puts alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -300,7 +300,7 @@ mod tests {
 
     /// Puts of 1 KiB at half of the rate that writers want: every second microsecond is slept away.
     #[test]
-    fn of_a_thousand_puts_less_than_one_sleeps() {
+    fn of_a_thousand_small_puts_no_more_than_two_sleep() {
         let pacing = Pacing::default();
         pacing.flushed(100 << 20, 1_000_000_000);
         pacing.set_flush_debt(0.7);
