@@ -19,7 +19,7 @@ fn numbers(stats: &Stats) -> Vec<(String, String)> {
     let parts = stats.memory.parts().into_iter();
     numbers.extend(parts.map(|(name, bytes)| (format!("memory.{}", name.replace('_', "-")), bytes.to_string())));
     numbers.push(("space-amplification".into(), format!("{:.3}", stats.space_amplification())));
-    let waits = fields![stats.stalls; pace_us compaction_us flush_us memtable_us space_us longest_us];
+    let waits = fields![stats.stalls; pace_us compaction_us compaction_idle_while_paced_us flush_us memtable_us space_us longest_us];
     numbers.extend(waits.into_iter().map(|(name, number)| (format!("waits.{name}"), number)));
     let choices = fields![stats.choices; candidates leaf_node_scans leaf_node_scan_keys];
     numbers.extend(choices.into_iter().map(|(name, number)| (format!("compaction-choices.{name}"), number)));

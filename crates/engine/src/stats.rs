@@ -190,6 +190,8 @@ pub struct StallStats {
     pub pace_us: u64,
     /// Slowed, so that compactions keep up.
     pub compaction_us: u64,
+    /// The part of [`StallStats::compaction_us`] in which fewer compactions ran than may.
+    pub compaction_idle_while_paced_us: u64,
     /// Waiting for the oldest Immutable MemTable to be flushed, with the queue full.
     pub flush_us: u64,
     /// Waiting for a new MemTable to be made.

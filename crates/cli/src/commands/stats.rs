@@ -136,6 +136,7 @@ fn groups(stats: &Stats) -> [(&'static str, Vec<Field<'_>>); 6] {
             vec![
                 ("wait_for_pace_us", Microseconds(waits.pace_us)),
                 ("wait_for_compaction_us", Microseconds(waits.compaction_us)),
+                ("compaction_idle_while_paced_us", Microseconds(waits.compaction_idle_while_paced_us)),
                 ("wait_for_flush_us", Microseconds(waits.flush_us)),
                 ("wait_for_memtable_us", Microseconds(waits.memtable_us)),
                 ("wait_for_space_us", Microseconds(waits.space_us)),

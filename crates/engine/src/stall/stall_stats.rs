@@ -29,6 +29,7 @@ impl StallCause {
 #[derive(Debug, Default)]
 pub struct StallCounters {
     total: [AtomicU64; StallCause::COUNT],
+    compaction_idle: AtomicU64,
     longest: AtomicU64,
 }
 
@@ -37,6 +38,11 @@ impl StallCounters {
     pub fn add(&self, cause: StallCause, ns: u64) {
         self.total[cause as usize].fetch_add(ns, Ordering::Relaxed);
         self.longest.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    /// Counts what of a wait for compactions fell in a time in which fewer ran than may.
+    pub fn add_compaction_idle(&self, ns: u64) {
+        self.compaction_idle.fetch_add(ns, Ordering::Relaxed);
     }
 
     /// All waits together, in nanoseconds.
@@ -50,6 +56,7 @@ impl StallCounters {
         stats::StallStats {
             pace_us: us(StallCause::Pace),
             compaction_us: us(StallCause::Compaction),
+            compaction_idle_while_paced_us: self.compaction_idle.load(Ordering::Relaxed) / 1000,
             flush_us: us(StallCause::Flush),
             memtable_us: us(StallCause::MemTable),
             space_us: us(StallCause::Space),

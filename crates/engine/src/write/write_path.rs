@@ -189,7 +189,11 @@ impl<M: Medium + Clone> WritePath<M> {
         let start_ns = self.context.env.monotonic_ns();
         if let Some((pause, waits_for)) = self.pacing.pause(bytes, start_ns) {
             thread::sleep(pause);
-            self.context.counted.stalls.add(waits_for, self.context.env.monotonic_ns() - start_ns);
+            let slept_ns = self.context.env.monotonic_ns() - start_ns;
+            self.context.counted.stalls.add(waits_for, slept_ns);
+            if waits_for == StallCause::Compaction && self.pacing.has_idle_compaction_thread() {
+                self.context.counted.stalls.add_compaction_idle(slept_ns);
+            }
         }
     }
 

@@ -136,7 +136,6 @@ impl<M: Medium + Clone> Compactor<M> {
                 *asked.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
             }
             self.compactions.changed.notify_all();
-            self.pace.set();
             self.reclaim.tell_who_waits();
         }
         // Requests that are left get an answer.
@@ -211,10 +210,9 @@ impl<M: Medium + Clone> Compactor<M> {
         self.obsolete.retire(&plan.inputs, || self.index.segments.retire(&plan.inputs));
         self.gave_space_back(space).map_err(Stopped::Failed)?;
         let now_ns = self.context.env.monotonic_ns();
-        let last_end_ns = std::mem::replace(&mut self.compactions.inner.lock().last_end_ns, now_ns);
-        let took_ns = now_ns.saturating_sub(began_ns.max(last_end_ns));
         if plan.reason.is_garbage() {
-            self.writes.pacing.compacted(input_bytes.saturating_sub(bytes_written), took_ns);
+            let removed_bytes = input_bytes.saturating_sub(bytes_written);
+            self.writes.pacing.compacted(removed_bytes, bytes_written, now_ns.saturating_sub(began_ns));
         }
         self.context.notify(|| Event::CompactionEnded {
             number,

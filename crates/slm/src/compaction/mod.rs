@@ -1,6 +1,7 @@
 //! Section 3.3: selective compaction, from the chosen files to the new ones.
 
 pub(crate) mod compactor;
+pub(crate) mod controller;
 pub(crate) mod entry_batch;
 pub(crate) mod inputs;
 pub(crate) mod merge;

@@ -1,16 +1,23 @@
 //! What a compaction thread does next, in this order: a requested compaction, one that gives space back, one that the
 //! policy chooses, inputs that an earlier compaction has left over.
 
+use std::time::Duration;
+
 use slmdb_engine::CompactionPolicy;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::Instant;
 
 use crate::compaction::compactor::Compactor;
+use crate::compaction::controller::Load;
 use crate::compaction::plan::{CompactionReason, Plan};
 use crate::compaction::queue::{CompactionKind, QueueState};
 use crate::selection::live_key_ratio::garbage;
 use crate::selection::policy::Choice;
 use crate::selection::{garbage_policy, paper_policy};
+
+/// A store that was not written to for so long is quiet.
+const QUIET: Duration = Duration::from_millis(400);
 
 impl<M: Medium + Clone> Compactor<M> {
     /// Waits for something to compact, and marks its inputs busy. `None` when the store closes or has failed.
@@ -28,7 +35,7 @@ impl<M: Medium + Clone> Compactor<M> {
             // Changes from here on are noticed by the wait below.
             let changes = inner.changes;
             let pause = inner.pause_left();
-            let mut next = None;
+            let (mut next, mut quiet_in) = (None, None);
             // 1. A requested compaction.
             if let Some(asked) = inner.asked.front().cloned() {
                 // It waits until none of its files is being compacted or removed. Nothing else begins meanwhile.
@@ -62,12 +69,20 @@ impl<M: Medium + Clone> Compactor<M> {
                 }
             // 3. The policy's choice, or else left-over inputs.
             } else {
-                let picked = self.pick(&inner, catalog.state());
+                let load = self.load(&mut inner);
+                let picked = self.pick(&inner, catalog.state(), load);
                 let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
+                // Would there be something to do in a quiet store? Then look whether it has become one.
+                if plan.is_none() && !load.is_quiet && self.context.options.compaction.policy == CompactionPolicy::Gain
+                {
+                    let quiet = Load { is_quiet: true, ..load };
+                    quiet_in = self.pick(&inner, catalog.state(), quiet).map(|_| QUIET);
+                }
                 next = plan.map(|plan| (plan, CompactionKind::Picked));
             }
             if let Some((plan, reason)) = next {
                 inner.busy.extend(&plan.inputs);
+                inner.running += 1;
                 // The space is looked at without locks, because that asks the file system. Too little: begin nothing
                 // but compactions for space, for a while.
                 drop((inner, catalog));
@@ -79,11 +94,14 @@ impl<M: Medium + Clone> Compactor<M> {
                 self.pace.set();
                 return Some((plan, reason));
             }
-            // Nothing to do: wait for a change, or for the end of the pause.
-            drop(catalog);
+            // Nothing to do: wait for a change, for the end of the pause, or for quiet. Writers are told that this thread
+            // does nothing.
+            drop((inner, catalog));
+            self.pace.set();
+            let inner = compactions.inner.lock();
             let nothing_new = |inner: &mut QueueState| inner.changes == changes;
             let changed = &compactions.changed;
-            match pause {
+            match pause.or(quiet_in) {
                 Some(left) => {
                     drop(changed.wait_timeout_while(inner, left, nothing_new));
                 }
@@ -92,9 +110,23 @@ impl<M: Medium + Clone> Compactor<M> {
         }
     }
 
+    /// How the store is used.
+    fn load(&self, inner: &mut QueueState) -> Load {
+        let (sequence, now) = (self.writes.publication.published(), Instant::now());
+        let (seen, since) = *inner.written_until.get_or_insert((sequence, now));
+        if seen != sequence {
+            inner.written_until = Some((sequence, now));
+        }
+        Load {
+            garbage_per_rewritten: self.writes.pacing.garbage_per_rewritten(self.context.env.monotonic_ns()),
+            is_flush_queued: self.writes.view.load().memtables.len() > 1,
+            is_quiet: seen == sequence && now.duration_since(since) >= QUIET,
+        }
+    }
+
     /// The policy's choice.
     /// LOCKS: catalog (held), compactions (held), compaction candidates
-    pub(crate) fn pick(&self, inner: &QueueState, state: &StoreState) -> Option<Plan> {
+    pub(crate) fn pick(&self, inner: &QueueState, state: &StoreState, load: Load) -> Option<Plan> {
         let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
         let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
         self.candidates.refresh(state, deletes_droppable_through);
@@ -107,6 +139,8 @@ impl<M: Medium + Clone> Compactor<M> {
             running: &inner.busy,
             deletes_droppable_through,
             memtable_bytes: self.context.options.memtable_bytes,
+            load,
+            coming_bytes: self.pace.coming_bytes(),
         };
         match choice.options.policy {
             CompactionPolicy::Paper => paper_policy::pick(&choice),

@@ -78,8 +78,10 @@ pub(crate) struct QueueState {
     pub(crate) asked: VecDeque<Arc<ManualCompaction>>,
     /// Counts events that may have changed what there is to do.
     pub(crate) changes: u64,
-    /// When the last compaction ended, on the environment's clock.
-    pub(crate) last_end_ns: u64,
+    /// Number of compactions that are running.
+    pub(crate) running: usize,
+    /// The newest sequence number that a compaction thread has seen, and when it saw it first.
+    pub(crate) written_until: Option<(u64, Instant)>,
 }
 
 /// What a compaction was begun for.
@@ -95,6 +97,7 @@ pub(crate) enum CompactionKind {
 impl QueueState {
     /// Takes back a choice of the policy for which there is too little space, and pauses.
     pub(crate) fn pause_for_space_of(&mut self, plan: &Plan) {
+        self.running -= 1;
         self.busy.retain(|number| !plan.inputs.contains(number));
         self.changes += 1;
         self.pause_for_space();
@@ -121,6 +124,7 @@ impl QueueState {
 
     /// Notes how a compaction has ended.
     pub(crate) fn ended(&mut self, plan: &Plan, reason: &CompactionKind, ended: &Result<(), Stopped>) {
+        self.running -= 1;
         self.busy.retain(|number| !plan.inputs.contains(number));
         match (ended, reason) {
             (Ok(()), CompactionKind::Space) => self.space_wanted = None,
@@ -165,12 +169,6 @@ impl CompactionQueue {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
         self.wake();
-    }
-
-    /// Whether a compaction runs.
-    /// LOCKS: compactions
-    pub(crate) fn is_busy(&self) -> bool {
-        !self.inner.lock().busy.is_empty()
     }
 
     /// Whether the store closes, or has failed.

@@ -85,7 +85,9 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             };
             let swing = || insert_segment(&self.index.tree, &self.index.pool, &file.segment, note);
             let live_changes = timed(&*self.context.env, span, || self.space.until_there_is_space(swing))?;
-            self.writes.pacing.replaced(live_changes.values().sum::<i64>().unsigned_abs(), file.record.entries);
+            let replaced = live_changes.values().sum::<i64>().unsigned_abs();
+            let (entries, file_bytes) = (file.record.entries, file.record.length_bytes);
+            self.writes.pacing.replaced(replaced, entries, file_bytes, self.context.env.monotonic_ns());
             edit.live_changes = live_changes.into_iter().collect();
             self.cost.pool_reserve.add_file(
                 &self.index.pool,

@@ -4,7 +4,7 @@
 //! length to rewrite and gives back *1 - u*. So the file with the most garbage goes first. And waiting pays, because
 //! more of each file dies meanwhile. Hence a compaction begins as late as the bound on space allows
 //! ([`CompactionOptions::space_amplification_max`](slmdb_engine::CompactionOptions)): when garbage, with what the
-//! compaction itself takes until its inputs go, would reach it. When all keys are overwritten equally often, the files
+//! compaction itself takes until its inputs go, would reach it ([`controller`](crate::compaction::controller)). When all keys are overwritten equally often, the files
 //! that are cleaned at 1.4 are half dead, and each byte put is written twice, by flush and compaction together.
 //!
 //! What a compaction takes meanwhile is bounded, too: it rewrites [`REWRITTEN_PART`] of the store at a time, or one
@@ -32,6 +32,7 @@
 use slmdb_engine::write::memtables::entries_max;
 use slmdb_manifest::FileRecord;
 
+use crate::compaction::controller::{RESTING_PART, Situation, Step};
 use crate::compaction::plan::{CompactionReason, Plan};
 use crate::selection::live_key_ratio::garbage_part;
 use crate::selection::overlap_ratio as overlaps;
@@ -39,10 +40,7 @@ use crate::selection::policy::Choice;
 
 /// Part of the needed bytes of the store that one compaction rewrites at most, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 64.0;
-/// Part of them that compactions running at once rewrite together. In a store of few files one alone is much.
-const REWRITTEN_PART_AT_ONCE: f64 = 1.0 / 8.0;
-/// Bytes of table files that come for each byte that a compaction writes: its own, those of compactions beside it, and
-/// those of flushes until it has ended and the next has taken as many away.
+/// What a merge for order leaves for garbage: space for as many times the bytes that one compaction rewrites.
 const BYTES_MEANWHILE: f64 = 6.0;
 /// A file is merged with the one that has the most garbage if its garbage part is at least this part of the other's.
 const GARBAGE_PART_BESIDE: f64 = 0.8;
@@ -79,21 +77,26 @@ fn garbage_bytes_max(choice: &Choice<'_>, needed_bytes: f64) -> f64 {
 }
 
 pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
-    let (mut candidates, mut needed_bytes, mut running_bytes) = (Vec::new(), 0.0, 0.0);
+    let (mut candidates, mut needed_bytes) = (Vec::new(), 0.0);
+    let (mut garbage_bytes, mut beside_bytes) = (0.0, 0.0);
     for (&number, file) in &choice.state.files {
         let garbage_part = garbage_part(file, choice.deletes_droppable_through);
         let candidate = Candidate { number, file, length_bytes: file.length_bytes as f64, garbage_part };
         needed_bytes += candidate.needed_bytes();
+        garbage_bytes += candidate.garbage_bytes();
         if choice.running.contains(&number) {
-            running_bytes += candidate.needed_bytes();
+            beside_bytes += candidate.needed_bytes();
         }
         if (choice.is_free)(number) {
             candidates.push(candidate);
         }
     }
+    let allowed_bytes = garbage_bytes_max(choice, needed_bytes);
+    let coming_bytes = choice.coming_bytes;
+    let now = Situation { needed_bytes, garbage_bytes, coming_bytes, beside_bytes, allowed_bytes };
     candidates.sort_by(|a, b| b.garbage_part.total_cmp(&a.garbage_part));
     dead(choice, &candidates)
-        .or_else(|| with_most_garbage(choice, &candidates, (needed_bytes, running_bytes)))
+        .or_else(|| with_most_garbage(choice, &candidates, &now))
         .or_else(|| small(choice, &candidates))
         .or_else(|| out_of_order(choice, &candidates, needed_bytes))
 }
@@ -109,15 +112,11 @@ fn dead(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
     plan(dead.take(choice.options.files_merged_max), CompactionReason::GarbageAlone)
 }
 
-/// The files with the most garbage, if it is time. `running_bytes`: what other compactions are rewriting.
-fn with_most_garbage(
-    choice: &Choice<'_>,
-    candidates: &[Candidate<'_>],
-    (needed_bytes, running_bytes): (f64, f64),
-) -> Option<Plan> {
-    let garbage_bytes_max = garbage_bytes_max(choice, needed_bytes);
-    let garbage_part_min = 1.0 - 1.0 / choice.options.space_amplification_max;
-    let garbage_bytes = garbage_bytes(candidates);
+/// The files with the most garbage, if it is time.
+fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>], now: &Situation) -> Option<Plan> {
+    let allowed = choice.options.space_amplification_max - 1.0;
+    let allowed = if choice.load.is_quiet { allowed * RESTING_PART } else { allowed };
+    let garbage_part_min = allowed / (1.0 + allowed);
     let most = candidates.first().map_or(0.0, |first| first.garbage_part);
     let is_worth_it = |candidate: &&Candidate<'_>| {
         candidate.garbage_part >= garbage_part_min && candidate.garbage_part >= most * GARBAGE_PART_BESIDE
@@ -126,17 +125,16 @@ fn with_most_garbage(
     let mut chosen = Vec::new();
     for candidate in candidates.iter().take_while(is_worth_it).take(choice.options.files_merged_max) {
         let with_it_bytes = rewritten_bytes + candidate.needed_bytes();
-        if !chosen.is_empty() && with_it_bytes > needed_bytes * REWRITTEN_PART {
+        if !chosen.is_empty() && with_it_bytes > now.needed_bytes * REWRITTEN_PART {
             break;
         }
         rewritten_bytes = with_it_bytes;
         chosen.push(candidate);
     }
-    if running_bytes > 0.0 && running_bytes + rewritten_bytes > needed_bytes * REWRITTEN_PART_AT_ONCE {
-        return None;
-    }
-    let is_time = garbage_bytes + BYTES_MEANWHILE * rewritten_bytes >= garbage_bytes_max;
-    plan(chosen.into_iter().filter(|_| is_time), CompactionReason::MostGarbage)
+    let length_bytes: f64 = chosen.iter().map(|candidate| candidate.length_bytes).sum();
+    let step = Step { rewritten_bytes, needed_part: rewritten_bytes / length_bytes.max(1.0) };
+    let begins = now.begins(&step, &choice.load);
+    plan(chosen.into_iter().filter(|_| begins), CompactionReason::MostGarbage)
 }
 
 /// Small files, if there are many.
@@ -181,6 +179,7 @@ mod tests {
     use slmdb_order::KeyOrder;
 
     use super::*;
+    use crate::compaction::controller::Load;
     use crate::selection::candidate_list::Candidates;
     use crate::selection::candidate_source::Source;
     use slmdb_engine::{CompactionOptions, Options};
@@ -215,6 +214,8 @@ mod tests {
             running: &running,
             deletes_droppable_through,
             memtable_bytes: 1000,
+            load: Load::default(),
+            coming_bytes: 0.0,
         };
         pick(&choice).map(|plan| plan.inputs)
     }

@@ -6,6 +6,7 @@ use slmdb_engine::CompactionOptions;
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_order::KeyOrder;
 
+use crate::compaction::controller::Load;
 use crate::selection::candidate_list::Candidates;
 use crate::selection::live_key_ratio::needed_part;
 
@@ -23,6 +24,10 @@ pub(crate) struct Choice<'a> {
     pub(crate) deletes_droppable_through: u64,
     /// Size of a MemTable.
     pub(crate) memtable_bytes: u64,
+    /// How the store is used.
+    pub(crate) load: Load,
+    /// Garbage that flushes of waiting MemTables will make.
+    pub(crate) coming_bytes: f64,
 }
 
 impl Choice<'_> {

@@ -13,6 +13,7 @@ use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
+use crate::compaction::controller::Load;
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan, Stopped};
 use crate::engine::Slm;
 use crate::flush::finished::Finished;
@@ -187,7 +188,7 @@ fn what_a_given_up_compaction_has_left_is_compacted_later() {
     let next = || {
         let catalog = store.catalog.lock();
         let mut inner = store.compactions.inner.lock();
-        assert_eq!(store.compactor.pick(&inner, catalog.state()), None, "so much garbage is allowed");
+        assert_eq!(store.compactor.pick(&inner, catalog.state(), Load::default()), None, "so much garbage is allowed");
         store.compactor.plan_of_left_over(&mut inner, catalog.state())
     };
     store.catalog.fill_reserve().unwrap();
@@ -261,13 +262,14 @@ fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
 fn what_a_running_compaction_takes_is_debt() {
     let env = MemoryEnv::new();
     let store = store(&env);
-    let resting = store.compactor.pace.garbage_debt();
+    let debt = || store.compactor.pace.situation().0.debt();
+    let resting = debt();
     assert!(resting > 0.0);
     let lengths: Vec<u64> = store.catalog.lock().state().files.values().map(|file| file.length_bytes).collect();
     let mut last = resting;
     for number in INPUTS {
         store.compactions.inner.lock().busy.insert(number);
-        let now = store.compactor.pace.garbage_debt();
+        let now = debt();
         assert!(now > last, "{now} after {last}");
         last = now;
     }

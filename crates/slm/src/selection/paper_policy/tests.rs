@@ -7,6 +7,7 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Options};
 use slmdb_manifest::{MediumKind, MediumRecord, StoreState};
 use slmdb_order::{Comparator, KeyOrder};
 
+use crate::compaction::controller::Load;
 use crate::selection::candidate_list::Candidates;
 use crate::selection::paper_policy::*;
 
@@ -80,6 +81,8 @@ impl Case {
             is_free: &is_free,
             deletes_droppable_through: 0,
             memtable_bytes: 1000,
+            load: Load::default(),
+            coming_bytes: 0.0,
         };
         pick(&choice).map_or(Vec::new(), |plan| plan.inputs)
     }
