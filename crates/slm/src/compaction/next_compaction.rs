@@ -120,7 +120,7 @@ impl<M: Medium + Clone> Compactor<M> {
         Load {
             garbage_per_rewritten: self.writes.pacing.garbage_per_rewritten(self.context.env.monotonic_ns()),
             is_flush_queued: self.writes.view.load().memtables.len() > 1,
-            is_quiet: seen == sequence && now.duration_since(since) >= QUIET,
+            is_quiet: seen == sequence && now - since >= QUIET,
         }
     }
 
