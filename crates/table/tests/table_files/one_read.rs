@@ -4,7 +4,7 @@ use crate::support::watched::WatchedEnv;
 use crate::support::{Entry, NUMBER, UUID, keys_of, places_of, small_entries};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OsEnv};
-use slmdb_table::{Compression, MappedRead, Piece, Place, TableBuilder, TableOptions, TableReader};
+use slmdb_table::{Compression, EntryKind, MappedRead, Piece, Place, TableBuilder, TableOptions, TableReader};
 
 /// Values of every size around a block's, compressible or not.
 fn entries() -> Vec<Entry> {
@@ -151,4 +151,37 @@ fn a_value_from_a_mapping_pins_no_block() {
         let (missing, _) = read(&table, b"nobody", 1, Place { offset: 0, ..keys_of(&finished.keys).unwrap()[0].place });
         assert!(matches!(missing, MappedRead::Block(_)), "who has not found it has the block to say why");
     }
+}
+
+/// Where a value was copied to is used again for the next, but not while somebody has it.
+#[test]
+fn a_value_that_is_held_stays_what_it_was() {
+    let (env, path) = (MemoryEnv::new(), std::path::Path::new("/mapped.table"));
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let mut builder = TableBuilder::new(&env, path, NUMBER, UUID, options).unwrap();
+    for number in 0..4_u8 {
+        builder.add(&[number], 1, EntryKind::Put, &[number; 100]).unwrap();
+    }
+    let keys = keys_of(&builder.finish().unwrap().keys).unwrap();
+    let mut table = TableReader::open(&env, path, NUMBER, UUID).unwrap();
+    table.map();
+    let mut buffer = None;
+    let mut read = |number: usize| {
+        let key = &keys[number];
+        table.read_mapped_entry(key.place, &key.key, key.sequence, &mut buffer).unwrap().unwrap().value
+    };
+    let first = read(0);
+    let (second, kept) = (read(1), first.clone());
+    drop(first);
+    let third = read(2);
+    assert_eq!((&kept[..], &second[..], &third[..]), (&[0; 100][..], &[1; 100][..], &[2; 100][..]));
+    let place = third.as_ptr();
+    drop(third);
+    let again = read(3);
+    assert_eq!(again, [3; 100]);
+    assert_eq!(again.as_ptr(), place, "the memory of the one before, which nobody has");
+    // Another key or version is not this one.
+    let (key, mut buffer) = (&keys[0], None);
+    assert!(table.read_mapped_entry(key.place, b"x", 1, &mut buffer).unwrap().is_none());
+    assert!(table.read_mapped_entry(key.place, &key.key, 2, &mut buffer).unwrap().is_none());
 }
