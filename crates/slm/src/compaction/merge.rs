@@ -61,7 +61,7 @@ impl<M: Medium + Clone> Compactor<M> {
                     EntryKind::Delete => outputs.add(&entry, &[])?,
                     EntryKind::Put => {
                         let value = values[input].value(&entry).map_err(|error| unreadable((input, error)))?;
-                        outputs.add(&entry, &value)?;
+                        outputs.add(&entry, value)?;
                     }
                 }
                 copied.clear();
