@@ -28,7 +28,7 @@ use crate::options::{MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES,
 use crate::part::{Content, Identity, PartKind};
 use crate::properties::Properties;
 use crate::single;
-use crate::writer::PartWriter;
+use crate::writer::{KEPT_BYTES, PartWriter};
 
 /// What one more entry can add to the file apart from its key, twice or three times, and its value: its head in the block
 /// and in the key section, a new block's end, a new chunk's head. With room to spare.
@@ -38,8 +38,6 @@ const ENTRY_OVERHEAD_BYTES_AT_MOST: u64 = ENTRY_HEAD_BYTES_AT_MOST as u64 + 128;
 const TRIALS_IN_VAIN_MAX: u32 = 4;
 /// but for as much as one block in so many: data is rarely alike for long.
 const BLOCKS_PER_TRIAL: u64 = 16;
-/// A larger buffer is given back after use.
-const KEPT_BYTES: usize = 1 << 20;
 
 /// Whether compression was of use lately.
 #[derive(Debug, Default)]

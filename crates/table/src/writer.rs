@@ -17,7 +17,7 @@ use crate::single;
 /// processor's cache until then.
 const WRITE_BYTES: usize = 256 << 10;
 /// A buffer larger than this is given back after use.
-const KEPT_BYTES: usize = 4 * WRITE_BYTES;
+pub(crate) const KEPT_BYTES: usize = 4 * WRITE_BYTES;
 
 #[derive(Debug)]
 pub(crate) struct PartWriter {

@@ -1,9 +1,9 @@
 //! When a compaction for garbage begins, and how far writers are slowed meanwhile: pure functions of quantities.
 //!
-//! Garbage in table files, with what waiting MemTables will make of it, and with what running compactions will have
-//! written beside their inputs when these go, is a *debt*: the peak of garbage to come. It may not be more than is
-//! allowed. Waiting makes a compaction cheaper, because
-//! more of each file dies meanwhile. Waiting too long makes writers sleep. So a compaction begins
+//! The *debt* is the peak of garbage to come: the garbage in table files, what the flushes of waiting MemTables will add,
+//! and what running compactions have written beside their inputs until these go. It may not be more than is allowed.
+//! Waiting makes a compaction cheaper, because more of each file dies meanwhile. Waiting too long makes writers sleep. So
+//! a compaction begins
 //!
 //! - as late as it can at the rate at which garbage is made now: its outputs, and what comes until it ends, just fit;
 //! - earlier, when no flush waits and the best file is so cheap that it will hardly become cheaper;

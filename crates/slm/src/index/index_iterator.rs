@@ -37,7 +37,7 @@ pub(crate) struct IndexSource {
     entries: Vec<Entry>,
     /// Index of the current entry.
     position: Option<usize>,
-    /// How often was read in the same direction.
+    /// How many readings followed each other since it was placed.
     readings: usize,
     /// Where the records that were not copied out begin, in either direction. `None`: there are none.
     rest: Rest,
@@ -89,32 +89,27 @@ impl IndexSource {
 
     /// Moves to the first visible key at or after `key`.
     pub(crate) fn seek<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
-        self.readings = 0;
-        self.read_forward(index, Bound::Included(key.to_vec()))
+        self.set_out_forward(index, Bound::Included(key.to_vec()))
     }
 
     /// Moves to the first visible key.
     pub(crate) fn seek_first<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
-        self.readings = 0;
-        self.read_forward(index, Bound::Unbounded)
+        self.set_out_forward(index, Bound::Unbounded)
     }
 
     /// Moves to the last visible key before `key`.
     pub(crate) fn seek_before<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
-        self.readings = 0;
-        self.read_backward(index, Bound::Excluded(key.to_vec()))
+        self.set_out_backward(index, Bound::Excluded(key.to_vec()))
     }
 
     /// Moves to the last visible key at or before `key`.
     pub(crate) fn seek_back<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
-        self.readings = 0;
-        self.read_backward(index, Bound::Included(key.to_vec()))
+        self.set_out_backward(index, Bound::Included(key.to_vec()))
     }
 
     /// Moves to the last visible key.
     pub(crate) fn seek_last<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
-        self.readings = 0;
-        self.read_backward(index, Bound::Unbounded)
+        self.set_out_backward(index, Bound::Unbounded)
     }
 
     /// Moves to the next visible key. REQUIRES: there is a current key.
@@ -147,6 +142,18 @@ impl IndexSource {
                 Ok(())
             }
         }
+    }
+
+    /// Reads forward from a place that does not follow from where it was.
+    fn set_out_forward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
+        self.readings = 0;
+        self.read_forward(index, from)
+    }
+
+    /// The same backward.
+    fn set_out_backward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
+        self.readings = 0;
+        self.read_backward(index, from)
     }
 
     /// Copies out the first leaf that has a visible record at or after `from`, and moves to its first entry.

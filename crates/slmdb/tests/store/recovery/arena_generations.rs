@@ -4,11 +4,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{Model, On, assert_same, assert_verified, contents};
+use slmdb::Options;
 use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_manifest::Manifest;
 
 const STORE: &str = "/db";
+
+/// Puts some keys into a new store, and closes it.
+fn put_some(options: Options) -> Model {
+    let db = options.open(STORE).unwrap();
+    for number in 0..20_u8 {
+        db.put([number], [1; 20]).unwrap();
+    }
+    db.close().unwrap();
+    (0..20_u8).map(|number| (vec![number], vec![1; 20])).collect()
+}
 
 /// An opening makes its arena, and then tells the MANIFEST. Where it does not come to that, the arena is there under a generation of
 /// which the MANIFEST has not heard.
@@ -22,13 +33,7 @@ fn a_generation_that_was_used_without_telling_is_not_reused() {
             options.memtable_bytes(16 << 10).pool_initial_bytes(1 << 20)
         };
         let state = |env: &MemoryEnv| Manifest::read(env, Path::new(STORE)).unwrap().state;
-        let mut model = Model::new();
-        let db = options(&env).open(STORE).unwrap();
-        for number in 0..20_u8 {
-            db.put([number], [1; 20]).unwrap();
-            model.insert(vec![number], vec![1; 20]);
-        }
-        db.close().unwrap();
+        let mut model = put_some(options(&env));
         let first = state(&env).next_generation;
         // Each leaves an arena; the next removes it, and takes another generation.
         for attempt in 0..2 {
@@ -59,13 +64,7 @@ fn an_arena_that_an_opening_left_cut_short_is_no_damage() {
     let env = MemoryEnv::new();
     let options = |env: &MemoryEnv| crate::common::options().env(Arc::new(env.clone())).memtable_bytes(16 << 10);
     let state = |env: &MemoryEnv| Manifest::read(env, Path::new(STORE)).unwrap().state;
-    let mut model = Model::new();
-    let db = options(&env).open(STORE).unwrap();
-    for number in 0..20_u8 {
-        db.put([number], [1; 20]).unwrap();
-        model.insert(vec![number], vec![1; 20]);
-    }
-    db.close().unwrap();
+    let model = put_some(options(&env));
     env.fail_next(&format!("rename {STORE}/MANIFEST"), Failure::Io, Repeat::Once);
     options(&env).open(STORE).unwrap_err();
     let arena = format!("{STORE}/{:010}.arena", state(&env).next_generation);
