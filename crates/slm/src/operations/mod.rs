@@ -8,4 +8,5 @@ pub(crate) mod range_query;
 pub(crate) mod read_ahead;
 pub(crate) mod scan_buffers;
 pub(crate) mod snapshot;
+pub(crate) mod values_ahead;
 pub(crate) mod verify;

@@ -26,7 +26,6 @@ use slmdb_env::{Error, Result};
 use slmdb_order::Passage;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::Direction;
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
@@ -35,11 +34,8 @@ use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
 use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
 use crate::operations::scan_buffers::ScanBuffers;
+use crate::operations::values_ahead::ValuesAhead;
 use crate::selection::sequentiality_degree::Sequentiality;
-
-/// So much of what follows is fetched ahead, in bytes; at least two entries, and so many at most.
-const FETCHED_AHEAD_BYTES: usize = 4 << 10;
-const FETCHED_AHEAD_MAX: usize = 12;
 
 /// See [`EngineCursor`].
 pub(crate) struct Cursor<M: Medium + Clone> {
@@ -52,21 +48,27 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     at: Option<At>,
     /// The key that it is on, or was on last.
     key: Vec<u8>,
+    /// Whether the index stands on that key.
+    is_index_on_key: bool,
+    /// Whether no MemTable has an entry left where the cursor goes. (Never with a comparator, whose keys are watched one by one.)
+    is_index_alone: bool,
     /// The keys passed since the cursor was placed or turned round, if the order is a comparator's.
     passage: Passage,
+    /// The value that it is on, and those that follow, where entries stand by themselves in mapped files.
+    values_ahead: ValuesAhead,
     /// The blocks that the last values came from: neighbours often share one.
     at_hand: ScanBuffers,
+    /// The last value that was lent from one of these.
+    lent: Slice,
     /// Asks for what comes next, where data is cold.
     scout: Option<Box<Scout>>,
     /// What these take in memory, as the budget knows it.
     held_bytes: u64,
-    /// So many values were taken in a row.
-    taken: usize,
-    /// So many of the entries that follow were asked for, so that the processor fetches them meanwhile.
-    fetched_ahead: usize,
     /// How many files a range query has had to turn to.
     sequentiality: Sequentiality,
 }
+
+const ON_NO_ENTRY: &str = "the cursor is on no entry";
 
 #[derive(Debug, Clone, Copy)]
 enum At {
@@ -103,7 +105,7 @@ impl<M: Medium + Clone> Cursor<M> {
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = reader.naming.candidates.range_query();
         let (at_hand, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
-        let (at, held_bytes, taken, fetched_ahead) = (None, 0, 0, 0);
+        let (at, held_bytes) = (None, 0);
         Cursor {
             reader,
             moment,
@@ -112,19 +114,22 @@ impl<M: Medium + Clone> Cursor<M> {
             heading,
             at,
             key,
+            is_index_on_key: false,
+            is_index_alone: false,
             passage,
+            values_ahead: ValuesAhead::default(),
             at_hand,
+            lent: Slice::new(),
             scout,
             held_bytes,
-            taken,
-            fetched_ahead,
             sequentiality,
         }
     }
 
     /// Tells the budget what is at hand.
     fn account(&mut self) {
-        let bytes = self.at_hand.memory_bytes() + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
+        let at_hand_bytes = self.values_ahead.memory_bytes() + self.at_hand.memory_bytes();
+        let bytes = at_hand_bytes + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
         if bytes != self.held_bytes {
             self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
@@ -155,9 +160,11 @@ impl<M: Medium + Clone> Cursor<M> {
         let order = self.reader.index.tree.order();
         self.at = None;
         let mut best = self.index.key();
+        self.is_index_on_key = best.is_some();
+        self.is_index_alone = order.is_bytewise() && self.memtables.iter().all(|source| !source.valid());
         for source in self.memtables.iter().filter(|source| source.valid()) {
             if best.is_none_or(|best| order.compare(source.key(), best) == stands) {
-                best = Some(source.key());
+                (best, self.is_index_on_key) = (Some(source.key()), false);
             }
         }
         self.key.clear();
@@ -170,7 +177,7 @@ impl<M: Medium + Clone> Cursor<M> {
 
         let mut newest = 0;
         let mut deleted = false;
-        if let Some(location) = self.index.location().filter(|_| self.index.key() == Some(&self.key)) {
+        if let Some(location) = self.index.location().filter(|_| self.is_index_on_key) {
             (newest, self.at) = (location.sequence, Some(At::Index(location)));
         }
         for (number, source) in self.memtables.iter().enumerate() {
@@ -188,25 +195,28 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// The value of its key at a place that was in the index, or in the map of replaced records, when its leaf was read. A
     /// compaction may have moved it since and removed the file; then it is looked for again.
-    fn value_at(&mut self, location: Location) -> Result<Slice> {
+    /// `None`: [`Cursor::values_ahead`] has it.
+    fn value_at(&mut self, location: Location) -> Result<Option<Slice>> {
         let mut location = location;
         loop {
-            match self.at_hand.mapped_entry(&self.reader, &self.key, location) {
-                Ok(Some(value)) => {
-                    self.fetch_ahead(location);
-                    return Ok(value);
+            let direction = self.heading.direction();
+            match self.values_ahead.bring(&self.reader, (&self.index, direction), location) {
+                Ok(true) => {
+                    self.account();
+                    return Ok(None);
                 }
                 // If a compaction has moved it, who asks for the block finds out where to.
                 Err(error) if !self.reader.catalog.is_gone(location.file) => return Err(error),
-                Ok(None) | Err(_) => {}
+                Ok(false) | Err(_) => {}
             }
+            self.keep_key();
             let block = match self.at_hand.block(location) {
                 Some(block) => Ok(block.clone()),
                 None => self.at_hand.fetch(&self.reader, location),
             };
             self.account();
             match block {
-                Ok(block) => return self.reader.tables.value_in(&block, &self.key, location),
+                Ok(block) => return self.reader.tables.value_in(&block, &self.key, location).map(Some),
                 Err(error) if self.reader.catalog.is_gone(location.file) => {
                     match self.reader.index.location_at(&self.key, self.moment)? {
                         Some(moved) if moved != location => location = moved,
@@ -219,25 +229,26 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// Has the processor fetch the entries that follow, where files are mapped: while one is copied and checked the next are on their way.
-    fn fetch_ahead(&mut self, location: Location) {
-        // Who has taken few may not take more.
-        let entries =
-            (FETCHED_AHEAD_BYTES / location.place.length.max(1) as usize).clamp(2, FETCHED_AHEAD_MAX).min(self.taken);
-        self.taken += 1;
-        let direction = match self.heading {
-            Heading::Forward => Direction::Forward,
-            Heading::Backward => Direction::Backward,
-        };
-        while self.fetched_ahead < entries {
-            let Some(next) = self.index.location_ahead(self.fetched_ahead + 1, direction) else { return };
-            self.fetched_ahead += 1;
-            self.at_hand.prefetch(next);
+    fn value_in_memtable(&mut self, number: usize) -> &[u8] {
+        self.sequentiality.read(self.memtables[number].sequence(), None);
+        self.memtables[number].value()
+    }
+
+    /// The value of its key at a place of the index, as [`Cursor::value_at`] has it.
+    fn value_in_table(&mut self, location: Location) -> Result<Option<Slice>> {
+        self.sequentiality.read(location.sequence, Some(location.file));
+        if self.values_ahead.turn_to(&self.reader, location) {
+            return Ok(None);
         }
+        if self.at_hand.temperature.is_cold() && !self.at_hand.goes_through_a_file() {
+            self.ask_ahead();
+        }
+        self.value_at(location)
     }
 
     /// Asks the disk for the value that is about to be read, and for those behind it, where that gains something.
     fn ask_ahead(&mut self) {
+        self.keep_key();
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
         scout.ask(&self.reader, &self.key, self.heading, &mut self.at_hand.temperature);
     }
@@ -252,14 +263,36 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// The cursor leaves its entry, for a place that does not follow from it.
     fn set_out(&mut self) {
-        (self.at, self.taken, self.fetched_ahead) = (None, 0, 0);
+        self.at = None;
         self.passage.begin();
+        self.values_ahead.set_out();
         self.at_hand.set_out();
         self.account();
         if let Some(scout) = &mut self.scout {
             scout.turn_back();
         }
         self.end_range_query();
+    }
+
+    /// Moves to the next entry in this direction if only the index has entries left, and has read that one already; else `false`.
+    #[inline]
+    fn step_within_batch(&mut self, heading: Heading) -> bool {
+        if !self.is_index_alone || !self.index.step(heading.direction()) {
+            return false;
+        }
+        if let Some(scout) = &mut self.scout {
+            scout.passed();
+        }
+        self.at = self.index.location().map(At::Index);
+        true
+    }
+
+    /// Keeps the key that the cursor is on, if the index alone has it.
+    fn keep_key(&mut self) {
+        if self.is_index_alone {
+            self.key.clear();
+            self.key.extend_from_slice(self.index.key().unwrap_or_default());
+        }
     }
 
     /// Moves every source that stands on the cursor's key past it.
@@ -282,10 +315,9 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     fn step_index(&mut self, heading: Heading) -> Result<()> {
-        if self.index.key() != Some(&self.key) {
+        if !self.is_index_on_key {
             return Ok(());
         }
-        self.fetched_ahead = self.fetched_ahead.saturating_sub(1);
         if let Some(scout) = &mut self.scout {
             scout.passed();
         }
@@ -330,11 +362,16 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
         if self.at.take().is_none() {
             return Ok(());
         }
+        if self.heading == Heading::Forward && self.step_within_batch(Heading::Forward) {
+            return Ok(());
+        }
+        self.keep_key();
         if self.heading == Heading::Backward {
             self.passage.begin();
             let key = self.key.clone();
             self.memtables.iter_mut().for_each(|source| source.seek(&key));
             self.index.seek(&self.reader.index, &key)?;
+            self.is_index_on_key = self.index.key() == Some(&key);
         }
         self.step_sources_forward()?;
         self.settle_forward()
@@ -344,6 +381,10 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
         if self.at.take().is_none() {
             return Ok(());
         }
+        if self.heading == Heading::Backward && self.step_within_batch(Heading::Backward) {
+            return Ok(());
+        }
+        self.keep_key();
         if self.heading == Heading::Forward {
             let key = self.key.clone();
             return self.seek_before(&key);
@@ -357,23 +398,34 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     }
 
     fn key(&self) -> &[u8] {
-        if self.valid() { &self.key } else { &[] }
+        match self.at {
+            None => &[],
+            Some(At::MemTable(_)) => &self.key,
+            Some(At::Index(_)) => self.index.key().unwrap_or_default(),
+        }
     }
 
     fn value(&mut self) -> Result<Slice> {
         match self.at {
-            None => Err(Error::invalid("the cursor is on no entry")),
-            Some(At::MemTable(number)) => {
-                self.sequentiality.read(self.memtables[number].sequence(), None);
-                Ok(Slice::from(self.memtables[number].value()))
-            }
+            None => Err(Error::invalid(ON_NO_ENTRY)),
+            Some(At::MemTable(number)) => Ok(Slice::from(self.value_in_memtable(number))),
             Some(At::Index(location)) => {
-                self.sequentiality.read(location.sequence, Some(location.file));
-                if self.at_hand.temperature.is_cold() && !self.at_hand.goes_through_a_file() {
-                    self.ask_ahead();
-                }
-                self.value_at(location)
+                Ok(self.value_in_table(location)?.unwrap_or_else(|| self.values_ahead.value()))
             }
+        }
+    }
+
+    fn value_ref(&mut self) -> Result<&[u8]> {
+        match self.at {
+            None => Err(Error::invalid(ON_NO_ENTRY)),
+            Some(At::MemTable(number)) => Ok(self.value_in_memtable(number)),
+            Some(At::Index(location)) => match self.value_in_table(location)? {
+                None => Ok(self.values_ahead.value_lent()),
+                Some(value) => {
+                    self.lent = value;
+                    Ok(&self.lent)
+                }
+            },
         }
     }
 }
@@ -385,7 +437,7 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
         if self.reader.tables.are_cold.load(Relaxed) != is_cold {
             self.reader.tables.are_cold.store(is_cold, Relaxed);
         }
-        (self.at_hand, self.scout) = (ScanBuffers::default(), None);
+        (self.values_ahead, self.at_hand, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
         self.reader.release(self.moment, SnapshotKind::Cursor);

@@ -5,25 +5,21 @@
 //! that it had last, and what was [read ahead](crate::operations::read_ahead) behind it. A key whose block is at hand costs
 //! neither a look into the block cache, which all share, nor a read.
 //!
-//! Where files are mapped, an entry that stands by itself is taken from the mapping, and nothing of it stays at hand.
+//! Entries that stand by themselves in mapped files are none of its business: see [`crate::operations::values_ahead`].
 //!
 //! What is at hand is bounded: so many lanes, and where all of them have much, of one that the cursor leaves only what is small. Lanes
 //! that were left longest make place for others. Where more files take turns than there are lanes, what was read ahead would be
 //! lost before it is needed: then the first blocks of a turn are read alone, and the cache remembers them.
 
-use std::sync::{Arc, Weak};
-
 use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
-use slmdb_table::{Block, EntryKind, Piece, Slice, TableReader};
+use slmdb_table::{Block, Piece};
 
 use crate::operations::ask_ahead::Temperature;
 use crate::operations::get::Reader;
 use crate::operations::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
 
-/// How many mapped files a cursor knows, at most.
-const MAPPED_SLOTS: usize = 64;
 /// How many files a cursor has a lane for.
 const LANES_MAX: usize = 24;
 /// Where more than this is at hand, in bytes, a lane is left only with what is small.
@@ -55,11 +51,6 @@ pub(crate) struct ScanBuffers {
     spare: Option<Piece>,
     /// What blocks and pieces take, in bytes.
     held_bytes: u64,
-    /// Files that values were taken from by themselves, each in the slot of its number.
-    mapped: Vec<(u32, Weak<TableReader>)>,
-    mapped_last: Option<u32>,
-    /// Where the last of these values is, or was.
-    buffer: Option<Arc<[u8]>>,
     /// Whether what is not at hand comes from the disk.
     pub(crate) temperature: Temperature,
 }
@@ -93,48 +84,6 @@ impl ScanBuffers {
         }
         self.turn_to(index);
         self.lanes[index].block.as_ref().map(|(_, block)| block)
-    }
-
-    /// Has the processor fetch what is at `location`, if its file is known to be mapped.
-    pub(crate) fn prefetch(&self, location: Location) {
-        if let Some((number, table)) = self.mapped.get(location.file as usize % MAPPED_SLOTS) {
-            if *number == location.file {
-                table.upgrade().into_iter().for_each(|table| table.prefetch_mapped(location.place));
-            }
-        }
-    }
-
-    /// The value of `key` at `location`, if it stands by itself in a file that is mapped.
-    pub(crate) fn mapped_entry<M: Medium + Clone>(
-        &mut self,
-        reader: &Reader<M>,
-        key: &[u8],
-        location: Location,
-    ) -> Result<Option<Slice>> {
-        if !reader.tables.are_mapped() {
-            return Ok(None);
-        }
-        let file = location.file;
-        if self.mapped.is_empty() {
-            self.mapped.resize_with(MAPPED_SLOTS, Default::default);
-        }
-        let (number, known) = &mut self.mapped[file as usize % MAPPED_SLOTS];
-        let table = match known.upgrade().filter(|_| *number == file) {
-            Some(table) => table,
-            None => {
-                let table = reader.tables.reader(file)?;
-                (*number, *known) = (file, Arc::downgrade(&table));
-                table
-            }
-        };
-        let entry = table.read_mapped_entry(location.place, key, location.sequence, &mut self.buffer)?;
-        self.buffer.take_if(|buffer| buffer.len() > SMALL_BYTES);
-        // Who asks for the block is told what is there instead.
-        let value = entry.filter(|entry| entry.kind == EntryKind::Put).map(|entry| entry.value);
-        if value.is_some() && self.mapped_last.replace(file) != Some(file) {
-            reader.naming.file_sought(file);
-        }
-        Ok(value)
     }
 
     /// The block at `location`: from what was read ahead, from the cache, or from the disk; then it is the last of its file.
@@ -265,9 +214,7 @@ impl ScanBuffers {
     /// What all of it takes in memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let lane_bytes = size_of::<Lane>() + size_of::<u32>() + size_of::<u64>();
-        let mapped_bytes = self.mapped.capacity() * size_of::<(u32, Weak<TableReader>)>();
-        let buffer_bytes = self.buffer.as_ref().map_or(0, |buffer| buffer.len());
-        self.held_bytes + (self.lanes.capacity() * lane_bytes + mapped_bytes + buffer_bytes) as u64
+        self.held_bytes + (self.lanes.capacity() * lane_bytes) as u64
     }
 }
 
