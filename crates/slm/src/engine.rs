@@ -26,6 +26,7 @@ use slmdb_engine::context::StoreContext;
 use slmdb_engine::directory::store_copy::StoreCopy;
 use slmdb_engine::events::delivery::Events;
 use slmdb_engine::files::catalog::{Catalog, CommitHooks};
+use slmdb_engine::files::file_verifier::FileVerifier;
 use slmdb_engine::files::obsolete_files::ObsoleteFiles;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::SpaceController;
@@ -327,12 +328,14 @@ impl<M: Medium + Clone> Slm<M> {
 
     fn verifier(&self) -> Verifier<M> {
         Verifier {
-            context: self.context.clone(),
+            files: FileVerifier {
+                context: self.context.clone(),
+                catalog: self.catalog.clone(),
+                tables: self.reader.tables.clone(),
+                obsolete: self.reader.obsolete.clone(),
+            },
             writes: self.writes.clone(),
-            catalog: self.catalog.clone(),
             index: self.index.clone(),
-            tables: self.reader.tables.clone(),
-            obsolete: self.reader.obsolete.clone(),
         }
     }
 

@@ -22,7 +22,7 @@
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::compaction_log` |
 //! | 4 get | `operations::get` |
 //! | 4 range query | `operations::range_query` |
-//! | 4 reading blocks ahead for it | `operations::{scan_buffers, read_ahead, ask_ahead}` |
+//! | 4 reading blocks ahead for it | `slmdb_engine::read::scan_buffers`, `operations::ask_ahead` |
 //! | 4 insert if absent, update if present | `slmdb_engine::write`, `WritePath::write_if` |
 //! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::write::replay` |
 //!

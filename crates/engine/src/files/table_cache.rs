@@ -91,6 +91,11 @@ impl Tables {
         self.env.clone()
     }
 
+    /// The environment's clock, in nanoseconds.
+    pub fn clock_ns(&self) -> u64 {
+        self.env.monotonic_ns()
+    }
+
     /// All table files together have this length from now on.
     pub fn set_table_bytes(&self, bytes: u64) {
         self.mapping.set_table_bytes(bytes);

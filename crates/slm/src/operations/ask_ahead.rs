@@ -5,7 +5,7 @@
 //! sends a scout ahead through the index: it gathers where the next entries lie, sorts that by file and offset, joins
 //! neighbours, and tells the system that all of them [will be read](slmdb_env::File::advise_will_read). The reads that follow
 //! find them in memory, or on their way, and go no further than what was asked for. (Where a file is gone through without others in
-//! between, it is [read ahead](crate::operations::read_ahead) as ever: long pieces are best there, cold or not.) How far
+//! between, it is [read ahead](slmdb_engine::read::scan_buffers) as ever: long pieces are best there, cold or not.) How far
 //! the scout goes grows with what is used: 4 entries, then 16, then 64.
 //!
 //! Asking for what is in memory gains nothing and takes a system call for each block. So it is done while data is [cold](Temperature)
@@ -14,6 +14,7 @@
 //! has found out the next one begins with.
 
 use slmdb_engine::files::location::Location;
+use slmdb_engine::read::temperature::{FileSpan, Temperature};
 use slmdb_pmem::Medium;
 use slmdb_table::Place;
 
@@ -33,99 +34,9 @@ const ASKED_BYTES_MAX: u64 = 512 << 10;
 const GAP_BYTES_MAX: u64 = 4 << 10;
 
 /// What a scout takes in memory, in bytes: the keys and places of an index leaf; where the entries of a window lie, and, of two, the
-/// stretches that were asked for.
+/// spans that were asked for.
 pub(crate) const SCOUT_BYTES: u64 =
-    (3 << 10) + (WINDOW_MAX * (size_of::<Location>() + 2 * size_of::<Stretch>())) as u64;
-
-/// A read that takes longer came from the disk, in nanoseconds, and so much more for each page. (From memory it takes 2
-/// microseconds, from the quickest disks 50.)
-const SLOW_READ_NS: u64 = 15_000;
-const SLOW_PAGE_NS: u64 = 500;
-/// While data is hot, one read in so many is looked at, so that looking at the clock costs next to nothing.
-const READS_PER_LOOK: u32 = 4;
-/// Asking for what is in memory takes less than this for each call and each page, in nanoseconds. (Measured: 250 and 40. A
-/// call that begins a read takes 4,400.)
-const QUICK_CALL_NS: u64 = 1_000;
-const QUICK_PAGE_NS: u64 = 100;
-const PAGE_BYTES: u64 = 4096;
-/// After so many entries in a row that were in memory data is hot.
-const QUICK_ENTRIES_HOT: usize = 32;
-
-/// Whether what a cursor reads comes from the disk. See the module.
-#[derive(Debug, Default)]
-pub(crate) struct Temperature {
-    is_cold: bool,
-    /// Reads that could have been timed, since the cursor was made.
-    reads: u32,
-    /// How many entries in a row were in memory when they were asked for.
-    quick_entries: usize,
-    /// What was asked for last, and before that.
-    asked: [Vec<Stretch>; 2],
-}
-
-/// Part of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stretch {
-    file: u32,
-    from: u64,
-    to: u64,
-}
-
-impl Temperature {
-    /// As the last cursor has found it.
-    pub(crate) fn new(is_cold: bool) -> Temperature {
-        Temperature { is_cold, ..Temperature::default() }
-    }
-
-    pub(crate) fn is_cold(&self) -> bool {
-        self.is_cold
-    }
-
-    /// How much of this file may be read at once from here on, in bytes, where it could be so much: what was asked for is
-    /// there, or will be soon; for the rest the disk would have to be waited for.
-    pub(crate) fn limit(&self, file: u32, place: Place, ahead_bytes: usize) -> usize {
-        if !self.is_cold {
-            return ahead_bytes;
-        }
-        let offset = u64::from(place.offset);
-        let has_it = |stretch: &&Stretch| stretch.file == file && (stretch.from..stretch.to).contains(&offset);
-        let to = self.asked.iter().flatten().find(has_it).map_or(0, |stretch| stretch.to);
-        ahead_bytes.min(to.saturating_sub(offset) as usize)
-    }
-
-    /// Whether the next read is to be timed.
-    pub(crate) fn wants_to_know(&self) -> bool {
-        !self.is_cold && self.reads % READS_PER_LOOK == 0
-    }
-
-    /// The block at `place` was read, and took so long, if that was looked at.
-    pub(crate) fn read(&mut self, place: Place, took_ns: Option<u64>) {
-        self.reads = self.reads.wrapping_add(1);
-        let slow_ns = SLOW_READ_NS + u64::from(place.length) / PAGE_BYTES * SLOW_PAGE_NS;
-        if took_ns.is_some_and(|ns| ns > slow_ns) {
-            (self.is_cold, self.quick_entries) = (true, 0);
-        }
-    }
-
-    /// These stretches are being asked for.
-    fn asking(&mut self) -> &mut Vec<Stretch> {
-        self.asked.swap(0, 1);
-        self.asked[0].clear();
-        &mut self.asked[0]
-    }
-
-    /// That took so long; it was for so many entries.
-    fn asked(&mut self, entries: usize, took_ns: u64) {
-        let stretches = &self.asked[0];
-        let pages: u64 = stretches.iter().map(|stretch| (stretch.to - stretch.from) / PAGE_BYTES).sum();
-        let quick_ns = stretches.len() as u64 * QUICK_CALL_NS + pages * QUICK_PAGE_NS;
-        let is_quick = stretches.is_empty() || took_ns <= quick_ns;
-        self.quick_entries = if is_quick { self.quick_entries + entries } else { 0 };
-        if self.quick_entries >= QUICK_ENTRIES_HOT {
-            (self.is_cold, self.quick_entries) = (false, 0);
-        }
-    }
-}
+    (3 << 10) + (WINDOW_MAX * (size_of::<Location>() + 2 * size_of::<FileSpan>())) as u64;
 
 /// Goes ahead of a cursor through the index. See the module.
 pub(crate) struct Scout {
@@ -184,15 +95,15 @@ impl Scout {
         (self.lead, self.window) = (self.lead + entries, entries);
         self.locations.retain(|location| !reader.tables.is_cached(location.file, location.place));
         self.locations.sort_unstable_by_key(|location| (location.file, location.place.offset));
-        let stretches = temperature.asking();
-        join(&self.locations, stretches);
+        let spans = temperature.begin_asking();
+        join(&self.locations, spans);
         let start_ns = reader.context.env.monotonic_ns();
-        for Stretch { file, from, to } in stretches {
+        for FileSpan { file, from, to } in spans {
             if let Ok(table) = reader.tables.reader(*file) {
                 table.will_read(*from, *to - *from);
             }
         }
-        temperature.asked(entries, reader.context.env.monotonic_ns() - start_ns);
+        temperature.record_asking(entries, reader.context.env.monotonic_ns() - start_ns);
     }
 
     /// Where the entries of the next window lie.
@@ -217,13 +128,13 @@ impl Scout {
     }
 }
 
-/// The stretches in which these lie. Blocks with little between them are in one.
-fn join(sorted: &[Location], stretches: &mut Vec<Stretch>) {
+/// The spans in which these lie. Blocks with little between them are in one.
+fn join(sorted: &[Location], spans: &mut Vec<FileSpan>) {
     for location in sorted {
         let (file, from, to) = (location.file, u64::from(location.place.offset), end(location.place));
-        match stretches.last_mut() {
+        match spans.last_mut() {
             Some(last) if last.file == file && from <= last.to + GAP_BYTES_MAX => last.to = last.to.max(to),
-            _ => stretches.push(Stretch { file, from, to }),
+            _ => spans.push(FileSpan { file, from, to }),
         }
     }
 }

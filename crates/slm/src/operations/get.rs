@@ -35,7 +35,7 @@ use crate::space::reclaim::SpaceReclaim;
 pub(crate) enum Moment {
     /// The present one.
     Now,
-    /// One that is [registered](crate::index::snapshots).
+    /// One that is [registered](slmdb_engine::read::snapshot_registry).
     At(u64),
 }
 

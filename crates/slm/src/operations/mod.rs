@@ -5,7 +5,5 @@ pub(crate) mod ask_ahead;
 pub(crate) mod get;
 pub(crate) mod heading;
 pub(crate) mod range_query;
-pub(crate) mod read_ahead;
-pub(crate) mod scan_buffers;
 pub(crate) mod snapshot;
 pub(crate) mod verify;

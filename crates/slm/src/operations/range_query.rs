@@ -21,6 +21,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use slmdb_engine::EngineCursor;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
+use slmdb_engine::read::scan_buffers::ScanBuffers;
+use slmdb_engine::read::snapshot_registry::SnapshotKind;
+use slmdb_engine::read::temperature::Temperature;
 use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
 use slmdb_order::Passage;
@@ -30,11 +33,9 @@ use slmdb_structures::fast_fair::Direction;
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
-use crate::index::snapshots::SnapshotKind;
-use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
+use crate::operations::ask_ahead::{SCOUT_BYTES, Scout};
 use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
-use crate::operations::scan_buffers::ScanBuffers;
 use crate::selection::sequentiality_degree::Sequentiality;
 
 /// So much of what follows is fetched ahead, in bytes; at least two entries, and so many at most.
@@ -55,7 +56,7 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     /// The keys passed since the cursor was placed or turned round, if the order is a comparator's.
     passage: Passage,
     /// The blocks that the last values came from: neighbours often share one.
-    at_hand: ScanBuffers,
+    buffers: ScanBuffers,
     /// Asks for what comes next, where data is cold.
     scout: Option<Box<Scout>>,
     /// What these take in memory, as the budget knows it.
@@ -102,7 +103,7 @@ impl<M: Medium + Clone> Cursor<M> {
         let index = IndexSource::new(moment);
         let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
         let sequentiality = reader.naming.candidates.range_query();
-        let (at_hand, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
+        let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
         let (at, held_bytes, taken, fetched_ahead) = (None, 0, 0, 0);
         Cursor {
             reader,
@@ -113,7 +114,7 @@ impl<M: Medium + Clone> Cursor<M> {
             at,
             key,
             passage,
-            at_hand,
+            buffers,
             scout,
             held_bytes,
             taken,
@@ -122,9 +123,9 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// Tells the budget what is at hand.
+    /// Reports the memory of its buffers to the budget.
     fn account(&mut self) {
-        let bytes = self.at_hand.memory_bytes() + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
+        let bytes = self.buffers.memory_bytes() + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
         if bytes != self.held_bytes {
             self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
@@ -191,7 +192,7 @@ impl<M: Medium + Clone> Cursor<M> {
     fn value_at(&mut self, location: Location) -> Result<Slice> {
         let mut location = location;
         loop {
-            match self.at_hand.mapped_entry(&self.reader, &self.key, location) {
+            match self.buffers.mapped_value(&self.reader.tables, &*self.reader.naming, &self.key, location) {
                 Ok(Some(value)) => {
                     self.fetch_ahead(location);
                     return Ok(value);
@@ -200,9 +201,9 @@ impl<M: Medium + Clone> Cursor<M> {
                 Err(error) if !self.reader.catalog.is_gone(location.file) => return Err(error),
                 Ok(None) | Err(_) => {}
             }
-            let block = match self.at_hand.block(location) {
+            let block = match self.buffers.block(location) {
                 Some(block) => Ok(block.clone()),
-                None => self.at_hand.fetch(&self.reader, location),
+                None => self.buffers.fetch(&self.reader.tables, &*self.reader.naming, location),
             };
             self.account();
             match block {
@@ -232,14 +233,14 @@ impl<M: Medium + Clone> Cursor<M> {
         while self.fetched_ahead < entries {
             let Some(next) = self.index.location_ahead(self.fetched_ahead + 1, direction) else { return };
             self.fetched_ahead += 1;
-            self.at_hand.prefetch(next);
+            self.buffers.prefetch(next);
         }
     }
 
     /// Asks the disk for the value that is about to be read, and for those behind it, where that gains something.
     fn ask_ahead(&mut self) {
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
-        scout.ask(&self.reader, &self.key, self.heading, &mut self.at_hand.temperature);
+        scout.ask(&self.reader, &self.key, self.heading, &mut self.buffers.temperature);
     }
 
     /// The range query is done, and another may begin.
@@ -251,10 +252,10 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     /// The cursor leaves its entry, for a place that does not follow from it.
-    fn set_out(&mut self) {
+    fn leave_entry(&mut self) {
         (self.at, self.taken, self.fetched_ahead) = (None, 0, 0);
         self.passage.begin();
-        self.at_hand.set_out();
+        self.buffers.prepare_seek();
         self.account();
         if let Some(scout) = &mut self.scout {
             scout.turn_back();
@@ -299,28 +300,28 @@ impl<M: Medium + Clone> Cursor<M> {
 /// Every move first leaves the entry, so that after an error the cursor is on none.
 impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(|source| source.seek(key));
         self.index.seek(&self.reader.index, key)?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(|source| source.seek_before(key));
         self.index.seek_before(&self.reader.index, key)?;
         self.settle_backward()
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(MemTableSource::seek_first);
         self.index.seek_first(&self.reader.index)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(MemTableSource::seek_last);
         self.index.seek_last(&self.reader.index)?;
         self.settle_backward()
@@ -369,7 +370,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             }
             Some(At::Index(location)) => {
                 self.sequentiality.read(location.sequence, Some(location.file));
-                if self.at_hand.temperature.is_cold() && !self.at_hand.goes_through_a_file() {
+                if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
                     self.ask_ahead();
                 }
                 self.value_at(location)
@@ -381,13 +382,18 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
-        let is_cold = self.at_hand.temperature.is_cold();
+        let is_cold = self.buffers.temperature.is_cold();
         if self.reader.tables.are_cold.load(Relaxed) != is_cold {
             self.reader.tables.are_cold.store(is_cold, Relaxed);
         }
-        (self.at_hand, self.scout) = (ScanBuffers::default(), None);
+        (self.buffers, self.scout) = (ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
         self.reader.release(self.moment, SnapshotKind::Cursor);
     }
 }
+
+#[cfg(test)]
+mod buffer_tests;
+#[cfg(test)]
+mod read_ahead_tests;

@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
+use slmdb_engine::read::snapshot_registry::SnapshotKind;
 use slmdb_engine::{EngineCursor, EngineSnapshot};
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::Slice;
 
-use crate::index::snapshots::SnapshotKind;
 use crate::operations::get::Moment;
 use crate::operations::get::Reader;
 use crate::operations::range_query::Cursor;
