@@ -25,6 +25,7 @@ pub mod memory;
 pub mod observe;
 pub mod options;
 pub mod read;
+pub mod recovery;
 mod repair_report;
 pub mod space;
 pub mod stall;

@@ -125,22 +125,23 @@ impl<M: Medium + Clone> CommitHooks for SlmCommitHooks<M> {
 impl<M: Medium + Clone> Slm<M> {
     /// Puts the parts of a recovered store together. Its background threads don't run yet.
     pub(crate) fn new(parts: RecoveredStore<M>, events: Events) -> Slm<M> {
-        let state = parts.catalog.state();
-        let checkpoints = Arc::new(Checkpoints::new(state, parts.options.checkpoint_entries));
-        let candidates = Arc::new(Candidates::new(&parts.options, state));
+        let log = parts.log;
+        let state = log.catalog.state();
+        let checkpoints = Arc::new(Checkpoints::new(state, log.options.checkpoint_entries));
+        let candidates = Arc::new(Candidates::new(&log.options, state));
         let (flushed_through, lifetime_before) = (state.flushed_through, state.lifetime);
         let uuids = (state.uuid, state.files_uuid);
-        let context = Arc::new(StoreContext::new(parts.options, parts.directory, uuids, events));
-        context.counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);
+        let context = Arc::new(StoreContext::new(log.options, log.directory, uuids, events));
+        context.counted.file_bytes_written.store(log.file_bytes_written, Ordering::Relaxed);
         let compactions = Arc::new(CompactionQueue::default());
         let tables = Arc::new(parts.tables);
         let pool_reserve = Arc::new(parts.pool_reserve);
         let found = RecoveredWrites {
-            arenas: parts.arenas,
-            active: parts.active,
-            active_from: parts.active_from,
-            recovered: parts.recovered,
-            last_sequence: parts.last_sequence,
+            arenas: log.arenas,
+            active: log.active,
+            active_from: log.active_from,
+            recovered: log.memtables,
+            last_sequence: log.last_sequence,
             flushed_through,
         };
         let writes = Arc::new(WritePath::new(context.clone(), found));
@@ -162,7 +163,7 @@ impl<M: Medium + Clone> Slm<M> {
             lifetime: lifetime.clone(),
         };
         let catalog =
-            Arc::new(Catalog::new(context.clone(), parts.catalog, Arc::new(parts.reserve), tables.clone(), hooks));
+            Arc::new(Catalog::new(context.clone(), log.catalog, Arc::new(log.reserve), tables.clone(), hooks));
         let obsolete = Arc::new(ObsoleteFiles::new(context.clone(), tables.clone(), index.snapshots.clone()));
         let memory = Arc::new(MemoryShare {
             context: context.clone(),

@@ -24,7 +24,7 @@
 //! | 4 range query | `operations::range_query` |
 //! | 4 reading blocks ahead for it | `slmdb_engine::read::scan_buffers`, `operations::ask_ahead` |
 //! | 4 insert if absent, update if present | `slmdb_engine::write`, `WritePath::write_if` |
-//! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::write::replay` |
+//! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::recovery` |
 //!
 //! Not in the paper:
 //!

@@ -4,16 +4,13 @@
 use std::sync::Arc;
 
 use slmdb_engine::batch::Totals;
-use slmdb_engine::space::admission::{Grant, kept_for_deletes, table_bytes};
+use slmdb_engine::space::admission::Grant;
 use slmdb_engine::space::controller::{FlushCost, TakenFrom};
-use slmdb_engine::space::reserved_file::ReservedFile;
-use slmdb_engine::write::memtables::Immutable;
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
 use crate::index::Index;
-use crate::recovery::recover::RecoveredStore;
 use crate::space::pool_reserve::PoolReserve;
 use crate::space::pool_reserve::reserve;
 
@@ -70,36 +67,5 @@ impl<M: Medium + Clone> PoolFlushCost<M> {
             Err(Error::Full { .. }) => Ok(()),
             done => done,
         }
-    }
-}
-
-impl<M: Medium + Clone> RecoveredStore<M> {
-    /// Sets aside in the pool what flushing the recovered MemTables will need, before a new arena may take it. It was
-    /// set aside when they were written. If there is less now, their flushes wait for space.
-    pub(crate) fn reserve_for_recovered(&self) -> Result<()> {
-        let totals = self.recovered.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
-        let with_deletes = totals.plus(&kept_for_deletes(&self.options));
-        let memtables = self.recovered.len() as u64;
-        let indexed = *self.pool_reserve.indexed_keys.lock();
-        let reserve = |grant, kept_back_bytes| match reserve(&self.pool, &self.tree, &grant, indexed, kept_back_bytes) {
-            Err(Error::Full { .. }) => Ok(false),
-            done => done.map(|()| true),
-        };
-        let with_deletes = Grant { totals: with_deletes, memtables: memtables + 1 };
-        let _ = reserve(with_deletes, self.pool_reserve.segment_bytes())?
-            || reserve(with_deletes, 0)?
-            || reserve(Grant { totals, memtables }, 0)?;
-        Ok(())
-    }
-
-    /// The same on the disk, for their table files.
-    pub(crate) fn set_aside_for_recovered(&mut self) -> Result<()> {
-        let (env, directory, options) = (&*self.options.env, &self.directory, &self.options);
-        for Immutable { memtable, totals, space, .. } in &mut self.recovered {
-            let space_bytes = table_bytes(options, totals);
-            self.reserve.expect_file(space_bytes);
-            *space = ReservedFile::if_there_is(env, directory, memtable.generation(), space_bytes)?;
-        }
-        Ok(())
     }
 }
