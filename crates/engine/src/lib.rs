@@ -44,7 +44,7 @@ pub use repair_report::{Loss, RepairProgress, RepairReport};
 pub use slmdb_env::{Error, ErrorKind, Result};
 pub use slmdb_manifest::Counters;
 pub use slmdb_order::{Comparator, KeyOrder};
-pub use slmdb_pmem::{Imitation, LatencyModel};
+pub use slmdb_pmem::{Emulation, LatencyModel};
 pub use slmdb_structures::memtable::{LinkPolicy, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
 pub use slmdb_table::{Compression, Slice};
 pub use stall::stall_stats::StallCause;

@@ -100,13 +100,13 @@ struct SlmCommitHooks<M: Medium> {
 }
 
 impl<M: Medium + Clone> CommitHooks for SlmCommitHooks<M> {
-    /// LOCKS: indexed keys; traffic
+    /// LOCKS: indexed keys; memtables
     fn flushes_to_come(&self) -> (u64, u64) {
         let indexed_bytes = self.pool_reserve.indexed_keys.lock().longest_bytes;
-        let traffic = self.writes.traffic.lock();
-        let has_entries = traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-        let longest_bytes = indexed_bytes.max(traffic.admitted.longest_key_bytes);
-        (traffic.immutables as u64 + u64::from(has_entries) + 1, u64::from(longest_bytes))
+        let memtables = self.writes.memtables.lock();
+        let has_entries = memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+        let longest_bytes = indexed_bytes.max(memtables.admitted.longest_key_bytes);
+        (memtables.immutables as u64 + u64::from(has_entries) + 1, u64::from(longest_bytes))
     }
 
     fn lifetime(&self) -> Counters {
@@ -357,10 +357,10 @@ impl<M: Medium + Clone> Slm<M> {
     /// The work of [`Slm::seal_once`].
     fn seal(&self) -> Result<()> {
         // 1. End the background threads. Waiting writers give up.
-        self.writes.traffic.lock().closing = true;
+        self.writes.memtables.lock().closing = true;
         self.compactions.stop();
-        self.writes.room.notify_all();
-        self.writes.work.notify_all();
+        self.writes.work_done.notify_all();
+        self.writes.work_to_do.notify_all();
         for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 self.context.fail(Error::invalid("a background thread panicked"));
@@ -371,13 +371,13 @@ impl<M: Medium + Clone> Slm<M> {
         }
         self.checkpointer.take_at_close()?;
         // 2. Make the log durable. Writers that reserved a place before the store was closed still fill it.
-        let last_sequence = self.writes.traffic.lock().next_sequence - 1;
+        let last_sequence = self.writes.memtables.lock().next_sequence - 1;
         self.writes.publication.wait_for(last_sequence);
         self.writes.sync_arenas()?;
         // 3. Record where the log ends. What was set aside is then free.
         let (active, spare) = {
-            let mut traffic = self.writes.traffic.lock();
-            (traffic.active.take(), traffic.spare.take())
+            let mut memtables = self.writes.memtables.lock();
+            (memtables.active.take(), memtables.spare.take())
         };
         self.catalog.commit(|_| Edit {
             arenas_removed: spare.iter().map(|spare| spare.memtable.generation()).collect(),
@@ -446,7 +446,7 @@ impl<M: Medium + Clone> Engine for Slm<M> {
     }
 
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
-        self.reader.approximate(range)
+        self.reader.estimate(range)
     }
 
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {

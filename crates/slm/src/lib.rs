@@ -39,8 +39,9 @@
 //!
 //! # Locks
 //!
-//! `docs/internals/locking.md` has the order of locks, and their names. In a method's comment, `LOCKS: a, b; c` says that
-//! it takes lock a, then b while it holds a, then c without them. `LOCKS: a (held)` says that its caller holds lock a.
+//! `docs/internals/locking.md` has the order of locks, and their names. In a method's comment, `LOCKS: a, b; c` says
+//! that it takes lock a, then b while it holds a, then c without them. `LOCKS: a (held)` says that its caller holds
+//! lock a.
 
 #![forbid(unsafe_code)]
 

@@ -86,10 +86,10 @@ impl FileVerifier {
         FilesUnderWay(self.catalog.numbers.under_way())
     }
 
-    /// Whether a table file that the MANIFEST does not name belongs to nobody. Files of a job and files that are about to
-    /// be removed are no strays. Asks for the jobs again, because one may have begun since `under_way`. What a crash has
-    /// left over is for the next opening that writes, so a store that is read-only has no strays.
-    /// LOCKS: file numbers; retired files, leaving; retired files, waiting
+    /// Whether a table file that the MANIFEST does not name belongs to nobody. Files of a job and files that are
+    /// about to be removed are no strays. Asks for the jobs again, because one may have begun since `under_way`. What
+    /// a crash has left over is for the next opening that writes, so a store that is read-only has no strays.
+    /// LOCKS: file numbers; obsolete files, leaving; obsolete files, waiting
     pub fn is_stray(&self, number: u32, under_way: &FilesUnderWay) -> bool {
         !self.context.options.read_only
             && !under_way.0.contains(&number)

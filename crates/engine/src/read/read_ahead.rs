@@ -24,8 +24,8 @@ use slmdb_table::{Block, Piece, Place, TableReader};
 use crate::files::location::Location;
 use crate::files::table_cache::Tables;
 
-/// This many blocks in a row are read one by one before pieces are read. With two, ranges of a hundred keys take a tenth
-/// more time in order.
+/// This many blocks in a row are read one by one before pieces are read. With two, ranges of a hundred keys take a
+/// tenth more time in order.
 const BLOCKS_ALONE: u32 = 1;
 /// Length of a piece: at first, and at most. It doubles each time.
 pub(super) const PIECE_BYTES_FIRST: usize = 16 << 10;
@@ -81,8 +81,8 @@ impl ReadAhead {
         }
     }
 
-    /// The current block, if it is in the piece and sound. This needs no look into the block cache, which took an eighth
-    /// of the time of a range of a hundred keys.
+    /// The current block, if it is in the piece and sound. This needs no look into the block cache, which took an
+    /// eighth of the time of a range of a hundred keys.
     pub(super) fn buffered(&mut self, place: Place) -> Option<Block> {
         let piece = self.piece.as_mut().filter(|piece| piece.holds(place))?;
         self.table.upgrade()?.read_block_ahead(place, piece, 0).ok()

@@ -7,10 +7,10 @@
 //!
 //! Where files are mapped, an entry that stands by itself is taken from the mapping, and no buffer keeps it.
 //!
-//! The memory is bounded. There are at most 24 buffers. Once they hold much, a buffer that the cursor leaves
-//! keeps only what is small. The buffer that was left longest makes way for a new file. Where more files take turns than
-//! there are buffers, pieces would be lost before they are used. So the first blocks of each turn are then read alone,
-//! and the cache keeps them.
+//! The memory is bounded. There are at most 24 buffers. Once they hold much, a buffer that the cursor leaves keeps
+//! only what is small. The buffer that was left longest makes way for a new file. Where more files take turns than
+//! there are buffers, pieces would be lost before they are used. So the first blocks of each turn are then read
+//! alone, and the cache keeps them.
 
 use std::sync::{Arc, Weak};
 

@@ -1,7 +1,7 @@
 //! [`SnapshotRegistry`]: which moments open cursors and snapshots read.
 //!
-//! A moment is a sequence number that was published when it was registered. Of each key it sees the newest version at or
-//! below it. An engine keeps an older version as long as a registered moment sees it.
+//! A moment is a sequence number that was published when it was registered. Of each key it sees the newest version at
+//! or below it. An engine keeps an older version as long as a registered moment sees it.
 //!
 //! Cursors and snapshots differ in what they keep alive. A cursor keeps the MemTables that it began with (INV-11). A
 //! snapshot may be held for hours, so it keeps none: each of its reads begins with the MemTables of that time. So a

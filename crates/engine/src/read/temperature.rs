@@ -1,11 +1,11 @@
 //! [`Temperature`]: whether what a cursor reads comes from the disk.
 //!
-//! Asking the system for blocks ahead costs a system call each. It pays only while data is *cold*, which means on the disk and
-//! not in memory. A cursor finds out in two ways:
+//! Asking the system for blocks ahead costs a system call each. It pays only while data is *cold*, which means on the
+//! disk and not in memory. A cursor finds out in two ways:
 //!
 //! - While it takes data for hot, it times one read in four. A slow read means that data is cold.
-//! - While it takes data for cold, reads tell nothing, because their blocks were asked for. So it times the asking. That
-//!   returns at once where nothing has to be fetched, and then data is hot again.
+//! - While it takes data for cold, reads tell nothing, because their blocks were asked for. So it times the asking.
+//!   That returns at once where nothing has to be fetched, and then data is hot again.
 //!
 //! The next cursor begins with what the last one has found.
 

@@ -1,9 +1,9 @@
 //! [`RecoveredLog`]: the MemTables that recovery has found in the arenas, and how a process takes the store over.
 //!
-//! [Replaying](RecoveredLog::replay) changes nothing. [Taking over](RecoveredLog::take_over) makes a new arena for new
-//! writes. What was recovered is made durable and sealed, or moved into the new arena if it is small. Then one rename of
-//! the MANIFEST says so. Only after that are leftovers removed that the old MANIFEST may need, and only then are writes
-//! taken. So a crash before the rename is recovered as the first one was.
+//! [Replaying](RecoveredLog::replay) changes nothing. [Taking over](RecoveredLog::take_over) makes a new arena for
+//! new writes. What was recovered is made durable and sealed, or moved into the new arena if it is small. Then one
+//! rename of the MANIFEST says so. Only after that are leftovers removed that the old MANIFEST may need, and only
+//! then are writes taken. So a crash before the rename is recovered as the first one was.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -79,8 +79,8 @@ impl<M: Medium + Clone> RecoveredLog<M> {
         })
     }
 
-    /// Takes the store over for new writes. `provide`: the engine sets its own reserves, and sets aside what the flushes
-    /// of the recovered MemTables will need of the pool.
+    /// Takes the store over for new writes. `provide`: the engine sets its own reserves, and sets aside what the
+    /// flushes of the recovered MemTables will need of the pool.
     pub fn take_over(&mut self, provide: impl FnOnce(&RecoveredLog<M>) -> Result<()>) -> Result<()> {
         let mut state = self.catalog.state().clone();
         // An opening that ended before it wrote the MANIFEST may have used a generation already (INV-3).

@@ -1,17 +1,17 @@
 //! Asking ahead: where data is cold, a cursor asks the disk for several of its next blocks at once.
 //!
-//! Neighbouring keys of a store that was filled at random lie in different files. Read one after the other from the disk, each
-//! block costs a whole round to the device, which could serve many at once in the same time. So a cursor that has met cold data
-//! sends a scout ahead through the index: it gathers where the next entries lie, sorts that by file and offset, joins
-//! neighbours, and tells the system that all of them [will be read](slmdb_env::File::advise_will_read). The reads that follow
-//! find them in memory, or on their way, and go no further than what was asked for. (Where a file is gone through without others in
-//! between, it is [read ahead](slmdb_engine::read::scan_buffers) as ever: long pieces are best there, cold or not.) How far
-//! the scout goes grows with what is used: 4 entries, then 16, then 64.
+//! Neighbouring keys of a store that was filled at random lie in different files. If their blocks are read one after
+//! the other, each costs a whole round to the device, which could serve many in the same time. So a cursor that has
+//! met [cold data](Temperature) sends a scout ahead through the index:
 //!
-//! Asking for what is in memory gains nothing and takes a system call for each block. So it is done while data is [cold](Temperature)
-//! and not else. A cursor notices cold data by a read that took long. It notices that data is hot again by the asking itself,
-//! which is over at once where nothing has to be fetched; the reads would not tell, since they were asked for. What the last cursor
-//! has found out the next one begins with.
+//! 1. The scout gathers the locations of the next entries: 4, then 16, then 64, as they are used.
+//! 2. It sorts them by file and offset, and joins neighbours.
+//! 3. It tells the system that all of them [will be read](slmdb_env::File::advise_will_read).
+//!
+//! The reads that follow find the blocks in memory, or on their way. They read no further than what was asked for.
+//!
+//! A file that is scanned in order, without others in between, is [read ahead](slmdb_engine::read::scan_buffers)
+//! instead. Long pieces are best there, cold or not.
 
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::temperature::{FileSpan, Temperature};
@@ -22,53 +22,52 @@ use crate::index::index_iterator::IndexSource;
 use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
 
-/// Entries that are asked for at once: at first, how much more each time, and at most. The next are asked for when half of
-/// the last are used.
+/// Entries that are asked for at once: at first, the growth each time, and at most. The next are asked for when half
+/// of the last are used.
 const WINDOW_FIRST: usize = 4;
 const WINDOW_GROWTH: usize = 4;
 const WINDOW_MAX: usize = 64;
-/// Blocks of so many bytes are asked for at once, at most. With half a window left and what lies between blocks, about 1 MiB
-/// waits unread.
+/// The most bytes of blocks that are asked for at once. With half a window left, and the gaps between blocks, about 1
+/// MiB waits unread.
 const ASKED_BYTES_MAX: u64 = 512 << 10;
-/// Blocks with no more than this between them are asked for as one.
+/// Blocks with no longer gap than this between them are asked for as one.
 const GAP_BYTES_MAX: u64 = 4 << 10;
 
-/// What a scout takes in memory, in bytes: the keys and places of an index leaf; where the entries of a window lie, and, of two, the
-/// spans that were asked for.
+/// Memory of a scout in bytes: the keys and places of an index leaf, the locations of one window, and the spans of two.
 pub(crate) const SCOUT_BYTES: u64 =
     (3 << 10) + (WINDOW_MAX * (size_of::<Location>() + 2 * size_of::<FileSpan>())) as u64;
 
-/// Goes ahead of a cursor through the index. See the module.
+/// Goes ahead of a cursor through the index, and asks the disk for blocks.
 pub(crate) struct Scout {
     source: IndexSource,
-    /// Which way it goes, while it is on its way.
+    /// The direction in which it goes. `None`: it has not set out.
     heading: Option<Heading>,
-    /// How many entries it is ahead: these were asked for, the cursor's own included.
+    /// How many entries it is ahead. These were asked for, the cursor's own included.
     lead: usize,
     window: usize,
-    /// Where the entries lie that are being asked for.
+    /// The locations that are being asked for.
     locations: Vec<Location>,
 }
 
 impl Scout {
-    /// One that sees the index as it was at this moment.
+    /// A scout that sees the index as it was at this moment.
     pub(crate) fn new(moment: u64) -> Scout {
         Scout { source: IndexSource::new(moment), heading: None, lead: 0, window: 0, locations: Vec::new() }
     }
 
-    /// The cursor has gone on by an entry of the index. Where it has overtaken its scout without reading what was asked for,
-    /// the scout sets out anew with a short window.
+    /// Follows the cursor by one entry of the index. When the cursor has overtaken it, the scout sets out anew with a
+    /// short window.
     pub(crate) fn passed(&mut self) {
         self.lead = self.lead.saturating_sub(1);
     }
 
-    /// The cursor goes elsewhere.
+    /// Sets out anew at the next value, because the cursor seeks.
     pub(crate) fn turn_back(&mut self) {
         self.lead = 0;
     }
 
-    /// The cursor is about to read the value of `key`: asks for it and what follows, if that is due. What the index
-    /// can't tell the scout, it will tell the cursor.
+    /// Asks for the value of `key`, which the cursor is about to read, and for those behind it, if that is due.
+    /// Passes over errors of the index: the cursor will meet them itself.
     pub(crate) fn ask<M: Medium + Clone>(
         &mut self,
         reader: &Reader<M>,
@@ -106,7 +105,7 @@ impl Scout {
         temperature.record_asking(entries, reader.context.env.monotonic_ns() - start_ns);
     }
 
-    /// Where the entries of the next window lie.
+    /// Gathers the locations of the next window.
     fn gather<M: Medium + Clone>(&mut self, reader: &Reader<M>, heading: Heading) {
         self.locations.clear();
         let mut bytes = 0;
@@ -128,7 +127,7 @@ impl Scout {
     }
 }
 
-/// The spans in which these lie. Blocks with little between them are in one.
+/// Joins these locations to spans. Blocks with little between them are in one.
 fn join(sorted: &[Location], spans: &mut Vec<FileSpan>) {
     for location in sorted {
         let (file, from, to) = (location.file, u64::from(location.place.offset), end(location.place));
@@ -139,7 +138,7 @@ fn join(sorted: &[Location], spans: &mut Vec<FileSpan>) {
     }
 }
 
-/// Where what is asked for of a block ends. Of one that is longer than all that may be asked for, the beginning is.
+/// Where the part of a block ends that is asked for. Of a very long block that is the beginning.
 fn end(place: Place) -> u64 {
     place.end().min(u64::from(place.offset) + 2 * ASKED_BYTES_MAX)
 }

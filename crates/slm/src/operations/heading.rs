@@ -1,6 +1,6 @@
-//! [`Heading`]: which way a cursor goes.
+//! [`Heading`]: the direction in which a cursor goes.
 
-/// Which way the sources stand: at the cursor's key or beyond it, in this direction.
+/// The direction in which a cursor goes. Its sources stand at the cursor's key, or beyond it in this direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Heading {
     /// To larger keys.

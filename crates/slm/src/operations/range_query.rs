@@ -1,18 +1,18 @@
 //! Cursors: the whole store in key order, forwards and backwards, as it was at one moment (paper, section 4 «Range
 //! query»).
 //!
-//! A cursor merges the MemTables of its moment, which it keeps alive, with the index, which moves on; what the index no
-//! longer holds for it is in the map of replaced records ([`crate::index::snapshots`]). Every source gives at most one version a
-//! key, the newest that the moment covers; among sources the highest sequence number wins, and a delete hides the key.
-//! Blocks are read when a value is asked for, not before.
+//! A cursor merges the MemTables of its moment with the index. It keeps the MemTables alive. The index moves on:
+//! versions that it no longer holds are in the map of replaced records ([`crate::index::snapshots`]). Every source
+//! gives at most one version of a key, the newest that the moment covers. Among sources the highest sequence number
+//! wins, and a delete hides the key. A block is read only when a value is asked for.
 //!
-//! Taking the moment: the cursor registers, which tells it what is published, and takes the list of MemTables; if the list
-//! has changed meanwhile it starts over. So everything up to its moment is in the list it holds, or was in the index
-//! before it registered. A cursor of a snapshot takes over that one's moment, and the list as it is then: for a snapshot
-//! flushes have seen to it that this does.
+//! A cursor takes its moment in two steps: it registers what is published, and takes the list of MemTables. If the list
+//! has changed meanwhile, it starts over (INV-11). So everything up to its moment is in its list, or was in the index
+//! before it registered. A cursor of a snapshot takes over the snapshot's moment, and the present list. That is enough,
+//! because flushes keep what a snapshot sees.
 //!
-//! The MemTables of its list are all that a cursor keeps alive, however many follow. So it costs what was in memory when it
-//! was made, and flushes write nothing for it that a scan of a moment would leave behind as garbage.
+//! A cursor keeps alive the MemTables of its list and no later ones. So it costs what was in memory when it was made,
+//! and flushes write nothing for it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use slmdb_engine::read::snapshot_registry::SnapshotKind;
 use slmdb_engine::read::temperature::Temperature;
 use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
-use slmdb_order::Passage;
+use slmdb_order::CycleDetector;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::Direction;
@@ -38,7 +38,7 @@ use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
 use crate::selection::sequentiality_degree::Sequentiality;
 
-/// So much of what follows is fetched ahead, in bytes; at least two entries, and so many at most.
+/// The bytes of the following entries that the processor fetches ahead; at least two entries, and at most this many.
 const FETCHED_AHEAD_BYTES: usize = 4 << 10;
 const FETCHED_AHEAD_MAX: usize = 12;
 
@@ -49,23 +49,23 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     memtables: Vec<MemTableSource<M>>,
     index: IndexSource,
     heading: Heading,
-    /// Where the value is that the cursor is on; `None`: it is on none.
+    /// Where the current value is. `None`: the cursor is on no entry.
     at: Option<At>,
-    /// The key that it is on, or was on last.
+    /// The current key, or the last one.
     key: Vec<u8>,
-    /// The keys passed since the cursor was placed or turned round, if the order is a comparator's.
-    passage: Passage,
-    /// The blocks that the last values came from: neighbours often share one.
+    /// Finds out if the comparator leads the cursor round in a circle (INV-25).
+    cycle_detector: CycleDetector,
+    /// What it keeps of the files that it scans.
     buffers: ScanBuffers,
-    /// Asks for what comes next, where data is cold.
+    /// Asks the disk for what comes next, where data is cold.
     scout: Option<Box<Scout>>,
-    /// What these take in memory, as the budget knows it.
+    /// Memory of the buffers and the scout, as reported to the budget.
     held_bytes: u64,
-    /// So many values were taken in a row.
+    /// Number of values taken in a row.
     taken: usize,
-    /// So many of the entries that follow were asked for, so that the processor fetches them meanwhile.
+    /// How many of the following entries the processor is fetching.
     fetched_ahead: usize,
-    /// How many files a range query has had to turn to.
+    /// In how many files the keys of the range query are.
     sequentiality: Sequentiality,
 }
 
@@ -101,7 +101,7 @@ impl<M: Medium + Clone> Cursor<M> {
     fn over(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
-        let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
+        let (heading, key, cycle_detector) = (Heading::Forward, Vec::new(), CycleDetector::default());
         let sequentiality = reader.naming.candidates.range_query();
         let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
         let (at, held_bytes, taken, fetched_ahead) = (None, 0, 0, 0);
@@ -113,7 +113,7 @@ impl<M: Medium + Clone> Cursor<M> {
             heading,
             at,
             key,
-            passage,
+            cycle_detector,
             buffers,
             scout,
             held_bytes,
@@ -132,7 +132,7 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// With all sources at or after the wanted place: stops at the smallest key that is not deleted.
+    /// Stops at the smallest key that is not deleted. REQUIRES: all sources are at or after the wanted place.
     fn settle_forward(&mut self) -> Result<()> {
         self.heading = Heading::Forward;
         while !self.settle_on(Ordering::Less)? {
@@ -141,7 +141,7 @@ impl<M: Medium + Clone> Cursor<M> {
         Ok(())
     }
 
-    /// With all sources before the wanted place: stops at the largest key that is not deleted.
+    /// Stops at the largest key that is not deleted. REQUIRES: all sources are before the wanted place.
     fn settle_backward(&mut self) -> Result<()> {
         self.heading = Heading::Backward;
         while !self.settle_on(Ordering::Greater)? {
@@ -150,8 +150,8 @@ impl<M: Medium + Clone> Cursor<M> {
         Ok(())
     }
 
-    /// Makes that one of the sources' keys which stands so to all others the cursor's, unless it is deleted (then:
-    /// `false`). If no source has one left, the cursor is on none.
+    /// Moves to the key of the sources that compares as `stands` to all others. Returns `false` if that key is
+    /// deleted. If no source has a key left, the cursor is on no entry.
     fn settle_on(&mut self, stands: Ordering) -> Result<bool> {
         let order = self.reader.index.tree.order();
         self.at = None;
@@ -164,7 +164,7 @@ impl<M: Medium + Clone> Cursor<M> {
         self.key.clear();
         let Some(best) = best else { return Ok(true) };
         self.key.extend_from_slice(best);
-        if !order.is_bytewise() && !self.passage.pass(&self.key) {
+        if !order.is_bytewise() && !self.cycle_detector.visit(&self.key) {
             let what = format!("the comparator {:?} is no total order: a cursor came back to a key", order.name());
             return Err(Error::invalid(what));
         }
@@ -187,8 +187,8 @@ impl<M: Medium + Clone> Cursor<M> {
         Ok(!deleted)
     }
 
-    /// The value of its key at a place that was in the index, or in the map of replaced records, when its leaf was read. A
-    /// compaction may have moved it since and removed the file; then it is looked for again.
+    /// The value of the current key, at the place that the index or the map of replaced records had. A compaction may
+    /// have moved the entry since and removed the file. Then the key is looked up again.
     fn value_at(&mut self, location: Location) -> Result<Slice> {
         let mut location = location;
         loop {
@@ -197,7 +197,7 @@ impl<M: Medium + Clone> Cursor<M> {
                     self.fetch_ahead(location);
                     return Ok(value);
                 }
-                // If a compaction has moved it, who asks for the block finds out where to.
+                // If a compaction has moved the entry, fetching its block below finds that out.
                 Err(error) if !self.reader.catalog.is_gone(location.file) => return Err(error),
                 Ok(None) | Err(_) => {}
             }
@@ -220,9 +220,10 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// Has the processor fetch the entries that follow, where files are mapped: while one is copied and checked the next are on their way.
+    /// Has the processor fetch the following entries, where files are mapped. They arrive while this one is copied and
+    /// checked.
     fn fetch_ahead(&mut self, location: Location) {
-        // Who has taken few may not take more.
+        // No more than were taken, because a cursor that has taken few may stop soon.
         let entries =
             (FETCHED_AHEAD_BYTES / location.place.length.max(1) as usize).clamp(2, FETCHED_AHEAD_MAX).min(self.taken);
         self.taken += 1;
@@ -237,13 +238,13 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// Asks the disk for the value that is about to be read, and for those behind it, where that gains something.
+    /// Asks the disk for the value that is about to be read and for those behind it.
     fn ask_ahead(&mut self) {
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
         scout.ask(&self.reader, &self.key, self.heading, &mut self.buffers.temperature);
     }
 
-    /// The range query is done, and another may begin.
+    /// Ends the range query. Another may begin.
     fn end_range_query(&mut self) {
         let files = self.sequentiality.end();
         if files.len() > 1 {
@@ -251,10 +252,10 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// The cursor leaves its entry, for a place that does not follow from it.
+    /// Leaves the current entry before a seek.
     fn leave_entry(&mut self) {
         (self.at, self.taken, self.fetched_ahead) = (None, 0, 0);
-        self.passage.begin();
+        self.cycle_detector.begin();
         self.buffers.prepare_seek();
         self.account();
         if let Some(scout) = &mut self.scout {
@@ -332,7 +333,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             return Ok(());
         }
         if self.heading == Heading::Backward {
-            self.passage.begin();
+            self.cycle_detector.begin();
             let key = self.key.clone();
             self.memtables.iter_mut().for_each(|source| source.seek(&key));
             self.index.seek(&self.reader.index, &key)?;

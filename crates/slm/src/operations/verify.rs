@@ -2,9 +2,9 @@
 //!
 //! - Every table file from end to end ([`FileVerifier`]).
 //! - The index's own structure: fences, order, levels, links; no block is leaked.
-//! - Every entry of every table file against the index. The index points to it, or to something newer, or something newer
-//!   deleted the key. Older versions, which flushes write for snapshots, are passed over: the newest version of the key
-//!   stands beside them.
+//! - Every entry of every table file against the index. The index points to it, or to something newer, or something
+//!   newer deleted the key. Older versions, which flushes write for snapshots, are passed over: the newest version of
+//!   the key stands beside them.
 //! - The number of keys in the index against the live counts of the MANIFEST.
 //! - Key segments: all parts, and their checksums.
 //! - The index checkpoints: every chunk.
@@ -70,10 +70,10 @@ impl<M: Medium + Clone> Verifier<M> {
 
     /// Waits until no job is between its first swing and its commit, and keeps it so. Fails if a job finds no space,
     /// because it may wait for that without end, and if a job was given up in between.
-    /// LOCKS: traffic, indexing (tried); indexing is held by what is returned
+    /// LOCKS: memtables, indexing (tried); indexing is held by what is returned
     fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
-        let mut traffic = self.writes.traffic.lock();
-        let setbacks = traffic.setbacks.count();
+        let mut memtables = self.writes.memtables.lock();
+        let space_errors = memtables.space_errors.count();
         loop {
             match self.index.indexing.try_lock() {
                 Some(agreement) if !*agreement => return Ok(agreement),
@@ -84,9 +84,9 @@ impl<M: Medium + Clone> Verifier<M> {
                 }
                 None => {}
             }
-            traffic.setbacks.check_flush(setbacks)?;
+            memtables.space_errors.check_flush(space_errors)?;
             // Another verification may hold it, and its end wakes nobody.
-            traffic = self.writes.room.wait_timeout(traffic, LOOK_AGAIN);
+            memtables = self.writes.work_done.wait_timeout(memtables, LOOK_AGAIN);
         }
     }
 

@@ -22,45 +22,45 @@ pub(crate) struct PoolFlushCost<M: Medium> {
 }
 
 impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
-    /// LOCKS: indexed keys, traffic
+    /// LOCKS: indexed keys, memtables
     fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()> {
         let kept_back_bytes = if from == TakenFrom::Reserve { 0 } else { self.pool_reserve.segment_bytes() };
         let indexed = self.pool_reserve.indexed_keys.lock();
         let grant = {
-            let mut traffic = self.writes.traffic.lock();
-            let totals = traffic.admitted.plus(&more.totals);
-            let grant = Grant { totals, memtables: traffic.immutables as u64 + more.memtables };
+            let mut memtables = self.writes.memtables.lock();
+            let totals = memtables.admitted.plus(&more.totals);
+            let grant = Grant { totals, memtables: memtables.immutables as u64 + more.memtables };
             // Perhaps a smaller grant than before; and writers are at work meanwhile.
-            traffic.granted_in_pool = traffic.granted_in_pool.at_most(&grant);
+            memtables.granted_in_pool = memtables.granted_in_pool.at_most(&grant);
             grant
         };
         reserve(&self.index.pool, &self.index.tree, &grant, *indexed, kept_back_bytes)?;
-        self.writes.traffic.lock().granted_in_pool = grant;
+        self.writes.memtables.lock().granted_in_pool = grant;
         Ok(())
     }
 }
 
 impl<M: Medium + Clone> PoolFlushCost<M> {
     /// Sets aside again what is granted and reserved, after a compaction has freed space in the pool.
-    /// LOCKS: indexed keys, traffic
+    /// LOCKS: indexed keys, memtables
     pub(crate) fn reserve_again(&self) -> Result<()> {
         let indexed = self.pool_reserve.indexed_keys.lock();
-        let granted = self.writes.traffic.lock().granted_in_pool;
+        let granted = self.writes.memtables.lock().granted_in_pool;
         reserve(&self.index.pool, &self.index.tree, &granted, *indexed, self.pool_reserve.segment_bytes())
     }
 
     /// Frees what was set aside in the pool for a flushed MemTable and not used (INV-31).
-    /// LOCKS: indexed keys, traffic
+    /// LOCKS: indexed keys, memtables
     pub(crate) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
         let mut indexed = self.pool_reserve.indexed_keys.lock();
         indexed.add_all(flushed.long_keys());
         let granted = {
-            let mut traffic = self.writes.traffic.lock();
-            traffic.admitted = traffic.admitted.minus(flushed);
-            traffic.immutables -= 1;
-            traffic.space_returned += 1;
-            traffic.granted_in_pool = traffic.granted_in_pool.minus(flushed);
-            traffic.granted_in_pool
+            let mut memtables = self.writes.memtables.lock();
+            memtables.admitted = memtables.admitted.minus(flushed);
+            memtables.immutables -= 1;
+            memtables.space_returned += 1;
+            memtables.granted_in_pool = memtables.granted_in_pool.minus(flushed);
+            memtables.granted_in_pool
         };
         match reserve(&self.index.pool, &self.index.tree, &granted, *indexed, self.pool_reserve.segment_bytes()) {
             // The bound does not know how much of the worst case has already happened. What was granted is there.

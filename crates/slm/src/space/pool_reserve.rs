@@ -45,8 +45,8 @@ impl PoolReserve {
         self.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
     }
 
-    /// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will need. That
-    /// was set aside when they were written. If there is less now, their flushes wait for space.
+    /// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will
+    /// need. That was set aside when they were written. If there is less now, their flushes wait for space.
     pub(crate) fn provide_for_recovered<M: Medium + Clone>(
         &self,
         log: &RecoveredLog<M>,

@@ -24,9 +24,9 @@ mod arena_header;
 mod chain;
 mod copy;
 mod cursor;
+mod entries;
 mod filter;
-mod found;
-mod heads;
+mod key_heads;
 mod links;
 mod log;
 #[allow(clippy::module_inception)]
@@ -39,9 +39,9 @@ mod sample;
 mod skiplist;
 mod sort;
 
-pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, told_arena_bytes};
+pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, arena_bytes_in_header};
 pub use cursor::MemTableCursor;
-pub use found::{AllEntries, Found, MemTableEntry, NewestEntries};
+pub use entries::{AllEntries, Found, MemTableEntry, NewestEntries};
 pub use links::{LinkPolicy, SLOT_BYTES};
 pub use memtable::{MemTable, MemTableOptions, Reservation};
 pub use record::{

@@ -85,8 +85,8 @@ fn asked(env: &MemoryEnv) -> Stretches {
     paths.map(|(path, offset, length)| (path.display().to_string(), offset, length)).collect()
 }
 
-/// Reads so many values from where the cursor is. Says before which of them something was asked for, what was asked for before it was
-/// read, and what else was read.
+/// Reads so many values from where the cursor is. Says before which of them something was asked for, what was asked
+/// for before it was read, and what else was read.
 fn read(env: &MemoryEnv, cursor: &mut Box<dyn EngineCursor>, values: usize, backwards: bool) -> Read {
     asked(env);
     let (mut all, mut read) = (Vec::new(), Read::default());
@@ -132,8 +132,8 @@ fn a_range_over_cold_data_asks_for_more_and_more_of_what_comes() {
         env.set_read_times(COLD.0, COLD.1);
         let found = read(&env, &mut cursor_at(&engine, 900), 100, backwards);
         assert_eq!(found.asked_at, [1, 3, 13, 53], "4, 16, 64 and 64 entries, backwards: {backwards}");
-        // (Before the first is asked for one block is read, which tells that it is cold. Pieces that are read ahead are longer than
-        // what was asked for.)
+        // (Before the first is asked for one block is read, which tells that it is cold. Pieces that are read ahead
+        // are longer than what was asked for.)
         assert!(found.expected >= 5 * found.unexpected && found.expected > 40, "{found:?}");
         assert!(found.most_calls <= WINDOW_MAX, "{found:?}");
         assert_eq!(engine.stats().memory.cursors_bytes, 0, "it is gone");
@@ -171,7 +171,7 @@ fn what_was_cold_and_is_hot_is_asked_for_no_more() {
 }
 
 #[test]
-fn keys_alone_ask_for_nothing_and_values_here_and_there_for_little() {
+fn keys_alone_ask_for_nothing_and_few_values_for_little() {
     let env = MemoryEnv::new();
     let engine = small(&env);
     env.set_read_times(COLD.0, COLD.1);
@@ -257,7 +257,7 @@ fn no_piece_is_longer_than_what_was_asked_for() {
 }
 
 #[test]
-fn what_lies_in_order_is_read_in_long_pieces_where_it_is_cold_too() {
+fn cold_data_in_order_is_read_in_long_pieces() {
     let reads = |times: (u64, u64)| {
         let env = MemoryEnv::new();
         let engine = store_of(&env, 0, (KEYS, 500), 1);
