@@ -87,7 +87,7 @@ impl<M: Medium + Clone> Slm<M> {
             replaced_records_bytes: kept.bytes,
             open_cursors: kept.cursors,
             open_snapshots: kept.snapshots,
-            stalls: self.context.counted.stalls.told(),
+            stalls: self.context.counted.stalls.stats(),
             flush_waits_for,
             choices: self.candidates.choices(),
             since_open,

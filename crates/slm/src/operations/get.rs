@@ -72,6 +72,7 @@ impl<M: Medium + Clone> Reader<M> {
     }
 
     /// The value of `key` at a moment.
+    /// LOCKS: snapshots; file numbers; catalog (if the file is gone)
     pub(crate) fn get_at(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         let mut before = None;
         loop {

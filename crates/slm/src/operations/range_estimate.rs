@@ -27,6 +27,7 @@ const LARGE_BLOCKS: u64 = 2;
 
 impl<M: Medium + Clone> Reader<M> {
     /// See [`slmdb_engine::Engine::approximate`].
+    /// LOCKS: catalog
     pub(crate) fn estimate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
         // MemTables first: an entry that moves from them to the index meanwhile counts twice rather than not at all.
         let (mut keys, memtable_bytes) = self.estimate_memtables(range)?;

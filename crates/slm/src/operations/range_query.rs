@@ -77,6 +77,7 @@ enum At {
 
 impl<M: Medium + Clone> Cursor<M> {
     /// A cursor on no entry, at the present moment.
+    /// LOCKS: snapshots
     pub(crate) fn new(reader: Arc<Reader<M>>) -> Cursor<M> {
         let (moment, view) = loop {
             let before = reader.writes.view.load_full();
@@ -92,6 +93,7 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     /// A cursor on no entry, at the moment of a snapshot that is held.
+    /// LOCKS: snapshots
     pub(crate) fn at(reader: Arc<Reader<M>>, moment: u64) -> Cursor<M> {
         let moment = reader.index.snapshots.register(SnapshotKind::Cursor, || moment);
         let view = reader.writes.view.load_full();

@@ -13,10 +13,10 @@
 //!   reading it without a lock; `change`: locking and changing it;
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * [`bulk`]: filling an empty tree at once; [`segment_writer`]: the records for that;
-//! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
+//! * `replace`, `intent_recovery`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
 //! * `lookup`: `get` of many keys at once; [`iterate`]: reading in order; [`verify`]: checking all of it;
 //! * [`estimate`]: how many keys are in a range, about;
-//! * [`need`]: how much of the pool it may come to need.
+//! * [`space_bounds`]: how much of the pool it may come to need.
 //!
 //! # What differs from the paper
 //!

@@ -16,8 +16,8 @@
 //! the levels above. [`LinkPolicy::Persisted`] is that; with [`LinkPolicy::Rebuilt`] no link is persisted, recovery reads the
 //! records by their CRCs and sorts, and a write needs one fence. The log is the same under both, and says what counts.
 //!
-//! To read: `record` (the bytes), `arena_header`, `links`; `node`, `heads` and `skiplist` (the order), `filter`; `memtable`
-//! (both together) with `chain` (persisted links); `found`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
+//! To read: `record` (the bytes), `arena_header`, `links`; `node`, `key_heads` and `skiplist` (the order), `filter`; `memtable`
+//! (both together) with `chain` (persisted links); `entries`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
 //! back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
