@@ -111,7 +111,7 @@ pub struct Run {
     /// temporary one]
     #[arg(long, value_name = "DIR")]
     pub db: Option<PathBuf>,
-    /// Where pools that imitate persistent memory are made [default: /dev/shm, if there is one]
+    /// Where pools that emulate persistent memory are made [default: /dev/shm, if there is one]
     #[arg(long, value_name = "DIR")]
     pub pools: Option<PathBuf>,
     /// One JSON object with everything, instead of tables

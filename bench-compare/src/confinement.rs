@@ -1,7 +1,7 @@
 //! A memory limit for one process, by a control group of version 1 or 2.
 //!
 //! The kernel counts what a group's processes touch first, the page cache included: that is what makes reads come from the device.
-//! A pool on tmpfs that imitates persistent memory counts for whoever touched it first, too. So a process is in the group
+//! A pool on tmpfs that emulates persistent memory counts for whoever touched it first, too. So a process is in the group
 //! for its work, and outside while it opens a store, which is when a pool gets its pages.
 
 use std::fs;

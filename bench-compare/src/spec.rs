@@ -16,9 +16,9 @@ pub const HELP: &str = "\
 Stores, with commas between:
   slmdb                        on plain memory (Dram)
   slmdb:OPTION[,OPTION]...     a variant of it:
-      emulated                 on imitated persistent memory, with latency=NS, model=line|persist, bandwidth=MB/s,
+      emulated                 on emulated persistent memory, with latency=NS, model=line|persist, bandwidth=MB/s,
                                unit=BYTES as for `slmdb --pm`; pools are made in --pools
-      policy=gain|paper        how table files are chosen for compaction
+      policy=garbage-first|paper   how table files are chosen for compaction
       engine=NAME              the design: slm, the default
       links=rebuilt|persisted  what becomes of a MemTable's links
       live=PART                the live-key threshold of policy=paper (0.7)
@@ -48,8 +48,8 @@ enum Kind {
 struct Variant {
     /// The design, if it is not the default one.
     engine: Option<EngineName>,
-    /// What follows the path in `--pm emulated:PATH`, if it is on imitated persistent memory.
-    imitation: Option<String>,
+    /// What follows the path in `--pm emulated:PATH`, if it is on emulated persistent memory.
+    emulation: Option<String>,
     policy_paper: bool,
     links_persisted: bool,
     live_key_threshold: f64,
@@ -62,7 +62,7 @@ impl Default for Variant {
         let usual = CompactionOptions::default();
         Variant {
             engine: None,
-            imitation: None,
+            emulation: None,
             policy_paper: false,
             links_persisted: false,
             live_key_threshold: usual.live_key_threshold,
@@ -108,9 +108,9 @@ impl StoreSpec {
         Ok(StoreSpec { name: name.to_string(), kind })
     }
 
-    /// Whether it has a pool that imitates persistent memory.
+    /// Whether it has a pool that emulates persistent memory.
     pub fn has_pool(&self) -> bool {
-        matches!(&self.kind, Kind::Slmdb(Variant { imitation: Some(_), .. }))
+        matches!(&self.kind, Kind::Slmdb(Variant { emulation: Some(_), .. }))
     }
 
     /// What makes and opens it, in `directory`, its pool, if it has one, at `pool`.
@@ -139,33 +139,33 @@ impl StoreSpec {
 impl Variant {
     fn parse(options: &str) -> Result<Variant, String> {
         let mut variant = Variant::default();
-        let mut imitated = Vec::new();
+        let mut emulated = Vec::new();
         let mut emulated = false;
         for option in options.split(',') {
             match option.split_once('=') {
                 None if option == "emulated" => emulated = true,
                 Some(("engine", name)) => variant.engine = Some(name.parse().map_err(|error| format!("{error}"))?),
                 Some(("policy", "paper")) => variant.policy_paper = true,
-                Some(("policy", "gain")) => variant.policy_paper = false,
+                Some(("policy", "garbage-first")) => variant.policy_paper = false,
                 Some(("links", "persisted")) => variant.links_persisted = true,
                 Some(("links", "rebuilt")) => variant.links_persisted = false,
                 Some(("live", part)) => variant.live_key_threshold = parse_part(part)?,
                 Some(("scans", word @ ("on" | "off"))) => variant.leaf_node_scans = word == "on",
                 Some(("degree", word @ ("on" | "off"))) => variant.range_queries = word == "on",
-                Some(("latency" | "model" | "bandwidth" | "unit", _)) => imitated.push(option),
+                Some(("latency" | "model" | "bandwidth" | "unit", _)) => emulated.push(option),
                 _ => {
                     return Err(format!(
                         "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
-                         unit=BYTES, policy=gain|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off"
+                         unit=BYTES, policy=garbage-first|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off"
                     ));
                 }
             }
         }
         if emulated {
-            variant.imitation = Some(imitated.iter().map(|option| format!(",{option}")).collect());
+            variant.emulation = Some(emulated.iter().map(|option| format!(",{option}")).collect());
             // So that what is wrong is said before anything is measured.
             variant.medium(Path::new("pool"))?;
-        } else if !imitated.is_empty() || variant.links_persisted {
+        } else if !emulated.is_empty() || variant.links_persisted {
             return Err(
                 "latency, model, bandwidth, unit and links=persisted are of `emulated`; name that, too".to_string()
             );
@@ -174,15 +174,15 @@ impl Variant {
     }
 
     fn medium(&self, pool: &Path) -> Result<Options, String> {
-        let Some(imitation) = &self.imitation else { return Ok(Options::default()) };
+        let Some(emulation) = &self.emulation else { return Ok(Options::default()) };
         let mut argument = OsString::from("emulated:");
         argument.push(pool);
-        argument.push(imitation);
+        argument.push(emulation);
         Ok(pm::parse(argument)?.apply(Options::default()))
     }
 
     fn options(&self, pool: &Path, footing: &Footing) -> Result<Options, String> {
-        let policy = if self.policy_paper { CompactionPolicy::Paper } else { CompactionPolicy::Gain };
+        let policy = if self.policy_paper { CompactionPolicy::Paper } else { CompactionPolicy::GarbageFirst };
         let links = if self.links_persisted { LinkPolicy::Persisted } else { LinkPolicy::Rebuilt };
         let mut options = self.medium(pool)?;
         if let Some(engine) = self.engine {
@@ -206,11 +206,11 @@ impl Variant {
     }
 
     fn setup(&self, footing: &Footing) -> String {
-        let place = match &self.imitation {
-            Some(imitation) => format!(
-                "pool of {} at first (imitated persistent memory{})",
+        let place = match &self.emulation {
+            Some(emulation) => format!(
+                "pool of {} at first (emulated persistent memory{})",
                 mebibytes(pool_bytes(footing)),
-                imitation.replace(',', ", ")
+                emulation.replace(',', ", ")
             ),
             None => "MemTables and index in plain memory".to_string(),
         };
@@ -223,12 +223,12 @@ impl Variant {
                 switch(self.range_queries)
             )
         } else {
-            "policy gain".to_string()
+            "policy garbage-first".to_string()
         };
         format!(
             "memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, {policy}, links {}; {place}",
             mebibytes(footing.memory_budget_bytes),
-            if self.imitation.is_some() {
+            if self.emulation.is_some() {
                 "the cache and MemTables' lists"
             } else {
                 "all of it, MemTables and index included"
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(other_order[0].name, "slmdb:policy=paper,emulated,latency=500");
         assert_eq!(other_order.len(), 2);
         let variant = Variant {
-            imitation: Some(",latency=500,model=line".to_string()),
+            emulation: Some(",latency=500,model=line".to_string()),
             policy_paper: true,
             ..Variant::default()
         };

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_failed_has_no_row_and_does_not_take_the_others_along() {
+    fn a_failed_store_has_no_row_and_spares_the_others() {
         let turns = [turn(0, &[100.0, 10.0], None), turn(1, &[50.0], Some("out of memory"))];
         let summary = Summary::of(vec!["a".to_string(), "b".to_string()], &turns);
         assert!(summary.has_failures());

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_killed_in_the_middle_of_a_line_has_failed_and_what_it_measured_is_kept() {
+    fn a_process_killed_within_a_line_keeps_its_results() {
         let spec = StoreSpec::parse("empty").unwrap();
         let said = "{\"store\":\"empty\",\"setup\":\"none\"}\n{\"benchmark\":\"a\"}\n{\"benchm";
         let turn = Turn::of(0, &spec, &output(9, said)).unwrap();

@@ -147,7 +147,7 @@ fn every_store_agrees_with_a_model() {
 }
 
 #[test]
-fn readers_see_what_was_written_before_while_another_thread_writes() {
+fn readers_see_earlier_writes_while_another_thread_writes() {
     const WRITTEN: u64 = 2000;
     for spec in StoreSpec::parse_list(STORES).unwrap() {
         eprintln!("{}", spec.name);

@@ -217,7 +217,7 @@ pub(super) const FIGURES: &[Figure] = &[
             benchmarks: &["fillrandom"],
             measure: Measure::LatencyUs { keys: 1 },
         }],
-        said: "The paper's writes take up to 1.75 times as long at 900 ns with values of 1 KB, and less so with larger ones. The imitation here \
+        said: "The paper's writes take up to 1.75 times as long at 900 ns with values of 1 KB, and less so with larger ones. The emulation here \
                charges each cache line, and a larger value has more of them: what a value of 64 KiB waits for does not become less, as it \
                does if a persist is charged once (`model=persist`). The authors' code went from 150 k/s at 0 ns to 49 k/s at 500 ns with \
                1 KiB.",

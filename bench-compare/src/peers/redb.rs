@@ -108,7 +108,7 @@ impl Store for Redb {
 
     fn get(&self, key: &[u8], look: &mut dyn FnMut(&[u8])) -> Result<bool> {
         // Dropped in this order: a transaction that ended before its last page was let go has made a commit panic in a debug build
-        // (`readers_see_what_was_written_before_while_another_thread_writes`).
+        // (`readers_see_earlier_writes_while_another_thread_writes`).
         let reading = self.reading()?;
         let value = reading.get(key).map_err(failed_in(NAME))?;
         if let Some(value) = &value {

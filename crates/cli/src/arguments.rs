@@ -55,7 +55,7 @@ pub struct StoreArguments {
     /// PATH is on persistent memory: a file system mounted for direct access (-o dax), or a device (/dev/dax0.0), which
     /// is taken whole and has to hold nothing.
     /// emulated:PATH[,latency=NS][,model=line|persist][,bandwidth=MB/s][,unit=BYTES] maps any file and treats it as
-    /// persistent memory; the rest imitates slower memory, for this opening alone: NS nanoseconds for each 64-byte
+    /// persistent memory; the rest emulates slower memory, for this opening alone: NS nanoseconds for each 64-byte
     /// line written back (model=line, the default) or for each fence (model=persist); a bandwidth; the write unit
     /// that bytes are counted in (default 256).
     /// Only a new store, or one whose pool has been moved, needs it: a store remembers its pool. The new place of a

@@ -2,7 +2,7 @@
 //!
 //! `PATH` alone means persistent memory, a file that maps with `MAP_SYNC` (DAX) or a device-dax; `emulated:PATH[,latency=NS][,model=line|persist]
 //! [,bandwidth=MB/s][,unit=BYTES]` means any file, mapped, that is to behave like it. PATH is the pool file itself. It is
-//! remembered by the store; what is imitated holds for one opening.
+//! remembered by the store; what is emulated holds for one opening.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -10,19 +10,19 @@ use std::path::PathBuf;
 
 #[cfg(feature = "command")]
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use slmdb::{Imitation, LatencyModel, Medium, Options};
+use slmdb::{Emulation, LatencyModel, Medium, Options};
 
 /// What `--pm` said.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FastTier {
     /// A path on persistent memory.
     Dax(PathBuf),
-    /// A file that imitates it, and how.
+    /// A file that emulates it, and how.
     Emulated {
         /// The pool file.
         path: PathBuf,
         /// The time it takes.
-        imitation: Imitation,
+        emulation: Emulation,
         /// Its write unit, if it is not the usual one.
         unit_bytes: Option<u64>,
     },
@@ -39,10 +39,10 @@ impl FastTier {
     pub fn apply(&self, options: Options) -> Options {
         match self {
             FastTier::Dax(path) => options.medium(Medium::Dax { path: path.clone() }),
-            FastTier::Emulated { path, imitation, unit_bytes } => {
+            FastTier::Emulated { path, emulation, unit_bytes } => {
                 let options = options
                     .medium(Medium::Emulated { path: path.clone() })
-                    .advanced(|advanced| advanced.imitation(*imitation));
+                    .advanced(|advanced| advanced.emulation(*emulation));
                 unit_bytes
                     .map_or(options.clone(), |bytes| options.advanced(|advanced| advanced.media_unit_bytes(bytes)))
             }
@@ -86,16 +86,16 @@ pub fn parse(argument: OsString) -> Result<FastTier, String> {
             return Err(format!("`{part}` says a second time what was said before"));
         }
     }
-    let imitation = Imitation {
+    let emulation = Emulation {
         latency_ns: latency.unwrap_or(0),
         model: model.unwrap_or_default(),
         bandwidth_megabytes_per_second: bandwidth,
     };
-    imitation.check().map_err(|error| error.to_string())?;
+    emulation.check().map_err(|error| error.to_string())?;
     if unit.is_some_and(|bytes| !bytes.is_power_of_two() || !(64..=4096).contains(&bytes)) {
         return Err("`unit` is a power of two from 64 to 4096 bytes".to_string());
     }
-    Ok(FastTier::Emulated { path, imitation, unit_bytes: unit })
+    Ok(FastTier::Emulated { path, emulation, unit_bytes: unit })
 }
 
 fn number(name: &str, unit: &str, value: &str) -> Result<u64, String> {
@@ -119,19 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_imitated_is_read_in_any_order() {
+    fn emulation_options_are_read_in_any_order() {
         let emulated =
-            |imitation, unit_bytes| Ok(FastTier::Emulated { path: PathBuf::from("/x/pool"), imitation, unit_bytes });
+            |emulation, unit_bytes| Ok(FastTier::Emulated { path: PathBuf::from("/x/pool"), emulation, unit_bytes });
         for text in ["emulated:/x/pool", "emulated:/x/pool,latency=0", "emulated:/x/pool,model=line,latency=0"] {
-            assert_eq!(parsed(text), emulated(Imitation::default(), None));
+            assert_eq!(parsed(text), emulated(Emulation::default(), None));
         }
-        let imitation =
-            Imitation { latency_ns: 500, model: LatencyModel::Persist, bandwidth_megabytes_per_second: Some(2000) };
+        let emulation =
+            Emulation { latency_ns: 500, model: LatencyModel::Persist, bandwidth_megabytes_per_second: Some(2000) };
         for text in [
             "emulated:/x/pool,latency=500,model=persist,bandwidth=2000,unit=64",
             "emulated:/x/pool,unit=64,bandwidth=2000,model=persist,latency=500",
         ] {
-            assert_eq!(parsed(text), emulated(imitation, Some(64)));
+            assert_eq!(parsed(text), emulated(emulation, Some(64)));
         }
     }
 

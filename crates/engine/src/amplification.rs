@@ -12,7 +12,8 @@ use crate::Stats;
 pub struct WriteAmplification {
     /// To files: table files, MANIFEST, and on `Dram` the MemTables' arenas.
     pub files: f64,
-    /// To the fast tier, in its own write units: MemTables, index, key segments. 0 on `Dram`, where nothing is written back.
+    /// To the fast tier, in its own write units: MemTables, index, key segments. 0 on `Dram`, where nothing is
+    /// written back.
     pub fast_tier: f64,
     /// The part of [`WriteAmplification::files`] that compactions wrote.
     pub compactions: f64,

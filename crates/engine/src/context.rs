@@ -1,5 +1,5 @@
-//! [`StoreContext`]: what every part of an open store needs: its options, its directory, its counters and events, and its
-//! [`Health`]: whether it takes writes, and if not, why.
+//! [`StoreContext`]: what every part of an open store needs: its options, its directory, its counters and events, and
+//! its [`Health`]: whether it takes writes, and if not, why.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -62,7 +62,7 @@ impl StoreContext {
     }
 
     /// Records a failure after which nothing may be tried again. From now on writes are refused, nothing is deleted,
-    /// and reads go on (INV-27). REQUIRES: the caller holds neither traffic nor compactions.
+    /// and reads go on (INV-27). REQUIRES: the caller holds neither memtables nor compactions.
     pub fn fail(&self, error: Error) {
         if self.health.fail(error.clone()) {
             tracing::error!(%error, "the store takes no more writes");

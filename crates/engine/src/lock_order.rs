@@ -27,25 +27,25 @@ order! {
     /// The MANIFEST.
     CATALOG = 40, "catalog";
     /// The MemTables, what is admitted to them, and which threads wait for what.
-    TRAFFIC = 50, "traffic";
+    MEMTABLES = 50, "memtables";
     /// Running compactions, and requested ones.
     COMPACTIONS = 60, "compactions";
     /// The compaction candidate list.
     CANDIDATES = 64, "compaction candidates";
     /// Table files that left the MANIFEST and may still be seen.
-    RETIRED_WAITING = 66, "retired files, waiting";
+    OBSOLETE_WAITING = 66, "obsolete files, waiting";
     /// Snapshots, cursors, and the records that they still see.
     SNAPSHOTS = 68, "snapshots";
     /// The disk space that leads out of a full disk.
     RESERVE = 70, "reserve";
     /// A file whose space is set aside.
-    SET_ASIDE = 72, "set aside";
+    RESERVED_FILE = 72, "reserved file";
     /// How a requested compaction has ended.
     COMPACTION_ENDED = 74, "end of a compaction";
     /// Arenas of flushed MemTables.
     ARENAS = 76, "arenas";
     /// Table files whose removal is being committed.
-    RETIRED_LEAVING = 78, "retired files, leaving";
+    OBSOLETE_LEAVING = 78, "obsolete files, leaving";
     /// Key segments that wait for their readers.
     RETIRED_SEGMENTS = 82, "retired key segments";
     /// Numbers of files.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slmdb_env::{Env, Error, OsEnv, Result};
 use slmdb_manifest::MediumKind;
 use slmdb_order::KeyOrder;
-use slmdb_pmem::Imitation;
+use slmdb_pmem::Emulation;
 use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
 use slmdb_structures::memtable::{LinkPolicy, MemTableOptions};
 use slmdb_sync::scheduled::processors;
@@ -80,10 +80,10 @@ pub enum CompactionPolicy {
     /// The paper's (section 3.3): of the candidates that live-key ratio, leaf node scans, range queries and seeks have
     /// named, the one that overlaps the others most, with those that it overlaps.
     Paper,
-    /// By what is gained for what is rewritten: as much as the bound on space demands, and order where scans seek much.
-    /// The default.
+    /// First the files with the most garbage for what must be rewritten, and no more than the bound on space demands.
+    /// Files that scans seek in much are put in order. The default.
     #[default]
-    Gain,
+    GarbageFirst,
     /// No compactions, unless the caller asks for them.
     Manual,
 }
@@ -91,8 +91,8 @@ pub enum CompactionPolicy {
 /// Which table files are compacted, and when (paper, section 3.3).
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompactionOptions {
-    /// How files are chosen. [`CompactionPolicy::Gain`] suits most. The paper's policy is there for comparison, and
-    /// `Manual` for a load that has quiet times of its own to compact in.
+    /// How files are chosen. [`CompactionPolicy::GarbageFirst`] suits most. The paper's policy is there for
+    /// comparison, and `Manual` for a load that has quiet times of its own to compact in.
     pub policy: CompactionPolicy,
     /// How many compactions run at once, each with a thread of its own: from 1 to 4, or 0 (the default) for as many as
     /// the machine has processors, within 2 and 4. Writers are slowed only where these can't keep up. Set fewer where
@@ -103,9 +103,9 @@ pub struct CompactionOptions {
     pub table_file_bytes: u64,
     /// The most files that are merged at once; 10. Their keys are held in memory meanwhile.
     pub files_merged_max: usize,
-    /// [`CompactionPolicy::Gain`]: the most that table files may take, as a multiple of what is needed of them; 1.4.
-    /// With overwrites spread evenly, a smaller number costs bytes written (2 per byte put at 1.4, 3.2 at 1.2), a
-    /// larger one saves some (1.4 at 1.8).
+    /// [`CompactionPolicy::GarbageFirst`]: the most that table files may take, as a multiple of what is needed of
+    /// them; 1.4. With overwrites spread evenly, a smaller number costs bytes written (2 per byte put at 1.4, 3.2 at
+    /// 1.2), a larger one saves some (1.4 at 1.8).
     pub space_amplification_max: f64,
     /// The live-key threshold: a file with a smaller part of live entries is a candidate. The paper's 0.7. Higher: less
     /// space is taken, and more is rewritten.
@@ -121,13 +121,13 @@ pub struct CompactionOptions {
     pub leaf_node_scan_files: usize,
     /// Whether range queries are watched, and name candidates.
     pub range_queries: bool,
-    /// The sequentiality degree threshold: if a range query's worst sub-range is in more files than this, these files are
-    /// candidates. The paper's 8.
+    /// The sequentiality degree threshold: if a range query's worst sub-range is in more files than this, these files
+    /// are candidates. The paper's 8.
     pub sequentiality_degree_threshold: usize,
     /// Keys of a range query per sub-range: from 2 to 64. The paper's 30.
     pub sub_range_keys: usize,
     /// Whether files that cursors often turn to are candidates, as in LevelDB, which the paper follows.
-    /// [`CompactionPolicy::Gain`] puts files in order for these alone.
+    /// [`CompactionPolicy::GarbageFirst`] puts files in order for these alone.
     pub seeks: bool,
     /// Bytes of a file per seek that it may take: LevelDB's 16 KiB ...
     pub seek_bytes: u64,
@@ -208,7 +208,7 @@ pub struct Options {
     /// The fast tier. `None`: an existing store's own, or `Dram` for a new one.
     pub medium: Option<Medium>,
     /// Latency and bandwidth to emulate, on [`Medium::Emulated`].
-    pub imitation: Imitation,
+    pub emulation: Emulation,
     /// The fast tier's write unit, in bytes, in which writes to it are counted.
     pub media_unit_bytes: u64,
     /// On [`Medium::Dax`]: whether the machine's caches survive a power cut, so that no write-back is needed.
@@ -261,7 +261,7 @@ impl Default for Options {
             read_only: false,
             engine: None,
             medium: None,
-            imitation: Imitation::default(),
+            emulation: Emulation::default(),
             media_unit_bytes: MEDIA_UNIT_BYTES,
             caches_are_persistent: false,
             comparator: KeyOrder::default(),
@@ -307,7 +307,7 @@ impl Options {
     /// Checks what can be checked before anything is touched.
     pub fn check(&self) -> Result<()> {
         self.compression.check()?;
-        self.imitation.check()?;
+        self.emulation.check()?;
         let complaint = if let Some(fault) = self.comparator.fault_of_name() {
             fault
         } else if let Some(complaint) = self.compaction.complaint() {

@@ -5,13 +5,13 @@
 //! nearly everybody wants, and the fast way: a node of the tree then compares 8-byte heads of keys as numbers. Under a
 //! comparator there are no heads, no prefixes and no shortened separators: whole keys are compared, each time.
 //!
-//! A comparator is the user's code, so nothing may rest on its being right. [`Passage`] is what walks in key order end by
+//! A comparator is the user's code, so nothing may rest on its being right. [`CycleDetector`] is what walks in key order end by
 //! when it is not.
 #![forbid(unsafe_code)]
 
-mod passage;
+mod cycle_detector;
 
-pub use passage::Passage;
+pub use cycle_detector::CycleDetector;
 
 use std::cmp::Ordering;
 use std::fmt;

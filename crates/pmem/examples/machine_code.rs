@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use slmdb_pmem::persistent::{Delayed, Undelayed};
-use slmdb_pmem::{Dram, Imitation, Medium, Persistent};
+use slmdb_pmem::{Dram, Emulation, Medium, Persistent};
 
 // SAFETY: of the names below: nothing else in this program is called so.
 #[unsafe(no_mangle)]
@@ -42,7 +42,7 @@ fn main() {
     let undelayed = Persistent::new();
     machine_code_undelayed_flush(&undelayed, start, length_bytes);
     machine_code_undelayed_fence(&undelayed);
-    let delayed = Persistent::imitating(&Imitation { latency_ns: 100, ..Imitation::default() });
+    let delayed = Persistent::emulating(&Emulation { latency_ns: 100, ..Emulation::default() });
     machine_code_delayed(&delayed, start, length_bytes);
     println!("{undelayed:?}\n{delayed:?}");
 }

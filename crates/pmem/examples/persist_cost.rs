@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use slmdb_env::{Env, OsEnv};
-use slmdb_pmem::{Dram, ExtentKind, Imitation, LatencyModel, Medium, Persistent, Pool, PoolOptions};
+use slmdb_pmem::{Dram, Emulation, ExtentKind, LatencyModel, Medium, Persistent, Pool, PoolOptions};
 
 const AREA_BYTES: u64 = 16 << 20;
 /// Many and short, so that the median is of runs that nobody interrupted.
@@ -27,14 +27,14 @@ fn main() {
     print("dram", &pool(Dram, &directory));
     print("undelayed", &pool(Persistent::new(), &directory));
     for (latency_ns, model) in [(300, LatencyModel::Line), (500, LatencyModel::Line), (900, LatencyModel::Line)] {
-        let imitation = Imitation { latency_ns, model, ..Imitation::default() };
-        print(&format!("line, {latency_ns} ns"), &pool(Persistent::imitating(&imitation), &directory));
+        let emulation = Emulation { latency_ns, model, ..Emulation::default() };
+        print(&format!("line, {latency_ns} ns"), &pool(Persistent::emulating(&emulation), &directory));
     }
     for (latency_ns, bandwidth) in [(300, None), (500, None), (900, None), (500, Some(2000))] {
-        let imitation =
-            Imitation { latency_ns, model: LatencyModel::Persist, bandwidth_megabytes_per_second: bandwidth };
+        let emulation =
+            Emulation { latency_ns, model: LatencyModel::Persist, bandwidth_megabytes_per_second: bandwidth };
         let bandwidth = bandwidth.map_or(String::new(), |megabytes| format!(", {megabytes} MB/s"));
-        print(&format!("persist, {latency_ns} ns{bandwidth}"), &pool(Persistent::imitating(&imitation), &directory));
+        print(&format!("persist, {latency_ns} ns{bandwidth}"), &pool(Persistent::emulating(&emulation), &directory));
     }
 }
 

@@ -7,7 +7,7 @@
 /// Asks the allocator to give whole free pages back to the system. It takes milliseconds where there is much to give, and
 /// threads that allocate wait for part of that. Does nothing with C libraries other than glibc; another global allocator keeps
 /// its own counsel.
-pub fn give_back_free_memory() {
+pub fn trim_heap() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {
         unsafe extern "C" {

@@ -21,9 +21,9 @@ pub mod simulated;
 
 pub use arena::{Arena, ArenaKind};
 pub use blocks::Blocks;
-pub use heap::give_back_free_memory;
+pub use heap::trim_heap;
 pub use layout::{ROOT_BYTES, UNIT_BYTES};
 pub use medium::{Dram, FlushCounters, Medium};
-pub use persistent::{Delayed, Emulated, Imitation, LatencyModel, Persistent};
+pub use persistent::{Delayed, Emulated, Emulation, LatencyModel, Persistent};
 pub use pool::{Claim, Extent, ExtentKind, Pool, PoolOptions};
 pub use simulated::Simulated;

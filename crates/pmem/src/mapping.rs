@@ -181,7 +181,7 @@ impl Mapping {
 fn not_direct(path: &Path) -> Error {
     let what = format!(
         "it can't be mapped with MAP_SYNC, so it is not on persistent memory (a file system mounted with `-o dax`); a \
-         new store can imitate that with emulated:{}",
+         new store can emulate that with emulated:{}",
         path.display()
     );
     Error::Unsupported { what, file: Some(path.to_path_buf()) }

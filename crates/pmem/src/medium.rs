@@ -1,6 +1,6 @@
 //! The medium: every store, flush and fence to the fast tier.
 //!
-//! The fast tier may be plain DRAM, persistent memory, an imitation of it, or a recording for crash tests. What differs
+//! The fast tier may be plain DRAM, persistent memory, an emulation of it, or a recording for crash tests. What differs
 //! between them is only how a store becomes durable, so that is all a [`Medium`] says: how to store a word, how to copy
 //! bytes, how to write cache lines back and how to order the write-backs. It is a type parameter of the pool and of
 //! everything built on it: on [`Dram`] a flush and a fence leave no instruction behind.

@@ -1,20 +1,20 @@
 //! The medium that does what persistent memory needs, on any memory: real write-backs and fences, counted.
 //!
-//! One type serves real persistent memory ([`Persistent::dax`]) and its imitation by any file ([`Persistent::new`]),
+//! One type serves real persistent memory ([`Persistent::dax`]) and its emulation by any file ([`Persistent::new`]),
 //! because the processor does the same for both. What differs is what a pool on it may be trusted with after a power cut,
 //! and the pool asks for that: [`Medium::survives_power_cut`].
 //!
 //! Added latency is a type parameter, [`Delay`]. With [`Undelayed`] nothing of it is left in the program: a persist is the
 //! write-back, the fence, and the counting in thread-local memory. `scripts/machine-code-check` shows it.
 //!
-//! Read on in `instruction` (what the processor offers), `counting` and `imitation`.
+//! Read on in `instruction` (what the processor offers), `counting` and `emulation`.
 
 mod clock;
 mod counting;
-mod imitation;
+mod emulation;
 mod instruction;
 
-pub use imitation::{Delay, Delayed, Imitation, LatencyModel, Undelayed};
+pub use emulation::{Delay, Delayed, Emulation, LatencyModel, Undelayed};
 
 use std::fmt;
 
@@ -46,11 +46,11 @@ pub struct Persistent<D: Delay = Undelayed> {
     delay: D,
 }
 
-/// The imitation that adds no time. What is stored survives a killed process; over a power cut nothing is promised.
+/// The emulation that adds no time. What is stored survives a killed process; over a power cut nothing is promised.
 pub type Emulated = Persistent<Undelayed>;
 
 impl Persistent<Undelayed> {
-    /// An imitation, with the best write-back instruction that the processor has, and with all counters at 0.
+    /// An emulation, with the best write-back instruction that the processor has, and with all counters at 0.
     pub fn new() -> Persistent<Undelayed> {
         Persistent::with_delay(Undelayed)
     }
@@ -73,9 +73,9 @@ impl Persistent<Undelayed> {
 }
 
 impl Persistent<Delayed> {
-    /// An imitation that takes its time.
-    pub fn imitating(imitation: &Imitation) -> Persistent<Delayed> {
-        Persistent::with_delay(Delayed::new(imitation))
+    /// An emulation that takes its time.
+    pub fn emulating(emulation: &Emulation) -> Persistent<Delayed> {
+        Persistent::with_delay(Delayed::new(emulation))
     }
 }
 

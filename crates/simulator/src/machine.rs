@@ -67,7 +67,7 @@ impl Setup {
 
     /// Everything made small, so that little data walks every path.
     pub fn options(self, env: &MemoryEnv) -> Options {
-        let policy = if self.is_paper { CompactionPolicy::Paper } else { CompactionPolicy::Gain };
+        let policy = if self.is_paper { CompactionPolicy::Paper } else { CompactionPolicy::GarbageFirst };
         Options {
             env: Arc::new(env.clone()),
             engine: Some(self.engine),

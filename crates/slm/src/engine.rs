@@ -26,6 +26,7 @@ use slmdb_engine::context::StoreContext;
 use slmdb_engine::directory::store_copy::StoreCopy;
 use slmdb_engine::events::delivery::Events;
 use slmdb_engine::files::catalog::{Catalog, CommitHooks};
+use slmdb_engine::files::file_verifier::FileVerifier;
 use slmdb_engine::files::obsolete_files::ObsoleteFiles;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::SpaceController;
@@ -99,13 +100,13 @@ struct SlmCommitHooks<M: Medium> {
 }
 
 impl<M: Medium + Clone> CommitHooks for SlmCommitHooks<M> {
-    /// LOCKS: indexed keys; traffic
+    /// LOCKS: indexed keys; memtables
     fn flushes_to_come(&self) -> (u64, u64) {
         let indexed_bytes = self.pool_reserve.indexed_keys.lock().longest_bytes;
-        let traffic = self.writes.traffic.lock();
-        let has_entries = traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-        let longest_bytes = indexed_bytes.max(traffic.admitted.longest_key_bytes);
-        (traffic.immutables as u64 + u64::from(has_entries) + 1, u64::from(longest_bytes))
+        let memtables = self.writes.memtables.lock();
+        let has_entries = memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+        let longest_bytes = indexed_bytes.max(memtables.admitted.longest_key_bytes);
+        (memtables.immutables as u64 + u64::from(has_entries) + 1, u64::from(longest_bytes))
     }
 
     fn lifetime(&self) -> Counters {
@@ -124,22 +125,23 @@ impl<M: Medium + Clone> CommitHooks for SlmCommitHooks<M> {
 impl<M: Medium + Clone> Slm<M> {
     /// Puts the parts of a recovered store together. Its background threads don't run yet.
     pub(crate) fn new(parts: RecoveredStore<M>, events: Events) -> Slm<M> {
-        let state = parts.catalog.state();
-        let checkpoints = Arc::new(Checkpoints::new(state, parts.options.checkpoint_entries));
-        let candidates = Arc::new(Candidates::new(&parts.options, state));
+        let log = parts.log;
+        let state = log.catalog.state();
+        let checkpoints = Arc::new(Checkpoints::new(state, log.options.checkpoint_entries));
+        let candidates = Arc::new(Candidates::new(&log.options, state));
         let (flushed_through, lifetime_before) = (state.flushed_through, state.lifetime);
         let uuids = (state.uuid, state.files_uuid);
-        let context = Arc::new(StoreContext::new(parts.options, parts.directory, uuids, events));
-        context.counted.file_bytes_written.store(parts.file_bytes_written, Ordering::Relaxed);
+        let context = Arc::new(StoreContext::new(log.options, log.directory, uuids, events));
+        context.counted.file_bytes_written.store(log.file_bytes_written, Ordering::Relaxed);
         let compactions = Arc::new(CompactionQueue::default());
         let tables = Arc::new(parts.tables);
         let pool_reserve = Arc::new(parts.pool_reserve);
         let found = RecoveredWrites {
-            arenas: parts.arenas,
-            active: parts.active,
-            active_from: parts.active_from,
-            recovered: parts.recovered,
-            last_sequence: parts.last_sequence,
+            arenas: log.arenas,
+            active: log.active,
+            active_from: log.active_from,
+            recovered: log.memtables,
+            last_sequence: log.last_sequence,
             flushed_through,
         };
         let writes = Arc::new(WritePath::new(context.clone(), found));
@@ -161,7 +163,7 @@ impl<M: Medium + Clone> Slm<M> {
             lifetime: lifetime.clone(),
         };
         let catalog =
-            Arc::new(Catalog::new(context.clone(), parts.catalog, Arc::new(parts.reserve), tables.clone(), hooks));
+            Arc::new(Catalog::new(context.clone(), log.catalog, Arc::new(log.reserve), tables.clone(), hooks));
         let obsolete = Arc::new(ObsoleteFiles::new(context.clone(), tables.clone(), index.snapshots.clone()));
         let memory = Arc::new(MemoryShare {
             context: context.clone(),
@@ -327,12 +329,14 @@ impl<M: Medium + Clone> Slm<M> {
 
     fn verifier(&self) -> Verifier<M> {
         Verifier {
-            context: self.context.clone(),
+            files: FileVerifier {
+                context: self.context.clone(),
+                catalog: self.catalog.clone(),
+                tables: self.reader.tables.clone(),
+                obsolete: self.reader.obsolete.clone(),
+            },
             writes: self.writes.clone(),
-            catalog: self.catalog.clone(),
             index: self.index.clone(),
-            tables: self.reader.tables.clone(),
-            obsolete: self.reader.obsolete.clone(),
         }
     }
 
@@ -353,10 +357,10 @@ impl<M: Medium + Clone> Slm<M> {
     /// The work of [`Slm::seal_once`].
     fn seal(&self) -> Result<()> {
         // 1. End the background threads. Waiting writers give up.
-        self.writes.traffic.lock().closing = true;
+        self.writes.memtables.lock().closing = true;
         self.compactions.stop();
-        self.writes.room.notify_all();
-        self.writes.work.notify_all();
+        self.writes.work_done.notify_all();
+        self.writes.work_to_do.notify_all();
         for thread in self.threads.lock().drain(..) {
             if thread.join().is_err() {
                 self.context.fail(Error::invalid("a background thread panicked"));
@@ -367,13 +371,13 @@ impl<M: Medium + Clone> Slm<M> {
         }
         self.checkpointer.take_at_close()?;
         // 2. Make the log durable. Writers that reserved a place before the store was closed still fill it.
-        let last_sequence = self.writes.traffic.lock().next_sequence - 1;
+        let last_sequence = self.writes.memtables.lock().next_sequence - 1;
         self.writes.publication.wait_for(last_sequence);
         self.writes.sync_arenas()?;
         // 3. Record where the log ends. What was set aside is then free.
         let (active, spare) = {
-            let mut traffic = self.writes.traffic.lock();
-            (traffic.active.take(), traffic.spare.take())
+            let mut memtables = self.writes.memtables.lock();
+            (memtables.active.take(), memtables.spare.take())
         };
         self.catalog.commit(|_| Edit {
             arenas_removed: spare.iter().map(|spare| spare.memtable.generation()).collect(),
@@ -442,7 +446,7 @@ impl<M: Medium + Clone> Engine for Slm<M> {
     }
 
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
-        self.reader.approximate(range)
+        self.reader.estimate(range)
     }
 
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {

@@ -22,9 +22,9 @@
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::compaction_log` |
 //! | 4 get | `operations::get` |
 //! | 4 range query | `operations::range_query` |
-//! | 4 reading blocks ahead for it | `operations::{scan_buffers, read_ahead, ask_ahead}` |
+//! | 4 reading blocks ahead for it | `slmdb_engine::read::scan_buffers`, `operations::ask_ahead` |
 //! | 4 insert if absent, update if present | `slmdb_engine::write`, `WritePath::write_if` |
-//! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::write::replay` |
+//! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::recovery` |
 //!
 //! Not in the paper:
 //!
@@ -39,8 +39,9 @@
 //!
 //! # Locks
 //!
-//! `docs/internals/locking.md` has the order of locks, and their names. In a method's comment, `LOCKS: a, b; c` says that
-//! it takes lock a, then b while it holds a, then c without them. `LOCKS: a (held)` says that its caller holds lock a.
+//! `docs/internals/locking.md` has the order of locks, and their names. In a method's comment, `LOCKS: a, b; c` says
+//! that it takes lock a, then b while it holds a, then c without them. `LOCKS: a (held)` says that its caller holds
+//! lock a.
 
 #![forbid(unsafe_code)]
 

@@ -28,7 +28,7 @@ pub(crate) struct MemoryShare<M: Medium> {
 
 impl<M: Medium + Clone> MemoryShare<M> {
     /// What the store keeps in plain memory now.
-    /// LOCKS: snapshots; catalog, compaction candidates; arenas; traffic
+    /// LOCKS: snapshots; catalog, compaction candidates; arenas; memtables
     pub(crate) fn memory(&self) -> Memory {
         let mut memory = Memory {
             block_cache_bytes: self.tables.cache_memory_bytes(),
@@ -47,7 +47,7 @@ impl<M: Medium + Clone> MemoryShare<M> {
         };
         self.writes.view.load().memtables.iter().for_each(|memtable| add(memtable));
         self.writes.arenas.for_each_retired(&mut add);
-        if let Some(spare) = &self.writes.traffic.lock().spare {
+        if let Some(spare) = &self.writes.memtables.lock().spare {
             add(&spare.memtable);
         }
         memory
@@ -56,12 +56,12 @@ impl<M: Medium + Clone> MemoryShare<M> {
     /// Memory that MemTables will need in addition while writes go on: for the active one when it is full, for those
     /// that wait for their flush, and for at least one of these, or the cache would shrink and grow at every flush. 0
     /// if nothing was written since the last flush.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     fn memory_to_come(&self) -> u64 {
         let (active, immutables) = {
-            let traffic = self.writes.traffic.lock();
-            let Some(active) = &traffic.active else { return 0 };
-            (active.memtable.clone(), traffic.immutables as u64)
+            let memtables = self.writes.memtables.lock();
+            let Some(active) = &memtables.active else { return 0 };
+            (active.memtable.clone(), memtables.immutables as u64)
         };
         if active.entries() == 0 {
             return 0;

@@ -54,8 +54,8 @@ impl<M: Medium + Clone> Slm<M> {
         let since_open = self.lifetime.since_open();
         let (mapped_table_files, mapped_table_bytes) = self.reader.tables.mapped();
         let (immutable_memtables, flush_waits_for) = {
-            let traffic = self.writes.traffic.lock();
-            (traffic.immutables as u64, traffic.flush_setback.as_ref().map(|setback| setback.cause.to_string()))
+            let memtables = self.writes.memtables.lock();
+            (memtables.immutables as u64, memtables.blocked_flush.as_ref().map(|blocked| blocked.cause.to_string()))
         };
         Stats {
             format_version: FORMAT_VERSION,
@@ -87,7 +87,7 @@ impl<M: Medium + Clone> Slm<M> {
             replaced_records_bytes: kept.bytes,
             open_cursors: kept.cursors,
             open_snapshots: kept.snapshots,
-            stalls: self.context.counted.stalls.told(),
+            stalls: self.context.counted.stalls.stats(),
             flush_waits_for,
             choices: self.candidates.choices(),
             since_open,

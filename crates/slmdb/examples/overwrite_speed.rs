@@ -1,7 +1,7 @@
 //! What a store does that is overwritten at random for long: for docs/lab/2026-11-compaction.md.
 //!
 //! `cargo run --release -p slmdb --example overwrite_speed -- DIRECTORY [POOL] [keys=N] [value=BYTES] [rounds=N] [threads=N]
-//! [memtable=MIB] [budget=MIB] [pool=MIB] [table_file=MIB] [policy=gain|paper|manual] [compactions=N] [merged=N]
+//! [memtable=MIB] [budget=MIB] [pool=MIB] [table_file=MIB] [policy=garbage-first|paper|manual] [compactions=N] [merged=N]
 //! [scans=N] [group=DIRECTORY] [rows=FILE]`
 //!
 //! Fills a new store with 20-byte keys in random order and values that can't be compressed, then overwrites keys at random
@@ -61,7 +61,7 @@ fn plan(arguments: &[String]) -> Result<Plan, Box<dyn std::error::Error>> {
             "merged" => compaction.files_merged_max = value.parse()?,
             "policy" => {
                 compaction.policy = match value {
-                    "gain" => CompactionPolicy::Gain,
+                    "garbage-first" => CompactionPolicy::GarbageFirst,
                     "paper" => CompactionPolicy::Paper,
                     _ => CompactionPolicy::Manual,
                 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use slmdb::{Db, Imitation, LatencyModel, LinkPolicy, Medium, Options};
+use slmdb::{Db, Emulation, LatencyModel, LinkPolicy, Medium, Options};
 
 /// What the command line asks for.
 struct Plan {
@@ -23,15 +23,15 @@ struct Plan {
 
 fn plan(arguments: &[String]) -> Result<Plan, Box<dyn std::error::Error>> {
     let mut plan = Plan { keys: 1_000_000, value_bytes: 1024, threads: 1, options: Options::default() };
-    let mut imitation = Imitation::default();
+    let mut emulation = Emulation::default();
     for argument in arguments {
         match argument.split_once('=') {
             Some(("keys", count)) => plan.keys = count.parse()?,
             Some(("value", bytes)) => plan.value_bytes = bytes.parse()?,
             Some(("threads", count)) => plan.threads = count.parse()?,
-            Some(("latency", ns)) => imitation.latency_ns = ns.parse()?,
-            Some(("model", "persist")) => imitation.model = LatencyModel::Persist,
-            Some(("model", _)) => imitation.model = LatencyModel::Line,
+            Some(("latency", ns)) => emulation.latency_ns = ns.parse()?,
+            Some(("model", "persist")) => emulation.model = LatencyModel::Persist,
+            Some(("model", _)) => emulation.model = LatencyModel::Line,
             Some(("links", "persisted")) => {
                 plan.options = plan.options.advanced(|advanced| advanced.memtable_links(LinkPolicy::Persisted))
             }
@@ -39,7 +39,7 @@ fn plan(arguments: &[String]) -> Result<Plan, Box<dyn std::error::Error>> {
             Some((what, _)) => return Err(format!("{what}= is not known").into()),
         }
     }
-    plan.options = plan.options.advanced(|advanced| advanced.imitation(imitation));
+    plan.options = plan.options.advanced(|advanced| advanced.emulation(emulation));
     Ok(plan)
 }
 

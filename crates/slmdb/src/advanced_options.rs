@@ -1,8 +1,8 @@
 //! [`AdvancedOptions`]: what measurements and comparisons with the paper choose.
 
-use slmdb_engine::{CompactionOptions, Imitation, LinkPolicy, MapTables};
+use slmdb_engine::{CompactionOptions, Emulation, LinkPolicy, MapTables};
 
-/// Options that few need: what is imitated and counted on an imitated medium, how structures are laid out, how often the
+/// Options that few need: what is emulated and counted on an emulated medium, how structures are laid out, how often the
 /// index is saved, the paper's thresholds of compaction. The defaults are the best that were measured. Set with
 /// [`crate::Options::advanced`].
 ///
@@ -33,13 +33,13 @@ impl AdvancedOptions {
 
     /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
     /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` says what the models mean.
-    pub fn imitation(mut self, imitation: Imitation) -> AdvancedOptions {
-        self.0.imitation = imitation;
+    pub fn emulation(mut self, emulation: Emulation) -> AdvancedOptions {
+        self.0.emulation = emulation;
         self
     }
 
     /// The fast tier's write unit, in bytes: a power of two from 64 to 4096. Default: 256, that of Optane modules; 64 suits
-    /// memory over CXL. Bytes written to the medium are counted in these, and an imitated bandwidth is spent on them.
+    /// memory over CXL. Bytes written to the medium are counted in these, and an emulated bandwidth is spent on them.
     pub fn media_unit_bytes(mut self, bytes: u64) -> AdvancedOptions {
         self.0.media_unit_bytes = bytes;
         self

@@ -147,7 +147,7 @@ impl Options {
         self
     }
 
-    /// How table files are chosen for compaction. Default: [`CompactionPolicy::Gain`], which suits most. `Manual` compacts only
+    /// How table files are chosen for compaction. Default: [`CompactionPolicy::GarbageFirst`], which suits most. `Manual` compacts only
     /// when [`Db::compact_range`] is called: it suits a load that has quiet times of its own. `Paper` is there to be compared
     /// with; its thresholds are under [`Options::advanced`]. For this opening.
     pub fn compaction_policy(mut self, policy: CompactionPolicy) -> Options {

@@ -3,7 +3,7 @@
 //!
 //! Each store lives in a process of its own: this test program, started again as a child. What the process took before the store
 //! was opened is taken off. On `Dram` all resident memory counts but mapped table files: arenas are mapped files, too; on other media what is the process's
-//! own: the pool is a shared mapping, and not plain memory but its imitation.
+//! own: the pool is a shared mapping, and not plain memory but its emulation.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -30,7 +30,7 @@ pub(crate) fn verify(table: &TableReader, progress: &mut dyn FnMut(u64)) -> Vec<
         seamless: true,
         whole: true,
         done_bytes: 0,
-        told_bytes: 0,
+        length_in_header: 0,
         progress,
     };
     verifier.head();
@@ -61,7 +61,7 @@ struct Verifier<'a> {
     /// Whether everything could be looked at, so that the sums mean something.
     whole: bool,
     done_bytes: u64,
-    told_bytes: u64,
+    length_in_header: u64,
     progress: &'a mut dyn FnMut(u64),
 }
 
@@ -146,8 +146,8 @@ impl Verifier<'_> {
         self.sums.blocks += 1;
         self.blocks_end = place.end();
         self.done_bytes += u64::from(place.length);
-        if self.done_bytes - self.told_bytes >= WINDOW_BYTES as u64 {
-            self.told_bytes = self.done_bytes;
+        if self.done_bytes - self.length_in_header >= WINDOW_BYTES as u64 {
+            self.length_in_header = self.done_bytes;
             (self.progress)(self.done_bytes.min(self.table.footer.file_bytes));
         }
         let opened = self.blocks.read_block(place).and_then(|block| {

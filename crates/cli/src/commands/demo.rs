@@ -11,7 +11,7 @@ use crate::failure::{Exit, Result};
 const AFTER_HELP: &str = "\
 Each line stands for work done and measured: keys written and read back with every value compared, a range both ways,
 deletes, and a child process of its own killed with SIGKILL in the middle of writing, after which every acknowledged
-put must be there and nothing else. All of it on both media of this version: plain memory, and an imitation of
+put must be there and nothing else. All of it on both media of this version: plain memory, and an emulation of
 persistent memory (in /dev/shm where there is room). Any wrong byte: exit code 3.
 
 It works in a temporary directory, checks first that there is room, and removes the directory, even when it is

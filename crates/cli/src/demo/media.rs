@@ -47,7 +47,7 @@ pub fn media(ground: &Ground, engine: Option<EngineName>) -> Vec<DemoMedium<'_>>
         engine,
         name: "emulated",
         description: format!(
-            "persistent memory, imitated by a file in {}\n  promise: a put survives a kill; nothing is claimed about power cuts",
+            "persistent memory, emulated by a file in {}\n  promise: a put survives a kill; nothing is claimed about power cuts",
             ground.pools().display()
         ),
         pools: Some(Pools { place: ground.pools(), medium: |path| Medium::Emulated { path } }),

@@ -72,7 +72,7 @@ fn persistent_memory(report: &mut Report, ground: &Ground) -> Result<()> {
     let found = media::persistent_memory();
     if found.is_empty() {
         return report
-            .say("persistent memory: none found on this machine (`--pm emulated:PATH` imitates it with any file)");
+            .say("persistent memory: none found on this machine (`--pm emulated:PATH` emulates it with any file)");
     }
     report.say(&format!("persistent memory: {}", found.join(", ")))?;
     if ground.direct_pools().is_none() {

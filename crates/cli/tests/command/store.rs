@@ -205,7 +205,7 @@ fn a_fast_tier_that_can_not_be_had_is_refused() {
         place.run("put", &["--pm", tier, "k", "w"]).failed(3, "invalid");
     }
     assert!(!place.path("pool").exists());
-    // What is imitated and what caches survive fits no store in plain memory.
+    // What is emulated and what caches survive fits no store in plain memory.
     place.run("put", &["--eadr", "k", "w"]).failed(3, "invalid");
     place.run("get", &["k"]).printed("v\n");
 }
@@ -284,7 +284,7 @@ fn a_pool_that_was_open_when_the_machine_went_down_is_refused() {
 }
 
 #[test]
-fn imitated_latency_is_taken_and_counted() {
+fn emulated_latency_is_taken_and_counted() {
     let place = Place::new();
     let pool = format!("emulated:{}", place.path("pool").display());
     let puts: String = (0..200).map(|number| format!("put key{number} {}\n", "v".repeat(200))).collect();

@@ -69,8 +69,8 @@ pub fn bind(engine: &EngineKind, options: &Options, state: &mut StoreState) -> R
 
 /// Checks that the options of this opening make sense on such a medium.
 fn check_opening(engine: &EngineKind, options: &Options, kind: MediumKind, pool: Option<&Path>) -> Result<()> {
-    if !options.imitation.is_nothing() && kind != MediumKind::Emulated {
-        let what = format!("latency and bandwidth are imitated on an Emulated fast tier only; this one is {kind:?}");
+    if !options.emulation.is_nothing() && kind != MediumKind::Emulated {
+        let what = format!("latency and bandwidth are emulated on an Emulated fast tier only; this one is {kind:?}");
         return Err(Error::invalid(what));
     }
     if options.caches_are_persistent && kind != MediumKind::Dax {
@@ -181,7 +181,7 @@ mod tests {
 
     use slmdb_env::ErrorKind;
     use slmdb_env::memory::MemoryEnv;
-    use slmdb_pmem::Imitation;
+    use slmdb_pmem::Emulation;
 
     use super::*;
 
@@ -230,14 +230,14 @@ mod tests {
     }
 
     #[test]
-    fn imitation_fits_emulated_and_persistent_caches_fit_dax() {
-        let imitation = Imitation { latency_ns: 1, ..Imitation::default() };
+    fn emulation_fits_emulated_and_persistent_caches_fit_dax() {
+        let emulation = Emulation { latency_ns: 1, ..Emulation::default() };
         for kind in KINDS {
-            let imitating = bind(&ANY, &Options { imitation, ..options(None) }, &mut state(kind));
-            assert_eq!(imitating.is_ok(), kind == MediumKind::Emulated);
+            let emulating = bind(&ANY, &Options { emulation, ..options(None) }, &mut state(kind));
+            assert_eq!(emulating.is_ok(), kind == MediumKind::Emulated);
             let fences_only = bind(&ANY, &Options { caches_are_persistent: true, ..options(None) }, &mut state(kind));
             assert_eq!(fences_only.is_ok(), kind == MediumKind::Dax);
-            let new = check_new(&ANY, &Options { imitation, ..options(Some(medium(kind, "/new"))) });
+            let new = check_new(&ANY, &Options { emulation, ..options(Some(medium(kind, "/new"))) });
             assert_eq!(new.is_ok(), kind == MediumKind::Emulated);
         }
     }

@@ -1,12 +1,16 @@
-//! [`Catalog`]: the MANIFEST of an open store. Its records are committed one at a time, in disk space that they have beforehand.
+//! [`Catalog`]: the MANIFEST of an open store. Its records are committed one at a time, in disk space that was provided
+//! beforehand.
 //!
-//! What was accepted is flushed whatever happens, and a flush ends with a record. So the MANIFEST has [space of its
-//! own](Manifest::reserve) for the records to come before a put is admitted. Flushes stop soon on a full disk, since nothing is
-//! admitted any more; compactions could go on for ever, and use up with their records what flushes will need. So a compaction begins
-//! only with space for its own record, too ([`Catalog::provide_for_compaction`]), and looks again before it moves keys to an output:
-//! what is not moved yet can be given up, and a record that finds no space would hold up every flush behind it.
+//! What was accepted must be flushed whatever happens, and a flush ends with a record. So the MANIFEST has [space of
+//! its own](Manifest::reserve) for the records to come before a put is admitted.
 //!
-//! On a full disk the MANIFEST is written anew sooner, in the space that the [reserve](crate::space::reserve) has for that.
+//! On a full disk flushes soon stop, since nothing is admitted any more. Compactions could go on, and use up with
+//! their records the space that flushes will need. So a compaction begins only with space for its own record, too
+//! ([`Catalog::provide_for_compaction`]). It asks again before it moves keys to an output: until then it can be given
+//! up, and a record without space would hold up every flush behind it.
+//!
+//! On a full disk the MANIFEST is also renewed sooner, in the space that the [reserve](crate::space::reserve) keeps for
+//! that.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,22 +26,22 @@ use crate::context::StoreContext;
 use crate::lock_order;
 use crate::space::reserve::{OutputSpace, Purpose, Reserve};
 
-/// The MANIFEST has space for so many bytes of records at least, beside what long keys take in them.
+/// The MANIFEST has space for at least this many bytes of records, beside the long keys in them.
 const RECORDS_BYTES_MIN: u64 = 16 << 10;
-/// More is set aside at a time, so that this is not done for every record.
+/// Space for this much more is provided at a time, so that not every record needs a system call.
 const AHEAD_BYTES: u64 = 8 << 10;
-/// What a compaction that gives space back leaves of it to others at least.
+/// The space for records that a compaction which gives space back must leave to others.
 const OTHERS_BYTES: u64 = 8 << 10;
-/// What a record has of each input of a compaction, at most, in bytes.
+/// The most bytes that a record has for each input of a compaction.
 const RECORD_BYTES_PER_INPUT: u64 = 32;
-/// More than the space that any record may take.
+/// More bytes than any record takes.
 const ANY_RECORD_BYTES: u64 = 1 << 32;
 
-/// What the store consists of: the MANIFEST, or, opened read-only, its state with what was recovered in memory.
+/// What the store consists of. For a read-only store that is the state in memory, with what was recovered.
 pub enum CatalogState {
-    /// Of a store that takes writes.
+    /// The MANIFEST of a store that takes writes.
     Manifest(Manifest),
-    /// Of one that does not.
+    /// The state of a read-only store.
     ReadOnly(StoreState),
 }
 
@@ -51,19 +55,19 @@ impl CatalogState {
     }
 }
 
-/// What an engine has to do with each record of the MANIFEST.
+/// What an engine adds to the records of the MANIFEST.
 pub trait CommitHooks: Send + Sync {
-    /// How many flushes are to come, the next MemTable's included, and the longest key there is, in bytes.
+    /// How many flushes are to come, the next MemTable's included, and the length of the longest key in bytes.
     fn flushes_to_come(&self) -> (u64, u64);
-    /// The counters to be recorded.
+    /// The counters to record.
     fn lifetime(&self) -> Counters;
-    /// A record is about to be written: the engine may add to it.
+    /// Called before a record is written. The engine may add to it.
     fn before_commit(&self, state: &StoreState, edit: &mut Edit);
-    /// The record is in the MANIFEST, or not.
+    /// Called after the attempt to write a record. `is_committed`: whether the MANIFEST has it.
     fn after_commit(&self, edit: &Edit, is_committed: bool);
 }
 
-/// See the module.
+/// The MANIFEST of an open store.
 pub struct Catalog {
     context: Arc<StoreContext>,
     state: Mutex<CatalogState>,
@@ -73,14 +77,16 @@ pub struct Catalog {
     pub reserve: Arc<Reserve>,
     tables: Arc<Tables>,
     hooks: Box<dyn CommitHooks>,
-    /// How many bytes of records the MANIFEST has space for; known without its lock.
+    /// Bytes of all table files. Changed under the catalog lock.
+    table_bytes: AtomicU64,
+    /// How many bytes of records the MANIFEST has space for. Read without the lock.
     reserved_bytes: AtomicU64,
-    /// It could not have as much as it should without the reserve, and the disk has not been found with space since.
+    /// Whether records have needed the reserve's space, since the reserve was last full.
     disk_is_full: AtomicBool,
 }
 
 impl Catalog {
-    /// That of a store that has just been recovered.
+    /// The catalog of a store that has just been recovered.
     pub fn new(
         context: Arc<StoreContext>,
         state: CatalogState,
@@ -91,6 +97,7 @@ impl Catalog {
         Catalog {
             context,
             numbers: FileNumbers::new(state.state().next_file_number),
+            table_bytes: AtomicU64::new(sum_of_lengths(state.state())),
             state: Mutex::ranked(lock_order::CATALOG, state),
             reserve,
             tables,
@@ -100,22 +107,26 @@ impl Catalog {
         }
     }
 
-    /// What is committed. Held by whoever commits, while the disk writes.
+    /// What is committed. A commit holds the lock while the disk writes.
+    /// LOCKS: catalog
     pub fn lock(&self) -> MutexGuard<'_, CatalogState> {
         self.state.lock()
     }
 
-    /// The same, unless somebody holds it.
+    /// The same, unless another thread holds the lock.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, CatalogState>> {
         self.state.try_lock()
     }
 
-    /// Whether a file has been taken out of the store: what was in it is elsewhere now.
+    /// Whether a compaction has taken a file out of the store. Its entries are then in other files.
+    /// LOCKS: file numbers; catalog
     pub fn is_gone(&self, number: u32) -> bool {
         !self.numbers.is_under_way(number) && !self.lock().state().files.contains_key(&number)
     }
 
-    /// Appends to the MANIFEST. Nothing has happened of what may be tried again; any other failure stops all writing.
+    /// Appends a record to the MANIFEST. After an error that [may be tried again](Error::may_be_tried_again) nothing
+    /// has happened. Any other error stops all writing (INV-27).
+    /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
     pub fn commit(&self, make: impl FnOnce(&StoreState) -> Edit) -> Result<()> {
         let records_bytes = self.records_to_come_bytes();
         let mut catalog = self.lock();
@@ -126,36 +137,60 @@ impl Catalog {
         let before = manifest.length_bytes();
         edit.lifetime = Some(self.hooks.lifetime());
         self.hooks.before_commit(manifest.state(), &mut edit);
+        let table_bytes = self.table_bytes_after(&edit, manifest.state());
+        // INV-29: the name of a new MANIFEST becomes durable first.
         let mut appended = manifest.settle(&*self.context.env).and_then(|()| {
             self.reserve.give_while_full(ANY_RECORD_BYTES, Purpose::Manifest, || manifest.append(&edit))
         });
         self.hooks.after_commit(&edit, appended.is_ok());
         self.count_written(manifest.length_bytes().saturating_sub(before));
         if appended.is_ok() {
+            self.table_bytes.store(table_bytes, Ordering::Relaxed);
+            debug_assert_eq!(table_bytes, sum_of_lengths(manifest.state()), "{edit:?}");
             appended = self.renew_if_long(manifest, records_bytes);
         }
         self.note_manifest(manifest);
-        let table_bytes = manifest.state().files.values().map(|file| file.length_bytes).sum();
         let may_be_tried_again =
             appended.as_ref().is_err_and(Error::may_be_tried_again) && manifest.check_writable().is_ok();
         drop(catalog);
-        // Without the lock: it may look at how much memory there is, and close files.
-        self.tables.set_table_bytes(table_bytes);
+        // Without the lock, because this may ask for the free memory, and close files.
+        self.tables.set_table_bytes(self.table_bytes());
         if let (Err(error), false) = (&appended, may_be_tried_again) {
             self.context.fail(error.clone());
         }
         appended
     }
 
-    /// Puts a shorter MANIFEST in the place of one that has grown long, with space for so many bytes of records if that can be. On
-    /// a full disk it is long sooner, and the new one may take what is in the reserve for it; what the long one took fills that again.
+    /// Bytes of all table files.
+    pub fn table_bytes(&self) -> u64 {
+        self.table_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What [`Catalog::table_bytes`] will be after this edit.
+    /// LOCKS: catalog (held)
+    fn table_bytes_after(&self, edit: &Edit, state: &StoreState) -> u64 {
+        let added = || edit.files_added.iter().map(|(number, file)| (*number, file.length_bytes));
+        let length_bytes = |number: &u32| match state.files.get(number) {
+            Some(file) => file.length_bytes,
+            // The same edit may add and remove it.
+            None => added().find(|(added, _)| added == number).map_or(0, |(_, bytes)| bytes),
+        };
+        let added_bytes: u64 = added().map(|(_, bytes)| bytes).sum();
+        let removed_bytes: u64 = edit.files_removed.iter().map(length_bytes).sum();
+        (self.table_bytes() + added_bytes).saturating_sub(removed_bytes)
+    }
+
+    /// Puts a shorter MANIFEST in the place of one that has grown long, and provides space in it for `records_bytes` of
+    /// records if there is as much. On a full disk a shorter one counts as long already, and the new one may take the
+    /// reserve's space. The space of the long one then fills the reserve again.
+    /// LOCKS: catalog (held); reserve, reserved file
     fn renew_if_long(&self, manifest: &mut Manifest, records_bytes: u64) -> Result<()> {
         let is_full = self.disk_is_full.load(Ordering::Relaxed);
         if !manifest.is_long(is_full) {
             return Ok(());
         }
         if is_full {
-            // The record is written: the caller must not hear that nothing has happened.
+            // The record is written, so the caller must not get an error that says nothing has happened.
             self.reserve.give(manifest.length_bytes(), Purpose::Manifest).or_else(or_later)?;
         }
         if !manifest.renew_if_long(&*self.context.env, is_full)? {
@@ -175,8 +210,10 @@ impl Catalog {
         self.reserve.set_manifest_bytes(manifest.length_bytes() + RECORDS_BYTES_MIN);
     }
 
-    /// Sees to it that the MANIFEST has space for so many bytes of records. What is free comes first, then what a new and shorter
-    /// one saves, then what is in the reserve but for an output. [`Error::Full`]: there is not as much.
+    /// Makes sure that the MANIFEST has space for `bytes` of records. It takes free space first, then what a new and
+    /// shorter MANIFEST saves, then the reserve's space beyond that of a compaction's output. [`Error::Full`]: there is
+    /// not as much.
+    /// LOCKS: catalog, reserve, reserved file
     fn provide_records(&self, bytes: u64) -> Result<()> {
         if self.reserved_bytes.load(Ordering::Relaxed) >= bytes {
             return Ok(());
@@ -196,12 +233,14 @@ impl Catalog {
         provided
     }
 
-    /// Sees to it that the MANIFEST has space for the records of the flushes to come.
+    /// Makes sure that the MANIFEST has space for the records of the flushes to come.
+    /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
     pub fn provide_for_flushes(&self) -> Result<()> {
         self.provide_records(self.records_to_come_bytes())
     }
 
-    /// The same, and that the reserve is full. [`Error::Full`]: as far as that can be.
+    /// The same, and fills the reserve. After [`Error::Full`] both have what there was.
+    /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
     pub fn fill_reserve(&self) -> Result<()> {
         let provided = self.provide_for_flushes();
         if provided.as_ref().is_err_and(|error| !error.may_be_tried_again()) {
@@ -214,8 +253,10 @@ impl Catalog {
         filled
     }
 
-    /// Sees to it that the MANIFEST has space for the records of a compaction of so many files, and for those of the flushes to come;
-    /// or, if the compaction gives space back, for some of them. [`Error::Full`]: it must not begin.
+    /// Makes sure that the MANIFEST has space for the record of a compaction of `inputs` files, and for those of the
+    /// flushes to come. A compaction that gives space back may leave space for only some of them. [`Error::Full`]: the
+    /// compaction must not begin (INV-34).
+    /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
     pub fn provide_for_compaction(&self, inputs: usize, space: OutputSpace) -> Result<()> {
         let record_bytes = 2 * self.hooks.flushes_to_come().1 + inputs as u64 * RECORD_BYTES_PER_INPUT;
         match self.provide_records(record_bytes + self.records_to_come_bytes()) {
@@ -226,15 +267,19 @@ impl Catalog {
         }
     }
 
-    /// What the records take of the MemTables that wait for their flush, or will, and of the next: each its smallest and its largest
-    /// key, and all twice, since each record may make the state longer, too.
+    /// The most bytes that the records of the flushes to come take. Each has the file's smallest and largest key. All
+    /// counts twice, because each record may make the state longer, too.
     fn records_to_come_bytes(&self) -> u64 {
         let (flushes, longest_key_bytes) = self.hooks.flushes_to_come();
         RECORDS_BYTES_MIN + 2 * flushes * 2 * longest_key_bytes
     }
 }
 
-/// What may be tried again is nothing to whoever commits now.
+/// Passes over an error that may be tried again: a later commit does that.
 fn or_later(error: Error) -> Result<u64> {
     if error.may_be_tried_again() { Ok(0) } else { Err(error) }
+}
+
+fn sum_of_lengths(state: &StoreState) -> u64 {
+    state.files.values().map(|file| file.length_bytes).sum()
 }

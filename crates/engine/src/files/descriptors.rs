@@ -1,8 +1,8 @@
 //! [`ClosingEnv`]: the environment of an open store, which closes table files where too many files are open.
 //!
-//! A process has a limit on the files that it has open, and everybody in it takes of it. A store holds table files open that it
-//! may read again soon; so when a file can't be opened they are closed, and it is tried once more. (Those that are being read stay
-//! open until that has ended.)
+//! A process may have only so many files open, and all its parts share that number. A store holds table files open that
+//! it may read again soon. So when a file can't be opened, those are closed and the opening is tried once more. A table
+//! file that is being read stays open until the read has ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode, 
 
 use crate::files::open_tables::OpenTables;
 
-/// See the module's essay.
+/// The environment of an open store, which closes table files where too many files are open.
 #[derive(Debug)]
 pub struct ClosingEnv {
-    /// The environment that everything goes through.
+    /// The environment beneath.
     pub env: Arc<dyn Env>,
     /// The table files that are held open, and may be closed.
     pub readers: Arc<OpenTables>,
 }
 
 impl ClosingEnv {
-    /// For operations that open something.
+    /// Attempts an operation that opens something, and once more after closing table files.
     fn opening<T>(&self, attempt: impl Fn() -> Result<T>) -> Result<T> {
         match attempt() {
             Err(lack) if lack.is_passing_lack() => {

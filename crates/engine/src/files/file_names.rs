@@ -7,7 +7,7 @@
 //! 0000000012.sst      a table file, by its number
 //! 0000000003.checkpoint  an index checkpoint, by its number
 //! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
-//! 0000000007.space    space set aside for the table file of that MemTable; worth nothing to the next opening
+//! 0000000007.space    space set aside for the table file of that MemTable; the next opening removes it
 //! ```
 //! On persistent media arenas are extents of the pool.
 
@@ -54,7 +54,8 @@ pub enum FileKind {
     Other,
 }
 
-/// Reads a name back; whatever is not exactly as [`table`], [`checkpoint`], [`arena`] and [`space`] make it is somebody else's.
+/// The kind of the file with this name. A name that [`table`], [`checkpoint`], [`arena`] and [`space`] don't make
+/// exactly so is [`FileKind::Other`].
 pub fn kind(name: &str) -> FileKind {
     let Some((stem, extension)) = name.split_once('.') else { return FileKind::Other };
     if stem.len() < 10 || !stem.bytes().all(|b| b.is_ascii_digit()) || (stem.len() > 10 && stem.starts_with('0')) {

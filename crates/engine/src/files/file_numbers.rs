@@ -1,8 +1,8 @@
-//! The numbers of table files: given out once, and known while the file is being made.
+//! [`FileNumbers`]: gives each table file a number, and knows which files are being made.
 //!
-//! Flushes and compactions make files at the same time, so a number says nothing about which file is newer. Until the
-//! MANIFEST has a file, its number is *under way*: whoever compares the directory, the pool or the index with the MANIFEST
-//! asks here first.
+//! Flushes and compactions make files at the same time, so a number does not say which file is newer. Until the
+//! MANIFEST has a file, its number is *under way*. A check that compares the directory, the pool or the index with
+//! the MANIFEST asks for those first (INV-20).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use slmdb_sync::scheduled::Mutex;
 
 use crate::lock_order;
 
-/// See the module's essay.
+/// Gives each table file a number, and knows which files are being made.
 #[derive(Debug)]
 pub struct FileNumbers {
     inner: Mutex<Inner>,
@@ -24,12 +24,14 @@ struct Inner {
 }
 
 impl FileNumbers {
-    /// To go on from `next`.
+    /// Numbers from `next` on.
     pub fn new(next: u32) -> FileNumbers {
         FileNumbers { inner: Mutex::ranked(lock_order::FILE_NUMBERS, Inner { next, under_way: BTreeSet::new() }) }
     }
 
-    /// A number for a file that is to be made: under way until [`FileNumbers::end`].
+    /// Takes a number for a new file. It is under way until [`FileNumbers::end`].
+    /// [`Error::Unsupported`]: all numbers are used up.
+    /// LOCKS: file numbers
     pub fn begin(&self) -> Result<u32> {
         let mut inner = self.inner.lock();
         let number = inner.next;
@@ -42,17 +44,20 @@ impl FileNumbers {
         Ok(number)
     }
 
-    /// The MANIFEST has the file, or nobody will.
+    /// Ends the making of a file. The MANIFEST has it, or it was given up.
+    /// LOCKS: file numbers
     pub fn end(&self, number: u32) {
         self.inner.lock().under_way.remove(&number);
     }
 
-    /// Whether the file is being made, or made and not in the MANIFEST yet.
+    /// Whether the file is being made, or is made and not in the MANIFEST yet.
+    /// LOCKS: file numbers
     pub fn is_under_way(&self, number: u32) -> bool {
         self.inner.lock().under_way.contains(&number)
     }
 
-    /// All that are under way.
+    /// The numbers that are under way.
+    /// LOCKS: file numbers
     pub fn under_way(&self) -> BTreeSet<u32> {
         self.inner.lock().under_way.clone()
     }

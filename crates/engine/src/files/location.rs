@@ -2,7 +2,7 @@
 
 use slmdb_table::Place;
 
-/// Where a value lies: which entry of which block of which table file.
+/// Where a value lies: the table file, the block in it, and the entry in that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location {
     /// The number of the table file.

@@ -1,15 +1,16 @@
-//! Whether table files are mapped for reading.
+//! [`Mapping`]: decides whether table files are mapped for reading.
 //!
-//! Mapped files are read quicker, as long as they are in memory. What doesn't fit there is better read by calls: those wait for a
-//! device once where faults wait for each page, and the system knows better which pages to keep. So the files of a store are
-//! mapped, all or none, while they take at most half of the [memory that the system could give](slmdb_env::Env::memory_to_give_bytes);
-//! others want some of it, too. A store whose files are mapped may take five eighths before that ends, so that it does not come and go.
+//! Mapped files are read quicker as long as they are in memory. Files that don't fit there are better read by calls:
+//! a call waits for the device once, where page faults wait for each page. So all files of a store are mapped, or
+//! none. They are mapped while they take at most half of the [memory that the system could
+//! give](slmdb_env::Env::memory_to_give_bytes), and until they take more than five eighths of it. The gap keeps a
+//! store from changing back and forth.
 //!
-//! What is mapped may leave memory all the same, when others want it. Reading it from the mapping would wait then, for page after page. So
-//! which parts are in memory is [doubted](slmdb_env::Mapped::doubt) every few looks.
+//! Other programs may push mapped pages out of memory all the same. Reading them would then wait page after page. So
+//! the store [doubts](slmdb_env::Mapped::doubt) every few looks which parts are in memory, and finds out again.
 //!
-//! It is looked at when files are opened, when they have become more or fewer, and now and then by those who read. The system is asked
-//! once a second at most, since that reads some files.
+//! A look is taken when files are opened, when their total length changes, and now and then by readers. The system is
+//! asked once a second at most, since asking reads some files.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,52 +22,52 @@ use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum MapTables {
-    /// While all of them take at most half of what the system could give.
+    /// While all of them take at most half of the memory that the system could give.
     #[default]
     Auto,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// How long what was found out holds, in nanoseconds.
+/// How long the system's answer holds, in nanoseconds.
 const HOLDS_NS: u64 = 1_000_000_000;
-/// What is in memory is doubted at one in so many looks.
+/// One in this many looks doubts what is in memory.
 const LOOKS_PER_DOUBT: u64 = 8;
-/// A thread that reads looks at the clock once for so many reads.
+/// A reading thread looks at the clock once in this many reads.
 const READS_PER_LOOK: u32 = 4096;
 
 thread_local! {
-    /// How many reads this thread has still to do before it looks.
+    /// How many reads this thread does before it looks again.
     static READS_TO_PASS: Cell<u32> = const { Cell::new(READS_PER_LOOK) };
 }
 
-/// What is known of a store's files and the memory that they may take; see the module.
+/// Decides whether table files are mapped for reading.
 #[derive(Debug)]
 pub struct Mapping {
     wanted: MapTables,
     is_on: AtomicBool,
-    /// Of all table files.
+    /// Bytes of all table files.
     table_bytes: AtomicU64,
-    /// How much memory the system could give when it was last asked; 0 if it doesn't tell.
+    /// The memory that the system could give when it was last asked, in bytes. 0: it does not say.
     memory_bytes: AtomicU64,
-    /// When it is to be asked again, in nanoseconds.
+    /// When to ask it again, in nanoseconds.
     next_look_ns: AtomicU64,
     looks: AtomicU64,
 }
 
-/// What a look has found.
+/// The result of a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// Nothing new.
+    /// Nothing has changed.
     NothingNew,
-    /// Files are to be mapped, or not to be mapped any more.
+    /// Files should be mapped from now on, or no longer.
     Changed,
-    /// Nothing new; but what was in memory is to be doubted.
+    /// Nothing has changed, but the caller should find out again which parts are in memory.
     Doubt,
 }
 
 impl Mapping {
-    /// As wanted; nothing is known yet.
+    /// Files are not mapped before the first look.
     pub fn new(wanted: MapTables) -> Mapping {
         let [table_bytes, memory_bytes, next_look_ns, looks] = std::array::from_fn(|_| AtomicU64::new(0));
         Mapping { wanted, is_on: AtomicBool::new(false), table_bytes, memory_bytes, next_look_ns, looks }
@@ -78,12 +79,12 @@ impl Mapping {
         self.is_on.load(Relaxed)
     }
 
-    /// All table files together have this length now.
+    /// Sets the bytes of all table files.
     pub fn set_table_bytes(&self, bytes: u64) {
         self.table_bytes.store(bytes, Relaxed);
     }
 
-    /// Whether a thread that reads is to [look](Mapping::look); one in some thousand reads.
+    /// Counts a read of this thread. Returns whether the thread should [look](Mapping::look) now.
     #[inline]
     pub fn is_to_look(&self) -> bool {
         READS_TO_PASS.with(|reads| {
@@ -93,7 +94,7 @@ impl Mapping {
         })
     }
 
-    /// Looks whether the files fit; asks the system for that if it was not asked a moment ago.
+    /// Decides again whether the files fit into memory. Asks the system only if its last answer no longer holds.
     pub fn look(&self, env: &dyn Env) -> Found {
         if self.wanted == MapTables::Never {
             return Found::NothingNew;

@@ -1,12 +1,14 @@
-//! [`ObsoleteFiles`]: table files that a compaction has taken out of the store, and when they go.
+//! [`ObsoleteFiles`]: table files that a compaction has taken out of the store, until they are removed.
 //!
-//! The MANIFEST does not name such a file any more, and every entry that counted is in another. Two may still want it: a cursor or a
-//! snapshot that sees an old version in it, for which the engine [pins](PinnedFiles) it; and a reader who found a place in it just
-//! before. If the file is open already it stays readable; if not, the reader looks the key up again
-//! ([`Catalog::is_gone`](super::catalog::Catalog::is_gone)).
+//! The MANIFEST no longer names such a file, and all its valid entries are in other files. Two readers may still need
+//! it:
 //!
-//! No lock is held while a file is removed: it may take the disk a while, and whoever drops a cursor does it. What a crash leaves of
-//! all this the next opening removes.
+//! - A cursor or a snapshot may see an old version in it. The engine [pins](PinnedFiles) the file for that (INV-19).
+//! - A reader may have found a place in it just before. If the file is open, it stays readable. If not, the reader
+//!   looks the key up again ([`Catalog::is_gone`](super::catalog::Catalog::is_gone)).
+//!
+//! No lock is held while a file is removed, because that may take the disk a while, and it is the thread that drops a
+//! cursor which does it. The next opening removes what a crash leaves behind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,52 +22,54 @@ use super::table_cache::Tables;
 use crate::context::StoreContext;
 use crate::lock_order;
 
-/// Which files old versions lie in that somebody still sees.
+/// Which files hold old versions that a cursor or a snapshot still sees.
 pub trait PinnedFiles: Send + Sync {
-    /// Whether one lies in this file. A file that is obsolete and not pinned is never pinned again.
+    /// Whether this file does. A file that is obsolete and not pinned is never pinned again.
     fn pins(&self, number: u32) -> bool;
 }
 
-/// See the module.
+/// Table files that a compaction has taken out of the store, until they are removed.
 pub struct ObsoleteFiles {
     context: Arc<StoreContext>,
     tables: Arc<Tables>,
     pinned: Arc<dyn PinnedFiles>,
-    /// Files whose end is about to be in the MANIFEST, or is and they have not come further.
+    /// Files that the MANIFEST is about to give up, or has given up just now.
     leaving: Mutex<BTreeSet<u32>>,
     waiting: Mutex<Waiting>,
-    /// While it is not 0 no file is removed: a copy of the store is being made.
+    /// While this is not 0, no file is removed, because a copy of the store is being made.
     holds: AtomicUsize,
 }
 
-/// Files that nobody looks for any more, unless an old version is there.
+/// Files that the MANIFEST has given up.
 #[derive(Default)]
 struct Waiting {
-    /// Those that are pinned, or were when they came here.
+    /// Files that are pinned, or have not been looked at yet.
     pinned: BTreeSet<u32>,
-    /// Those that are being removed.
+    /// Files that are being removed.
     going: BTreeSet<u32>,
 }
 
 impl ObsoleteFiles {
-    /// None yet.
+    /// No file is obsolete yet.
     pub fn new(context: Arc<StoreContext>, tables: Arc<Tables>, pinned: Arc<dyn PinnedFiles>) -> ObsoleteFiles {
         ObsoleteFiles {
             context,
             tables,
             pinned,
-            leaving: Mutex::ranked(lock_order::RETIRED_LEAVING, BTreeSet::new()),
-            waiting: Mutex::ranked(lock_order::RETIRED_WAITING, Waiting::default()),
+            leaving: Mutex::ranked(lock_order::OBSOLETE_LEAVING, BTreeSet::new()),
+            waiting: Mutex::ranked(lock_order::OBSOLETE_WAITING, Waiting::default()),
             holds: AtomicUsize::new(0),
         }
     }
 
-    /// The next record of the MANIFEST gives these files up.
+    /// Announces that the next record of the MANIFEST gives these files up.
+    /// LOCKS: obsolete files, leaving
     pub fn announce(&self, numbers: &[u32]) {
         self.leaving.lock().extend(numbers);
     }
 
-    /// The MANIFEST does not name these files any more; `beside` gives up what the engine has of them.
+    /// Takes over files that the MANIFEST no longer names. `beside` gives up what the engine has for them.
+    /// LOCKS: obsolete files, waiting; obsolete files, leaving; those of [`ObsoleteFiles::remove_unpinned`]
     pub fn retire(&self, numbers: &[u32], beside: impl FnOnce()) {
         self.waiting.lock().pinned.extend(numbers);
         beside();
@@ -73,7 +77,8 @@ impl ObsoleteFiles {
         self.remove_unpinned();
     }
 
-    /// Removes the files that nobody sees an old version in, or not any more. After a failure nothing is removed.
+    /// Removes the files that are not pinned. After the store has failed, nothing is removed (INV-27).
+    /// LOCKS: obsolete files, waiting, snapshots
     pub fn remove_unpinned(&self) {
         let going: BTreeSet<u32> = {
             let mut waiting = self.waiting.lock();
@@ -91,32 +96,36 @@ impl ObsoleteFiles {
             waiting.going.remove(&number);
             if let Err(error) = removed {
                 tracing::warn!(%error, "a compacted table file stays for now");
-                // It is tried again with the next.
+                // The next call tries again.
                 waiting.pinned.insert(number);
             }
             drop(waiting);
-            // Not before: a reader who has just found a place in it would open it again, and its space would stay taken.
+            // Not before: a reader that has just found a place in it would open it again, and its space would stay
+            // taken.
             self.tables.forget(number);
         }
     }
 
-    /// Whether the file is still there, rightly.
+    /// Whether an obsolete file may still be in the directory.
+    /// LOCKS: obsolete files, leaving; obsolete files, waiting
     pub fn lingers(&self, number: u32) -> bool {
         let is_waiting = |waiting: &Waiting| waiting.pinned.contains(&number) || waiting.going.contains(&number);
         self.leaving.lock().contains(&number) || is_waiting(&self.waiting.lock())
     }
 
-    /// No obsolete file leaves the directory until what is returned is dropped.
+    /// Keeps obsolete files in the directory until the returned guard is dropped.
+    /// LOCKS: obsolete files, waiting
     pub fn hold(&self) -> HeldFiles<'_> {
-        // Whoever chooses files to be removed has done so when this lock is had; the MANIFEST names none of them any more.
+        // A thread that chooses files to remove does so under this lock. So it has ended, and the MANIFEST names none
+        // of its files.
         let _choosing = self.waiting.lock();
         self.holds.fetch_add(1, Ordering::SeqCst);
         HeldFiles(self)
     }
 }
 
-/// See [`ObsoleteFiles::hold`].
-#[must_use = "files go at once"]
+/// Keeps obsolete files in the directory; see [`ObsoleteFiles::hold`].
+#[must_use = "files are removed once this is dropped"]
 pub struct HeldFiles<'a>(&'a ObsoleteFiles);
 
 impl Drop for HeldFiles<'_> {

@@ -10,7 +10,7 @@ use slmdb_table::TableReader;
 pub struct OpenTables(pub(super) Cache<u32, Arc<TableReader>>);
 
 impl OpenTables {
-    /// Closes them all, but for those that somebody is just using.
+    /// Closes all of them. One that is being read is closed when the read has ended.
     pub fn close_all(&self) {
         self.0.retain(|_, _| false);
     }

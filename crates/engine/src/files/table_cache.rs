@@ -1,8 +1,8 @@
-//! Reading table files: open files and blocks, each found once and kept while there is room.
+//! [`Tables`]: the open table files and the block cache.
 //!
-//! Where [files are mapped](super::mapping) and what is wanted is in memory, it is taken from the mapping. The block cache then
-//! is for blocks that had to be unpacked alone: it would keep a second copy of others, and finding it there costs no less. Entries that
-//! stand by themselves are never kept there: the system keeps what was read of their files.
+//! Where [files are mapped](super::mapping) and the bytes are in memory, they are taken from the mapping. The block
+//! cache then keeps only blocks that had to be unpacked: of others it would hold a second copy, and finding it costs
+//! no less. Entries that stand by themselves are never cached, because the system keeps the pages of their files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -30,11 +30,11 @@ pub fn missing(path: &Path) -> Error {
     Error::corruption(path, 0, "a table file of the store is missing")
 }
 
-/// What an allocator takes for itself, with what rounding wastes: for each of the two allocations that a block is, too.
+/// What an allocator adds to each allocation, rounding included. A block is two allocations.
 pub const ALLOCATION_BYTES: usize = 16;
 
-/// What the cache's own tables take for a block that is cached, and for those remembered that were. A guess that serves to
-/// keep the cache within its share; `stats` asks the cache.
+/// What the cache's own tables take for each block. This estimate keeps the cache within its share. `stats` asks the
+/// cache itself.
 const CACHE_ENTRY_BYTES: usize = 64;
 
 #[derive(Clone)]
@@ -48,10 +48,10 @@ impl Weighter<BlockKey, Block> for ByMemory {
 
 /// What a mapping has of a value.
 enum FromMapping {
-    /// Nothing: the file is to be read.
+    /// Nothing: the file must be read.
     Nothing,
     Value(Slice),
-    /// The block that it must be in.
+    /// The block that holds the value, if any does.
     Block(Block),
 }
 
@@ -64,7 +64,7 @@ pub struct Tables {
     readers: Arc<OpenTables>,
     mapping: Mapping,
     blocks: Cache<BlockKey, Block, ByMemory>,
-    /// Whether the last cursor had to wait for the disk: then the next one asks for blocks ahead.
+    /// Whether the last cursor had to wait for the disk. The next one then asks for blocks ahead.
     pub are_cold: AtomicBool,
 }
 
@@ -86,19 +86,24 @@ impl Tables {
         }
     }
 
-    /// The environment, for all that is opened as long as these are in use: where it can't be, they are closed.
+    /// The environment for all openings of the store. Where too many files are open, it closes these.
     pub fn env(&self) -> Arc<dyn Env> {
         self.env.clone()
     }
 
-    /// All table files together have this length from now on.
+    /// The environment's clock, in nanoseconds.
+    pub fn clock_ns(&self) -> u64 {
+        self.env.monotonic_ns()
+    }
+
+    /// Sets the bytes of all table files.
     pub fn set_table_bytes(&self, bytes: u64) {
         self.mapping.set_table_bytes(bytes);
         self.look_at_memory();
     }
 
-    /// Finds out whether files are to be mapped, if that is due. If that has changed they are closed, and opened anew by who reads
-    /// them next.
+    /// Decides again whether files are mapped, if that is due. If that has changed, all files are closed. The next read
+    /// opens its file anew.
     fn look_at_memory(&self) {
         match self.mapping.look(&*self.env) {
             Found::NothingNew => {}
@@ -107,7 +112,7 @@ impl Tables {
         }
     }
 
-    /// The reader of table file `number`, opened if it is not.
+    /// The reader of table file `number`. Opens the file if it is not open.
     pub fn reader(&self, number: u32) -> Result<Arc<TableReader>> {
         self.reader_by(number, |path| {
             let order = self.order.clone();
@@ -129,23 +134,24 @@ impl Tables {
         if let Some(reader) = self.readers.0.get(&number) {
             return Ok(reader);
         }
-        // Two threads may open the file at once. The cache could make one wait for the other, but opening takes locks of its own.
+        // Two threads may open the file at once. The cache could make one wait for the other, but opening takes locks
+        // of its own.
         let path = names::table(&self.directory, number);
         let reader = open(&path)?;
         self.readers.0.insert(number, reader.clone());
-        // Removed and forgotten while it was opened: it must not stay open, and keep its space, until others crowd it out.
+        // It may have been removed and forgotten meanwhile. Then it must not stay open, or it would keep its space.
         if self.env.exists(&path).is_ok_and(|exists| !exists) {
             self.forget(number);
         }
         Ok(reader)
     }
 
-    /// The file is not part of the store any more, and has been removed: closes it.
+    /// Closes a file that has been removed.
     pub fn forget(&self, number: u32) {
         self.readers.0.remove(&number);
     }
 
-    /// The block at `place`: from the cache, or by one read.
+    /// The block at `place`, from the cache or by one read.
     pub fn block(&self, number: u32, place: Place) -> Result<Block> {
         self.cached_block(number, place).map_or_else(|| self.read_block(number, place), Ok)
     }
@@ -155,12 +161,12 @@ impl Tables {
         self.blocks.get(&(number, place.offset))
     }
 
-    /// Whether the block at `place` is in the cache. (Nobody has used it by asking.)
+    /// Whether the block at `place` is in the cache. Does not count as a use of it.
     pub fn is_cached(&self, number: u32, place: Place) -> bool {
         self.blocks.contains_key(&(number, place.offset))
     }
 
-    /// The block at `place`, by one read; it is in the cache afterwards, unless it is an entry by itself.
+    /// The block at `place`, by one read. Puts it into the cache, unless it is an entry by itself.
     pub fn read_block(&self, number: u32, place: Place) -> Result<Block> {
         let block = self.reader(number)?.read_block(place)?;
         if !block.is_single() {
@@ -169,8 +175,8 @@ impl Tables {
         Ok(block)
     }
 
-    /// The value of `key` at a location that the index, or the map of replaced records, gave. The block must hold that key
-    /// at that sequence number: what it says otherwise is never passed on.
+    /// The value of `key` at a location that the engine's index gave. [`Error::Corruption`] if the block does not
+    /// hold that key at that sequence number.
     pub fn value(&self, key: &[u8], location: Location) -> Result<Slice> {
         let block = match self.value_from_mapping(key, location)? {
             FromMapping::Value(value) => return Ok(value),
@@ -205,7 +211,7 @@ impl Tables {
         }
         Ok(match table.read_mapped_version(place, key, sequence)? {
             MappedRead::Entry(entry) if entry.kind == EntryKind::Put => FromMapping::Value(entry.value),
-            // A delete is not what was looked for: read again, to be told what is there.
+            // A delete is not what the index points to. Reading the block makes the error that says so.
             MappedRead::Nothing | MappedRead::Entry(_) => FromMapping::Nothing,
             MappedRead::Block(block) => {
                 self.keep_if_unpacked(file, place, &block);
@@ -214,13 +220,13 @@ impl Tables {
         })
     }
 
-    /// The block at `place` of a file that is mapped, if it had to be unpacked once and is in the cache.
+    /// The block at `place` of a mapped file, if it had to be unpacked and is in the cache.
     pub fn unpacked_block(&self, table: &TableReader, place: Place) -> Option<Block> {
         if table.has_met_compressed() { self.cached_block(table.properties().number, place) } else { None }
     }
 
-    /// The block at `place` of an open file, from its mapping. If it had to be unpacked and `is_kept`, it is in the cache afterwards. `None`:
-    /// the mapping has nothing to say.
+    /// The block at `place` of an open file, from its mapping. `is_kept`: put it into the cache if it had to be
+    /// unpacked. `None`: the file is not mapped, or the block not in memory.
     pub fn mapped_block(&self, table: &TableReader, place: Place, is_kept: bool) -> Result<Option<Block>> {
         let block = table.read_mapped_block(place)?;
         if let Some(block) = block.as_ref().filter(|_| is_kept) {
@@ -235,7 +241,7 @@ impl Tables {
         }
     }
 
-    /// Likewise, from a block that is at hand.
+    /// The value of `key` in this block, likewise.
     pub fn value_in(&self, block: &Block, key: &[u8], location: Location) -> Result<Slice> {
         match block.get_version(key, location.sequence)? {
             Some(entry) if entry.kind == EntryKind::Put => Ok(entry.value),
@@ -253,27 +259,27 @@ impl Tables {
         }
     }
 
-    /// Memory that the block cache takes, in bytes.
+    /// Memory of the block cache in bytes.
     pub fn cache_memory_bytes(&self) -> u64 {
         let guessed_bytes = (self.blocks.len() * CACHE_ENTRY_BYTES) as u64;
         let own = self.blocks.memory_used();
         self.blocks.weight().saturating_sub(guessed_bytes) + (own.entries + own.map) as u64
     }
 
-    /// What the block cache may take from now on, in bytes. What is too much goes at once; says how much that was.
+    /// Sets the most memory that the block cache may take, in bytes. Returns how much it freed for that.
     pub fn set_cache_bytes(&self, bytes: u64) -> u64 {
         let before = self.blocks.weight();
         self.blocks.set_capacity(bytes);
         before.saturating_sub(self.blocks.weight())
     }
 
-    /// How many table files are mapped, and how much of them, in bytes.
+    /// Number of mapped table files, and their mapped bytes.
     pub fn mapped(&self) -> (u64, u64) {
         let readers = self.readers.0.iter().map(|(_, reader)| reader.mapped_bytes()).filter(|&bytes| bytes > 0);
         readers.fold((0, 0), |(files, all_bytes), bytes| (files + 1, all_bytes + bytes))
     }
 
-    /// Memory that the open table files' readers take, in bytes.
+    /// Memory of the open table files' readers in bytes.
     pub fn readers_memory_bytes(&self) -> u64 {
         let own = self.readers.0.memory_used();
         let readers =

@@ -13,7 +13,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use slmdb_pmem::give_back_free_memory;
+use slmdb_pmem::trim_heap;
 use slmdb_sync::scheduled::Mutex;
 
 use crate::batch::Totals;
@@ -104,7 +104,7 @@ impl Budget {
         let is_noticeable = bytes + self.freed_bytes.fetch_add(bytes, Ordering::Relaxed) >= noticeable_bytes;
         if is_noticeable {
             self.freed_bytes.store(0, Ordering::Relaxed);
-            give_back_free_memory();
+            trim_heap();
         }
         is_noticeable
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use slmdb_order::Passage;
+use slmdb_order::CycleDetector;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{MemTable, MemTableCursor};
@@ -14,7 +14,7 @@ pub struct MemTableSource<M: Medium> {
     /// The key that is left behind, while the next one is looked for.
     passed: Vec<u8>,
     /// The keys passed on the way back, while a visible one is looked for.
-    passage: Passage,
+    cycle_detector: CycleDetector,
     /// Whether it went round in a circle, because the comparator is no total order (INV-25). It is then on no entry.
     is_lost: bool,
 }
@@ -26,7 +26,7 @@ impl<M: Medium> MemTableSource<M> {
             cursor: memtable.cursor(),
             moment,
             passed: Vec::new(),
-            passage: Passage::default(),
+            cycle_detector: CycleDetector::default(),
             is_lost: false,
         }
     }
@@ -113,10 +113,10 @@ impl<M: Medium> MemTableSource<M> {
     /// Moves from any version of a key to its newest visible one, or to that of an earlier key.
     fn settle_backward(&mut self) {
         self.is_lost = false;
-        self.passage.begin();
+        self.cycle_detector.begin();
         while self.cursor.valid() {
             self.remember_key();
-            if !self.passage.pass(&self.passed) {
+            if !self.cycle_detector.visit(&self.passed) {
                 self.is_lost = true;
                 return;
             }

@@ -1,5 +1,10 @@
-//! Parts of cursors and merges.
+//! Parts of cursors, snapshots and merges.
 
 pub mod memtable_iterator;
 pub mod merge;
 pub mod ordered_key;
+mod read_ahead;
+pub mod scan_buffers;
+pub mod snapshot_registry;
+pub mod temperature;
+pub mod values_ahead;

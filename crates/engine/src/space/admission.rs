@@ -1,5 +1,5 @@
-//! Admission: a write is taken only when there is space to flush it (INV-30). This is what a flush needs at worst, as far
-//! as it is the same for any engine, and what must be left for others.
+//! Admission: a write is taken only when there is space to flush it (INV-30). This is what a flush needs at worst, as
+//! far as it is the same for any engine, and what must be left for others.
 //!
 //! A writer only adds and compares ([`crate::write::memtables::MemTables::admission`]). A background thread sets the
 //! space that it compares with aside beforehand, in steps ([`super::controller`]).

@@ -24,7 +24,7 @@ use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
 use crate::files::catalog::Catalog;
-use crate::write::memtables::{Filling, FlushSetback, MemTables};
+use crate::write::memtables::{BlockedFlush, Filling, MemTables};
 use crate::write::write_path::WritePath;
 
 /// The active MemTable is flushed early for its space only if at least its size divided by this is used.
@@ -122,33 +122,33 @@ impl<M: Medium + Clone> SpaceController<M> {
 
     /// Sets aside what is wanted, and a step more if there is as much. Wakes the writers that wait, whether or not
     /// there was space. After [`Awaited::TryAgain`] it returns as well: the preparer's loop reads again what is wanted.
-    /// LOCKS: traffic; those of [`FlushCost`]; reserve, set aside
+    /// LOCKS: memtables; those of [`FlushCost`]; reserve, reserved file
     pub fn provide(&self, wanted: Totals) -> Result<()> {
         let asker = if wanted.are_deletes() { Asker::Deletes } else { Asker::Puts };
         let mut from = TakenFrom::FreeSpace;
         loop {
             // Read before the space is asked for, so that what comes back meanwhile is noticed.
-            let returned = self.returned(&self.writes.traffic.lock());
+            let returned = self.returned(&self.writes.memtables.lock());
             let full = match self.set_aside(from, &wanted) {
                 Ok(()) => {
-                    let mut traffic = self.writes.traffic.lock();
-                    traffic.space_wanted = None;
+                    let mut memtables = self.writes.memtables.lock();
+                    memtables.space_wanted = None;
                     self.context.events.space_found(SpaceFor::Write);
-                    self.writes.room.notify_all();
+                    self.writes.work_done.notify_all();
                     return Ok(());
                 }
                 Err(full @ Error::Full { .. }) => full,
                 Err(error) => return Err(error),
             };
             let readers_hold_space = self.readers_hold(&full)?;
-            let mut traffic = self.writes.traffic.lock();
+            let mut memtables = self.writes.memtables.lock();
             if wanted.entries == 0 {
                 // Only the step ahead is not taken. A writer may have begun to wait meanwhile.
-                traffic.space_wanted = traffic.space_wanted.filter(|wanted| wanted.entries > 0);
+                memtables.space_wanted = memtables.space_wanted.filter(|wanted| wanted.entries > 0);
                 return Ok(());
             }
             // Whether flushing the active MemTable now would help.
-            let worth_flushing = traffic.active.as_ref().is_some_and(|active| {
+            let worth_flushing = memtables.active.as_ref().is_some_and(|active| {
                 let capacity_bytes = active.memtable.capacity_bytes();
                 let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
                 // What was deleted is garbage once this is flushed.
@@ -158,11 +158,11 @@ impl<M: Medium + Clone> SpaceController<M> {
             // Deletes may take from the reserve, after all else.
             let reserve_is_left = asker == Asker::Deletes && from == TakenFrom::FreeSpace;
             let shortage = Shortage { full: &full, returned, readers_hold_space };
-            match self.await_space(traffic, asker, &shortage, (worth_flushing, reserve_is_left)) {
+            match self.await_space(memtables, asker, &shortage, (worth_flushing, reserve_is_left)) {
                 Awaited::TryAgain => return Ok(()),
                 Awaited::UseReserve => from = TakenFrom::Reserve,
-                Awaited::Refused(traffic) => {
-                    self.refuse(traffic, wanted, full);
+                Awaited::Refused(memtables) => {
+                    self.refuse(memtables, wanted, full);
                     return Ok(());
                 }
             }
@@ -172,11 +172,11 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// Sets aside what is wanted, in the pool and then on the disk. [`Error::Full`]: there is not as much.
     fn set_aside(&self, from: TakenFrom, wanted: &Totals) -> Result<()> {
         let (all, of_active, generation, space) = {
-            let traffic = self.writes.traffic.lock();
-            let active = traffic.active.as_ref();
+            let memtables = self.writes.memtables.lock();
+            let active = memtables.active.as_ref();
             let of_active = active.map_or_else(Totals::default, |active| active.totals);
             let generation = active.map(|active| active.memtable.generation());
-            (traffic.admitted, of_active, generation, active.and_then(|active| active.space.clone()))
+            (memtables.admitted, of_active, generation, active.and_then(|active| active.space.clone()))
         };
         // What is needed: the write, and the deletes that must still find space after it.
         let needed = Grant::for_write(&self.context.options, wanted);
@@ -231,11 +231,11 @@ impl<M: Medium + Clone> SpaceController<M> {
     }
 
     /// Begins the disk space for the active MemTable's table file.
-    /// LOCKS: traffic, set aside
+    /// LOCKS: memtables, reserved file
     fn begin_space(&self, generation: u64) -> Result<Arc<ReservedFile>> {
         let space = self.catalog.reserve.begin_file(generation)?;
-        let mut traffic = self.writes.traffic.lock();
-        match &mut traffic.active {
+        let mut memtables = self.writes.memtables.lock();
+        match &mut memtables.active {
             Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
             // It was full meanwhile: its flush does without.
             _ => space.discard(&*self.context.env)?,
@@ -244,24 +244,24 @@ impl<M: Medium + Clone> SpaceController<M> {
     }
 
     /// Refuses the write: records the error, and wakes the waiting writers.
-    /// LOCKS: traffic (held)
-    fn refuse(&self, mut traffic: MutexGuard<'_, MemTables<M>>, wanted: Totals, cause: Error) {
-        traffic.space_wanted = None;
+    /// LOCKS: memtables (held)
+    fn refuse(&self, mut memtables: MutexGuard<'_, MemTables<M>>, wanted: Totals, cause: Error) {
+        memtables.space_wanted = None;
         self.context.events.space_refused(SpaceFor::Write, &cause);
-        traffic.setbacks.record_space(wanted, cause);
+        memtables.space_errors.record_space(wanted, cause);
         let has_large_arena = |active: &Filling<M>| self.writes.arenas.is_large(active.memtable.capacity_bytes());
-        if traffic.immutables == 0 && traffic.active.as_ref().is_some_and(has_large_arena) && !traffic.closing {
+        if memtables.immutables == 0 && memtables.active.as_ref().is_some_and(has_large_arena) && !memtables.closing {
             // It was made for the write that is now refused, and is empty. Others need the space.
-            let spare = traffic.spare.take();
-            self.writes.make_immutable(&mut traffic, spare);
+            let spare = memtables.spare.take();
+            self.writes.make_immutable(&mut memtables, spare);
         }
-        self.writes.room.notify_all();
+        self.writes.work_done.notify_all();
     }
 
     /// How often space has been given back. A change is a reason to look for space again.
-    /// LOCKS: traffic (held)
-    pub fn returned(&self, traffic: &MemTables<M>) -> u64 {
-        traffic.space_returned + self.reclaim.returned_by_readers() + self.writes.arenas.returned()
+    /// LOCKS: memtables (held)
+    pub fn returned(&self, memtables: &MemTables<M>) -> u64 {
+        memtables.space_returned + self.reclaim.returned_by_readers() + self.writes.arenas.returned()
     }
 
     /// Whether readers hold space that was given up, of the resource that is full.
@@ -274,10 +274,10 @@ impl<M: Medium + Clone> SpaceController<M> {
     }
 
     /// Takes the next step on the [ladder](super::ladder) for a request that found something full.
-    /// LOCKS: traffic (held), and what [`Reclaim::compact_for`] takes
+    /// LOCKS: memtables (held), and what [`Reclaim::compact_for`] takes
     pub fn await_space<'t>(
         &'t self,
-        mut traffic: MutexGuard<'t, MemTables<M>>,
+        mut memtables: MutexGuard<'t, MemTables<M>>,
         asker: Asker,
         shortage: &Shortage<'_>,
         (worth_flushing, reserve_is_left): (bool, bool),
@@ -287,12 +287,12 @@ impl<M: Medium + Clone> SpaceController<M> {
         // asking begins a compaction.
         let mut situation = Situation {
             asker,
-            has_returned: self.returned(&traffic) != shortage.returned,
-            is_ending: traffic.closing || self.context.has_failed(),
-            flushes: match &traffic.flush_setback {
-                Some(setback) if setback.since.elapsed() < FLUSH_PATIENCE => Flushes::SetBackForAMoment,
-                Some(_) => Flushes::SetBack,
-                None if traffic.immutables > 0 => Flushes::UnderWay,
+            has_returned: self.returned(&memtables) != shortage.returned,
+            is_ending: memtables.closing || self.context.has_failed(),
+            flushes: match &memtables.blocked_flush {
+                Some(blocked) if blocked.since.elapsed() < FLUSH_PATIENCE => Flushes::BlockedForAMoment,
+                Some(_) => Flushes::Blocked,
+                None if memtables.immutables > 0 => Flushes::UnderWay,
                 None if worth_flushing => Flushes::Worthwhile,
                 None => Flushes::Idle,
             },
@@ -306,18 +306,18 @@ impl<M: Medium + Clone> SpaceController<M> {
             step = next_step(&situation);
         }
         // The wait gives the lock back; the caller then looks again.
-        let work = &self.writes.work;
+        let work = &self.writes.work_to_do;
         match step {
             Step::TryAgain => {}
             Step::BeginFlush => {
-                let spare = traffic.spare.take();
-                self.writes.make_immutable(&mut traffic, spare);
+                let spare = memtables.spare.take();
+                self.writes.make_immutable(&mut memtables, spare);
             }
-            Step::AwaitFlushForAMoment => drop(work.wait_timeout(traffic, FLUSH_PAUSE)),
-            Step::AwaitReaders => drop(work.wait_timeout(traffic, READERS_PAUSE)),
-            Step::AwaitFlush | Step::AwaitCompaction => drop(work.wait(traffic)),
+            Step::AwaitFlushForAMoment => drop(work.wait_timeout(memtables, FLUSH_PAUSE)),
+            Step::AwaitReaders => drop(work.wait_timeout(memtables, READERS_PAUSE)),
+            Step::AwaitFlush | Step::AwaitCompaction => drop(work.wait(memtables)),
             Step::UseReserve => return Awaited::UseReserve,
-            Step::Refuse => return Awaited::Refused(traffic),
+            Step::Refuse => return Awaited::Refused(memtables),
         }
         Awaited::TryAgain
     }
@@ -325,42 +325,42 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// Runs a step of a background job until it succeeds, or the store closes or has failed. The step may find the disk
     /// or the pool full, or lack something else for a moment ([`Error::may_be_tried_again`]); it has then done nothing
     /// that could not be done again (INV-28). Writers that wait for the job get the error.
-    /// LOCKS: traffic, and what [`Reclaim::compact_for`] takes
+    /// LOCKS: memtables, and what [`Reclaim::compact_for`] takes
     pub fn until_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
-        let mut was_set_back = false;
+        let mut was_blocked = false;
         let mut pause = JOB_PAUSE_FIRST;
         loop {
             let cause = match attempt() {
                 Err(cause) if cause.may_be_tried_again() => cause,
                 done => {
-                    if was_set_back {
-                        self.writes.traffic.lock().flush_setback = None;
+                    if was_blocked {
+                        self.writes.memtables.lock().blocked_flush = None;
                         self.context.events.space_found(SpaceFor::Job);
                     }
                     return done;
                 }
             };
-            was_set_back = true;
+            was_blocked = true;
             tracing::warn!(%cause, "a flush waits for space, or whatever else it lacks");
-            let mut traffic = self.writes.traffic.lock();
+            let mut memtables = self.writes.memtables.lock();
             // Report it, and have a compaction begun if that may help.
-            traffic.setbacks.record_flush(cause.clone());
+            memtables.space_errors.record_flush(cause.clone());
             self.context.events.space_refused(SpaceFor::Job, &cause);
-            let since = traffic.flush_setback.as_ref().map_or_else(Instant::now, |before| before.since);
-            traffic.flush_setback = Some(FlushSetback { cause: cause.clone(), since });
+            let since = memtables.blocked_flush.as_ref().map_or_else(Instant::now, |before| before.since);
+            memtables.blocked_flush = Some(BlockedFlush { cause: cause.clone(), since });
             if !cause.is_passing_lack() {
                 self.reclaim.compact_for(self.reclaim.lacking(&cause), true);
             }
-            self.writes.room.notify_all();
-            self.writes.work.notify_all();
+            self.writes.work_done.notify_all();
+            self.writes.work_to_do.notify_all();
             // Not at every wake-up: two jobs that wait would wake each other without end.
-            let (since, returned) = (Instant::now(), self.returned(&traffic));
-            let is_ending = |traffic: &MemTables<M>| traffic.closing || self.context.has_failed();
-            while !is_ending(&traffic) && self.returned(&traffic) == returned {
+            let (since, returned) = (Instant::now(), self.returned(&memtables));
+            let is_ending = |memtables: &MemTables<M>| memtables.closing || self.context.has_failed();
+            while !is_ending(&memtables) && self.returned(&memtables) == returned {
                 let Some(left) = pause.checked_sub(since.elapsed()) else { break };
-                traffic = self.writes.work.wait_timeout(traffic, left);
+                memtables = self.writes.work_to_do.wait_timeout(memtables, left);
             }
-            if is_ending(&traffic) {
+            if is_ending(&memtables) {
                 return Err(cause);
             }
             pause = (2 * pause).min(JOB_PAUSE_MAX);

@@ -25,9 +25,9 @@ pub enum Flushes {
     /// One is under way.
     UnderWay,
     /// One waits for space, but not for long yet.
-    SetBackForAMoment,
+    BlockedForAMoment,
     /// One waits for space. What a compaction gives back is committed after it, so nothing comes before it goes on.
-    SetBack,
+    Blocked,
 }
 
 /// All that the next step depends on.
@@ -80,9 +80,10 @@ pub fn next_step(situation: &Situation) -> Step {
         return Step::Refuse;
     }
     match situation.flushes {
-        Flushes::SetBackForAMoment if situation.asker == Asker::Deletes => Step::AwaitFlushForAMoment,
-        Flushes::SetBackForAMoment | Flushes::SetBack => last,
-        // First, so that deletes come to a flush in numbers. A table file for each delete would take more than it gives.
+        Flushes::BlockedForAMoment if situation.asker == Asker::Deletes => Step::AwaitFlushForAMoment,
+        Flushes::BlockedForAMoment | Flushes::Blocked => last,
+        // First, so that deletes come to a flush in numbers. A table file for each delete would take more than it
+        // gives.
         Flushes::Worthwhile | Flushes::Idle if situation.asker == Asker::Deletes && situation.reserve_is_left => {
             Step::UseReserve
         }
@@ -100,7 +101,7 @@ mod tests {
 
     const ASKERS: [Asker; 3] = [Asker::Puts, Asker::Deletes, Asker::MemTable];
     const FLUSHES: [Flushes; 5] =
-        [Flushes::Idle, Flushes::Worthwhile, Flushes::UnderWay, Flushes::SetBackForAMoment, Flushes::SetBack];
+        [Flushes::Idle, Flushes::Worthwhile, Flushes::UnderWay, Flushes::BlockedForAMoment, Flushes::Blocked];
 
     /// All that there are.
     fn situations() -> impl Iterator<Item = Situation> {
@@ -134,7 +135,7 @@ mod tests {
     #[test]
     fn each_step_waits_for_what_is_there() {
         assert!(with(Step::AwaitFlush).all(|situation| situation.flushes == Flushes::UnderWay));
-        assert!(with(Step::AwaitFlushForAMoment).all(|situation| situation.flushes == Flushes::SetBackForAMoment));
+        assert!(with(Step::AwaitFlushForAMoment).all(|situation| situation.flushes == Flushes::BlockedForAMoment));
         assert!(with(Step::BeginFlush).all(|situation| situation.flushes == Flushes::Worthwhile));
         assert!(with(Step::AwaitReaders).all(|situation| situation.readers_hold_space));
         assert!(with(Step::AwaitCompaction).all(|situation| situation.compaction_may_help));
@@ -147,16 +148,17 @@ mod tests {
         assert!(ending.into_iter().all(|situation| next_step(&situation) == Step::Refuse));
     }
 
-    /// It is committed before compactions, so these bring nothing; and a writer would wait for as long as the disk is full.
+    /// It is committed before compactions, so these bring nothing; and a writer would wait for as long as the disk is
+    /// full.
     #[test]
     fn only_deletes_await_a_flush_that_waits_and_not_for_long() {
         let set_back = |situation: &Situation| {
             !situation.has_returned
                 && !situation.is_ending
-                && matches!(situation.flushes, Flushes::SetBack | Flushes::SetBackForAMoment)
+                && matches!(situation.flushes, Flushes::Blocked | Flushes::BlockedForAMoment)
         };
         for situation in situations().filter(set_back) {
-            let waits_a_moment = situation.asker == Asker::Deletes && situation.flushes == Flushes::SetBackForAMoment;
+            let waits_a_moment = situation.asker == Asker::Deletes && situation.flushes == Flushes::BlockedForAMoment;
             let expected = match situation.reserve_is_left {
                 _ if waits_a_moment => Step::AwaitFlushForAMoment,
                 true => Step::UseReserve,
@@ -178,7 +180,7 @@ mod tests {
         for situation in with(Step::Refuse).filter(|situation| !situation.is_ending) {
             let nothing_comes =
                 situation.flushes == Flushes::Idle && !situation.readers_hold_space && !situation.compaction_may_help;
-            let is_stuck = matches!(situation.flushes, Flushes::SetBack | Flushes::SetBackForAMoment);
+            let is_stuck = matches!(situation.flushes, Flushes::Blocked | Flushes::BlockedForAMoment);
             assert!(nothing_comes || is_stuck, "{situation:?}");
             assert!(!situation.reserve_is_left, "{situation:?}");
         }
@@ -195,7 +197,7 @@ mod tests {
                     Step::TryAgain => situation.has_returned = false,
                     Step::BeginFlush => situation.flushes = Flushes::UnderWay,
                     Step::AwaitFlush => situation.flushes = Flushes::Idle,
-                    Step::AwaitFlushForAMoment => situation.flushes = Flushes::SetBack,
+                    Step::AwaitFlushForAMoment => situation.flushes = Flushes::Blocked,
                     Step::AwaitReaders => situation.readers_hold_space = false,
                     Step::AwaitCompaction => situation.compaction_may_help = false,
                     Step::UseReserve => situation.reserve_is_left = false,

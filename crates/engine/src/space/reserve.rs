@@ -185,7 +185,7 @@ impl Reserve {
     }
 
     /// Makes the reserve as long as it should be. [`Error::Full`]: there is only a part, or a compaction has it.
-    /// LOCKS: reserve, set aside
+    /// LOCKS: reserve, reserved file
     pub fn fill(&self) -> Result<()> {
         let wanted = self.wanted_bytes();
         let mut held = self.held.lock();
@@ -217,7 +217,7 @@ impl Reserve {
 
     /// Gives back what exceeds the wanted length, which was filled for a request that did not come true. Returns
     /// whether there was any.
-    /// LOCKS: reserve, set aside
+    /// LOCKS: reserve, reserved file
     pub fn trim(&self) -> Result<bool> {
         let wanted_bytes = self.wanted_bytes();
         let held = self.held.lock();
@@ -249,7 +249,7 @@ impl Reserve {
     }
 
     /// Gives up to `bytes` back to the file system, from which the caller takes them at once. Returns how many.
-    /// LOCKS: reserve, set aside
+    /// LOCKS: reserve, reserved file
     pub fn give(&self, bytes: u64, purpose: Purpose) -> Result<u64> {
         let held = self.held.lock();
         let Some(file) = &held.file else { return Ok(0) };
@@ -259,7 +259,7 @@ impl Reserve {
 
     /// Runs an attempt that takes `bytes`, and gives it the reserve's space piece by piece while it finds the disk
     /// full. [`Error::Full`]: even that was not enough.
-    /// LOCKS: reserve, set aside
+    /// LOCKS: reserve, reserved file
     pub fn give_while_full<T>(
         &self,
         bytes: u64,
@@ -295,7 +295,7 @@ impl Reserve {
     }
 
     /// Turns the reserve into a file at `path`, for the output of a compaction. `None` if another compaction has it.
-    /// LOCKS: reserve, set aside
+    /// LOCKS: reserve, reserved file
     pub fn take(&self, path: &Path) -> Result<Option<(ReservedFile, Arc<dyn File>)>> {
         let mut held = self.held.lock();
         let Some(space) = held.file.take() else { return Ok(None) };
@@ -311,7 +311,7 @@ impl Reserve {
     }
 
     /// Turns an unfinished file into the reserve again. Returns whether it did; if not, the file is in the way.
-    /// LOCKS: reserve, set aside
+    /// LOCKS: reserve, reserved file
     pub fn put_back(&self, space: ReservedFile, path: &Path) -> Result<bool> {
         let mut held = self.held.lock();
         held.is_taken = false;
@@ -329,7 +329,7 @@ impl Reserve {
     }
 
     /// Gives all of it back to the file system.
-    /// LOCKS: reserve, set aside
+    /// LOCKS: reserve, reserved file
     pub fn discard(&self) -> Result<()> {
         self.held.lock().file.take().map_or(Ok(()), |file| file.discard(&*self.env))
     }

@@ -35,7 +35,7 @@ impl ReservedFile {
         let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;
         Ok(ReservedFile {
             path,
-            file: Mutex::ranked(lock_order::SET_ASIDE, Some(file)),
+            file: Mutex::ranked(lock_order::RESERVED_FILE, Some(file)),
             length_bytes: AtomicU64::new(0),
         })
     }

@@ -29,8 +29,8 @@ const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
 const REMOVED_PER_FLUSHED: f64 = 0.2;
 /// Shortest sleep of small writes, in nanoseconds; shorter pauses add up first.
 const SLEEP_NS_MIN: u64 = 3_000_000;
-/// A sleep is shared by so many writes at least. Where it would be fewer, because they are large, each sleeps for itself
-/// from the shorter time on: half a dozen sleeps of 3 ms are no better than many short ones.
+/// A sleep is shared by so many writes at least. Where it would be fewer, because they are large, each sleeps for
+/// itself from the shorter time on: half a dozen sleeps of 3 ms are no better than many short ones.
 const SHARED_BY: u64 = 64;
 const SLEEP_ALONE_NS_MIN: u64 = 100_000;
 /// The most that oversleeping (by the clock tick, or while others had the processor) is credited to the next writes, in
@@ -254,7 +254,8 @@ mod tests {
         assert!((2..=3).contains(&slept), "in few pauses, not {slept}");
     }
 
-    /// A sleep is longer than it was to be: by 60 microseconds or so, as a rule. Writers were slowed to a quarter for that.
+    /// A sleep is longer than it was to be: by 60 microseconds or so, as a rule. Writers were slowed to a quarter for
+    /// that.
     #[test]
     fn who_sleeps_too_long_is_not_slowed_for_it() {
         let pacing = Pacing::default();
@@ -344,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn how_fast_garbage_comes_is_told_by_flushes_and_fades_without_them() {
+    fn the_rate_of_garbage_fades_without_flushes() {
         let pacing = Pacing::default();
         assert_eq!(pacing.garbage_per_rewritten(7), None);
         pacing.compacted(50 << 20, 50 << 20, 1_000_000_000);

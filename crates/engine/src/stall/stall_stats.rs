@@ -51,7 +51,7 @@ impl StallCounters {
     }
 
     /// The counters for `stats`.
-    pub fn told(&self) -> stats::StallStats {
+    pub fn stats(&self) -> stats::StallStats {
         let us = |cause: StallCause| self.total[cause as usize].load(Ordering::Relaxed) / 1000;
         stats::StallStats {
             pace_us: us(StallCause::Pace),

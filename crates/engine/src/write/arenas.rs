@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_pmem::{Arena, ArenaKind, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
-use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, told_arena_bytes};
+use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, arena_bytes_in_header};
 use slmdb_sync::scheduled::atomic::{AtomicU64, AtomicUsize};
 use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 
@@ -154,8 +154,8 @@ impl<M: Medium + Clone> Arenas<M> {
     }
 
     /// The arena of a generation, for recovery. On `Dram` its bytes are read into memory, so that a read error is an
-    /// error and not a `SIGBUS`. A file that was cut, by a clean close or while it was made, counts as followed by zeros up to
-    /// `length_bytes`; `None`: up to what its header tells.
+    /// error and not a `SIGBUS`. A file that was cut, by a clean close or while it was made, counts as followed by
+    /// zeros up to `length_bytes`; `None`: up to what its header tells.
     pub fn load(&self, generation: u64, length_bytes: Option<u64>) -> Result<Option<Arena<M>>> {
         match &self.home {
             Home::Pool(pool) => Ok(self.extent(pool, generation).map(|extent| Arena::in_pool(pool.clone(), extent))),
@@ -168,9 +168,10 @@ impl<M: Medium + Clone> Arenas<M> {
                 let file_bytes = file.length_bytes()?;
                 let length_bytes = match length_bytes {
                     Some(length_bytes) => length_bytes,
-                    None => {
-                        told_bytes(&*file)?.filter(|&told| told <= LARGEST_ARENA_BYTES).unwrap_or(0).max(file_bytes)
-                    }
+                    None => length_in_header(&*file)?
+                        .filter(|&told| told <= LARGEST_ARENA_BYTES)
+                        .unwrap_or(0)
+                        .max(file_bytes),
                 };
                 if length_bytes > LARGEST_ARENA_BYTES {
                     return Err(Error::corruption(path, 0, format!("no arena has {length_bytes} bytes")));
@@ -353,10 +354,10 @@ impl<M: Medium + Clone> Arenas<M> {
 }
 
 /// How long an arena in this file is by its header.
-fn told_bytes(file: &dyn File) -> Result<Option<u64>> {
+fn length_in_header(file: &dyn File) -> Result<Option<u64>> {
     let mut front = [0; ARENA_HEADER_BYTES as usize];
     let read = file.read_at(&mut front, 0)?;
-    Ok(told_arena_bytes(&front[..read]))
+    Ok(arena_bytes_in_header(&front[..read]))
 }
 
 /// Reads the beginning of a file into zeroed memory. Zeros, such as those behind the records of most arenas, are not

@@ -53,26 +53,26 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
     }
 
     /// The thread's loop, until the store closes or fails.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     pub fn run(&self) {
         match self.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return self.context.fail(error),
             _ => {}
         }
-        let mut traffic = self.writes.traffic.lock();
+        let mut memtables = self.writes.memtables.lock();
         loop {
-            if traffic.closing || self.context.has_failed() {
+            if memtables.closing || self.context.has_failed() {
                 return;
             }
-            let (spare_wanted_bytes, space_wanted) = (traffic.spare_wanted_bytes, traffic.space_wanted);
+            let (spare_wanted_bytes, space_wanted) = (memtables.spare_wanted_bytes, memtables.space_wanted);
             let done = if spare_wanted_bytes > 0 {
-                drop(traffic);
+                drop(memtables);
                 self.patiently(|| self.provide_spare(spare_wanted_bytes))
             } else if let Some(wanted) = space_wanted {
-                drop(traffic);
+                drop(memtables);
                 self.patiently(|| self.space.provide(wanted))
             } else {
-                traffic = self.writes.work.wait(traffic);
+                memtables = self.writes.work_to_do.wait(memtables);
                 continue;
             };
             match done {
@@ -80,24 +80,24 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
                 Err(lack) if lack.is_passing_lack() => self.report_lack(lack),
                 Err(error) => return self.context.fail(error),
             }
-            traffic = self.writes.traffic.lock();
+            memtables = self.writes.memtables.lock();
         }
     }
 
     /// Makes a spare with at least this capacity, or reports that there was no space for it. After
     /// [`Awaited::TryAgain`] it returns with the request still open, so the loop comes back.
-    /// LOCKS: traffic, and those of [`SpaceController::await_space`]
+    /// LOCKS: memtables, and those of [`SpaceController::await_space`]
     fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
         // 1. What there is: a spare that fits, one that is too small, or none.
         let (has_spare, too_small, returned) = {
-            let mut traffic = self.writes.traffic.lock();
+            let mut memtables = self.writes.memtables.lock();
             let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
-            let too_small = traffic.spare.take_if(is_too_small);
-            (traffic.spare.is_some(), too_small, self.space.returned(&traffic))
+            let too_small = memtables.spare.take_if(is_too_small);
+            (memtables.spare.is_some(), too_small, self.space.returned(&memtables))
         };
-        // 2. Make one, if need be. `setback`: why there is none of this capacity.
+        // 2. Make one, if need be. `full`: why there is none of this capacity.
         let usual_bytes = self.context.options.memtable_bytes;
-        let (spare, setback) = if has_spare {
+        let (spare, full) = if has_spare {
             (None, None)
         } else {
             match self.make_spare(capacity_bytes, too_small.as_ref().map(|spare| &*spare.memtable)) {
@@ -119,36 +119,36 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
                 }
                 Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
                 Err(error) => {
-                    self.writes.traffic.lock().spare = too_small;
+                    self.writes.memtables.lock().spare = too_small;
                     return Err(error);
                 }
             }
         };
-        let readers_hold_space = setback.as_ref().map_or(Ok(false), |cause| self.space.readers_hold(cause))?;
-        let mut traffic = self.writes.traffic.lock();
+        let readers_hold_space = full.as_ref().map_or(Ok(false), |cause| self.space.readers_hold(cause))?;
+        let mut memtables = self.writes.memtables.lock();
         // 3. Hand it over.
         if let Some(spare) = spare {
-            traffic.spare = Some(spare);
+            memtables.spare = Some(spare);
             self.context.events.space_found(SpaceFor::MemTable);
         }
         // 4. No space: see what the ladder can do for the writers that wait.
-        let somebody_waits = traffic.spare_waited_for;
-        if let (Some(cause), true) = (setback, somebody_waits) {
+        let somebody_waits = memtables.spare_waited_for;
+        if let (Some(cause), true) = (full, somebody_waits) {
             // A flush gives an arena back. That will do unless the record is longer than most arenas.
             let usual = capacity_bytes <= usual_bytes;
-            let worth_flushing = usual && traffic.active.as_ref().is_some_and(|active| active.totals.entries > 0);
+            let worth_flushing = usual && memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
             let shortage = Shortage { full: &cause, returned, readers_hold_space };
-            match self.space.await_space(traffic, Asker::MemTable, &shortage, (worth_flushing, false)) {
-                Awaited::Refused(still) => traffic = still,
+            match self.space.await_space(memtables, Asker::MemTable, &shortage, (worth_flushing, false)) {
+                Awaited::Refused(still) => memtables = still,
                 _ => return Ok(()),
             }
             self.context.events.space_refused(SpaceFor::MemTable, &cause);
-            traffic.setbacks.record_memtable(capacity_bytes, cause);
+            memtables.space_errors.record_memtable(capacity_bytes, cause);
         }
         // 5. Answered, with a spare or an error.
-        traffic.spare_wanted_bytes = 0;
-        traffic.spare_waited_for = false;
-        self.writes.room.notify_all();
+        memtables.spare_wanted_bytes = 0;
+        memtables.spare_waited_for = false;
+        self.writes.work_done.notify_all();
         Ok(())
     }
 
@@ -214,14 +214,14 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
     }
 
     /// Gives this error to the waiting writers, and drops their requests.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     fn report_lack(&self, lack: Error) {
-        let mut traffic = self.writes.traffic.lock();
+        let mut memtables = self.writes.memtables.lock();
         tracing::warn!(%lack, "writers that wait get this error");
-        traffic.setbacks.record_lack(lack);
-        traffic.spare_wanted_bytes = 0;
-        traffic.spare_waited_for = false;
-        traffic.space_wanted = None;
-        self.writes.room.notify_all();
+        memtables.space_errors.record_lack(lack);
+        memtables.spare_wanted_bytes = 0;
+        memtables.spare_waited_for = false;
+        memtables.space_wanted = None;
+        self.writes.work_done.notify_all();
     }
 }

@@ -28,7 +28,7 @@ pub fn entries_max(usual_bytes: u64) -> u64 {
     (usual_bytes / BYTES_PER_ENTRY_MIN).max(ENTRIES_IN_ANY_CASE)
 }
 
-/// What writers and background threads share, under the traffic lock.
+/// What writers and background threads share, under the memtables lock.
 pub struct MemTables<M: Medium> {
     /// The MemTable that takes writes. `None` when the store is read-only, or was opened with no space for one.
     pub active: Option<Filling<M>>,
@@ -55,11 +55,11 @@ pub struct MemTables<M: Medium> {
     /// Number of Immutable MemTables that are not retired yet.
     pub immutables: usize,
     /// What a full disk or pool has refused. Writers that wait for that give up.
-    pub setbacks: SpaceErrors,
+    pub space_errors: SpaceErrors,
     /// How often flushes and compactions have given space back. A change is a reason to look for space again.
     pub space_returned: u64,
     /// What a flush waits for now, if it does.
-    pub flush_setback: Option<FlushSetback>,
+    pub blocked_flush: Option<BlockedFlush>,
     /// When the last flush ended, on the environment's clock.
     pub last_flush_end_ns: u64,
     /// The store is being closed: no thread waits any more.
@@ -109,7 +109,7 @@ pub enum Admission {
 
 /// A flush that waits for space.
 #[derive(Debug, Clone)]
-pub struct FlushSetback {
+pub struct BlockedFlush {
     /// What is full.
     pub cause: Error,
     /// When it first found that.
@@ -124,8 +124,8 @@ pub struct Filling<M: Medium> {
     pub totals: Totals,
     /// Disk space set aside for its table file.
     pub space: Option<Arc<ReservedFile>>,
-    /// Entries for whose table file that space certainly does, with a step to spare. Most writes are compared with this,
-    /// so that they need not compute what their table file takes. It stays right, because the space only grows.
+    /// Entries for whose table file that space certainly does, with a step to spare. Most writes are compared with
+    /// this, so that they need not compute what their table file takes. It stays right, because the space only grows.
     covered: Totals,
 }
 

@@ -7,6 +7,5 @@ pub mod group_commit;
 pub mod memtable_preparer;
 pub mod memtables;
 pub mod publication;
-pub mod replay;
 pub mod write_path;
 mod write_stall;

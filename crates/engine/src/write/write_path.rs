@@ -60,11 +60,11 @@ pub struct WritePath<M: Medium> {
     pub group_sync: GroupSync,
     /// The MemTables, what is admitted to them, and which threads wait for what. Every put takes this lock, so nothing
     /// is written, synced or allocated under it (INV-4).
-    pub traffic: Mutex<MemTables<M>>,
+    pub memtables: Mutex<MemTables<M>>,
     /// Writers, and callers of a flush, wait here: for room in the queue, a spare, a failure.
-    pub room: Condvar,
+    pub work_done: Condvar,
     /// Background threads wait here.
-    pub work: Condvar,
+    pub work_to_do: Condvar,
     /// Everything up to here is durable in table files.
     pub flushed_through: AtomicU64,
     /// How far writers are slowed.
@@ -92,12 +92,13 @@ impl<M: Medium + Clone> WritePath<M> {
     pub fn new(context: Arc<StoreContext>, found: RecoveredWrites<M>) -> WritePath<M> {
         let options = &context.options;
         let RecoveredWrites { arenas, active, active_from, recovered, last_sequence, flushed_through } = found;
-        let memtables = active.iter().map(|active| &active.memtable);
-        let memtables = memtables.chain(recovered.iter().rev().map(|immutable| &immutable.memtable)).cloned().collect();
+        let newest_first = active.iter().map(|active| &active.memtable);
+        let newest_first =
+            newest_first.chain(recovered.iter().rev().map(|immutable| &immutable.memtable)).cloned().collect();
         let totals = active.iter().map(|active| &active.totals);
         let totals = totals.chain(recovered.iter().map(|immutable| &immutable.totals));
         let admitted = totals.fold(Totals::default(), |sum, totals| sum.plus(totals));
-        let traffic = MemTables {
+        let memtables = MemTables {
             active,
             next_sequence: last_sequence + 1,
             active_from,
@@ -110,21 +111,21 @@ impl<M: Medium + Clone> WritePath<M> {
             space_wanted: None,
             immutables: recovered.len(),
             queue: if options.read_only { VecDeque::new() } else { recovered.into() },
-            setbacks: SpaceErrors::default(),
+            space_errors: SpaceErrors::default(),
             space_returned: 0,
-            flush_setback: None,
+            blocked_flush: None,
             last_flush_end_ns: 0,
             closing: false,
         };
         WritePath {
             arenas,
             kind_of_arena: KindOfArena::new(options.syncs_writes),
-            view: ArcSwap::from_pointee(MemTableView { memtables }),
+            view: ArcSwap::from_pointee(MemTableView { memtables: newest_first }),
             publication: Publication::new(last_sequence),
             group_sync: GroupSync::new(last_sequence),
-            traffic: Mutex::ranked(lock_order::TRAFFIC, traffic),
-            room: Condvar::new(),
-            work: Condvar::new(),
+            memtables: Mutex::ranked(lock_order::MEMTABLES, memtables),
+            work_done: Condvar::new(),
+            work_to_do: Condvar::new(),
             flushed_through: AtomicU64::new(flushed_through),
             pacing: Pacing::default(),
             context,
@@ -132,38 +133,38 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// Wakes all waiting threads, because the store has failed or closes.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     pub fn wake(&self) {
-        let traffic = self.traffic.lock();
-        self.room.notify_all();
-        self.work.notify_all();
-        drop(traffic);
+        let memtables = self.memtables.lock();
+        self.work_done.notify_all();
+        self.work_to_do.notify_all();
+        drop(memtables);
     }
 
     /// Whether a job that finds no space is left to the next opening: the store closes, or has failed.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     pub fn gives_up(&self) -> bool {
-        self.context.has_failed() || self.traffic.lock().closing
+        self.context.has_failed() || self.memtables.lock().closing
     }
 
     /// Sets how far writers are slowed.
-    /// LOCKS: traffic (held)
-    pub fn set_pace(&self, traffic: &MemTables<M>) {
-        self.pacing.set_flush_debt(traffic.debt(&self.context.options));
+    /// LOCKS: memtables (held)
+    pub fn set_pace(&self, memtables: &MemTables<M>) {
+        self.pacing.set_flush_debt(memtables.debt(&self.context.options));
         self.context
             .events
             .paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.context.env.monotonic_ns());
     }
 
-    /// Asks the MemTable preparer for space for a write that waits, or, without entries, for more in good time. Of several
-    /// waiting writers, the smallest request comes first.
-    /// LOCKS: traffic (held)
-    pub fn want_space(&self, traffic: &mut MemTables<M>, mine: Totals) {
-        let wanted = traffic.space_wanted.get_or_insert_default();
+    /// Asks the MemTable preparer for space for a write that waits, or, without entries, for more in good time. Of
+    /// several waiting writers, the smallest request comes first.
+    /// LOCKS: memtables (held)
+    pub fn want_space(&self, memtables: &mut MemTables<M>, mine: Totals) {
+        let wanted = memtables.space_wanted.get_or_insert_default();
         if mine.entries > 0 && (wanted.entries == 0 || mine.is_at_most(wanted)) {
             *wanted = mine;
         }
-        self.work.notify_all();
+        self.work_to_do.notify_all();
     }
 
     /// See [`crate::Engine::write`].
@@ -200,58 +201,58 @@ impl<M: Medium + Clone> WritePath<M> {
     /// Reserves what a batch needs: space for its flush, a place in the active MemTable's arena, sequence numbers, a
     /// turn to be published. From here to [`WritePath::publish`] nothing may fail (INV-2): a place that stays empty
     /// would end the log, and hold up all later writes.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
         let payload = batch.payload();
-        let mut traffic = self.traffic.lock();
+        let mut memtables = self.memtables.lock();
         let mut stall = None;
         // Until a place is had. Each wait gives the lock back, so everything is checked again after it.
         let (memtable, reservation) = loop {
             self.context.check_writable()?;
-            if traffic.closing {
+            if memtables.closing {
                 return Err(closed());
             }
-            match traffic.admission(&self.context.options, batch) {
+            match memtables.admission(&self.context.options, batch) {
                 Admission::Granted => {}
-                Admission::Scarce if traffic.space_wanted.is_some() => {}
-                Admission::Scarce => self.want_space(&mut traffic, Totals::default()),
+                Admission::Scarce if memtables.space_wanted.is_some() => {}
+                Admission::Scarce => self.want_space(&mut memtables, Totals::default()),
                 Admission::NoSpace => {
-                    let stall = stall.get_or_insert_with(|| self.stall(&traffic));
-                    traffic.setbacks.check_space(stall.errors_before, batch.totals())?;
-                    self.want_space(&mut traffic, *batch.totals());
-                    traffic = stall.wait(traffic, StallCause::Space);
+                    let stall = stall.get_or_insert_with(|| self.stall(&memtables));
+                    memtables.space_errors.check_space(stall.errors_before, batch.totals())?;
+                    self.want_space(&mut memtables, *batch.totals());
+                    memtables = stall.wait(memtables, StallCause::Space);
                     continue;
                 }
                 Admission::NoPlace => {
-                    let stall = stall.get_or_insert_with(|| self.stall(&traffic));
+                    let stall = stall.get_or_insert_with(|| self.stall(&memtables));
                     let links = self.context.options.memtable::<M>().links;
                     let record_bytes = links.space_for(payload.len_bytes(), payload.count());
                     let arena_bytes = record_bytes.saturating_add(links.first_record_offset());
-                    traffic = self.rotate(traffic, arena_bytes, stall)?;
+                    memtables = self.rotate(memtables, arena_bytes, stall)?;
                     continue;
                 }
             }
-            let Some(active) = &mut traffic.active else { continue };
+            let Some(active) = &mut memtables.active else { continue };
             if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count()) {
                 active.totals = active.totals.plus(batch.totals());
                 break (active.memtable.clone(), reservation);
             }
         };
         // From here on nothing fails. Sequence numbers, and turns to be published, are handed out in one order (INV-3).
-        traffic.admitted = traffic.admitted.plus(batch.totals());
-        let first_sequence = traffic.next_sequence;
+        memtables.admitted = memtables.admitted.plus(batch.totals());
+        let first_sequence = memtables.next_sequence;
         let last_sequence = first_sequence + u64::from(payload.count()) - 1;
-        traffic.next_sequence = last_sequence + 1;
+        memtables.next_sequence = last_sequence + 1;
         let ticket = self.publication.begin(last_sequence);
-        if traffic.immutables > 0 {
-            self.set_pace(&traffic);
+        if memtables.immutables > 0 {
+            self.set_pace(&memtables);
         }
         // Half full: have the next MemTable made.
-        if traffic.spare.is_none()
-            && traffic.spare_wanted_bytes == 0
+        if memtables.spare.is_none()
+            && memtables.spare_wanted_bytes == 0
             && memtable.used_bytes() > memtable.capacity_bytes() / 2
         {
-            self.want_spare(&mut traffic, 0);
+            self.want_spare(&mut memtables, 0);
         }
         Ok(Place { memtable, reservation, ticket, first_sequence, last_sequence })
     }
@@ -282,11 +283,11 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// The stall of a writer that may have to wait, and does not yet.
-    /// LOCKS: traffic (held)
-    fn stall(&self, traffic: &MemTables<M>) -> WriteStall<'_> {
+    /// LOCKS: memtables (held)
+    fn stall(&self, memtables: &MemTables<M>) -> WriteStall<'_> {
         WriteStall {
-            errors_before: traffic.setbacks.count(),
-            room: &self.room,
+            errors_before: memtables.space_errors.count(),
+            work_done: &self.work_done,
             env: &*self.context.env,
             events: &self.context.events,
             counters: &self.context.counted.stalls,
@@ -296,77 +297,77 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller then
     /// tries again. An error, if what it waits for was refused since its stall began.
-    /// LOCKS: traffic (held)
+    /// LOCKS: memtables (held)
     fn rotate<'a>(
         &'a self,
-        mut traffic: MutexGuard<'a, MemTables<M>>,
+        mut memtables: MutexGuard<'a, MemTables<M>>,
         needed_bytes: u64,
         stall: &mut WriteStall<'_>,
     ) -> Result<MutexGuard<'a, MemTables<M>>> {
-        if traffic.closing {
+        if memtables.closing {
             return Err(closed());
         }
-        let has_room = traffic.immutables < self.context.options.immutable_memtables_max;
+        let has_room = memtables.immutables < self.context.options.immutable_memtables_max;
         if has_room {
-            if let Some(spare) = traffic.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes) {
-                self.make_immutable(&mut traffic, Some(spare));
-                return Ok(traffic);
+            if let Some(spare) = memtables.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes) {
+                self.make_immutable(&mut memtables, Some(spare));
+                return Ok(memtables);
             }
         }
         if has_room {
             let capacity_bytes = needed_bytes.max(self.context.options.memtable_bytes);
-            traffic.setbacks.check_memtable(stall.errors_before, capacity_bytes)?;
-            self.want_spare(&mut traffic, needed_bytes);
-            traffic.spare_waited_for = true;
+            memtables.space_errors.check_memtable(stall.errors_before, capacity_bytes)?;
+            self.want_spare(&mut memtables, needed_bytes);
+            memtables.spare_waited_for = true;
         } else {
-            traffic.setbacks.check_flush(stall.errors_before)?;
+            memtables.space_errors.check_flush(stall.errors_before)?;
         }
-        self.work.notify_all();
-        Ok(stall.wait(traffic, if has_room { StallCause::MemTable } else { StallCause::Flush }))
+        self.work_to_do.notify_all();
+        Ok(stall.wait(memtables, if has_room { StallCause::MemTable } else { StallCause::Flush }))
     }
 
     /// Makes the active MemTable an Immutable MemTable. `next` takes the writes from then on. Without one, writers wait
     /// until the flush has given the arena back.
-    /// LOCKS: traffic (held)
-    pub fn make_immutable(&self, traffic: &mut MemTables<M>, next: Option<Filling<M>>) {
+    /// LOCKS: memtables (held)
+    pub fn make_immutable(&self, memtables: &mut MemTables<M>, next: Option<Filling<M>>) {
         if let Some(next) = &next {
             let view = self.view.load();
-            let memtables = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
-            self.view.store(Arc::new(MemTableView { memtables }));
+            let newest_first = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
+            self.view.store(Arc::new(MemTableView { memtables: newest_first }));
         }
-        if let Some(full) = std::mem::replace(&mut traffic.active, next) {
-            traffic.queue.push_back(Immutable::new(full, traffic.next_sequence - 1));
-            traffic.immutables += 1;
+        if let Some(full) = std::mem::replace(&mut memtables.active, next) {
+            memtables.queue.push_back(Immutable::new(full, memtables.next_sequence - 1));
+            memtables.immutables += 1;
         }
-        traffic.active_from = traffic.next_sequence;
-        self.work.notify_all();
+        memtables.active_from = memtables.next_sequence;
+        self.work_to_do.notify_all();
     }
 
     /// Asks the MemTable preparer for a spare with at least this capacity.
-    /// LOCKS: traffic (held)
-    pub fn want_spare(&self, traffic: &mut MemTables<M>, capacity_bytes: u64) {
-        traffic.spare_wanted_bytes =
-            traffic.spare_wanted_bytes.max(capacity_bytes).max(self.context.options.memtable_bytes);
-        self.work.notify_all();
+    /// LOCKS: memtables (held)
+    pub fn want_spare(&self, memtables: &mut MemTables<M>, capacity_bytes: u64) {
+        memtables.spare_wanted_bytes =
+            memtables.spare_wanted_bytes.max(capacity_bytes).max(self.context.options.memtable_bytes);
+        self.work_to_do.notify_all();
     }
 
     /// See [`crate::Engine::flush`].
     pub fn flush(&self) -> Result<()> {
         self.context.check_writable()?;
-        let mut traffic = self.traffic.lock();
-        let target = traffic.next_sequence - 1;
-        let mut stall = self.stall(&traffic);
+        let mut memtables = self.memtables.lock();
+        let target = memtables.next_sequence - 1;
+        let mut stall = self.stall(&memtables);
         loop {
             self.context.check_writable()?;
             if self.flushed_through.load(Ordering::Acquire) >= target {
                 return Ok(());
             }
-            if traffic.active.is_some() && traffic.active_from <= target {
-                traffic = self.rotate(traffic, 0, &mut stall)?;
+            if memtables.active.is_some() && memtables.active_from <= target {
+                memtables = self.rotate(memtables, 0, &mut stall)?;
                 continue;
             }
-            traffic.setbacks.check_flush(stall.errors_before)?;
-            traffic = self.room.wait(traffic);
+            memtables.space_errors.check_flush(stall.errors_before)?;
+            memtables = self.work_done.wait(memtables);
         }
     }
 

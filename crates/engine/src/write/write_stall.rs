@@ -11,7 +11,7 @@ pub(super) struct WriteStall<'s> {
     /// How many errors for want of space there were before. Only later ones concern the writer.
     pub(super) errors_before: u64,
     /// The condition that writers wait on.
-    pub(super) room: &'s Condvar,
+    pub(super) work_done: &'s Condvar,
     pub(super) env: &'s dyn Env,
     pub(super) events: &'s Events,
     pub(super) counters: &'s StallCounters,
@@ -28,7 +28,7 @@ impl WriteStall<'_> {
             self.events.stall_began(waits_for, start_ns);
             self.waits_for = Some(waits_for);
         }
-        let guard = self.room.wait(guard);
+        let guard = self.work_done.wait(guard);
         self.counters.add(waits_for, self.env.monotonic_ns() - start_ns);
         guard
     }

@@ -96,7 +96,7 @@ impl OsMapped {
 
     /// Where in the mapping these bytes begin, if all of them are in it, and can be had at once.
     #[inline]
-    fn at_hand(&self, offset_bytes: u64, length_bytes: usize) -> Option<usize> {
+    fn warm_offset(&self, offset_bytes: u64, length_bytes: usize) -> Option<usize> {
         let offset = usize::try_from(offset_bytes).ok()?;
         let end = offset.checked_add(length_bytes).filter(|&end| end <= self.length_bytes && length_bytes > 0)?;
         if self.is_broken.load(Ordering::Relaxed) {
@@ -163,16 +163,16 @@ impl Mapped for OsMapped {
     }
 
     fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<bool> {
-        let Some(offset) = self.at_hand(offset_bytes, into.len()) else { return Ok(false) };
-        // SAFETY: `at_hand` has checked the range.
+        let Some(offset) = self.warm_offset(offset_bytes, into.len()) else { return Ok(false) };
+        // SAFETY: `warm_offset` has checked the range.
         Ok(unsafe { self.copy(into.as_mut_ptr(), offset, into.len()) })
     }
 
     fn read_shared(&self, length_bytes: usize, offset_bytes: u64) -> Result<Option<Arc<[u8]>>> {
-        let Some(offset) = self.at_hand(offset_bytes, length_bytes) else { return Ok(None) };
+        let Some(offset) = self.warm_offset(offset_bytes, length_bytes) else { return Ok(None) };
         let mut bytes: Arc<[MaybeUninit<u8>]> = Arc::new_uninit_slice(length_bytes);
         let Some(into) = Arc::get_mut(&mut bytes) else { return Ok(None) };
-        // SAFETY: `at_hand` has checked the range.
+        // SAFETY: `warm_offset` has checked the range.
         let is_read = unsafe { self.copy(into.as_mut_ptr().cast(), offset, length_bytes) };
         // SAFETY: the copy has written all bytes, even where it met a fault.
         Ok(is_read.then(|| unsafe { bytes.assume_init() }))

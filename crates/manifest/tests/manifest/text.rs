@@ -105,7 +105,7 @@ fn a_state_as_text() {
 /// The committed files were written by versions 1 and 2. After a deliberate change of format, which takes a new version number,
 /// it stays, and a file of the new version joins it: with `SLMDB_WRITE_FIXTURE=FILE` this test writes one.
 #[test]
-fn files_of_all_formats_are_read_and_those_of_the_present_one_written_the_same() {
+fn all_formats_are_read_and_the_present_one_is_written() {
     let env = machine();
     let mut manifest = Manifest::create(&env, Path::new(DIRECTORY), &first_state()).unwrap();
     for edit in edits() {

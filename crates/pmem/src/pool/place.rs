@@ -35,7 +35,7 @@ pub fn check_new_device(env: &dyn Env, path: &Path) -> Result<bool> {
 }
 
 /// Whether a new file at `path`, where nothing is yet, could be mapped as persistent memory: [`Error::Unsupported`] that
-/// names the imitation if not. A file is made there for a moment. A device-dax has to be persistent, and nothing is made.
+/// names the emulation if not. A file is made there for a moment. A device-dax has to be persistent, and nothing is made.
 pub fn check_direct(env: &dyn Env, path: &Path) -> Result<()> {
     if let Some(device) = env.dax_device(path)? {
         return device::check_persistence(&device, true, path);

@@ -1,4 +1,4 @@
-//! The media: counting in write units, copies past the caches, imitated time, and persistent memory itself.
+//! The media: counting in write units, copies past the caches, emulated time, and persistent memory itself.
 //!
 //! What needs a file system mounted for direct access runs where `SLMDB_TEST_DAX` names a directory on one; elsewhere the
 //! test says that it is skipped.
@@ -14,7 +14,7 @@ use slmdb_env::{Env, ErrorKind, OsEnv};
 use slmdb_pmem::persistent::{MEDIA_UNIT_BYTES, STREAM_BYTES_MIN};
 use slmdb_pmem::pool::check_direct;
 use slmdb_pmem::simulated::Choice;
-use slmdb_pmem::{Arena, Dram, ExtentKind, Imitation, LatencyModel, Medium, Persistent, Pool, Simulated, UNIT_BYTES};
+use slmdb_pmem::{Arena, Dram, Emulation, ExtentKind, LatencyModel, Medium, Persistent, Pool, Simulated, UNIT_BYTES};
 
 #[test]
 fn bytes_asked_bytes_flushed_and_media_bytes_are_told_apart() {
@@ -101,8 +101,8 @@ fn durable_copies_arrive_on_every_medium() {
     copies_arrive(Persistent::new());
     copies_arrive(Persistent::dax(true).unwrap());
     copies_arrive(Simulated::new());
-    let imitation = Imitation { latency_ns: 10, ..Imitation::default() };
-    copies_arrive(Persistent::imitating(&imitation));
+    let emulation = Emulation { latency_ns: 10, ..Emulation::default() };
+    copies_arrive(Persistent::emulating(&emulation));
 }
 
 #[test]
@@ -152,19 +152,19 @@ fn what_one_thread_streams_another_sees_in_order() {
 }
 
 #[test]
-fn imitated_time_is_taken_where_the_model_says() {
+fn emulated_time_is_taken_where_the_model_says() {
     let persists = 2000_u32;
     for (model, per_persist) in [(LatencyModel::Line, 2), (LatencyModel::Persist, 1)] {
-        let imitation = Imitation { latency_ns: 1000, model, bandwidth_megabytes_per_second: None };
-        let pool = Pool::anonymous(Persistent::imitating(&imitation), &small()).unwrap();
+        let emulation = Emulation { latency_ns: 1000, model, bandwidth_megabytes_per_second: None };
+        let pool = Pool::anonymous(Persistent::emulating(&emulation), &small()).unwrap();
         let start = Instant::now();
         (0..persists).for_each(|_| pool.persist(pool.root_offset() + 32, 64));
         let expected = Duration::from_nanos(u64::from(persists) * per_persist * 1000);
         assert!(start.elapsed() >= expected.mul_f64(0.98), "{model:?}: {:?} instead of {expected:?}", start.elapsed());
     }
     // Lines that are streamed take their time, too.
-    let imitation = Imitation { latency_ns: 1000, ..Imitation::default() };
-    let pool = Pool::anonymous(Persistent::imitating(&imitation), &small()).unwrap();
+    let emulation = Emulation { latency_ns: 1000, ..Emulation::default() };
+    let pool = Pool::anonymous(Persistent::emulating(&emulation), &small()).unwrap();
     let extent = pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 1).unwrap();
     let start = Instant::now();
     for _ in 0..4 {

@@ -19,9 +19,10 @@
 //!    were in. The record of the last file also removes the inputs.
 //!
 //! So live counts are right after each file, wherever a crash comes. The next opening finishes a file whose keys were
-//! moving. Inputs that are left have few live entries, and are picked again. From the first move to the record
-//! [`Index::indexing`] is held, as flushes hold it: an entry that was left out because a flush had replaced or removed
-//! it is given up only after that flush has committed (INV-16).
+//! moving. Inputs that are left have few live entries, and are picked again.
+//!
+//! From the first move to the record [`Index::indexing`] is held, as flushes hold it (INV-16). So an entry that was
+//! left out because a flush had replaced it is given up only after that flush has committed.
 //!
 //! # Deletes
 //!
@@ -78,7 +79,7 @@ use crate::space::flush_cost::PoolFlushCost;
 use crate::space::reclaim::SpaceReclaim;
 use crate::space::space_planner::SpacePlanner;
 
-/// From an error in writing.
+/// Why a compaction stops after this error in writing.
 impl From<Error> for Stopped {
     fn from(error: Error) -> Stopped {
         match error {
@@ -117,7 +118,7 @@ impl<M: Medium + Clone> Compactor<M> {
             let ended = match &reason {
                 CompactionKind::Picked => self.compact_picked(&plan, &finished),
                 CompactionKind::Space => self.compact(&plan, OutputSpace::Reserve, &finished).map(|_| ()),
-                CompactionKind::Manual(asked) => self.compact_asked(asked, &plan, &finished),
+                CompactionKind::Manual(request) => self.compact_requested(request, &plan, &finished),
             };
             if !matches!(reason, CompactionKind::Picked) {
                 // However it ended: only one compaction at a time has the reserve.
@@ -126,21 +127,21 @@ impl<M: Medium + Clone> Compactor<M> {
             if ended.is_err() {
                 // Its outputs are deleted. That is counted before its inputs stop being busy, because waiting threads
                 // look at both.
-                self.writes.traffic.lock().space_returned += 1;
+                self.writes.memtables.lock().space_returned += 1;
             }
-            self.compactions.inner.lock().ended(&plan, &reason, &ended);
+            self.compactions.inner.lock().record_end(&plan, &reason, &ended);
             if let Err(Stopped::Failed(error)) = &ended {
                 self.context.fail(error.clone());
             }
-            if let CompactionKind::Manual(asked) = reason {
-                *asked.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
+            if let CompactionKind::Manual(request) = reason {
+                *request.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
             }
             self.compactions.changed.notify_all();
-            self.reclaim.tell_who_waits();
+            self.reclaim.wake_waiting();
         }
         // Requests that are left get an answer.
-        for asked in self.compactions.inner.lock().asked.drain(..) {
-            *asked.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
+        for request in self.compactions.inner.lock().requested.drain(..) {
+            *request.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
         }
         self.compactions.changed.notify_all();
     }
@@ -159,7 +160,7 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Merges files into new ones. After an error, outputs that were committed stay, and the inputs are left over.
-    /// LOCKS: catalog, compactions; traffic
+    /// LOCKS: catalog, compactions; memtables
     pub(crate) fn compact(
         &self,
         plan: &Plan,
@@ -226,7 +227,7 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// After a compaction's inputs are gone: refills the reserves first, then wakes the threads that wait for space.
-    /// LOCKS: catalog; indexed keys, traffic; compactions
+    /// LOCKS: catalog; indexed keys, memtables; compactions
     fn gave_space_back(&self, space: OutputSpace) -> Result<()> {
         if space == OutputSpace::Reserve {
             self.catalog.reserve.release();

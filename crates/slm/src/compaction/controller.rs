@@ -1,41 +1,43 @@
-//! When a compaction for garbage begins, and how far writers are slowed meanwhile: pure functions of quantities.
+//! When a compaction for garbage begins, and how far writers are slowed meanwhile. Both are pure functions of
+//! quantities.
 //!
-//! The *debt* is the peak of garbage to come: the garbage in table files, what the flushes of waiting MemTables will add,
-//! and what running compactions have written beside their inputs until these go. It may not be more than is allowed.
-//! Waiting makes a compaction cheaper, because more of each file dies meanwhile. Waiting too long makes writers sleep. So
-//! a compaction begins
+//! The *debt* is the peak of garbage to come, as a part of what is allowed. It counts the garbage in table files,
+//! what the flushes of waiting MemTables will add, and what running compactions have written beside their inputs.
 //!
-//! - as late as it can at the rate at which garbage is made now: its outputs, and what comes until it ends, just fit;
+//! Waiting makes a compaction cheaper, because more of each file becomes garbage meanwhile. Waiting too long makes
+//! writers sleep. So a compaction begins
+//!
+//! - as late as it can: its outputs, and the garbage that comes until it ends, just fit;
 //! - earlier, when no flush waits and the best file is so cheap that it will hardly become cheaper;
 //! - in any case before a writer is slowed, as long as compaction threads are idle.
 //!
-//! Writers are slowed near the bound only. The rate that they get falls in straight lines there, and not at once to the
-//! rate of compactions: so there is no cliff.
+//! Writers are slowed only near the bound. Their rate falls in straight lines there, and not at once to the rate of
+//! compactions, so there is no cliff.
 //!
-//! A store that nobody writes to is cleaned further, down to [`RESTING_PART`] of the garbage that is allowed: processors
-//! are idle, and nothing dies any more that is worth waiting for.
+//! A store at rest is cleaned further, down to [`RESTING_PART`] of the allowed garbage. Its processors are idle, and
+//! waiting makes nothing cheaper.
 
 use slmdb_engine::stall::pacing::multiple;
 
-/// What a store has.
+/// The quantities of a store.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Situation {
     /// Bytes of table files that are needed.
     pub(crate) needed_bytes: f64,
-    /// The others, those in files that are being compacted included.
+    /// The other bytes of table files. Files that are being compacted count.
     pub(crate) garbage_bytes: f64,
-    /// Garbage that flushes of waiting MemTables will make.
+    /// Garbage that the flushes of waiting MemTables will make.
     pub(crate) coming_bytes: f64,
-    /// What running compactions will have written beside their inputs when these go.
+    /// Bytes that running compactions will have written when their inputs are removed.
     pub(crate) beside_bytes: f64,
-    /// Garbage that is allowed.
+    /// The most garbage that is allowed.
     pub(crate) allowed_bytes: f64,
 }
 
 /// How a store is used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Load {
-    /// Bytes of garbage that flushes make while one compaction writes a byte. `None`: not known yet.
+    /// Bytes of garbage that flushes make while a compaction writes one byte. `None`: not known yet.
     pub(crate) garbage_per_rewritten: Option<f64>,
     /// An Immutable MemTable waits for its flush.
     pub(crate) is_flush_queued: bool,
@@ -59,18 +61,18 @@ const AT_ONCE_PART: f64 = 1.0 / 8.0;
 pub(crate) const PACE: &[(f64, f64)] = &[(0.80, 4.0), (0.88, 1.2), (0.94, 1.0), (1.0, 0.5), (1.1, 0.2)];
 /// From this debt on all compaction threads work, if there is something to compact: before the first writer is slowed.
 const DEBT_FOR_ALL: f64 = PACE[0].0;
-/// What is taken for [`Load::garbage_per_rewritten`] until it is known, and the most that is believed. In a burst
-/// flushes are much faster than compactions for a short time only.
+/// The value of [`Load::garbage_per_rewritten`] until it is known, and the largest that counts. A burst, in which
+/// flushes are much faster than compactions, lasts a short time only.
 const GARBAGE_PER_REWRITTEN_MAX: f64 = 2.0;
-/// How many times as long as a compaction writes there is to be room for garbage: its own time and that of the next.
+/// For this many times the duration of a compaction there must be room for garbage: its own and that of the next.
 const STEPS_AHEAD: f64 = 2.0;
-/// Room for the time in which what was compacted is committed, as a part of what is rewritten.
+/// Room for the garbage that comes while a compaction commits, as a part of what it rewrites.
 const COMMIT_PART: f64 = 0.5;
-/// From this debt on files that are cheap to clean are cleaned when no flush waits.
+/// From this debt on, files that are cheap to clean are cleaned when no flush waits.
 const DEBT_FOR_CHEAP: f64 = 0.5;
 /// A file is cheap to clean if no more than this part of it is needed.
 const CHEAP_PART: f64 = 0.45;
-/// The part of the allowed garbage that stays in a store that nobody writes to: 1.25 × the live data where 1.4 is allowed.
+/// The part of the allowed garbage that stays in a store at rest: 1.25 × the live data where 1.4 is allowed.
 pub(crate) const RESTING_PART: f64 = 0.625;
 
 impl Situation {
@@ -79,8 +81,8 @@ impl Situation {
         (self.garbage_bytes + self.coming_bytes + self.beside_bytes) / self.allowed_bytes
     }
 
-    /// Whether a compaction is to begin.
-    pub(crate) fn begins(&self, step: &Step, load: &Load) -> bool {
+    /// Whether a compaction should begin.
+    pub(crate) fn should_begin(&self, step: &Step, load: &Load) -> bool {
         let is_alone = self.beside_bytes == 0.0;
         let all_beside_bytes = self.beside_bytes + step.rewritten_bytes;
         let room_bytes = (self.allowed_bytes - self.garbage_bytes).max(self.needed_bytes * AT_ONCE_PART);
@@ -95,8 +97,8 @@ impl Situation {
         self.debt() >= DEBT_FOR_ALL || is_time || is_cheap || is_resting
     }
 
-    /// Writers' rate as a multiple of the rate at which the running compactions remove garbage. `None`: they are not
-    /// slowed. While nothing is being compacted there was nothing worth it, and waiting would not reduce the debt.
+    /// The writers' rate, as a multiple of the rate at which the running compactions remove garbage. `None`: they are
+    /// not slowed. That is so while no compaction runs, because waiting would not reduce the debt then.
     pub(crate) fn pace(&self, running: usize) -> Option<f64> {
         if running == 0 { None } else { multiple(PACE, self.debt()) }
     }
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compaction_begins_as_late_as_it_can_and_before_a_writer_is_slowed() {
+    fn a_compaction_begins_late_but_before_a_writer_is_slowed() {
         let busy = |ratio: f64| Load { garbage_per_rewritten: Some(ratio), is_flush_queued: true, is_quiet: false };
         let (unknown, calm) = (Load { is_flush_queued: true, ..Load::default() }, Load::default());
         let quiet = Load { is_quiet: true, ..Load::default() };
@@ -146,12 +148,12 @@ mod tests {
             let load = Load { garbage_per_rewritten, ..load };
             let step = Step { rewritten_bytes, needed_part };
             let case = (garbage_bytes, beside_bytes, step, load);
-            assert_eq!(situation(garbage_bytes, beside_bytes).begins(&step, &load), begins, "{why}: {case:?}");
+            assert_eq!(situation(garbage_bytes, beside_bytes).should_begin(&step, &load), begins, "{why}: {case:?}");
         }
     }
 
     #[test]
-    fn writers_are_slowed_near_the_bound_only_and_while_something_is_compacted() {
+    fn writers_are_slowed_only_near_the_bound() {
         // Garbage, beside; running; pace.
         let cases = [
             (0.0, 0.0, 1, None),
@@ -177,7 +179,7 @@ mod tests {
         let with_coming = Situation { coming_bytes: 80.0, ..situation(240.0, 0.0) };
         assert_eq!(with_coming.pace(1), Some(4.0), "MemTables that wait will make garbage");
         let (step, load) = (Step { rewritten_bytes: 10.0, needed_part: 0.6 }, Load::default());
-        assert!(with_coming.begins(&step, &load), "all threads work before anybody is slowed");
+        assert!(with_coming.should_begin(&step, &load), "all threads work before anybody is slowed");
         assert!(PACE.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 > two[1].1), "the more debt the slower");
     }
 }

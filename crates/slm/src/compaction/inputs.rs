@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use slmdb_env::{Error, Result};
 use slmdb_table::{Block, EntryKind, KEY_CHUNK_BYTES, KeyEntry, Lent, SequentialReader, Slice, TableReader};
 
-/// Bytes of a file's blocks that are read at a time: the first, or less if all inputs together would exceed the second,
-/// but at least the third.
+/// The most bytes of a file's blocks that are read at a time,
 const WINDOW_BYTES: usize = 1 << 20;
+/// the most bytes of all inputs together,
 const ALL_WINDOWS_BYTES: usize = 64 << 20;
+/// and the least of a file, however many inputs there are.
 const LEAST_WINDOW_BYTES: usize = 64 << 10;
 
 /// Bytes of each file's blocks that are read at a time, for this number of inputs.
@@ -45,8 +46,8 @@ impl Values {
         }
     }
 
-    /// The value of a put in the file's key section, until the next is asked for. [`Error::Corruption`] if the entry, or the block that
-    /// should have it, disagrees.
+    /// The value of a put in the file's key section. It is lent until the next call. [`Error::Corruption`] if the
+    /// entry, or the block that should hold it, disagrees with the key section.
     pub(crate) fn value(&mut self, entry: &KeyEntry<'_>) -> Result<&[u8]> {
         let block = match self.block.take() {
             Some((offset, block)) if offset == entry.place.offset => block,

@@ -21,12 +21,12 @@ const QUIET: Duration = Duration::from_millis(400);
 
 impl<M: Medium + Clone> Compactor<M> {
     /// Waits for something to compact, and marks its inputs busy. `None` when the store closes or has failed.
-    /// LOCKS: catalog, compactions; traffic
+    /// LOCKS: catalog, compactions; memtables
     pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {
         let compactions = &self.compactions;
         loop {
-            // The catalog first: it may be held while the disk syncs, and readers that name candidates must not wait that
-            // long for the compactions lock.
+            // The catalog first: it may be held while the disk syncs, and readers that name candidates must not wait
+            // that long for the compactions lock.
             let catalog = self.catalog.lock();
             let mut inner = compactions.inner.lock();
             if compactions.is_stopping() || self.context.has_failed() {
@@ -37,18 +37,18 @@ impl<M: Medium + Clone> Compactor<M> {
             let pause = inner.pause_left();
             let (mut next, mut quiet_in) = (None, None);
             // 1. A requested compaction.
-            if let Some(asked) = inner.asked.front().cloned() {
+            if let Some(request) = inner.requested.front().cloned() {
                 // It waits until none of its files is being compacted or removed. Nothing else begins meanwhile.
-                if !self.is_compacting_in(&asked, &inner, catalog.state()) {
-                    let plan = self.plan_of_range(&asked, catalog.state());
-                    inner.asked.pop_front();
+                if !self.is_compacting_in(&request, &inner, catalog.state()) {
+                    let plan = self.plan_of_range(&request, catalog.state());
+                    inner.requested.pop_front();
                     // Nothing to gain: the request is answered at once.
                     if plan.inputs.is_empty() {
-                        *asked.ended.lock() = Some(Ok(()));
+                        *request.ended.lock() = Some(Ok(()));
                         compactions.changed.notify_all();
                         continue;
                     }
-                    next = Some((plan, CompactionKind::Manual(asked)));
+                    next = Some((plan, CompactionKind::Manual(request)));
                 }
             // 2. Space, if a thread waits for it, or if the disk was found full a short while ago.
             } else if inner.space_wanted.is_some() || pause.is_some() {
@@ -61,9 +61,9 @@ impl<M: Medium + Clone> Compactor<M> {
                         .map(|plan| (plan, CompactionKind::Space));
                     // No file gives anything back: report it to the waiting threads, and look for other work.
                     if let (None, Some(wanted)) = (&next, wanted) {
-                        inner.gains_nothing(wanted);
+                        inner.record_nothing_to_gain(wanted);
                         drop((inner, catalog));
-                        self.reclaim.tell_who_waits();
+                        self.reclaim.wake_waiting();
                         continue;
                     }
                 }
@@ -73,7 +73,9 @@ impl<M: Medium + Clone> Compactor<M> {
                 let picked = self.pick(&inner, catalog.state(), load);
                 let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
                 // Would there be something to do in a quiet store? Then look whether it has become one.
-                if plan.is_none() && !load.is_quiet && self.context.options.compaction.policy == CompactionPolicy::Gain
+                if plan.is_none()
+                    && !load.is_quiet
+                    && self.context.options.compaction.policy == CompactionPolicy::GarbageFirst
                 {
                     let quiet = Load { is_quiet: true, ..load };
                     quiet_in = self.pick(&inner, catalog.state(), quiet).map(|_| QUIET);
@@ -88,14 +90,14 @@ impl<M: Medium + Clone> Compactor<M> {
                 drop((inner, catalog));
                 if matches!(reason, CompactionKind::Picked) && !self.planner.seems_to_have_space_for(&plan) {
                     compactions.inner.lock().pause_for_space_of(&plan);
-                    self.reclaim.tell_who_waits();
+                    self.reclaim.wake_waiting();
                     continue;
                 }
                 self.pace.set();
                 return Some((plan, reason));
             }
-            // Nothing to do: wait for a change, for the end of the pause, or for quiet. Writers are told that this thread
-            // does nothing.
+            // Nothing to do: wait for a change, for the end of the pause, or for quiet. Writers are told that this
+            // thread does nothing.
             drop((inner, catalog));
             self.pace.set();
             let inner = compactions.inner.lock();
@@ -144,7 +146,7 @@ impl<M: Medium + Clone> Compactor<M> {
         };
         match choice.options.policy {
             CompactionPolicy::Paper => paper_policy::pick(&choice),
-            CompactionPolicy::Gain => garbage_policy::pick(&choice),
+            CompactionPolicy::GarbageFirst => garbage_policy::pick(&choice),
             _ => None,
         }
     }

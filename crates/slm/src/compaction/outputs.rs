@@ -40,7 +40,7 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     filled: Totals,
     /// The most memory that one output took until its key segment was written, in bytes.
     pub(crate) memory_bytes_max: u64,
-    /// Deletes up to here were left out, because the index checkpoints cover them.
+    /// Deletes up to this sequence number were left out, because the index checkpoints cover them.
     pub(crate) deletes_dropped_through: u64,
     space: OutputSpace,
     /// The reserve, while an unfinished file has it.
@@ -162,7 +162,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 
     /// Sends a file to the index thread. `removed`: the inputs, with the last file.
     fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
-        let (done, told) = sync_channel(1);
+        let (done, receipt) = sync_channel(1);
         let (reserve, origin) = (self.reserve.take(), self.origin.clone());
         let deletes_dropped_through = self.deletes_dropped_through;
         let output = Output { file, reserve, origin, removed, deletes_dropped_through, done };
@@ -170,7 +170,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         while self.sent.len() > 1 {
             self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
         }
-        self.sent.push(told);
+        self.sent.push(receipt);
         self.finished.send(Finished::Compaction(output)).map_err(|_| Stopped::Closing)
     }
 
@@ -178,7 +178,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     pub(crate) fn end(&mut self, inputs: &[u32]) -> Result<(), Stopped> {
         let file = self.finish()?;
         self.send(file, inputs.to_vec())?;
-        self.sent.drain(..).try_for_each(|told| told.recv()).map_err(|_| Stopped::Closing)?;
+        self.sent.drain(..).try_for_each(|receipt| receipt.recv()).map_err(|_| Stopped::Closing)?;
         self.check_refused()
     }
 

@@ -75,7 +75,7 @@ pub(crate) struct QueueState {
     /// The length of the last such pause.
     pub(crate) pause: Duration,
     /// Requests that have not begun.
-    pub(crate) asked: VecDeque<Arc<ManualCompaction>>,
+    pub(crate) requested: VecDeque<Arc<ManualCompaction>>,
     /// Counts events that may have changed what there is to do.
     pub(crate) changes: u64,
     /// Number of compactions that are running.
@@ -117,13 +117,13 @@ impl QueueState {
     }
 
     /// Notes that no compaction gives anything back until something changes.
-    pub(crate) fn gains_nothing(&mut self, wanted: SpaceWanted) {
+    pub(crate) fn record_nothing_to_gain(&mut self, wanted: SpaceWanted) {
         self.nothing_to_gain[usize::from(wanted.at_any_cost)] = true;
         self.space_wanted = None;
     }
 
     /// Notes how a compaction has ended.
-    pub(crate) fn ended(&mut self, plan: &Plan, reason: &CompactionKind, ended: &Result<(), Stopped>) {
+    pub(crate) fn record_end(&mut self, plan: &Plan, reason: &CompactionKind, ended: &Result<(), Stopped>) {
         self.running -= 1;
         self.busy.retain(|number| !plan.inputs.contains(number));
         match (ended, reason) {

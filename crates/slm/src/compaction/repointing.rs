@@ -11,7 +11,7 @@ use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
+use slmdb_structures::fast_fair::space_bounds::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
 use slmdb_sync::epoch;
 

@@ -24,7 +24,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl<M: Medium + Clone> Compactor<M> {
     /// See [`slmdb_engine::Engine::compact_range`].
-    /// LOCKS: traffic; compactions, end of a compaction
+    /// LOCKS: memtables; compactions, end of a compaction
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
         self.context.check_writable()?;
         self.writes.flush()?;
@@ -32,14 +32,14 @@ impl<M: Medium + Clone> Compactor<M> {
         self.checkpointer
             .take_due(&|| self.compactions.is_stopping())
             .inspect_err(|error| self.context.fail(error.clone()))?;
-        let setbacks = self.writes.traffic.lock().setbacks.count();
-        let asked = Arc::new(ManualCompaction { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
+        let space_errors = self.writes.memtables.lock().space_errors.count();
+        let request = Arc::new(ManualCompaction { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
         let mut inner = self.compactions.inner.lock();
-        inner.asked.push_back(asked.clone());
+        inner.requested.push_back(request.clone());
         inner.changes += 1;
         self.compactions.changed.notify_all();
         loop {
-            if let Some(ended) = asked.ended.lock().take() {
+            if let Some(ended) = request.ended.lock().take() {
                 return ended;
             }
             // No compaction thread may be left to answer: one that panicked, or one that ended before this request
@@ -50,7 +50,7 @@ impl<M: Medium + Clone> Compactor<M> {
             }
             drop(self.compactions.changed.wait_timeout(inner, LOOK_AGAIN));
             // The compaction goes on when there is space again, but its caller is not kept waiting for that.
-            self.writes.traffic.lock().setbacks.check_flush(setbacks)?;
+            self.writes.memtables.lock().space_errors.check_flush(space_errors)?;
             inner = self.compactions.inner.lock();
         }
     }
@@ -58,9 +58,9 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Merges all of a range. Without the space for that, it removes the files' garbage within the reserve, and merges
     /// what is left if that has freed enough.
     /// LOCKS: catalog, compactions
-    pub(crate) fn compact_asked(
+    pub(crate) fn compact_requested(
         &self,
-        asked: &ManualCompaction,
+        request: &ManualCompaction,
         all: &Plan,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
@@ -80,7 +80,7 @@ impl<M: Medium + Clone> Compactor<M> {
         let left = {
             let catalog = self.catalog.lock();
             let mut inner = self.compactions.inner.lock();
-            let left = self.plan_of_range(asked, catalog.state());
+            let left = self.plan_of_range(request, catalog.state());
             let is_ours = |number: &u32| all.inputs.contains(number) || !inner.busy.contains(number);
             if left.inputs.is_empty() || !left.inputs.iter().all(is_ours) {
                 return Ok(());
@@ -154,20 +154,21 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Whether files of a range are being compacted, or removed after that.
-    pub(crate) fn is_compacting_in(&self, asked: &ManualCompaction, inner: &QueueState, state: &StoreState) -> bool {
-        let is_in_range = |number| state.files.get(number).is_none_or(|file| self.is_in_range(asked, file));
+    pub(crate) fn is_compacting_in(&self, request: &ManualCompaction, inner: &QueueState, state: &StoreState) -> bool {
+        let is_in_range = |number| state.files.get(number).is_none_or(|file| self.is_in_range(request, file));
         inner.busy.iter().any(is_in_range)
     }
 
-    fn is_in_range(&self, asked: &ManualCompaction, file: &FileRecord) -> bool {
+    fn is_in_range(&self, request: &ManualCompaction, file: &FileRecord) -> bool {
         let order = &self.context.options.comparator;
-        order.is_up_to(&file.smallest_key, asked.to.as_ref()) && order.is_from(&file.largest_key, asked.from.as_ref())
+        order.is_up_to(&file.smallest_key, request.to.as_ref())
+            && order.is_from(&file.largest_key, request.from.as_ref())
     }
 
     /// The files with keys in a range. None if there is nothing to gain: no garbage, and no two of them overlap.
-    pub(crate) fn plan_of_range(&self, asked: &ManualCompaction, state: &StoreState) -> Plan {
+    pub(crate) fn plan_of_range(&self, request: &ManualCompaction, state: &StoreState) -> Plan {
         let order = &self.context.options.comparator;
-        let in_range = state.files.iter().filter(|(_, file)| self.is_in_range(asked, file));
+        let in_range = state.files.iter().filter(|(_, file)| self.is_in_range(request, file));
         let files: Vec<(&u32, &FileRecord)> = in_range.collect();
         let in_order = positions_in_order(files.iter().map(|(_, file)| &file.smallest_key[..]), order);
         let files: Vec<(&u32, &FileRecord)> = in_order.into_iter().map(|position| files[position]).collect();

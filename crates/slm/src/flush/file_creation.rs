@@ -94,20 +94,20 @@ impl<M: Medium + Clone> FileCreation<M> {
     }
 
     /// Waits for the oldest MemTable that is to be flushed. `None` if the store has failed, or closes and none is left.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     fn next_immutable(&self) -> Option<Immutable<M>> {
-        let mut traffic = self.writes.traffic.lock();
+        let mut memtables = self.writes.memtables.lock();
         loop {
             if self.context.has_failed() {
                 return None;
             }
-            if let Some(immutable) = traffic.queue.pop_front() {
+            if let Some(immutable) = memtables.queue.pop_front() {
                 return Some(immutable);
             }
-            if traffic.closing {
+            if memtables.closing {
                 return None;
             }
-            traffic = self.writes.work.wait(traffic);
+            memtables = self.writes.work_to_do.wait(memtables);
         }
     }
 

@@ -63,7 +63,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
     }
 
     /// Indexes a flush's file, commits it, and retires the MemTable.
-    /// LOCKS: indexing, catalog; traffic
+    /// LOCKS: indexing, catalog; memtables
     fn index_and_commit(&self, built: Built<M>) -> Result<()> {
         // From the first swing to the commit the index is ahead of the MANIFEST (INV-16).
         let mut index_is_ahead = self.index.indexing.lock();
@@ -121,7 +121,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
     }
 
     /// Takes a flushed MemTable from the readers' list (INV-9), and frees what was set aside for it.
-    /// LOCKS: catalog; traffic; indexed keys, traffic; catalog, compactions
+    /// LOCKS: catalog; memtables; indexed keys, memtables; catalog, compactions
     fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
         let Immutable { memtable, last_sequence, totals, space } = flushed;
         debug_assert!(
@@ -135,7 +135,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
         }
         let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
         {
-            let _traffic = self.writes.traffic.lock();
+            let _traffic = self.writes.memtables.lock();
             let view = self.writes.view.load_full();
             let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
             self.writes.view.store(Arc::new(MemTableView { memtables: rest }));
@@ -145,16 +145,16 @@ impl<M: Medium + Clone> IndexInsertion<M> {
         self.memory.flush_freed(&totals, list_bytes);
         self.cost.release_in_pool(&totals)?;
         let now_ns = self.context.env.monotonic_ns();
-        let mut traffic = self.writes.traffic.lock();
-        self.writes.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(traffic.last_flush_end_ns)));
-        traffic.last_flush_end_ns = now_ns;
-        self.writes.set_pace(&traffic);
+        let mut memtables = self.writes.memtables.lock();
+        self.writes.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(memtables.last_flush_end_ns)));
+        memtables.last_flush_end_ns = now_ns;
+        self.writes.set_pace(&memtables);
         self.writes.flushed_through.store(last_sequence, Ordering::Release);
         self.writes.group_sync.advance(last_sequence);
-        self.writes.room.notify_all();
-        self.writes.work.notify_all();
+        self.writes.work_done.notify_all();
+        self.writes.work_to_do.notify_all();
         // Writers need the lock, and what follows takes locks that may be held while the MANIFEST is synced.
-        drop(traffic);
+        drop(memtables);
         self.pace.set();
         self.compactions.wake();
         Ok(())

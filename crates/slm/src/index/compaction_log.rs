@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(CompactionLog::default().left(&pool).unwrap().len(), 1);
     }
 
-    /// What one thread has done others rest on, and it may never fence again: a compaction takes away the file of a job that the
-    /// index thread has ended.
+    /// What one thread has done others rest on, and it may never fence again: a compaction takes away the file of a
+    /// job that the index thread has ended.
     #[test]
     fn each_step_of_a_record_is_durable_on_return_whoever_took_it() {
         let options =

@@ -1,13 +1,13 @@
 //! The index as a cursor sees it: the records of its moment, whatever flushes do meanwhile (paper, section 3.2
 //! «Scanning a B+-tree»).
 //!
-//! A leaf is read and its records are copied out, so no epoch is held between a cursor's calls. Records of the cursor's moment
-//! are taken from the leaf. Those replaced since come from the map of replaced records. The map is asked *after* the leaf was
-//! read, for exactly the range that the leaf covers (INV-12). A record may move from the index to the map in between, never the
-//! other way, so it is seen at least once. Of two versions the newer wins.
+//! A leaf is read and its records are copied out, so no epoch is held between a cursor's calls. Records of the
+//! cursor's moment are taken from the leaf. Those replaced since come from the map of replaced records. The map is
+//! asked *after* the leaf was read, for exactly the range that the leaf covers (INV-12). A record may move from the
+//! index to the map in between, never the other way, so it is seen at least once. Of two versions the newer wins.
 //!
-//! Who goes on in one direction gets more and more leaves at once: the processor fetches their records side by side then,
-//! instead of one after the other.
+//! Who goes on in one direction gets more and more leaves at once: the processor fetches their records side by side
+//! then, instead of one after the other.
 
 use std::ops::{Bound, Range};
 use std::sync::Arc;

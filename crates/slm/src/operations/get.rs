@@ -1,14 +1,15 @@
 //! Point reads (paper, section 4 «Get»): MemTable, Immutable MemTables, index, one block.
 //!
-//! The order is what makes them right while flushes go on: a MemTable leaves the readers' list only after the index
-//! points to all that was in it, so whoever takes the list first and looks in the index afterwards misses nothing. The
-//! index knows every key that has a value in a table file; a key that it does not know is missing, and no block is read.
+//! This order makes reads right while flushes go on. A MemTable leaves the readers' list only after the index points
+//! to all of its entries (INV-9). So a reader that takes the list first and looks in the index afterwards misses
+//! nothing. The index knows every key that has a value in a table file. A key that it does not know is missing, and
+//! no block is read.
 //!
-//! A read at a snapshot's moment goes the same way, up to that; and what the index has replaced since is in the map of
-//! replaced records ([`crate::index::snapshots`]).
+//! A read at a snapshot's moment goes the same way and passes over newer versions. A version that the index has
+//! replaced since is in the map of replaced records ([`crate::index::snapshots`]).
 //!
-//! Between index and block a compaction may have moved the entry and removed the file. Then the file is gone from the
-//! store, and the key is looked up again: the entry, or what replaced it, is somewhere else.
+//! After the look into the index, a compaction may move the entry and remove its file before the block is read. Then
+//! the file is gone from the store, and the key is looked up again.
 
 use std::sync::Arc;
 
@@ -30,12 +31,12 @@ use crate::memory::MemoryShare;
 use crate::selection::naming::CandidateNaming;
 use crate::space::reclaim::SpaceReclaim;
 
-/// Of which moment a read is.
+/// The moment that a read sees.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Moment {
     /// The present one.
     Now,
-    /// One that is [registered](crate::index::snapshots).
+    /// One that is [registered](slmdb_engine::read::snapshot_registry).
     At(u64),
 }
 
@@ -46,7 +47,7 @@ enum Newest {
     Missing,
 }
 
-/// What readers need of the store. It keeps the store open.
+/// What readers need of the store.
 pub(crate) struct Reader<M: Medium> {
     pub(crate) context: Arc<StoreContext>,
     pub(crate) writes: Arc<WritePath<M>>,
@@ -71,6 +72,7 @@ impl<M: Medium + Clone> Reader<M> {
     }
 
     /// The value of `key` at a moment.
+    /// LOCKS: snapshots; file numbers; catalog (if the file is gone)
     pub(crate) fn get_at(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         let mut before = None;
         loop {
@@ -80,7 +82,7 @@ impl<M: Medium + Clone> Reader<M> {
                 Newest::InTable(location) => location,
             };
             match self.tables.value(key, location) {
-                // The same place again is none that a compaction has left behind.
+                // A compaction has moved the entry, so the index has a new place. If it is the same, the error is real.
                 Err(_) if self.catalog.is_gone(location.file) && before != Some(location) => before = Some(location),
                 value => return value.map(Some),
             }
@@ -109,7 +111,7 @@ impl<M: Medium + Clone> Reader<M> {
         let indexed = self.index.tree.get(key, &guard)?.map(|record| location(&record));
         let location = match moment {
             Moment::Now => indexed,
-            // What it saw may have moved from the index to the map, never the other way.
+            // The version that it sees may have moved from the index to the map, never the other way.
             Moment::At(moment) => indexed
                 .filter(|location| location.sequence <= moment)
                 .or_else(|| self.index.snapshots.replaced(key, moment)),

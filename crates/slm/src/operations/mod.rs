@@ -1,12 +1,9 @@
-//! Section 4: get, range query, insert if absent and update if present; and what is beside the paper: snapshots, copies, checks.
+//! Section 4: get and range query. Beside the paper: snapshots, estimates and verification.
 
-pub(crate) mod approximate;
 pub(crate) mod ask_ahead;
 pub(crate) mod get;
 pub(crate) mod heading;
+pub(crate) mod range_estimate;
 pub(crate) mod range_query;
-pub(crate) mod read_ahead;
-pub(crate) mod scan_buffers;
 pub(crate) mod snapshot;
-pub(crate) mod values_ahead;
 pub(crate) mod verify;

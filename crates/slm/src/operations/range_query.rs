@@ -1,18 +1,18 @@
 //! Cursors: the whole store in key order, forwards and backwards, as it was at one moment (paper, section 4 «Range
 //! query»).
 //!
-//! A cursor merges the MemTables of its moment, which it keeps alive, with the index, which moves on; what the index no
-//! longer holds for it is in the map of replaced records ([`crate::index::snapshots`]). Every source gives at most one version a
-//! key, the newest that the moment covers; among sources the highest sequence number wins, and a delete hides the key.
-//! Blocks are read when a value is asked for, not before.
+//! A cursor merges the MemTables of its moment with the index. It keeps the MemTables alive. The index moves on:
+//! versions that it no longer holds are in the map of replaced records ([`crate::index::snapshots`]). Every source
+//! gives at most one version of a key, the newest that the moment covers. Among sources the highest sequence number
+//! wins, and a delete hides the key. A block is read only when a value is asked for.
 //!
-//! Taking the moment: the cursor registers, which tells it what is published, and takes the list of MemTables; if the list
-//! has changed meanwhile it starts over. So everything up to its moment is in the list it holds, or was in the index
-//! before it registered. A cursor of a snapshot takes over that one's moment, and the list as it is then: for a snapshot
-//! flushes have seen to it that this does.
+//! A cursor takes its moment in two steps: it registers what is published, and takes the list of MemTables. If the list
+//! has changed meanwhile, it starts over (INV-11). So everything up to its moment is in its list, or was in the index
+//! before it registered. A cursor of a snapshot takes over the snapshot's moment, and the present list. That is enough,
+//! because flushes keep what a snapshot sees.
 //!
-//! The MemTables of its list are all that a cursor keeps alive, however many follow. So it costs what was in memory when it
-//! was made, and flushes write nothing for it that a scan of a moment would leave behind as garbage.
+//! A cursor keeps alive the MemTables of its list and no later ones. So it costs what was in memory when it was made,
+//! and flushes write nothing for it.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -21,20 +21,22 @@ use std::sync::atomic::Ordering::Relaxed;
 use slmdb_engine::EngineCursor;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
+use slmdb_engine::read::scan_buffers::ScanBuffers;
+use slmdb_engine::read::snapshot_registry::SnapshotKind;
+use slmdb_engine::read::temperature::Temperature;
+use slmdb_engine::read::values_ahead::ValuesAhead;
 use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
-use slmdb_order::Passage;
+use slmdb_order::CycleDetector;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
+use slmdb_structures::fast_fair::Direction;
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
-use crate::index::snapshots::SnapshotKind;
-use crate::operations::ask_ahead::{SCOUT_BYTES, Scout, Temperature};
+use crate::operations::ask_ahead::{SCOUT_BYTES, Scout};
 use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
-use crate::operations::scan_buffers::ScanBuffers;
-use crate::operations::values_ahead::ValuesAhead;
 use crate::selection::sequentiality_degree::Sequentiality;
 
 /// See [`EngineCursor`].
@@ -44,27 +46,27 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     memtables: Vec<MemTableSource<M>>,
     index: IndexSource,
     heading: Heading,
-    /// Where the value is that the cursor is on; `None`: it is on none.
+    /// Where the current value is. `None`: the cursor is on no entry.
     at: Option<At>,
-    /// The key that it is on, or was on last.
+    /// The current key, or the last one.
     key: Vec<u8>,
     /// Whether the index stands on that key.
     is_index_on_key: bool,
-    /// Whether no MemTable has an entry left where the cursor goes. (Never with a comparator, whose keys are watched one by one.)
+    /// Whether no MemTable has an entry left in this direction. Never with a comparator, whose keys are watched one by one.
     is_index_alone: bool,
-    /// The keys passed since the cursor was placed or turned round, if the order is a comparator's.
-    passage: Passage,
-    /// The value that it is on, and those that follow, where entries stand by themselves in mapped files.
+    /// Finds out if the comparator leads the cursor round in a circle (INV-25).
+    cycle_detector: CycleDetector,
+    /// The current value and those that follow, where entries stand by themselves in mapped files.
     values_ahead: ValuesAhead,
-    /// The blocks that the last values came from: neighbours often share one.
-    at_hand: ScanBuffers,
-    /// The last value that was lent from one of these.
+    /// What it keeps of the files that it scans.
+    buffers: ScanBuffers,
+    /// The last value that was lent from these.
     lent: Slice,
-    /// Asks for what comes next, where data is cold.
+    /// Asks the disk for what comes next, where data is cold.
     scout: Option<Box<Scout>>,
-    /// What these take in memory, as the budget knows it.
+    /// Memory of the buffers and the scout, as reported to the budget.
     held_bytes: u64,
-    /// How many files a range query has had to turn to.
+    /// In how many files the keys of the range query are.
     sequentiality: Sequentiality,
 }
 
@@ -78,6 +80,7 @@ enum At {
 
 impl<M: Medium + Clone> Cursor<M> {
     /// A cursor on no entry, at the present moment.
+    /// LOCKS: snapshots
     pub(crate) fn new(reader: Arc<Reader<M>>) -> Cursor<M> {
         let (moment, view) = loop {
             let before = reader.writes.view.load_full();
@@ -93,6 +96,7 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     /// A cursor on no entry, at the moment of a snapshot that is held.
+    /// LOCKS: snapshots
     pub(crate) fn at(reader: Arc<Reader<M>>, moment: u64) -> Cursor<M> {
         let moment = reader.index.snapshots.register(SnapshotKind::Cursor, || moment);
         let view = reader.writes.view.load_full();
@@ -102,9 +106,9 @@ impl<M: Medium + Clone> Cursor<M> {
     fn over(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
-        let (heading, key, passage) = (Heading::Forward, Vec::new(), Passage::default());
+        let (heading, key, cycle_detector) = (Heading::Forward, Vec::new(), CycleDetector::default());
         let sequentiality = reader.naming.candidates.range_query();
-        let (at_hand, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
+        let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
         let (at, held_bytes) = (None, 0);
         Cursor {
             reader,
@@ -116,9 +120,9 @@ impl<M: Medium + Clone> Cursor<M> {
             key,
             is_index_on_key: false,
             is_index_alone: false,
-            passage,
+            cycle_detector,
             values_ahead: ValuesAhead::default(),
-            at_hand,
+            buffers,
             lent: Slice::new(),
             scout,
             held_bytes,
@@ -126,17 +130,17 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// Tells the budget what is at hand.
+    /// Reports the memory of its buffers to the budget.
     fn account(&mut self) {
-        let at_hand_bytes = self.values_ahead.memory_bytes() + self.at_hand.memory_bytes();
-        let bytes = at_hand_bytes + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
+        let buffers_bytes = self.values_ahead.memory_bytes() + self.buffers.memory_bytes();
+        let bytes = buffers_bytes + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
         if bytes != self.held_bytes {
             self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
         }
     }
 
-    /// With all sources at or after the wanted place: stops at the smallest key that is not deleted.
+    /// Stops at the smallest key that is not deleted. REQUIRES: all sources are at or after the wanted place.
     fn settle_forward(&mut self) -> Result<()> {
         self.heading = Heading::Forward;
         while !self.settle_on(Ordering::Less)? {
@@ -145,7 +149,7 @@ impl<M: Medium + Clone> Cursor<M> {
         Ok(())
     }
 
-    /// With all sources before the wanted place: stops at the largest key that is not deleted.
+    /// Stops at the largest key that is not deleted. REQUIRES: all sources are before the wanted place.
     fn settle_backward(&mut self) -> Result<()> {
         self.heading = Heading::Backward;
         while !self.settle_on(Ordering::Greater)? {
@@ -154,8 +158,8 @@ impl<M: Medium + Clone> Cursor<M> {
         Ok(())
     }
 
-    /// Makes that one of the sources' keys which stands so to all others the cursor's, unless it is deleted (then:
-    /// `false`). If no source has one left, the cursor is on none.
+    /// Moves to the key of the sources that compares as `stands` to all others. Returns `false` if that key is
+    /// deleted. If no source has a key left, the cursor is on no entry.
     fn settle_on(&mut self, stands: Ordering) -> Result<bool> {
         let order = self.reader.index.tree.order();
         self.at = None;
@@ -170,7 +174,7 @@ impl<M: Medium + Clone> Cursor<M> {
         self.key.clear();
         let Some(best) = best else { return Ok(true) };
         self.key.extend_from_slice(best);
-        if !order.is_bytewise() && !self.passage.pass(&self.key) {
+        if !order.is_bytewise() && !self.cycle_detector.visit(&self.key) {
             let what = format!("the comparator {:?} is no total order: a cursor came back to a key", order.name());
             return Err(Error::invalid(what));
         }
@@ -193,26 +197,25 @@ impl<M: Medium + Clone> Cursor<M> {
         Ok(!deleted)
     }
 
-    /// The value of its key at a place that was in the index, or in the map of replaced records, when its leaf was read. A
-    /// compaction may have moved it since and removed the file; then it is looked for again.
-    /// `None`: [`Cursor::values_ahead`] has it.
+    /// The value of the current key, at the place that the index or the map of replaced records had. A compaction may
+    /// have moved the entry since and removed the file. Then the key is looked up again. `None`: [`Cursor::values_ahead`]
+    /// has the value.
     fn value_at(&mut self, location: Location) -> Result<Option<Slice>> {
         let mut location = location;
         loop {
-            let direction = self.heading.direction();
-            match self.values_ahead.bring(&self.reader, (&self.index, direction), location) {
+            match self.bring(location) {
                 Ok(true) => {
                     self.account();
                     return Ok(None);
                 }
-                // If a compaction has moved it, who asks for the block finds out where to.
+                // If a compaction has moved the entry, fetching its block below finds that out.
                 Err(error) if !self.reader.catalog.is_gone(location.file) => return Err(error),
                 Ok(false) | Err(_) => {}
             }
             self.keep_key();
-            let block = match self.at_hand.block(location) {
+            let block = match self.buffers.block(location) {
                 Some(block) => Ok(block.clone()),
-                None => self.at_hand.fetch(&self.reader, location),
+                None => self.buffers.fetch(&self.reader.tables, &*self.reader.naming, location),
             };
             self.account();
             match block {
@@ -229,31 +232,40 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
+    /// Has [`Cursor::values_ahead`] bring the value at a place; `false`: it can't.
+    fn bring(&mut self, location: Location) -> Result<bool> {
+        let (tables, seeks) = (&self.reader.tables, &*self.reader.naming);
+        match self.heading {
+            Heading::Forward => self.values_ahead.bring(tables, seeks, self.index.entries_forward(), location),
+            Heading::Backward => self.values_ahead.bring(tables, seeks, self.index.entries_backward(), location),
+        }
+    }
+
     fn value_in_memtable(&mut self, number: usize) -> &[u8] {
         self.sequentiality.read(self.memtables[number].sequence(), None);
         self.memtables[number].value()
     }
 
-    /// The value of its key at a place of the index, as [`Cursor::value_at`] has it.
+    /// The value of the current key at a place of the index, as [`Cursor::value_at`] has it.
     fn value_in_table(&mut self, location: Location) -> Result<Option<Slice>> {
         self.sequentiality.read(location.sequence, Some(location.file));
-        if self.values_ahead.turn_to(&self.reader, location) {
+        if self.values_ahead.turn_to(&*self.reader.naming, location) {
             return Ok(None);
         }
-        if self.at_hand.temperature.is_cold() && !self.at_hand.goes_through_a_file() {
+        if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
             self.ask_ahead();
         }
         self.value_at(location)
     }
 
-    /// Asks the disk for the value that is about to be read, and for those behind it, where that gains something.
+    /// Asks the disk for the value that is about to be read and for those behind it.
     fn ask_ahead(&mut self) {
         self.keep_key();
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
-        scout.ask(&self.reader, &self.key, self.heading, &mut self.at_hand.temperature);
+        scout.ask(&self.reader, &self.key, self.heading, &mut self.buffers.temperature);
     }
 
-    /// The range query is done, and another may begin.
+    /// Ends the range query. Another may begin.
     fn end_range_query(&mut self) {
         let files = self.sequentiality.end();
         if files.len() > 1 {
@@ -261,12 +273,12 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// The cursor leaves its entry, for a place that does not follow from it.
-    fn set_out(&mut self) {
+    /// Leaves the current entry before a seek.
+    fn leave_entry(&mut self) {
         self.at = None;
-        self.passage.begin();
-        self.values_ahead.set_out();
-        self.at_hand.set_out();
+        self.cycle_detector.begin();
+        self.values_ahead.prepare_seek();
+        self.buffers.prepare_seek();
         self.account();
         if let Some(scout) = &mut self.scout {
             scout.turn_back();
@@ -276,8 +288,8 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// Moves to the next entry in this direction if only the index has entries left, and has read that one already; else `false`.
     #[inline]
-    fn step_within_batch(&mut self, heading: Heading) -> bool {
-        if !self.is_index_alone || !self.index.step(heading.direction()) {
+    fn step_within_batch(&mut self, direction: Direction) -> bool {
+        if !self.is_index_alone || !self.index.step(direction) {
             return false;
         }
         if let Some(scout) = &mut self.scout {
@@ -331,28 +343,28 @@ impl<M: Medium + Clone> Cursor<M> {
 /// Every move first leaves the entry, so that after an error the cursor is on none.
 impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(|source| source.seek(key));
         self.index.seek(&self.reader.index, key)?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(|source| source.seek_before(key));
         self.index.seek_before(&self.reader.index, key)?;
         self.settle_backward()
     }
 
     fn seek_first(&mut self) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(MemTableSource::seek_first);
         self.index.seek_first(&self.reader.index)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
-        self.set_out();
+        self.leave_entry();
         self.memtables.iter_mut().for_each(MemTableSource::seek_last);
         self.index.seek_last(&self.reader.index)?;
         self.settle_backward()
@@ -362,12 +374,12 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
         if self.at.take().is_none() {
             return Ok(());
         }
-        if self.heading == Heading::Forward && self.step_within_batch(Heading::Forward) {
+        if self.heading == Heading::Forward && self.step_within_batch(Direction::Forward) {
             return Ok(());
         }
         self.keep_key();
         if self.heading == Heading::Backward {
-            self.passage.begin();
+            self.cycle_detector.begin();
             let key = self.key.clone();
             self.memtables.iter_mut().for_each(|source| source.seek(&key));
             self.index.seek(&self.reader.index, &key)?;
@@ -381,7 +393,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
         if self.at.take().is_none() {
             return Ok(());
         }
-        if self.heading == Heading::Backward && self.step_within_batch(Heading::Backward) {
+        if self.heading == Heading::Backward && self.step_within_batch(Direction::Backward) {
             return Ok(());
         }
         self.keep_key();
@@ -433,13 +445,21 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
-        let is_cold = self.at_hand.temperature.is_cold();
+        let is_cold = self.buffers.temperature.is_cold();
         if self.reader.tables.are_cold.load(Relaxed) != is_cold {
             self.reader.tables.are_cold.store(is_cold, Relaxed);
         }
-        (self.values_ahead, self.at_hand, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
+        (self.values_ahead, self.buffers, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
         self.reader.release(self.moment, SnapshotKind::Cursor);
     }
 }
+
+#[cfg(test)]
+mod buffer_tests;
+#[cfg(test)]
+mod read_ahead_tests;
+
+#[cfg(test)]
+mod tests;

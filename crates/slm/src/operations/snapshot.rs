@@ -1,16 +1,16 @@
-//! [`SlmSnapshot`]: the store as it was at one moment, to be read for as long as it is held.
+//! [`SlmSnapshot`]: the store as it was at one moment, for as long as the snapshot is held.
 //!
-//! It keeps its moment registered and nothing else: no MemTable, no file. What that means for flushes, and why every read
-//! finds what it should, is told in [`crate::index::snapshots`].
+//! A snapshot keeps its moment registered and nothing else: no MemTable, no file. [`crate::index::snapshots`] says what
+//! that means for flushes, and why every read finds its version.
 
 use std::sync::Arc;
 
+use slmdb_engine::read::snapshot_registry::SnapshotKind;
 use slmdb_engine::{EngineCursor, EngineSnapshot};
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_table::Slice;
 
-use crate::index::snapshots::SnapshotKind;
 use crate::operations::get::Moment;
 use crate::operations::get::Reader;
 use crate::operations::range_query::Cursor;
@@ -22,7 +22,8 @@ pub(crate) struct SlmSnapshot<M: Medium + Clone> {
 }
 
 impl<M: Medium + Clone> SlmSnapshot<M> {
-    /// Of the present moment.
+    /// A snapshot of the present moment.
+    /// LOCKS: snapshots
     pub(crate) fn new(reader: Arc<Reader<M>>) -> SlmSnapshot<M> {
         let moment = reader.index.snapshots.register(SnapshotKind::Snapshot, || reader.writes.publication.published());
         SlmSnapshot { reader, moment }
@@ -54,15 +55,16 @@ impl<M: Medium + Clone> Drop for SlmSnapshot<M> {
 }
 
 impl<M: Medium + Clone> Reader<M> {
-    /// Ends what a cursor or snapshot has registered.
+    /// Ends the registration of a cursor or a snapshot, and gives back what was kept for it alone.
+    /// LOCKS: snapshots; those of `ObsoleteFiles::remove_unpinned`; compactions; memtables; arenas
     pub(crate) fn release(&self, moment: u64, holder: SnapshotKind) {
         let kept_bytes = self.index.snapshots.kept_bytes();
         if !self.index.snapshots.release(moment, holder).is_empty() {
             self.obsolete.remove_unpinned();
-            // What it saw may be garbage now, and files may have gone.
+            // Versions that it saw may be garbage now, and files may be gone.
             self.reclaim.space_came_back();
         }
-        // Of a store that has failed nothing is deleted, and of a closed one everything is the next opening's.
+        // Nothing of a failed store is deleted (INV-27), and a closed one belongs to the next opening.
         let is_open = self.context.check_writable().is_ok();
         let reclaimed = if is_open { self.writes.arenas.reader_has_gone() } else { Ok(0) };
         let lists_bytes = reclaimed.unwrap_or_else(|error| {

@@ -1,28 +1,25 @@
-//! Verification: everything there is, checked against everything else.
+//! Verification: everything in the store, checked against everything else.
 //!
-//! - every table file from end to end: checksums, order, key section against blocks, properties against the MANIFEST;
-//! - the index's own structure: fences, order, levels, links, no block leaked;
-//! - every entry of every table file against the index: the index points to it, or to something newer, or the key was
-//!   deleted by something newer (older versions, which flushes write for snapshots, are passed over: the newest of the
-//!   same key stands beside them);
-//! - the number of keys in the index against the live counts of the MANIFEST;
-//! - key segments: all parts, and their checksums;
-//! - the index checkpoints: every chunk;
-//! - the directory and the pool's extents against the MANIFEST.
+//! - Every table file from end to end ([`FileVerifier`]).
+//! - The index's own structure: fences, order, levels, links; no block is leaked.
+//! - Every entry of every table file against the index. The index points to it, or to something newer, or something
+//!   newer deleted the key. Older versions, which flushes write for snapshots, are passed over: the newest version of
+//!   the key stands beside them.
+//! - The number of keys in the index against the live counts of the MANIFEST.
+//! - Key segments: all parts, and their checksums.
+//! - The index checkpoints: every chunk.
+//! - The directory and the pool's extents against the MANIFEST.
 //!
-//! Flushes wait meanwhile; reads and writes don't.
+//! Flushes wait meanwhile. Reads and writes don't.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
+use slmdb_engine::files::file_verifier::FileVerifier;
 use slmdb_engine::files::location::Location;
-use slmdb_engine::files::obsolete_files::ObsoleteFiles;
-use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
@@ -37,27 +34,21 @@ use crate::index::Index;
 use crate::index::location::location;
 use crate::recovery::rebuild::open_checkpoint;
 
-/// Findings of one kind beyond these are counted, not listed.
-const FINDINGS_MAX: usize = 1000;
-
-/// How long a verification waits for the index before it looks again.
+/// How long a verification waits for the index before it tries again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Checks everything there is against everything else.
 pub(crate) struct Verifier<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
+    pub(crate) files: FileVerifier,
     pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
     pub(crate) index: Arc<Index<M>>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) obsolete: Arc<ObsoleteFiles>,
 }
 
 impl<M: Medium + Clone> Verifier<M> {
     /// See [`slmdb_engine::Engine::verify`].
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _agreement = self.agreement()?;
-        let files = self.catalog.lock().state().files.clone();
+        let files = self.files.catalog.lock().state().files.clone();
         let memtable_entries = self.writes.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
         let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
         report.findings.extend(self.index.pool.verify());
@@ -65,7 +56,7 @@ impl<M: Medium + Clone> Verifier<M> {
 
         let keys = self.verify_tables(&files, &mut report, progress);
         let mut deleted_at = newest_deletes(&keys, &mut report);
-        deleted_at.dropped_through = self.catalog.lock().state().deletes_dropped_through;
+        deleted_at.dropped_through = self.files.catalog.lock().state().deletes_dropped_through;
         let mut live = BTreeMap::new();
         for (&number, Keys { section, .. }) in &keys {
             live.insert(number, self.verify_entries(number, section, &deleted_at, &mut report)?);
@@ -73,19 +64,16 @@ impl<M: Medium + Clone> Verifier<M> {
         self.verify_counts(&files, &live, &mut report)?;
         self.verify_directory(&files, &keys, &mut report)?;
         self.verify_checkpoints(&mut report)?;
-        if report.findings.len() > FINDINGS_MAX {
-            let more = report.findings.len() - FINDINGS_MAX;
-            report.findings.truncate(FINDINGS_MAX);
-            report.findings.push(Error::corruption(&self.context.directory, 0, format!("and {more} findings more")));
-        }
+        self.files.limit_findings(&mut report);
         Ok(report)
     }
 
-    /// Waits until no job is between its first swing and its commit, and keeps it so. Gives up when one finds no
-    /// space: it may wait for that as long as it takes; and where one was given up in between.
+    /// Waits until no job is between its first swing and its commit, and keeps it so. Fails if a job finds no space,
+    /// because it may wait for that without end, and if a job was given up in between.
+    /// LOCKS: memtables, indexing (tried); indexing is held by what is returned
     fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
-        let mut traffic = self.writes.traffic.lock();
-        let setbacks = traffic.setbacks.count();
+        let mut memtables = self.writes.memtables.lock();
+        let space_errors = memtables.space_errors.count();
         loop {
             match self.index.indexing.try_lock() {
                 Some(agreement) if !*agreement => return Ok(agreement),
@@ -96,52 +84,27 @@ impl<M: Medium + Clone> Verifier<M> {
                 }
                 None => {}
             }
-            traffic.setbacks.check_flush(setbacks)?;
-            // Another verification ends without a word.
-            traffic = self.writes.room.wait_timeout(traffic, LOOK_AGAIN);
+            memtables.space_errors.check_flush(space_errors)?;
+            // Another verification may hold it, and its end wakes nobody.
+            memtables = self.writes.work_done.wait_timeout(memtables, LOOK_AGAIN);
         }
     }
 
-    /// Reads every table file; returns the key sections of those that have a readable one.
+    /// Reads every table file. Returns the key sections of those that have a readable one.
     fn verify_tables(
         &self,
         files: &BTreeMap<u32, FileRecord>,
         report: &mut VerifyReport,
         progress: &mut dyn FnMut(VerifyProgress),
     ) -> BTreeMap<u32, Keys> {
-        let total_bytes = files.values().map(|file| file.length_bytes).sum();
-        let mut before_bytes = 0;
         let mut keys = BTreeMap::new();
-        for (&number, record) in files {
-            match self.tables.reader(number) {
-                Err(error) => report.findings.push(error),
-                Ok(reader) => {
-                    let mut tell =
-                        |done_bytes| progress(VerifyProgress { done_bytes: before_bytes + done_bytes, total_bytes });
-                    report.findings.extend(reader.verify(&mut tell));
-                    let properties = reader.properties();
-                    let told = (properties.entries, properties.deletes, properties.highest_sequence);
-                    if told != (record.entries, record.deletes, record.highest_sequence) {
-                        let what = format!(
-                            "the MANIFEST says {} entries, {} deletes, sequence numbers to {} of table file {number}, which says {}, {}, {}",
-                            record.entries, record.deletes, record.highest_sequence, told.0, told.1, told.2
-                        );
-                        report.findings.push(Error::corruption(self.context.directory.join(MANIFEST_NAME), 0, what));
-                    }
-                    match reader.key_section() {
-                        Ok(section) => {
-                            let count = properties.entries - properties.older_versions;
-                            keys.insert(number, Keys { section, count });
-                        }
-                        Err(error) => report.findings.push(error),
-                    }
-                }
+        self.files.verify_tables(files, report, progress, |number, reader, report| match reader.key_section() {
+            Ok(section) => {
+                let count = reader.properties().entries - reader.properties().older_versions;
+                keys.insert(number, Keys { section, count });
             }
-            report.table_files_checked += 1;
-            report.table_bytes_checked += record.length_bytes;
-            before_bytes += record.length_bytes;
-            progress(VerifyProgress { done_bytes: before_bytes, total_bytes });
-        }
+            Err(error) => report.findings.push(error),
+        });
         keys
     }
 
@@ -188,21 +151,21 @@ impl<M: Medium + Clone> Verifier<M> {
                     entry.sequence,
                     entry.key.escape_ascii()
                 );
-                let path = names::table(&self.context.directory, number);
+                let path = names::table(&self.files.context.directory, number);
                 report.findings.push(Error::corruption(path, u64::from(entry.place.offset), what));
             }
         }
         Ok(live)
     }
 
-    /// Live counts of the MANIFEST against what was counted, and the index's keys against their sum.
+    /// Compares the live counts of the MANIFEST with what was counted, and the index's keys with their sum.
     fn verify_counts(
         &self,
         files: &BTreeMap<u32, FileRecord>,
         live: &BTreeMap<u32, u64>,
         report: &mut VerifyReport,
     ) -> Result<()> {
-        let manifest = self.context.directory.join(MANIFEST_NAME);
+        let manifest = self.files.context.directory.join(MANIFEST_NAME);
         for (number, &counted) in live {
             let recorded = files.get(number).map_or(0, |file| file.live_keys);
             if recorded != counted {
@@ -221,17 +184,21 @@ impl<M: Medium + Clone> Verifier<M> {
         Ok(())
     }
 
-    /// The index checkpoints of the MANIFEST, from end to end.
+    /// Reads the index checkpoints of the MANIFEST from end to end, and finds others that belong to nobody.
     fn verify_checkpoints(&self, report: &mut VerifyReport) -> Result<()> {
-        let listed = || self.catalog.lock().state().checkpoints.clone();
+        let listed = || self.files.catalog.lock().state().checkpoints.clone();
         for checkpoint in listed() {
-            let checked =
-                open_checkpoint(&self.context.options, &self.context.directory, self.context.files_uuid, &checkpoint)
-                    .and_then(|reader| {
-                        let mut stream = CheckpointStream::new(reader);
-                        while stream.advance()? {}
-                        Ok(())
-                    });
+            let checked = open_checkpoint(
+                &self.files.context.options,
+                &self.files.context.directory,
+                self.files.context.files_uuid,
+                &checkpoint,
+            )
+            .and_then(|reader| {
+                let mut stream = CheckpointStream::new(reader);
+                while stream.advance()? {}
+                Ok(())
+            });
             match checked {
                 // A newer one may have taken its place meanwhile.
                 Err(error) if listed().contains(&checkpoint) => report.findings.push(error),
@@ -239,13 +206,14 @@ impl<M: Medium + Clone> Verifier<M> {
             }
         }
         let oldest = listed().first().map_or(0, |oldest| oldest.number);
-        for entry in self.context.env.list_directory(&self.context.directory)? {
+        for entry in self.files.context.env.list_directory(&self.files.context.directory)? {
             match names::kind(&entry.name) {
-                // One may be about to be removed, and one about to be recorded. What a repair has left goes with the next opening that may.
+                // One may be about to be removed, and one about to be recorded. The next opening that writes removes
+                // what a repair has left.
                 FileKind::Checkpoint(number)
-                    if !self.context.options.read_only && number.saturating_add(1) < oldest =>
+                    if !self.files.context.options.read_only && number.saturating_add(1) < oldest =>
                 {
-                    let path = self.context.directory.join(&entry.name);
+                    let path = self.files.context.directory.join(&entry.name);
                     report.findings.push(Error::corruption(
                         path,
                         0,
@@ -258,34 +226,18 @@ impl<M: Medium + Clone> Verifier<M> {
         Ok(())
     }
 
-    /// Files and extents that belong to nobody, or that are missing.
+    /// Finds files and key segments that belong to nobody, or that are missing.
     fn verify_directory(
         &self,
         files: &BTreeMap<u32, FileRecord>,
         keys: &BTreeMap<u32, Keys>,
         report: &mut VerifyReport,
     ) -> Result<()> {
-        // What is being made, or waits for this verification to be committed, has its file and segment already; what was
-        // compacted away may linger. ManualCompaction before and after: it may begin, or be given up, in between.
-        let under_way = self.catalog.numbers.under_way();
-        let is_under_way = |number: u32| {
-            under_way.contains(&number)
-                || self.catalog.numbers.is_under_way(number)
-                || self.obsolete.lingers(number)
-                || self.index.segments.linger(number)
-        };
-        // What a crash has left over is for the next opening to remove that may.
+        let under_way = self.files.under_way();
+        let is_kept = |number: u32| self.index.segments.linger(number);
+        self.files.find_stray_tables(files, &under_way, is_kept, report)?;
         let is_stray =
-            |number: u32| !self.context.options.read_only && !files.contains_key(&number) && !is_under_way(number);
-        for entry in self.context.env.list_directory(&self.context.directory)? {
-            if let FileKind::Table(number) = names::kind(&entry.name) {
-                let path = self.context.directory.join(&entry.name);
-                // One that lingered when it was listed may have gone before that was asked.
-                if is_stray(number) && self.context.env.exists(&path)? {
-                    report.findings.push(Error::corruption(path, 0, "a table file that the MANIFEST does not know"));
-                }
-            }
-        }
+            |number: u32| !files.contains_key(&number) && self.files.is_stray(number, &under_way) && !is_kept(number);
         let mut segments: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
         for extent in self.index.pool.extents() {
             if extent.kind == ExtentKind::KeySegment {
@@ -301,8 +253,8 @@ impl<M: Medium + Clone> Verifier<M> {
         for (number, file) in files {
             let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
             match Segment::open(&self.index.pool, parts) {
-                // One that was made by a rebuild has records of what was live then, and no others. (What can't be read has
-                // been reported already.)
+                // A rebuild gives a segment records of what was live then, and no others. If the keys can't be read,
+                // that has been reported already.
                 Ok(segment)
                     if keys
                         .get(number)
@@ -330,19 +282,19 @@ impl<M: Medium + Clone> Verifier<M> {
 /// The keys of a table file.
 struct Keys {
     section: KeySection,
-    /// How many there are: each once, whatever versions of it the file has.
+    /// Number of distinct keys.
     count: u64,
 }
 
 /// What may have deleted a key.
 struct Deletes {
-    /// The newest delete of each key that has one.
+    /// The sequence number of the newest delete of each key that has one.
     newest: HashMap<Vec<u8>, u64>,
-    /// Up to here there may have been others, which compactions have dropped.
+    /// Compactions may have dropped other deletes up to this sequence number.
     dropped_through: u64,
 }
 
-/// The newest delete of each key that has one.
+/// The newest deletes in these key sections.
 fn newest_deletes(keys: &BTreeMap<u32, Keys>, report: &mut VerifyReport) -> Deletes {
     let mut newest = HashMap::new();
     for Keys { section, .. } in keys.values() {

@@ -52,19 +52,19 @@ pub(crate) struct IndexCheckpointer<M: Medium> {
 
 impl<M: Medium + Clone> IndexCheckpointer<M> {
     /// The loop of the checkpoint thread.
-    /// LOCKS: traffic
+    /// LOCKS: memtables
     pub(crate) fn run(&self) {
         loop {
             {
-                let mut traffic = self.writes.traffic.lock();
-                while !traffic.closing && !self.context.has_failed() && !self.checkpoints.is_due() {
-                    traffic = self.writes.work.wait(traffic);
+                let mut memtables = self.writes.memtables.lock();
+                while !memtables.closing && !self.context.has_failed() && !self.checkpoints.is_due() {
+                    memtables = self.writes.work_to_do.wait(memtables);
                 }
-                if traffic.closing || self.context.has_failed() {
+                if memtables.closing || self.context.has_failed() {
                     return;
                 }
             }
-            let is_stopped = || self.context.has_failed() || self.writes.traffic.lock().closing;
+            let is_stopped = || self.context.has_failed() || self.writes.memtables.lock().closing;
             if let Err(error) = self.take_due(&is_stopped) {
                 return self.context.fail(error);
             }

@@ -56,8 +56,8 @@ fn open_in(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
             let fast = rebuild::in_memory(options, directory, &mut state)?;
             Ok(start(recover(options, directory, state, fast, lock)?, workers))
         }
-        MediumKind::Emulated if !options.imitation.is_nothing() => {
-            let medium = Persistent::imitating(&options.imitation).with_unit(unit_bytes)?;
+        MediumKind::Emulated if !options.emulation.is_nothing() => {
+            let medium = Persistent::emulating(&options.emulation).with_unit(unit_bytes)?;
             open_pool(medium, options, directory, (state, lock), workers)
         }
         // One medium type for both kinds, so that the engine is compiled once for them.
@@ -139,8 +139,8 @@ mod tests {
     use super::*;
     use slmdb_engine::{Medium, WriteBatch};
 
-    /// What waits for the last reader may run on any thread, and was on its way when the store failed and was opened again: it
-    /// freed key segments that the index points to.
+    /// What waits for the last reader may run on any thread, and was on its way when the store failed and was opened
+    /// again: it freed key segments that the index points to.
     #[test]
     fn nothing_is_freed_once_the_store_may_be_opened_again() {
         let env = MemoryEnv::new();

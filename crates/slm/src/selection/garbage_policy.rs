@@ -1,11 +1,12 @@
 //! The default policy: compact no more than the space bound demands, and where a rewritten byte gains most.
 //!
-//! Cleaning here is what it is in a log-structured file system. A file of which the part *u* is needed costs *u* of its
-//! length to rewrite and gives back *1 - u*. So the file with the most garbage goes first. And waiting pays, because
-//! more of each file dies meanwhile. Hence a compaction begins as late as the bound on space allows
+//! Cleaning here is what it is in a log-structured file system. A file of which the part *u* is needed costs *u* of
+//! its length to rewrite and gives back *1 - u*. So the file with the most garbage goes first. And waiting pays,
+//! because more of each file dies meanwhile. Hence a compaction begins as late as the bound on space allows
 //! ([`CompactionOptions::space_amplification_max`](slmdb_engine::CompactionOptions)): when garbage, with what the
-//! compaction itself takes until its inputs go, would reach it ([`controller`](crate::compaction::controller)). When all keys are overwritten equally often, the files
-//! that are cleaned at 1.4 are half dead, and each byte put is written twice, by flush and compaction together.
+//! compaction itself takes until its inputs go, would reach it ([`controller`](crate::compaction::controller)). When
+//! all keys are overwritten equally often, the files that are cleaned at 1.4 are half dead, and each byte put is
+//! written twice, by flush and compaction together.
 //!
 //! What a compaction takes meanwhile is bounded, too: it rewrites [`REWRITTEN_PART`] of the store at a time, or one
 //! file. So large stores merge many files at once, which also puts them in order, and small ones few.
@@ -133,7 +134,7 @@ fn with_most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>], now: &Si
     }
     let length_bytes: f64 = chosen.iter().map(|candidate| candidate.length_bytes).sum();
     let step = Step { rewritten_bytes, needed_part: rewritten_bytes / length_bytes.max(1.0) };
-    let begins = now.begins(&step, &choice.load);
+    let begins = now.should_begin(&step, &choice.load);
     plan(chosen.into_iter().filter(|_| begins), CompactionReason::MostGarbage)
 }
 

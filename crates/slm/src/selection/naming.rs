@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::read::scan_buffers::SeekCounter;
 
 use crate::compaction::queue::CompactionQueue;
 use crate::selection::candidate_list::Candidates;
@@ -34,10 +35,11 @@ impl CandidateNaming {
             self.name_candidates(files.iter().copied(), Source::RangeQuery);
         }
     }
+}
 
-    /// Counts a seek: a cursor has turned to a file, and a block of it must be read from the disk.
+impl SeekCounter for CandidateNaming {
     /// LOCKS: catalog (tried); compaction candidates; compactions
-    pub(crate) fn file_sought(&self, file: u32) {
+    fn count_seek(&self, file: u32) {
         let (candidates, options) = (&self.candidates, &self.context.options.compaction);
         if !candidates.is_fed || !options.seeks {
             return;

@@ -2,12 +2,15 @@
 //! split), and the key segment of one output of a compaction.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::batch::Totals;
 use slmdb_engine::lock_order;
-use slmdb_engine::space::admission::Grant;
+use slmdb_engine::recovery::recovered_log::RecoveredLog;
+use slmdb_engine::space::admission::{Grant, kept_for_deletes};
 use slmdb_engine::space::reserve::Reserve;
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::KeyLengths;
@@ -42,6 +45,29 @@ impl PoolReserve {
         self.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
     }
 
+    /// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will
+    /// need. That was set aside when they were written. If there is less now, their flushes wait for space.
+    pub(crate) fn provide_for_recovered<M: Medium + Clone>(
+        &self,
+        log: &RecoveredLog<M>,
+        pool: &Arc<Pool<M>>,
+        tree: &Tree<M>,
+    ) -> Result<()> {
+        self.set_files(&SegmentSize::of_files(pool), log.catalog.state(), &log.reserve);
+        let totals = log.memtables.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
+        let memtables = log.memtables.len() as u64;
+        let indexed = *self.indexed_keys.lock();
+        let reserve = |grant, kept_back_bytes| match reserve(pool, tree, &grant, indexed, kept_back_bytes) {
+            Err(Error::Full { .. }) => Ok(false),
+            done => done.map(|()| true),
+        };
+        let with_deletes = Grant { totals: totals.plus(&kept_for_deletes(&log.options)), memtables: memtables + 1 };
+        let _ = reserve(with_deletes, self.segment_bytes())?
+            || reserve(with_deletes, 0)?
+            || reserve(Grant { totals, memtables }, 0)?;
+        Ok(())
+    }
+
     /// Counts a new table file and its key segment.
     pub(crate) fn add_file<M: Medium>(&self, pool: &Pool<M>, file_bytes: u64, segment: &Segment, reserve: &Reserve) {
         reserve.add_file(file_bytes);
@@ -65,7 +91,7 @@ fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> 
 }
 
 /// Sets aside in the pool what flushing a grant takes, and `kept_back_bytes` for a compaction.
-/// [`Error::Full`](slmdb_env::Error::Full) if it is not there.
+/// [`Error::Full`] if it is not there.
 /// LOCKS: indexed keys (held), in an open store
 pub(crate) fn reserve<M: Medium>(
     pool: &Pool<M>,

@@ -68,17 +68,17 @@ impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {
 
 impl<M: Medium + Clone> SpaceReclaim<M> {
     /// Counts space, or garbage, that has come, so that requests that found none are tried again.
-    /// LOCKS: compactions; traffic
+    /// LOCKS: compactions; memtables
     pub(crate) fn space_came_back(&self) {
         self.compactions.wake();
-        self.writes.traffic.lock().space_returned += 1;
-        self.tell_who_waits();
+        self.writes.memtables.lock().space_returned += 1;
+        self.wake_waiting();
     }
 
     /// Wakes waiting threads: a compaction has ended, or there will be none.
-    /// LOCKS: traffic
-    pub(crate) fn tell_who_waits(&self) {
-        let _traffic = self.writes.traffic.lock();
-        self.writes.work.notify_all();
+    /// LOCKS: memtables
+    pub(crate) fn wake_waiting(&self) {
+        let _traffic = self.writes.memtables.lock();
+        self.writes.work_to_do.notify_all();
     }
 }

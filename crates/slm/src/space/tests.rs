@@ -10,7 +10,7 @@ use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::space::reserve::{OutputSpace, Purpose};
 use slmdb_engine::space::reserved_file::RESERVE;
-use slmdb_engine::write::memtables::FlushSetback;
+use slmdb_engine::write::memtables::BlockedFlush;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options, WriteBatch};
 use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Error};
@@ -23,7 +23,8 @@ use crate::recovery::open;
 
 const CAPACITY_BYTES: u64 = 256 << 20;
 
-/// A store that nothing happens in by itself, into which this was put, and flushed if it is so wanted, before it was opened.
+/// A store that nothing happens in by itself, into which this was put, and flushed if it is so wanted, before it was
+/// opened.
 fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<Persistent>) {
     let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
     let options = Options {
@@ -87,7 +88,7 @@ fn one_delete(key_bytes: usize) -> Totals {
 }
 
 fn is_refused(store: &Slm<Persistent>, wanted: &Totals) -> bool {
-    store.writes.traffic.lock().setbacks.check_space(0, wanted).is_err()
+    store.writes.memtables.lock().space_errors.check_space(0, wanted).is_err()
 }
 
 #[test]
@@ -128,8 +129,8 @@ fn two_that_fill_the_reserve_at_once_make_one() {
     }
 }
 
-/// Else garbage could not be compacted away any more. (When the MANIFEST had become long, what was set aside for it took all that
-/// compactions had given back, and deletes were refused.)
+/// Else garbage could not be compacted away any more. (When the MANIFEST had become long, what was set aside for it
+/// took all that compactions had given back, and deletes were refused.)
 #[test]
 fn records_of_the_manifest_leave_an_output_its_space() {
     let (env, store) = on_a_full_disk();
@@ -168,8 +169,8 @@ fn deletes_leave_an_output_its_space() {
     }
 }
 
-/// (Each was flushed by itself. On a small disk full of tiny values a dozen table files with one delete each took what deletes have, and
-/// none was taken any more: about one store in five.)
+/// (Each was flushed by itself. On a small disk full of tiny values a dozen table files with one delete each took
+/// what deletes have, and none was taken any more: about one store in five.)
 #[test]
 fn deletes_on_a_full_disk_come_to_a_flush_in_numbers() {
     let (_env, store) = on_a_full_disk();
@@ -177,10 +178,10 @@ fn deletes_on_a_full_disk_come_to_a_flush_in_numbers() {
         let one = one_delete(10);
         store.space.provide(one).unwrap();
         assert!(!is_refused(&store, &one), "delete {number}");
-        let mut traffic = store.writes.traffic.lock();
-        assert_eq!(traffic.immutables, 0, "delete {number} is flushed by itself");
-        traffic.admitted = traffic.admitted.plus(&one);
-        let active = traffic.active.as_mut().unwrap();
+        let mut memtables = store.writes.memtables.lock();
+        assert_eq!(memtables.immutables, 0, "delete {number} is flushed by itself");
+        memtables.admitted = memtables.admitted.plus(&one);
+        let active = memtables.active.as_mut().unwrap();
         active.totals = active.totals.plus(&one);
     }
 }
@@ -205,7 +206,7 @@ fn a_delete_gets_the_last_of_what_is_for_deletes() {
     }
     fill_disk(&env, &store);
     store.space.provide(one).unwrap();
-    let set_aside_bytes = store.writes.traffic.lock().active.as_ref().unwrap().space_bytes();
+    let set_aside_bytes = store.writes.memtables.lock().active.as_ref().unwrap().space_bytes();
     assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
     assert!(!is_refused(&store, &one));
 }
@@ -220,21 +221,21 @@ fn a_delete_outwaits_a_flush_that_waits_for_space_for_a_moment() {
         store.catalog.reserve.discard().unwrap();
         fill_disk(&env, &store);
         let cause = Error::Full { path: store.context.directory.clone(), what: "nothing".into() };
-        store.writes.traffic.lock().flush_setback = Some(FlushSetback { cause, since: Instant::now() });
-        store.writes.want_space(&mut store.writes.traffic.lock(), wanted);
+        store.writes.memtables.lock().blocked_flush = Some(BlockedFlush { cause, since: Instant::now() });
+        store.writes.want_space(&mut store.writes.memtables.lock(), wanted);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(std::time::Duration::from_millis(20));
                 if goes_on {
                     env.set_capacity(CAPACITY_BYTES);
-                    let mut traffic = store.writes.traffic.lock();
-                    traffic.flush_setback = None;
-                    traffic.space_returned += 1;
-                    store.writes.work.notify_all();
+                    let mut memtables = store.writes.memtables.lock();
+                    memtables.blocked_flush = None;
+                    memtables.space_returned += 1;
+                    store.writes.work_to_do.notify_all();
                 }
             });
             // As the thread does it that sets space aside.
-            while store.writes.traffic.lock().space_wanted.is_some() {
+            while store.writes.memtables.lock().space_wanted.is_some() {
                 store.space.provide(wanted).unwrap();
             }
         });
@@ -242,8 +243,8 @@ fn a_delete_outwaits_a_flush_that_waits_for_space_for_a_moment() {
     }
 }
 
-/// Its header may never have been written, so its keys were taken to be as long as can be until the next opening, and small pools refused
-/// writes.
+/// Its header may never have been written, so its keys were taken to be as long as can be until the next opening, and
+/// small pools refused writes.
 #[test]
 fn the_segment_of_a_dropped_job_says_nothing_of_keys() {
     let (env, store) = store_with(b"key", b"value", true);
@@ -258,8 +259,8 @@ fn the_segment_of_a_dropped_job_says_nothing_of_keys() {
     drop((env, store));
 }
 
-/// An arena that was given up goes with the last reader of its MemTable, and nobody hears of that. (A put was refused on a disk that was
-/// nearly full: one of some hundred stores, on a busy machine.)
+/// An arena that was given up goes with the last reader of its MemTable, and nobody hears of that. (A put was refused
+/// on a disk that was nearly full: one of some hundred stores, on a busy machine.)
 #[test]
 fn a_put_waits_for_readers_of_an_arena_that_was_given_up() {
     let mut refused = 0;
@@ -304,8 +305,8 @@ fn a_put_waits_for_readers_of_an_arena_that_was_given_up() {
     assert!(refused > 0);
 }
 
-/// The reserve was filled, as far as that went, for the table file of a write that was refused, and kept half of that. (The next put was
-/// refused: one of some hundred stores on a disk that was nearly full.)
+/// The reserve was filled, as far as that went, for the table file of a write that was refused, and kept half of
+/// that. (The next put was refused: one of some hundred stores on a disk that was nearly full.)
 #[test]
 fn the_reserve_gives_back_what_it_took_for_a_refused_write() {
     let (env, store) = on_a_full_disk();

@@ -117,7 +117,7 @@ mod tests {
                 let cuts = cuts(entries, slots, Fill::Even);
                 let starts = std::iter::once(&0).chain(&cuts);
                 let least = starts.zip(&cuts).map(|(start, end)| end - start).min();
-                assert!(cuts.len() == 1 || least >= Some(slots / 2), "half full at least: `need` counts on it");
+                assert!(cuts.len() == 1 || least >= Some(slots / 2), "half full at least: `space_bounds` counts on it");
             }
         }
     }

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use slmdb_env::Result;
-use slmdb_order::Passage;
+use slmdb_order::CycleDetector;
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch::{self, Guard};
 
@@ -43,7 +43,7 @@ pub struct LeafRead {
     at_end: bool,
     entries: Vec<Entry>,
     /// The edges that were passed since reading began, if the order is a comparator's.
-    passage: Passage,
+    cycle_detector: CycleDetector,
 }
 
 impl LeafRead {
@@ -97,7 +97,7 @@ impl<M: Medium> Tree<M> {
         into: &mut LeafRead,
     ) -> Result<()> {
         if !self.order.is_bytewise() && !into.goes_on(from, direction) {
-            into.passage.begin();
+            into.cycle_detector.begin();
         }
         into.direction = direction;
         into.records.clear();
@@ -158,10 +158,10 @@ impl<M: Medium> Tree<M> {
 
     /// The edge of a leaf is passed, and must be for the first time.
     fn pass(&self, leaf: &Node<'_>, into: &mut LeafRead) -> Result<()> {
-        if self.order.is_bytewise() || into.at_end || into.passage.pass(&into.edge) {
+        if self.order.is_bytewise() || into.at_end || into.cycle_detector.visit(&into.edge) {
             return Ok(());
         }
-        into.passage.begin();
+        into.cycle_detector.begin();
         Err(self.damaged(leaf.offset, OUT_OF_ORDER))
     }
 

@@ -13,10 +13,10 @@
 //!   reading it without a lock; `change`: locking and changing it;
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * [`bulk`]: filling an empty tree at once; [`segment_writer`]: the records for that;
-//! * `replace`, `complete`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
+//! * `replace`, `intent_recovery`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
 //! * `lookup`: `get` of many keys at once; [`iterate`]: reading in order; [`verify`]: checking all of it;
 //! * [`estimate`]: how many keys are in a range, about;
-//! * [`need`]: how much of the pool it may come to need.
+//! * [`space_bounds`]: how much of the pool it may come to need.
 //!
 //! # What differs from the paper
 //!
@@ -47,21 +47,21 @@ pub mod batch;
 mod build;
 pub mod bulk;
 mod change;
-mod complete;
 pub mod estimate;
 mod fences;
 mod intent;
+mod intent_recovery;
 pub mod iterate;
 pub mod key_record;
 mod lookup;
 mod merge;
-pub mod need;
 mod node;
 mod part;
 mod replace;
 mod reserve;
 pub mod segment;
 pub mod segment_writer;
+pub mod space_bounds;
 pub mod tree;
 pub mod update;
 pub mod verify;
@@ -73,8 +73,8 @@ pub use bulk::BulkPart;
 pub use estimate::Sample;
 pub use iterate::{Direction, LeafRead, Range};
 pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, set_replaced_file};
-pub use need::{SegmentSize, key_lengths_in_segments, piece_bytes, segment_bytes_max};
 pub use segment::{Part, Records, Segment, SegmentEntry, write_segment, write_segment_claiming};
 pub use segment_writer::SegmentWriter;
+pub use space_bounds::{SegmentSize, key_lengths_in_segments, piece_bytes, segment_bytes_max};
 pub use tree::{LARGEST_NODE_BYTES, SMALLEST_NODE_BYTES, Tree};
 pub use update::{Applied, Decision};

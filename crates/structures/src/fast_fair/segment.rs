@@ -16,7 +16,7 @@
 //! 24  u64  their length in bytes
 //! 32  u32  1 for the last part, 0 for the others
 //! 36  u32  length of the longest key of this part
-//! 40  u64  length of all its keys that are longer than 32 bytes (see [`need`](super::need))
+//! 40  u64  length of all its keys that are longer than 32 bytes (see [`space_bounds`](super::space_bounds))
 //! 48  u32  crc32c of the records, with the words for the replaced file taken as 0
 //! 52  u32  crc32c of bytes 0..52
 //! 56  u64  0

@@ -51,7 +51,7 @@ const _: () = {
 
 /// How long an arena is whose file begins so, by its header, in bytes; `None`: there is no whole header. The file may be shorter: a clean
 /// close cuts it, and so may a power cut while it is made.
-pub fn told_arena_bytes(front: &[u8]) -> Option<u64> {
+pub fn arena_bytes_in_header(front: &[u8]) -> Option<u64> {
     ArenaHeader::decode(front).map(|header| header.capacity_bytes)
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use slmdb_pmem::Medium;
 
-use super::found::MemTableEntry;
+use super::entries::MemTableEntry;
 use super::memtable::MemTable;
 use super::skiplist::{DetachedEntry, EntryRef};
 use crate::EntryKind;

@@ -16,17 +16,17 @@
 //! the levels above. [`LinkPolicy::Persisted`] is that; with [`LinkPolicy::Rebuilt`] no link is persisted, recovery reads the
 //! records by their CRCs and sorts, and a write needs one fence. The log is the same under both, and says what counts.
 //!
-//! To read: `record` (the bytes), `arena_header`, `links`; `node`, `heads` and `skiplist` (the order), `filter`; `memtable`
-//! (both together) with `chain` (persisted links); `found`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
+//! To read: `record` (the bytes), `arena_header`, `links`; `node`, `key_heads` and `skiplist` (the order), `filter`; `memtable`
+//! (both together) with `chain` (persisted links); `entries`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
 //! back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
 mod chain;
 mod copy;
 mod cursor;
+mod entries;
 mod filter;
-mod found;
-mod heads;
+mod key_heads;
 mod links;
 mod log;
 #[allow(clippy::module_inception)]
@@ -39,9 +39,9 @@ mod sample;
 mod skiplist;
 mod sort;
 
-pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, told_arena_bytes};
+pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, arena_bytes_in_header};
 pub use cursor::MemTableCursor;
-pub use found::{AllEntries, Found, MemTableEntry, NewestEntries};
+pub use entries::{AllEntries, Found, MemTableEntry, NewestEntries};
 pub use links::{LinkPolicy, SLOT_BYTES};
 pub use memtable::{MemTable, MemTableOptions, Reservation};
 pub use record::{

@@ -6,7 +6,7 @@
 //! times.
 //!
 //! A `*mut Node` or `*const Node` is null or a node of the list at hand (its front included), and so lives as long as the
-//! list: that is what the SAFETY lines of `node`, `heads` and `skiplist` rest on.
+//! list: that is what the SAFETY lines of `node`, `key_heads` and `skiplist` rest on.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr;

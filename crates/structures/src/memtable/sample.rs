@@ -8,7 +8,7 @@ use std::ops::Bound;
 
 use slmdb_pmem::Medium;
 
-use super::found::MemTableEntry;
+use super::entries::MemTableEntry;
 use super::memtable::MemTable;
 use super::skiplist::{BRANCHING, EntryRef};
 

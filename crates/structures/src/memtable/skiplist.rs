@@ -30,7 +30,7 @@ use std::sync::atomic::Ordering;
 use slmdb_order::KeyOrder;
 use slmdb_sync::modelled::{AtomicPtr, AtomicUsize};
 
-use super::heads::{Heads, Target};
+use super::key_heads::{Heads, Target};
 use super::links::FRONT_SLOT;
 pub(super) use super::node::NewEntry;
 use super::node::{Node, Towers, key_of, link, new_node, slot_of};

@@ -9,7 +9,7 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Extent, ExtentKind, UNIT_BYTES};
 use slmdb_structures::KeyLengths;
 use slmdb_structures::fast_fair::Decision;
-use slmdb_structures::fast_fair::need::ENTRIES_UNDER_ONE_GUARD;
+use slmdb_structures::fast_fair::space_bounds::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_sync::epoch;
 
 const POOL_BYTES: u64 = 1 << 30;

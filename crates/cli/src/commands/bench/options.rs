@@ -67,8 +67,8 @@ pub struct Arguments {
     /// What becomes of a MemTable's links: the paper's way is persisted [default: rebuilt]
     #[arg(long = "memtable_links", alias = "memtable-links", value_name = "HOW", value_parser = named(&["rebuilt", "persisted"]), help_heading = "The store")]
     memtable_links: Option<String>,
-    /// How table files are chosen for compaction [default: gain]
-    #[arg(long, value_name = "HOW", value_parser = named(&["gain", "paper", "manual"]), help_heading = "The store")]
+    /// How table files are chosen for compaction [default: garbage-first]
+    #[arg(long, value_name = "HOW", value_parser = named(&["garbage-first", "paper", "manual"]), help_heading = "The store")]
     policy: Option<String>,
     /// Compactions at once [default: as many as processors, from 2 to 4]
     #[arg(long = "compaction_threads", alias = "compaction-threads", value_name = "N", value_parser = clap::value_parser!(u8).range(1..=4), help_heading = "The store")]
@@ -136,7 +136,7 @@ impl Arguments {
         let policy = match self.policy.as_deref() {
             Some("paper") => CompactionPolicy::Paper,
             Some("manual") => CompactionPolicy::Manual,
-            _ => CompactionPolicy::Gain,
+            _ => CompactionPolicy::GarbageFirst,
         };
         options = options.compaction_policy(policy);
         if let Some(threads) = self.compaction_threads {

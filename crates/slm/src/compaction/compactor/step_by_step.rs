@@ -1,5 +1,5 @@
-//! Tests: compactions whose index thread's part is done here. What becomes of one that finds too little space for an output's record in
-//! the MANIFEST, and which of them tell how fast garbage goes.
+//! Tests: compactions whose index thread's part is done here. What becomes of one that finds too little space for an
+//! output's record in the MANIFEST, and which of them tell how fast garbage goes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -88,9 +88,9 @@ fn segments(store: &Slm<Persistent>) -> Vec<u32> {
     files
 }
 
-/// Compacts all of the store; the index thread's part, too, is done here. Before the output of this number is indexed (from
-/// 0), the MANIFEST has no space, and others take all there is; it is there again afterwards. Says how it ended, and how many
-/// outputs there were.
+/// Compacts all of the store; the index thread's part, too, is done here. Before the output of this number is indexed
+/// (from 0), the MANIFEST has no space, and others take all there is; it is there again afterwards. Says how it
+/// ended, and how many outputs there were.
 fn compact(
     store: &Slm<Persistent>,
     env: &MemoryEnv,
@@ -174,13 +174,13 @@ fn an_output_without_space_for_its_record_ends_its_compaction() {
     }
 }
 
-/// Their garbage was too little for the picker, and stayed for ever on a store at rest. (By reading: seen once in some hundred
-/// stores on small disks, after `compact_range`, when small files were merged.)
+/// Their garbage was too little for the picker, and stayed for ever on a store at rest. (By reading: seen once in
+/// some hundred stores on small disks, after `compact_range`, when small files were merged.)
 #[test]
 fn what_a_given_up_compaction_has_left_is_compacted_later() {
     let env = MemoryEnv::new();
     let by_itself = CompactionOptions {
-        policy: CompactionPolicy::Gain,
+        policy: CompactionPolicy::GarbageFirst,
         space_amplification_max: 100.0,
         ..options(&env).compaction
     };
@@ -204,7 +204,8 @@ fn what_a_given_up_compaction_has_left_is_compacted_later() {
     assert_whole(&store, "at the end");
 }
 
-/// It was left alone until the next opening, like one that is damaged; and an output that could not be begun stopped all writing.
+/// It was left alone until the next opening, like one that is damaged; and an output that could not be begun stopped
+/// all writing.
 #[test]
 fn what_lacks_a_descriptor_may_be_compacted_again() {
     for (begin, in_reserve) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
@@ -240,8 +241,8 @@ fn what_lacks_a_descriptor_may_be_compacted_again() {
     }
 }
 
-/// Merges for order take time and remove nothing. Writers were held back to next to nothing after them, for garbage that the next
-/// compaction would have removed in a second.
+/// Merges for order take time and remove nothing. Writers were held back to next to nothing after them, for garbage
+/// that the next compaction would have removed in a second.
 #[test]
 fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
     for (reason, is_measured) in [

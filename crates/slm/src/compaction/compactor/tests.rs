@@ -1,5 +1,5 @@
-//! Moving keys: whatever is cut short and begun anew, each version ends in the file with the largest number that has it, and
-//! the counts are those of one run.
+//! Moving keys: whatever is cut short and begun anew, each version ends in the file with the largest number that has
+//! it, and the counts are those of one run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ fn put_all<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) {
     }
 }
 
-/// A compaction of file 1 was given up after it had sent output 2, and another one of the same file made output 3, before
-/// the key was moved to 2. Both are moved by a recovery that is cut short, and by the next.
+/// A compaction of file 1 was given up after it had sent output 2, and another one of the same file made output 3,
+/// before the key was moved to 2. Both are moved by a recovery that is cut short, and by the next.
 #[test]
 fn a_recovery_begun_anew_moves_no_key_to_an_earlier_output() {
     let pool = pool_of(Dram);
@@ -54,7 +54,8 @@ fn a_recovery_begun_anew_moves_no_key_to_an_earlier_output() {
     }
 }
 
-/// A flush has given the key the very next sequence number since. Its file was begun before the output, so it has the lower number.
+/// A flush has given the key the very next sequence number since. Its file was begun before the output, so it has the
+/// lower number.
 #[test]
 fn a_key_that_a_flush_has_put_at_the_next_number_is_not_moved() {
     let pool = pool_of(Dram);
@@ -76,8 +77,9 @@ fn a_key_that_a_flush_has_put_at_the_next_number_is_not_moved() {
 
 const KEYS: u16 = 60;
 
-/// The files of [`crash_everywhere`]: the even keys are in file 1 and the odd ones in 2, a compaction of both has copied the first
-/// two thirds of the keys to 3, another the last two thirds to 5, and file 4 is a flush's, which puts or deletes every third.
+/// The files of [`crash_everywhere`]: the even keys are in file 1 and the odd ones in 2, a compaction of both has
+/// copied the first two thirds of the keys to 3, another the last two thirds to 5, and file 4 is a flush's, which
+/// puts or deletes every third.
 fn entries_of(file: u32) -> Vec<(u16, u64, EntryKind)> {
     let copy = |key: u16| (key, u64::from(key) + 1, EntryKind::Put);
     let newer = |key: u16| {
@@ -133,8 +135,8 @@ fn places<M: Medium>(tree: &Tree<M>) -> BTreeMap<u16, (u64, u32)> {
 /// The jobs' files in the order of their commits, each with the moment at which it was committed and what it said.
 type Committed = Vec<(u64, u32, Edit)>;
 
-/// Opens what a crash has left, carries on what was not committed at that moment, and checks that all is as if there had been no
-/// crash. Some recoveries are crashed too.
+/// Opens what a crash has left, carries on what was not committed at that moment, and checks that all is as if there
+/// had been no crash. Some recoveries are crashed too.
 fn recover<M: Medium>(medium: M, image: Vec<u8>, moment: u64, committed: &Committed) -> Arc<Pool<M>> {
     let pool = Arc::new(Pool::from_image(medium, image).unwrap());
     let tree = Tree::open(pool.clone(), blocks_of(&pool), KeyOrder::Bytewise).unwrap();
@@ -164,7 +166,8 @@ fn recover<M: Medium>(medium: M, image: Vec<u8>, moment: u64, committed: &Commit
     pool
 }
 
-/// Carries out the jobs in this order, and crashes before every fence; and every so many recoveries before each of their own.
+/// Carries out the jobs in this order, and crashes before every fence; and every so many recoveries before each of
+/// their own.
 fn crash_everywhere(order: [u32; 3]) {
     let medium = Simulated::new();
     let pool = pool_of(medium.clone());

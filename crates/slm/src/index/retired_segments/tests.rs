@@ -30,7 +30,8 @@ fn do_what_waits_for_readers() {
     }
 }
 
-/// What the MANIFEST that a power cut would leave names and the pool does not have: key segments of table files, and arenas.
+/// What the MANIFEST that a power cut would leave names and the pool does not have: key segments of table files, and
+/// arenas.
 fn missing<M: PoolMedium>(env: &MemoryEnv, pool: &Pool<M>) -> Vec<(ExtentKind, u64)> {
     let state = Manifest::read(&env.crash(), Path::new(DIRECTORY)).unwrap().state;
     let segments = state.files.keys().map(|&number| (ExtentKind::KeySegment, u64::from(number)));
@@ -40,8 +41,8 @@ fn missing<M: PoolMedium>(env: &MemoryEnv, pool: &Pool<M>) -> Vec<(ExtentKind, u
     named.filter(|&what| !is_there(what)).collect()
 }
 
-/// A compaction's inputs, and a flush's arena, are the store's until the record is durable that gives them up: a power cut before
-/// would leave a MANIFEST that names them.
+/// A compaction's inputs, and a flush's arena, are the store's until the record is durable that gives them up: a
+/// power cut before would leave a MANIFEST that names them.
 #[test]
 fn nothing_is_freed_before_its_giving_up_is_durable() {
     let env = MemoryEnv::new();

@@ -140,21 +140,6 @@ fn kept_is_what_somebody_sees_and_nothing_else() {
 }
 
 #[test]
-fn a_flush_is_told_of_snapshots_alone_and_of_its_own_range() {
-    let snapshots = none();
-    for moment in [9, 10, 15, 19, 20] {
-        snapshots.register(SnapshotKind::Snapshot, || moment);
-    }
-    cursor(&snapshots, 12);
-    assert_eq!(snapshots.snapshots_within(10, 20), [10, 15, 19]);
-    assert_eq!(snapshots.snapshots_within(20, 10), [0; 0]);
-    // A cursor of the snapshot goes on with the moment, but needs nothing written.
-    cursor(&snapshots, 15);
-    assert_eq!(snapshots.release(15, SnapshotKind::Snapshot), []);
-    assert_eq!(snapshots.snapshots_within(10, 20), [10, 19]);
-}
-
-#[test]
 fn odd_ranges_are_empty_and_do_not_panic() {
     let snapshots = none();
     cursor(&snapshots, 10);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use slmdb_engine::Loss;
+use slmdb_engine::recovery::replay::{check_strays, replay_log};
 use slmdb_engine::write::arenas::Arenas;
-use slmdb_engine::write::replay::{check_strays, replay_log};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::ArenaRecord;
 use slmdb_pmem::{Medium, Pool};

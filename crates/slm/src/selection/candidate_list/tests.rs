@@ -49,7 +49,7 @@ fn after_a_flush(compaction: CompactionOptions, changes: [i64; 2]) -> (Vec<u32>,
 }
 
 #[test]
-fn files_below_the_live_key_threshold_are_named_as_commits_change_them() {
+fn files_below_the_live_key_threshold_are_named() {
     let below = |live_key_threshold: f64, changes| {
         let compaction = CompactionOptions { live_key_threshold, ..CompactionOptions::default() };
         let (listed, written) = after_a_flush(compaction, changes);

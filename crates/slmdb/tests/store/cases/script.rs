@@ -315,7 +315,7 @@ impl Script {
                 "policy" => {
                     compaction.policy = match &value[..] {
                         "manual" => CompactionPolicy::Manual,
-                        "gain" => CompactionPolicy::Gain,
+                        "garbage-first" => CompactionPolicy::GarbageFirst,
                         "paper" => CompactionPolicy::Paper,
                         _ => panic!("policy: {value}"),
                     };

@@ -9,8 +9,11 @@ const KEYS: u64 = 8000;
 /// have nothing else to do.
 #[test]
 fn a_store_at_rest_has_a_quarter_of_garbage_at_most() {
-    let compaction =
-        || CompactionOptions { policy: CompactionPolicy::Gain, table_file_bytes: 16 << 10, ..Default::default() };
+    let compaction = || CompactionOptions {
+        policy: CompactionPolicy::GarbageFirst,
+        table_file_bytes: 16 << 10,
+        ..Default::default()
+    };
     for on in MEDIA {
         let home = Home::new(on);
         let db = home.options().memtable_bytes(16 << 10).compaction(compaction()).open(home.store()).unwrap();

@@ -178,7 +178,7 @@ fn settled(db: &Db) -> u64 {
 #[test]
 fn bytes_written_per_byte_put_stay_bounded_as_values_grow() {
     const LIVE_BYTES: u64 = 1 << 20;
-    for policy in [CompactionPolicy::Gain, CompactionPolicy::Paper] {
+    for policy in [CompactionPolicy::GarbageFirst, CompactionPolicy::Paper] {
         for value_bytes in [128, 1 << 10, 4 << 10, 16 << 10] {
             let home = Home::new(On::Emulated);
             let compaction = CompactionOptions { policy, table_file_bytes: 128 << 10, ..Default::default() };

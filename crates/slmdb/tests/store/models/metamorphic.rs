@@ -59,7 +59,12 @@ fn options(random: &mut Random, seed: u64) -> Options {
     let compaction = CompactionOptions {
         policy: one_of(
             random,
-            &[CompactionPolicy::Gain, CompactionPolicy::Gain, CompactionPolicy::Paper, CompactionPolicy::Manual],
+            &[
+                CompactionPolicy::GarbageFirst,
+                CompactionPolicy::GarbageFirst,
+                CompactionPolicy::Paper,
+                CompactionPolicy::Manual,
+            ],
         ),
         threads: one_of(random, &[1, 2, 3]),
         table_file_bytes: one_of(random, &[1 << 10, 2 << 10, 4 << 10]),

@@ -151,7 +151,7 @@ fn everything_at_once(on: On, seed: u64, moves: &[AtomicU64]) {
     let home = Home::new(on);
     let mut random = Random(seed);
     let compaction = CompactionOptions {
-        policy: if random.one_in(3) { CompactionPolicy::Paper } else { CompactionPolicy::Gain },
+        policy: if random.one_in(3) { CompactionPolicy::Paper } else { CompactionPolicy::GarbageFirst },
         table_file_bytes: 1 << (10 + random.below(3)),
         threads: 1 + random.below(3) as usize,
         files_merged_max: 1 + random.below(8) as usize,

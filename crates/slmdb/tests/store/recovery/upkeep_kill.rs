@@ -107,7 +107,7 @@ fn look(env: &MemoryEnv, directory: &str) -> slmdb::Result<(Db, Model)> {
     Ok((db, found))
 }
 
-/// What is imitated in a file makes no claim after a power cut: if it was open, it is refused, and a repair tells what it has lost.
+/// What is emulated in a file makes no claim after a power cut: if it was open, it is refused, and a repair tells what it has lost.
 fn is_whole_or_says_so(place: On, env: &MemoryEnv, expected: &Model, context: &str) {
     match options(&env.kill()).read_only(true).open(STORE) {
         Err(error) if place == On::File && error.to_string().contains("the machine restarted") => {

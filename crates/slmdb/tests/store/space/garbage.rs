@@ -59,7 +59,7 @@ impl Case {
             has_pool: random.one_in(2),
             has_snapshot: !random.one_in(3),
             is_opened_again: random.one_in(3),
-            policy: if random.one_in(2) { CompactionPolicy::Gain } else { CompactionPolicy::Manual },
+            policy: if random.one_in(2) { CompactionPolicy::GarbageFirst } else { CompactionPolicy::Manual },
         }
     }
 
@@ -176,7 +176,7 @@ impl Used<'_> {
         let before_bytes = self.garbage_bytes();
         let compacted = self.db.compact_range::<&[u8]>(..);
         compacted.unwrap_or_else(|error| panic!("{:?}: with {before_bytes} bytes of garbage: {error}", self.case));
-        if self.case.policy == CompactionPolicy::Gain {
+        if self.case.policy == CompactionPolicy::GarbageFirst {
             // It may be merging small files by now, half of which are garbage on the way.
             return wait_until("all garbage goes", || self.garbage_bytes() == 0);
         }
@@ -199,7 +199,7 @@ fn way_out(case: Case) {
         }
 
         let garbage_bytes = used.garbage_bytes();
-        if case.policy == CompactionPolicy::Gain {
+        if case.policy == CompactionPolicy::GarbageFirst {
             // Whoever deletes waits for the compactions that it takes.
             assert_eq!(used.delete_down_to(used.model.len() - 1), 1, "{case:?}: {garbage_bytes} bytes of garbage");
         }
@@ -229,7 +229,7 @@ fn way_out(case: Case) {
 #[test]
 fn deletes_under_a_snapshot_leave_compactions_their_space() {
     for has_pool in [false, true] {
-        way_out(Case::found(has_pool, true, CompactionPolicy::Gain));
+        way_out(Case::found(has_pool, true, CompactionPolicy::GarbageFirst));
     }
 }
 
@@ -248,7 +248,7 @@ fn deletes_leave_a_compaction_that_is_asked_for_its_space() {
 #[test]
 fn deletes_of_tiny_values_leave_compactions_their_space() {
     for (memtable_bytes, table_file_bytes) in [(64 << 10, 32 << 10), (64 << 10, 128 << 10)] {
-        let found = Case::found(false, false, CompactionPolicy::Gain);
+        let found = Case::found(false, false, CompactionPolicy::GarbageFirst);
         way_out(Case { disk_bytes: 2 << 20, memtable_bytes, table_file_bytes, value_bytes_max: 100, ..found });
     }
 }
@@ -282,7 +282,7 @@ fn a_full_disk_has_a_way_out() {
 fn a_full_pool_has_a_way_out() {
     for (scarce, policy, has_snapshot) in [
         (Scarce::PoolOnDram, CompactionPolicy::Manual, false),
-        (Scarce::PoolOnDram, CompactionPolicy::Gain, true),
+        (Scarce::PoolOnDram, CompactionPolicy::GarbageFirst, true),
         (Scarce::PoolOnEmulated, CompactionPolicy::Manual, true),
     ] {
         let context = format!("{scarce:?} {policy:?}, snapshot: {has_snapshot}");

@@ -7,7 +7,7 @@ use slmdb_env::ErrorKind;
 use slmdb_pmem::simulated::Choice;
 use slmdb_pmem::{Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
 use slmdb_structures::fast_fair::{
-    MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_lengths_in_segments, need, segment_bytes_max, write_segment,
+    MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_lengths_in_segments, segment_bytes_max, space_bounds, write_segment,
 };
 use slmdb_structures::{EntryKind, KeyLengths};
 use slmdb_sync::epoch;
@@ -133,7 +133,7 @@ fn what_is_reserved_for_a_segment_is_enough() {
             })
             .collect();
         let key_bytes = keys.iter().map(|key| key.len() as u64).sum();
-        let piece = need::piece_bytes(longest as u32);
+        let piece = space_bounds::piece_bytes(longest as u32);
         let reserve = segment_bytes_max(keys.len() as u64, key_bytes, longest as u32, piece);
         let pool = fragmented(Dram, piece / UNIT_BYTES, reserve / piece);
         pool.set_reserve(reserve, piece).unwrap();
@@ -142,7 +142,10 @@ fn what_is_reserved_for_a_segment_is_enough() {
         assert_holds(&pool, &segment, &keys);
         assert_eq!(Segment::of_file(&pool, 3).unwrap(), segment);
     }
-    assert_eq!([0, 20, 16_384, 30_000, 65_535].map(|longest| need::piece_bytes(longest) / UNIT_BYTES), [1, 1, 1, 2, 3]);
+    assert_eq!(
+        [0, 20, 16_384, 30_000, 65_535].map(|longest| space_bounds::piece_bytes(longest) / UNIT_BYTES),
+        [1, 1, 1, 2, 3]
+    );
 }
 
 #[test]

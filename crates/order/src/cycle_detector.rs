@@ -1,4 +1,4 @@
-//! [`Passage`]: finding out that a walk goes round in a circle (INV-25).
+//! [`CycleDetector`]: finding out that a walk goes round in a circle (INV-25).
 
 /// The keys that a walk in one direction passes, of which it remembers one.
 ///
@@ -8,19 +8,19 @@
 /// 1, 2, 4, 8, ... steps the one of that moment, and meeting the remembered key again means a circle. It costs one
 /// comparison of bytes a step, and is never wrong about a total order, under which no key is passed twice.
 #[derive(Debug, Clone, Default)]
-pub struct Passage {
+pub struct CycleDetector {
     remembered: Vec<u8>,
     steps: u64,
 }
 
-impl Passage {
+impl CycleDetector {
     /// A walk begins, from any place.
     pub fn begin(&mut self) {
         self.steps = 0;
     }
 
     /// The walk passes a key. `false`: for the second time; it goes round in a circle.
-    pub fn pass(&mut self, key: &[u8]) -> bool {
+    pub fn visit(&mut self, key: &[u8]) -> bool {
         if self.steps > 0 && self.remembered == key {
             return false;
         }
@@ -41,10 +41,10 @@ mod tests {
     fn a_circle_is_found_wherever_it_begins() {
         for before in [0, 1, 5, 100] {
             for circle in [1, 2, 3, 50] {
-                let mut passage = Passage::default();
-                passage.begin();
+                let mut cycle_detector = CycleDetector::default();
+                cycle_detector.begin();
                 let place = |step: u32| if step < before { step } else { before + (step - before) % circle };
-                let found = (0..).find(|&step| !passage.pass(&place(step).to_be_bytes())).unwrap();
+                let found = (0..).find(|&step| !cycle_detector.visit(&place(step).to_be_bytes())).unwrap();
                 assert!(found >= before + circle && found <= 4 * (before + circle), "{before} {circle} {found}");
             }
         }
@@ -52,12 +52,12 @@ mod tests {
 
     #[test]
     fn a_straight_way_is_none_and_another_may_follow() {
-        let mut passage = Passage::default();
+        let mut cycle_detector = CycleDetector::default();
         for _ in 0..3 {
-            passage.begin();
-            assert!((0..1000_u32).all(|step| passage.pass(&step.to_be_bytes())));
+            cycle_detector.begin();
+            assert!((0..1000_u32).all(|step| cycle_detector.visit(&step.to_be_bytes())));
         }
-        passage.begin();
-        assert!(passage.pass(b"") && !passage.pass(b""));
+        cycle_detector.begin();
+        assert!(cycle_detector.visit(b"") && !cycle_detector.visit(b""));
     }
 }

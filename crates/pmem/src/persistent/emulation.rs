@@ -1,4 +1,4 @@
-//! Imitating the time that persistent memory takes, on memory that is faster. What the models mean, and how true they
+//! Emulating the time that persistent memory takes, on memory that is faster. What the models mean, and how true they
 //! are, is in `docs/guide/media.md`.
 
 use std::cell::Cell;
@@ -25,9 +25,9 @@ pub enum LatencyModel {
     Persist,
 }
 
-/// What is to be imitated. By default nothing: then no time is added, and no instruction executed for it.
+/// What is to be emulated. By default nothing: then no time is added, and no instruction executed for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Imitation {
+pub struct Emulation {
     /// Added latency in nanoseconds, 0 to 1,000,000; of what, the model says.
     pub latency_ns: u64,
     /// What has the latency.
@@ -37,7 +37,7 @@ pub struct Imitation {
     pub bandwidth_megabytes_per_second: Option<u64>,
 }
 
-impl Imitation {
+impl Emulation {
     /// Whether any time is added.
     pub fn is_nothing(&self) -> bool {
         self.latency_ns == 0 && self.bandwidth_megabytes_per_second.is_none()
@@ -76,7 +76,7 @@ impl Delay for Undelayed {
     fn after_fence(&self) {}
 }
 
-/// Time is added as an [`Imitation`] says. Clones are one device.
+/// Time is added as an [`Emulation`] says. Clones are one device.
 #[derive(Debug, Clone)]
 pub struct Delayed(Arc<Device>);
 
@@ -104,14 +104,14 @@ thread_local! {
 
 impl Delayed {
     /// A device as described. The first one calibrates the clock, which takes 20 ms.
-    pub fn new(imitation: &Imitation) -> Delayed {
+    pub fn new(emulation: &Emulation) -> Delayed {
         let clock = Clock::calibrated();
-        let latency_ticks = clock.ticks(imitation.latency_ns as f64) as u64;
-        let (line_ticks, fence_ticks) = match imitation.model {
+        let latency_ticks = clock.ticks(emulation.latency_ns as f64) as u64;
+        let (line_ticks, fence_ticks) = match emulation.model {
             LatencyModel::Line => (latency_ticks, 0),
             LatencyModel::Persist => (0, latency_ticks),
         };
-        let ticks_per_byte = imitation.bandwidth_megabytes_per_second.map_or(0, |megabytes| {
+        let ticks_per_byte = emulation.bandwidth_megabytes_per_second.map_or(0, |megabytes| {
             let ns_per_byte = 1000.0 / megabytes as f64;
             ((clock.ticks(ns_per_byte) * f64::from(2.0_f32.powi(PLACES as i32))) as u64).max(1)
         });
@@ -174,14 +174,14 @@ mod tests {
         assert!(took >= Duration::from_nanos(ns - ns / 50), "took {took:?}, not {ns} ns");
     }
 
-    fn imitation(latency_ns: u64, model: LatencyModel, bandwidth: Option<u64>) -> Delayed {
-        Delayed::new(&Imitation { latency_ns, model, bandwidth_megabytes_per_second: bandwidth })
+    fn emulation(latency_ns: u64, model: LatencyModel, bandwidth: Option<u64>) -> Delayed {
+        Delayed::new(&Emulation { latency_ns, model, bandwidth_megabytes_per_second: bandwidth })
     }
 
     #[test]
     fn every_line_takes_its_time() {
         for latency_ns in [100, 500, 2000] {
-            let delayed = imitation(latency_ns, LatencyModel::Line, None);
+            let delayed = emulation(latency_ns, LatencyModel::Line, None);
             took_at_least(5000 * latency_ns, || (0..5000).for_each(|_| delayed.after_flush(1, 256)));
             took_at_least(4096 * latency_ns, || delayed.after_flush(4096, 1 << 18));
         }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn every_fence_takes_its_time() {
-        let delayed = imitation(900, LatencyModel::Persist, None);
+        let delayed = emulation(900, LatencyModel::Persist, None);
         took_at_least(5000 * 900, || {
             for _ in 0..5000 {
                 delayed.after_flush(3, 256);
@@ -202,7 +202,7 @@ mod tests {
     fn all_threads_share_the_bandwidth() {
         for model in [LatencyModel::Line, LatencyModel::Persist] {
             // 4 threads x 10 x 1 MB, at 1000 MB/s.
-            let delayed = imitation(0, model, Some(1000));
+            let delayed = emulation(0, model, Some(1000));
             took_at_least(40_000_000, || {
                 std::thread::scope(|scope| {
                     for _ in 0..4 {
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn latency_comes_on_top_of_the_transfer() {
-        let delayed = imitation(100_000, LatencyModel::Persist, Some(100));
+        let delayed = emulation(100_000, LatencyModel::Persist, Some(100));
         took_at_least(10 * (100_000 + 1_000_000), || {
             for _ in 0..10 {
                 delayed.after_flush(1_563, 100_000);
@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_transfer_goes_on_while_the_thread_does_something_else() {
-        let delayed = imitation(0, LatencyModel::Persist, Some(1));
+        let delayed = emulation(0, LatencyModel::Persist, Some(1));
         delayed.after_flush(1, 20_000);
         let written_at = WRITTEN_AT.get();
         assert!(written_at > now(), "the flush itself does not wait for 20 ms");
@@ -241,11 +241,11 @@ mod tests {
 
     #[test]
     fn numbers_that_make_no_sense_are_refused() {
-        let nothing = Imitation::default();
+        let nothing = Emulation::default();
         assert!(nothing.is_nothing() && nothing.check().is_ok());
-        assert!(Imitation { latency_ns: 2000, ..nothing }.check().is_ok());
-        assert!(Imitation { latency_ns: LATENCY_NS_MAX + 1, ..nothing }.check().is_err());
-        assert!(Imitation { bandwidth_megabytes_per_second: Some(0), ..nothing }.check().is_err());
-        assert!(!Imitation { bandwidth_megabytes_per_second: Some(1), ..nothing }.is_nothing());
+        assert!(Emulation { latency_ns: 2000, ..nothing }.check().is_ok());
+        assert!(Emulation { latency_ns: LATENCY_NS_MAX + 1, ..nothing }.check().is_err());
+        assert!(Emulation { bandwidth_megabytes_per_second: Some(0), ..nothing }.check().is_err());
+        assert!(!Emulation { bandwidth_megabytes_per_second: Some(1), ..nothing }.is_nothing());
     }
 }

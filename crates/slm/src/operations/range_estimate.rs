@@ -1,9 +1,13 @@
-//! How much is in a range, about: keys, and the bytes they take.
+//! The approximate number of keys in a range, and of the bytes that they take.
 //!
-//! Keys come from a sample of the index ([`slmdb_structures::fast_fair::estimate`]); what an entry takes of its table file
-//! is the mean of that file, but never more than what it takes by itself or than its block, and all of a block that is larger than
-//! blocks usually are: that is one large value. Then MemTables: of a sample of their entries each is looked up, so that what overwrites or deletes is
-//! not counted as more keys. Nothing is read from table files, and the work is bounded, however much there is.
+//! Keys come from a sample of the index ([`slmdb_structures::fast_fair::estimate`]). An entry is taken to be as long
+//! as the mean entry of its table file, but no longer than its block with its key. A block that is much larger than
+//! usual holds one large value, and counts whole.
+//!
+//! Of the MemTables, a sample of entries is looked up in the index. So an entry that overwrites or deletes a key does
+//! not count as one more.
+//!
+//! Nothing is read from table files, and the work is bounded, however much the store holds.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -16,16 +20,17 @@ use slmdb_sync::epoch;
 
 use crate::operations::get::Reader;
 
-/// What the key section has of an entry beside its key, in bytes, about.
+/// Approximate bytes of an entry in the key section, beside its key.
 const KEY_SECTION_HEAD_BYTES: u64 = 6;
-/// A block that is so many times as large as blocks are meant to be holds one entry.
+/// A block that is more than this many times as long as the usual block holds one entry.
 const LARGE_BLOCKS: u64 = 2;
 
 impl<M: Medium + Clone> Reader<M> {
     /// See [`slmdb_engine::Engine::approximate`].
-    pub(crate) fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
-        // MemTables first: what moves from them to the index meanwhile is counted twice rather than not at all.
-        let (mut keys, memtable_bytes) = self.approximate_in_memtables(range)?;
+    /// LOCKS: catalog
+    pub(crate) fn estimate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
+        // MemTables first: an entry that moves from them to the index meanwhile counts twice rather than not at all.
+        let (mut keys, memtable_bytes) = self.estimate_memtables(range)?;
         let entry_bytes: HashMap<u32, f64> = {
             let catalog = self.catalog.lock();
             let files = catalog.state().files.iter();
@@ -46,8 +51,8 @@ impl<M: Medium + Clone> Reader<M> {
         Ok(Approximate { keys: keys.max(0.0).round() as u64, table_bytes: table_bytes as u64, memtable_bytes })
     }
 
-    /// By how much MemTables change the number of keys that the index has, and the bytes of their entries.
-    fn approximate_in_memtables(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<(f64, u64)> {
+    /// By how much the MemTables change the number of keys in the index, and the bytes of their entries.
+    fn estimate_memtables(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<(f64, u64)> {
         let published = self.writes.publication.published();
         let memtables = &self.writes.view.load().memtables;
         let (mut keys, mut bytes) = (0.0, 0);
