@@ -196,10 +196,10 @@ impl<'p> Node<'p> {
     /// The head of a key, if short fences and the heads of key and fences show that it is within: the common case, without
     /// a copy or a loop.
     #[inline(always)]
-    fn clearly_inside(&self, key: &[u8]) -> Option<u64> {
+    pub fn clearly_inside(&self, key: &[u8]) -> Option<u64> {
         let shape = self.shape();
         let (prefix, low_bytes) = (usize::from(shape.prefix), usize::from(shape.low));
-        if !shape.has_heads_and_short_fences() || prefix > 8 || key.len() < prefix {
+        if !shape.has_heads_and_short_fences() || key.len() < prefix {
             return None;
         }
         let [first, second, third] = &self.header.fences;
@@ -210,7 +210,8 @@ impl<'p> Node<'p> {
             let next = if bits == 0 { 0 } else { words[word + 1] >> (64 - bits) };
             cut(words[word] << bits | next, count)
         };
-        if cut(head_of(key) ^ words[0], prefix) != 0 {
+        let has_prefix = |from: usize| cut(head_of(&key[from..]) ^ words[from / 8], prefix - from) == 0;
+        if !has_prefix(0) || (prefix > 8 && !has_prefix(8)) || (prefix > 16 && !has_prefix(16)) {
             return None;
         }
         let head = head_of(&key[prefix..]);

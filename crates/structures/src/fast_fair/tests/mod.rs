@@ -1,4 +1,4 @@
-//! Tests that stop a reader or a writer in the middle.
+//! Tests that stop a reader or a writer in the middle, and of what no tree shows from outside.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,5 +7,7 @@ mod interleave;
 #[cfg(loom)]
 mod models;
 pub(super) mod pause;
+#[cfg(not(loom))]
+mod sides;
 #[cfg(loom)]
 mod split_models;
