@@ -27,12 +27,12 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let message = format!("{error}; {}", error.advice());
     match error {
         Error::Locked { path, holder } => {
-            let raised = LockedError::new_err((libc::EAGAIN, message, path.clone()));
+            let raised = LockedError::new_err((libc::EAGAIN, message, path.clone().into_os_string()));
             with_attribute(py, raised, "holder", *holder)
         }
-        Error::Full { path, .. } => FullError::new_err((libc::ENOSPC, message, path.clone())),
+        Error::Full { path, .. } => FullError::new_err((libc::ENOSPC, message, path.clone().into_os_string())),
         Error::Io { path, source, .. } => {
-            IOError::new_err((source.raw_os_error().unwrap_or(libc::EIO), message, path.clone()))
+            IOError::new_err((source.raw_os_error().unwrap_or(libc::EIO), message, path.clone().into_os_string()))
         }
         Error::Corruption { file, offset, .. } => {
             let raised = CorruptionError::new_err(message);

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyType};
 use slmdb::Slice;
 
 use crate::bytes::Bytes;
@@ -85,6 +85,12 @@ fn alone(walk: &Mutex<Walk>) -> MutexGuard<'_, Walk> {
 
 #[pymethods]
 impl EntryIterator {
+    /// So that annotations can say what it gives.
+    #[classmethod]
+    fn __class_getitem__<'py>(class: &Bound<'py, PyType>, item: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        class.py().import("types")?.getattr("GenericAlias")?.call1((class, item))
+    }
+
     fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
         slf
     }

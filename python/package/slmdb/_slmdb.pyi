@@ -13,6 +13,25 @@ _Comparator: TypeAlias = Callable[[bytes, bytes], int]
 _Default = TypeVar("_Default")
 _Item_co = TypeVar("_Item_co", covariant=True)
 
+__all__ = [
+    "DB",
+    "Approximate",
+    "Destroyed",
+    "Iterator",
+    "PrefixedDB",
+    "Reader",
+    "RepairReport",
+    "Snapshot",
+    "VerifyReport",
+    "WriteBatch",
+    "Writer",
+    "__version__",
+    "_close_all",
+    "_forked",
+    "destroy",
+    "repair",
+]
+
 __version__: str
 
 class Reader:
@@ -192,6 +211,8 @@ class Snapshot(Reader):
 
 @final
 class Iterator(Generic[_Item_co]):
+    @classmethod
+    def __class_getitem__(cls, item: Any) -> Any: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> _Item_co: ...
     def prev(self) -> _Item_co: ...

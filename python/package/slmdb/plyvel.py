@@ -133,13 +133,13 @@ class RawIterator:
 class _Reads(slmdb.Reader):
     """How plyvel reads."""
 
-    def get(  # type: ignore[override]
+    def get(
         self, key: "Buffer", default: Any = None, *, verify_checksums: Any = False, fill_cache: Any = True
     ) -> Any:
         """The value of a key, or ``default``."""
         return super().get(key, default)
 
-    def iterator(  # type: ignore[override]
+    def iterator(
         self, *, verify_checksums: Any = False, fill_cache: Any = True, **span: Any
     ) -> "Iterator[Any]":
         """An iterator over the entries of a range, see ``slmdb.Reader.iterator``."""
