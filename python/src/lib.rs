@@ -26,7 +26,7 @@ use reports::{Destroyed, Progress, RepairReport};
 
 /// Makes a store that nobody has open whole again, from what can be read of it.
 ///
-/// The report says what could not be saved. `medium` names a pool that was moved; a store with a comparator needs it.
+/// The report says what could not be saved. `medium` names a pool that was moved. A comparator must be the store's own.
 /// `progress` is called with the bytes that are done and those in all. What it raises is raised in the end.
 #[pyfunction]
 #[pyo3(signature = (path, *, medium=None, comparator=None, comparator_name=None, progress=None))]
