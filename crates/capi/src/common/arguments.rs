@@ -21,7 +21,10 @@ pub unsafe fn bytes<'a>(start: *const c_char, length_bytes: usize, what: &str) -
         return Ok(&[]);
     }
     if start.is_null() {
-        return Err(Error::invalid(format!("{what} is a null pointer with a length of {length_bytes} bytes")).into());
+        return Err(Error::invalid(format!(
+            "a null pointer was passed for {what}, with a length of {length_bytes} bytes"
+        ))
+        .into());
     }
     if length_bytes > isize::MAX as usize {
         return Err(Error::invalid(format!("{what} can't have a length of {length_bytes} bytes")).into());
@@ -50,7 +53,7 @@ pub unsafe fn bound<'a>(start: *const c_char, length_bytes: usize, what: &str) -
 /// TEXT.
 pub unsafe fn text<'a>(start: *const c_char, what: &str) -> Result<&'a CStr> {
     if start.is_null() {
-        return Err(Error::invalid(format!("{what} is a null pointer")).into());
+        return Err(Error::invalid(format!("a null pointer was passed for {what}")).into());
     }
     // SAFETY: TEXT.
     Ok(unsafe { CStr::from_ptr(start) })
@@ -91,7 +94,7 @@ pub unsafe fn handle_mut<'a, T>(handle: *mut T, what: &str) -> Result<&'a mut T>
 
 #[cold]
 fn null_handle(what: &str) -> super::failure::Failure {
-    Error::invalid(format!("{what} is a null pointer")).into()
+    Error::invalid(format!("a null pointer was passed for {what}")).into()
 }
 
 /// Changes what is behind a handle. Does nothing if it is null.

@@ -77,7 +77,7 @@ pub unsafe extern "C" fn slmdb_open(
 
 /// Error: the place for an answer is null.
 pub(super) fn place<T>(place: *mut T, what: &str) -> Result<()> {
-    if place.is_null() { Err(Error::invalid(format!("{what} is a null pointer")).into()) } else { Ok(()) }
+    if place.is_null() { Err(Error::invalid(format!("a null pointer was passed for {what}")).into()) } else { Ok(()) }
 }
 
 /// Closes the store. The handle stays, and is given back with [`slmdb_release`].
