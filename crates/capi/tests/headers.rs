@@ -1,4 +1,5 @@
 //! The headers say what the code does: each function is in both, with the same types, and so is each constant.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,8 @@
 //! LevelDB's interface, called as C calls it.
+//!
+//! The tests keep the header's rules, so that SAFETY is always that the handles are what the functions gave.
+// The rule is that of the head of this file.
+#![allow(clippy::undocumented_unsafe_blocks, clippy::unwrap_used)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
@@ -38,8 +42,7 @@ fn pointer(bytes: &[u8]) -> (*const c_char, usize) {
     (bytes.as_ptr().cast(), bytes.len())
 }
 
-/// A store in a directory of its own, with what goes with it. The tests keep the header's rules, so that SAFETY is always
-/// that the handles are open ones of this struct.
+/// A store in a directory of its own, with what goes with it.
 struct Store {
     directory: tempfile::TempDir,
     options: *mut leveldb_options_t,
@@ -181,19 +184,19 @@ fn empty_keys_and_values_are_keys_and_values() {
 #[test]
 fn null_handles_and_impossible_lengths_are_errors() {
     let store = Store::new();
-    let invalid = |(_, error): ((), Option<String>)| {
+    fn invalid<T>((_, error): (T, Option<String>)) {
         let error = error.expect("an error");
         assert!(error.starts_with("Invalid argument: "), "{error}");
-    };
+    }
     let key = c"k".as_ptr();
     unsafe {
-        invalid(with_error(|error| drop(leveldb_open(null(), key, error))));
-        invalid(with_error(|error| drop(leveldb_open(store.options, null(), error))));
+        invalid(with_error(|error| leveldb_open(null(), key, error)));
+        invalid(with_error(|error| leveldb_open(store.options, null(), error)));
         invalid(with_error(|error| leveldb_put(null_mut(), null(), key, 1, key, 1, error)));
         invalid(with_error(|error| leveldb_delete(null_mut(), null(), key, 1, error)));
         invalid(with_error(|error| leveldb_write(store.db, null(), null_mut(), error)));
-        invalid(with_error(|error| drop(leveldb_get(null_mut(), null(), key, 1, null_mut(), error))));
-        invalid(with_error(|error| drop(leveldb_get(store.db, null(), key, usize::MAX, null_mut(), error))));
+        invalid(with_error(|error| leveldb_get(null_mut(), null(), key, 1, null_mut(), error)));
+        invalid(with_error(|error| leveldb_get(store.db, null(), key, usize::MAX, null_mut(), error)));
         invalid(with_error(|error| leveldb_put(store.db, null(), key, usize::MAX, key, 1, error)));
         invalid(with_error(|error| leveldb_put(store.db, null(), key, 1, key, usize::MAX, error)));
         invalid(with_error(|error| leveldb_delete(store.db, null(), key, usize::MAX, error)));
@@ -569,7 +572,7 @@ fn what_leveldb_itself_made_is_refused_and_left_alone() {
     let of_leveldb = path_of(&directory);
     unsafe {
         for call in [
-            with_error(|error| drop(leveldb_open(store.options, of_leveldb.as_ptr(), error))).1,
+            with_error(|error| leveldb_open(store.options, of_leveldb.as_ptr(), error)).1,
             with_error(|error| leveldb_destroy_db(store.options, of_leveldb.as_ptr(), error)).1,
             with_error(|error| leveldb_repair_db(store.options, of_leveldb.as_ptr(), error)).1,
         ] {

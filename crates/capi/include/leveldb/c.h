@@ -206,8 +206,8 @@ void leveldb_options_set_compression(leveldb_options_t* options, int compression
 /* ---- Comparators ---- */
 
 /* An order of keys. `compare` returns a negative number, 0 or a positive one. Keys of different bytes are different keys
-   also where it returns 0; their bytes order them then. This alone is not as in LevelDB. The database remembers `name`, which
-   has 1 to 255 bytes of UTF-8 and does not begin with "bytewise". `destructor` may be NULL. */
+   also where it returns 0; their bytes order them then. This alone is not as in LevelDB. The database remembers `name`, and
+   opens with a comparator of that name alone. `destructor` may be NULL. */
 leveldb_comparator_t* leveldb_comparator_create(void* state, void (*destructor)(void*),
                                                 int (*compare)(void*, const char* a, size_t alen, const char* b,
                                                                size_t blen),

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn leveldb_destroy_db(
             check_not_of_leveldb(path)?;
             match slmdb::destroy(path, &options.of_slmdb()?) {
                 Err(Error::Invalid { .. }) if !path.join("MANIFEST").exists() => Ok(()),
-                destroyed => Ok(drop(destroyed?)),
+                destroyed => destroyed.map(|_| ()).map_err(Into::into),
             }
         });
     }
@@ -58,7 +58,8 @@ pub unsafe extern "C" fn leveldb_repair_db(
         told(errptr, (), || {
             let (options, path) = (handle(options, "the options")?, path(name)?);
             check_not_of_leveldb(path)?;
-            Ok(drop(options.of_slmdb()?.repair(path, &mut |_| {})?))
+            options.of_slmdb()?.repair(path, &mut |_| {})?;
+            Ok(())
         });
     }
 }

@@ -94,6 +94,9 @@ pub unsafe extern "C" fn slmdb_release(db: *mut slmdb_t) {
         // SAFETY: HANDLE; it came from `slmdb_open`, and nobody uses it any more.
         let handle = unsafe { Box::from_raw(db) };
         // There is no way to tell an error. Who wants to know closes the store before.
-        let _ = caught(move || Ok(drop(handle)));
+        let _ = caught(move || {
+            drop(handle);
+            Ok(())
+        });
     }
 }

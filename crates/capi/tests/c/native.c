@@ -131,7 +131,7 @@ static void keeping(slmdb_t* db) {
   CHECK(strstr(report, "\"index_keys\":3") != NULL);
   slmdb_free(report);
   OK(slmdb_table_files(db, &report, &message));
-  CHECK(strstr(report, "\"smallest_key\":\"a\"") != NULL);
+  CHECK(strstr(report, "\"largest_key\":\"pear\"") != NULL);
   slmdb_free(report);
   OK(slmdb_verify(db, &is_clean, &report, &message));
   CHECK(is_clean && strstr(report, "\"findings\":[]") != NULL);

@@ -29,7 +29,8 @@ static void* walk(void* argument) {
   for (int round = 0; round < ROUNDS; round++) {
     char last[16] = "";
     OK(slmdb_cursor_create(db, &cursor, &message));
-    for (OK(slmdb_cursor_seek_first(cursor, &message)); slmdb_cursor_is_valid(cursor);) {
+    OK(slmdb_cursor_seek_first(cursor, &message));
+    while (slmdb_cursor_is_valid(cursor)) {
       size_t key_bytes;
       const char* key = slmdb_cursor_key(cursor, &key_bytes);
       CHECK(key_bytes == 8 && memcmp(last, key, 8) < 0);
