@@ -1,10 +1,9 @@
 //! What a get costs through each C interface beside the Rust one: `cargo run --release -p slmdb-capi --example boundary`.
 //!
-//! Three stores have the same entries. Rounds of gets take turns among the three ways, so that what else the machine does meets
-//! all alike. The figures are medians over the rounds, of the processor's time of this thread. A get through C is with the copy of the
+//! Rounds of gets of one store take turns among the three ways, so that what else the machine does meets all alike. The figures are medians over the rounds, of the processor's time of this thread. A get through C is with the copy of the
 //! value that the caller keeps, and its `free`.
 
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 use std::hint::black_box;
 use std::path::Path;
 use std::ptr::{null, null_mut};
@@ -73,30 +72,16 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 
 fn measure(value_bytes: usize, in_table_files: bool) -> slmdb::Result<()> {
     let place = tempfile::tempdir().map_err(|error| slmdb::Error::io("create", "a temporary directory", error))?;
-    let paths = ["rust", "leveldb", "slmdb"].map(|name| place.path().join(name));
-    for path in &paths {
-        filled(path, value_bytes, in_table_files)?.close()?;
-    }
-    let rust = Db::open(&paths[0])?;
-    let c_path = |path: &Path| CString::new(path.to_str().unwrap_or_default()).unwrap_or_default();
-    // SAFETY: the headers' rules; all that is passed lives as long as the calls.
-    let (leveldb_store, slmdb_store) = unsafe {
-        let options = leveldb::options::leveldb_options_create();
-        let store = leveldb::db::leveldb_open(options, c_path(&paths[1]).as_ptr(), null_mut());
-        leveldb::options::leveldb_options_destroy(options);
-        let mut other = null_mut();
-        native::store::slmdb_open(c_path(&paths[2]).as_ptr(), null(), &mut other, null_mut());
-        (store, other)
-    };
-    assert!(!leveldb_store.is_null() && !slmdb_store.is_null(), "a store can't be opened again");
-
+    let rust = filled(&place.path().join("db"), value_bytes, in_table_files)?;
+    let mut leveldb_store = leveldb::db::leveldb_t { db: rust.clone() };
+    let slmdb_store = native::store::slmdb_t::from(rust.clone());
     let by_rust = |key: &[u8; 16]| rust.get(key).ok().flatten().map_or(0, |value| black_box(value).len());
-    let by_leveldb = |key: &[u8; 16]| {
+    let mut by_leveldb = |key: &[u8; 16]| {
         let (mut length, mut error): (usize, *mut c_char) = (0, null_mut());
         // SAFETY: the header's rules; the value is freed once.
         unsafe {
             let start = key.as_ptr().cast();
-            let value = leveldb::db::leveldb_get(leveldb_store, null(), start, key.len(), &mut length, &mut error);
+            let value = leveldb::db::leveldb_get(&mut leveldb_store, null(), start, key.len(), &mut length, &mut error);
             leveldb::utility::leveldb_free(black_box(value).cast());
         }
         length
@@ -106,7 +91,7 @@ fn measure(value_bytes: usize, in_table_files: bool) -> slmdb::Result<()> {
         // SAFETY: the header's rules; the value is freed once.
         unsafe {
             let start = key.as_ptr().cast();
-            native::reads::slmdb_get(slmdb_store, start, key.len(), &mut value, &mut length, &mut message);
+            native::reads::slmdb_get(&slmdb_store, start, key.len(), &mut value, &mut length, &mut message);
             native::codes::slmdb_free(black_box(value).cast());
         }
         length
@@ -115,7 +100,7 @@ fn measure(value_bytes: usize, in_table_files: bool) -> slmdb::Result<()> {
     let (mut alone, mut leveldb_more, mut slmdb_more) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..=ROUNDS {
         let seed = number as u32 + 1;
-        let ns = [round(seed, by_rust), round(seed, by_leveldb), round(seed, by_slmdb)];
+        let ns = [round(seed, by_rust), round(seed, &mut by_leveldb), round(seed, by_slmdb)];
         // The first fills the caches.
         if number > 0 {
             alone.push(ns[0]);
@@ -126,11 +111,7 @@ fn measure(value_bytes: usize, in_table_files: bool) -> slmdb::Result<()> {
     let place = if in_table_files { "table files" } else { "MemTable" };
     let (alone, leveldb_more, slmdb_more) = (median(alone), median(leveldb_more), median(slmdb_more));
     println!("| {place} | {value_bytes} | {alone:.0} | {leveldb_more:+.0} | {slmdb_more:+.0} |");
-    // SAFETY: both are open, and nobody uses them any more.
-    unsafe {
-        leveldb::db::leveldb_close(leveldb_store);
-        native::store::slmdb_release(slmdb_store);
-    }
+    drop((leveldb_store, slmdb_store));
     rust.close()
 }
 

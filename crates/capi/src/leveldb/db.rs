@@ -16,7 +16,8 @@ use crate::leveldb::write_batch::leveldb_writebatch_t;
 
 /// An open store.
 pub struct leveldb_t {
-    pub(super) db: Db,
+    /// The store itself. A program in Rust may lend its own to C so.
+    pub db: Db,
 }
 
 /// Opens the store in the directory `name`.

@@ -41,6 +41,13 @@ pub(super) unsafe fn used(db: *const slmdb_t) -> Result<Use> {
     Ok(Use(unsafe { handle(db, "the store") }?.0.load()))
 }
 
+impl From<Db> for slmdb_t {
+    /// A program in Rust may lend its own store to C so.
+    fn from(db: Db) -> slmdb_t {
+        slmdb_t(ArcSwapOption::from_pointee(db))
+    }
+}
+
 impl slmdb_t {
     /// Takes the store out of the handle, and waits until no call uses it.
     fn taken(&self) -> Result<Db> {
@@ -69,7 +76,7 @@ pub unsafe extern "C" fn slmdb_open(
         told(message, || {
             place(db, "the place for the store")?;
             let opened = options_of(options).open(path(directory)?)?;
-            answer(db, make(slmdb_t(ArcSwapOption::from_pointee(opened))));
+            answer(db, make(slmdb_t::from(opened)));
             Ok(())
         })
     }
