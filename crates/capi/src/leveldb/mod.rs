@@ -1,7 +1,7 @@
 //! LevelDB's C interface over slmdb. `include/leveldb/c.h` says of each function what is heeded and what is only accepted.
 //!
 //! To be read in this order: [`errors`]; [`options`] and [`request_options`] (how a store is opened, read and written),
-//! with what they refer to: [`comparator`], [`filter_policy`], [`cache`], [`env`]; [`db`], [`write_batch`],
+//! with what they refer to: [`comparator`], [`filter_policy`], [`cache`], [`env`](mod@env); [`db`], [`write_batch`],
 //! [`iterator`], [`snapshot`]; then [`properties`] and [`management`].
 
 pub mod cache;
