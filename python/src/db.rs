@@ -33,7 +33,7 @@ impl DB {
     #[pyo3(signature = (path, *, create_if_missing=true, error_if_exists=false, read_only=false, engine=None, medium=None,
         caches_are_persistent=false, sync=false, comparator=None, comparator_name=None, memory_budget_bytes=None,
         memtable_bytes=None, immutable_memtables_max=None, block_bytes=None, compression="lz4", open_tables_max=None,
-        compaction_policy="gain", compaction_threads=None, space_amplification_max=None, pool_initial_bytes=None,
+        compaction_policy="garbage-first", compaction_threads=None, space_amplification_max=None, pool_initial_bytes=None,
         pool_growth_bytes=None, pool_maximum_bytes=None))]
     #[expect(clippy::too_many_arguments, reason = "they have names in Python")]
     fn new(

@@ -57,11 +57,11 @@ pub fn compression_of(name: &str) -> PyResult<Compression> {
 /// The policy of compaction of that name.
 pub fn compaction_policy_of(name: &str) -> PyResult<CompactionPolicy> {
     match name {
-        "gain" => Ok(CompactionPolicy::Gain),
+        "garbage-first" => Ok(CompactionPolicy::GarbageFirst),
         "manual" => Ok(CompactionPolicy::Manual),
         "paper" => Ok(CompactionPolicy::Paper),
         _ => {
-            let message = format!("`compaction_policy` is \"gain\", \"manual\" or \"paper\", not {name:?}");
+            let message = format!("`compaction_policy` is \"garbage-first\", \"manual\" or \"paper\", not {name:?}");
             Err(PyValueError::new_err(message))
         }
     }

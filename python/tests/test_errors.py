@@ -89,7 +89,7 @@ def test_the_system_fails(tmp_path):
         ({"compression": "zstd"}, slmdb.UnsupportedError, "zstd"),
         ({"compression": "snappy"}, ValueError, '"none", "lz4" or "zstd"'),
         ({"compression": None}, TypeError, "str"),
-        ({"compaction_policy": "never"}, ValueError, '"gain", "manual" or "paper"'),
+        ({"compaction_policy": "never"}, ValueError, '"garbage-first", "manual" or "paper"'),
         ({"medium": "tape"}, ValueError, "emulated:PATH"),
         ({"medium": "emulated:"}, ValueError, "emulated:PATH"),
         ({"memtable_bytes": 1}, slmdb.InvalidError, None),

@@ -19,7 +19,7 @@ mod span;
 
 use std::process::ExitCode;
 
-use slmdb_cli::{bytes, formats, pm, units};
+use slmdb_cli::{bytes, formats, pm, reports, units};
 
 fn main() -> ExitCode {
     let code = match arguments::parse(std::env::args_os()) {

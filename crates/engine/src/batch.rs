@@ -2,7 +2,7 @@
 
 use slmdb_env::Result;
 use slmdb_structures::memtable::Payload;
-use slmdb_structures::{KeyLengths, LONG_KEY_BYTES};
+use slmdb_structures::{EntryKind, KeyLengths, LONG_KEY_BYTES};
 
 /// Puts and deletes that are applied together, in order, or not at all.
 ///
@@ -12,6 +12,23 @@ use slmdb_structures::{KeyLengths, LONG_KEY_BYTES};
 pub struct WriteBatch {
     payload: Payload,
     totals: Totals,
+}
+
+/// One change of a [`WriteBatch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// The key gets this value.
+    Put {
+        /// The key.
+        key: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// The key loses its value.
+    Delete {
+        /// The key.
+        key: &'a [u8],
+    },
 }
 
 /// The sums of entries that decide how much space their flush takes.
@@ -142,6 +159,15 @@ impl WriteBatch {
         self.totals = Totals::default();
     }
 
+    /// The changes, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = Change<'_>> {
+        self.payload.iter().filter_map(|entry| match entry.kind {
+            Some(EntryKind::Put) => Some(Change::Put { key: entry.key, value: entry.value }),
+            Some(EntryKind::Delete) => Some(Change::Delete { key: entry.key }),
+            None => None,
+        })
+    }
+
     /// Number of puts and deletes.
     pub fn len(&self) -> usize {
         self.payload.count() as usize
@@ -176,6 +202,22 @@ impl WriteBatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn changes_come_back_in_their_order() {
+        let mut batch = WriteBatch::new();
+        batch.put("b", "1").unwrap();
+        batch.delete("").unwrap();
+        batch.put("a", "").unwrap();
+        let expected = [
+            Change::Put { key: b"b", value: b"1" },
+            Change::Delete { key: b"" },
+            Change::Put { key: b"a", value: b"" },
+        ];
+        assert_eq!(batch.iter().collect::<Vec<_>>(), expected);
+        batch.clear();
+        assert_eq!(batch.iter().count(), 0);
+    }
 
     /// A delete takes space like a put: it takes the key from the index.
     #[test]

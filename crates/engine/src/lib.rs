@@ -34,7 +34,7 @@ mod verify_report;
 pub mod write;
 
 pub use amplification::WriteAmplification;
-pub use batch::WriteBatch;
+pub use batch::{Change, WriteBatch};
 pub use destroy_report::{Destroyed, PoolFate};
 pub use engine_name::EngineName;
 pub use events::{Event, EventListener, Listener, SpaceFor};

@@ -53,9 +53,9 @@ pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
 pub use slmdb_engine::{
-    Approximate, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression, Counters,
-    Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, LatencyModel, LinkPolicy,
-    Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, MapTables, Medium, Memory, PoolFate,
+    Approximate, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression,
+    Counters, Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, LatencyModel,
+    LinkPolicy, Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, MapTables, Medium, Memory, PoolFate,
     RepairProgress, RepairReport, Result, Slice, SpaceFor, StallCause, Stats, TableFile, VerifyProgress, VerifyReport,
     WriteAmplification, WriteBatch,
 };

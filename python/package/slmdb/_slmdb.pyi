@@ -157,7 +157,7 @@ class DB(Writer):
         block_bytes: Optional[int] = None,
         compression: str = "lz4",
         open_tables_max: Optional[int] = None,
-        compaction_policy: str = "gain",
+        compaction_policy: str = "garbage-first",
         compaction_threads: Optional[int] = None,
         space_amplification_max: Optional[float] = None,
         pool_initial_bytes: Optional[int] = None,

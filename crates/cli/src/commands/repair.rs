@@ -1,12 +1,12 @@
 //! `repair`: a store with lost or damaged files, made whole from what can be read.
 
-use serde_json::{Map, Value};
-use slmdb::{Loss, RepairReport};
+use slmdb::RepairReport;
 
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Result, one_line};
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::reports::repair::json;
 use crate::units::count;
 
 const AFTER_HELP: &str = "\
@@ -40,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     drop(progress);
     let mut output = Output::standard();
     if arguments.json {
-        output.line(&as_json(&report).to_string())?;
+        output.line(&json(&report).to_string())?;
     } else {
         write_text(&report, &mut output)?;
     }
@@ -71,40 +71,4 @@ fn write_text(report: &RepairReport, output: &mut Output) -> Result<()> {
         count(report.index_keys),
         count(report.memtable_entries_saved),
     ))
-}
-
-fn as_json(report: &RepairReport) -> Value {
-    let texts = |texts: Vec<String>| Value::Array(texts.into_iter().map(Value::String).collect());
-    let paths = |paths: &[std::path::PathBuf]| texts(paths.iter().map(|path| path.display().to_string()).collect());
-    let losses = report.losses.iter().map(loss_as_json).collect();
-    let fields = [
-        ("table_files_checked", Value::from(report.table_files_checked)),
-        ("index_keys", Value::from(report.index_keys)),
-        ("memtable_entries_saved", Value::from(report.memtable_entries_saved)),
-        ("damage", texts(report.damage.iter().map(ToString::to_string).collect())),
-        ("losses", Value::Array(losses)),
-        ("set_aside", paths(&report.set_aside)),
-        ("pool", report.pool.as_ref().map_or(Value::Null, |pool| Value::from(pool.display().to_string()))),
-    ];
-    Value::Object(fields.map(|(name, value)| (name.to_string(), value)).into_iter().collect::<Map<_, _>>())
-}
-
-/// Keys are escaped as in the text.
-fn loss_as_json(loss: &Loss) -> Value {
-    let key = |key: &[u8]| Value::from(key.escape_ascii().to_string());
-    let fields: Vec<(&str, Value)> = match loss {
-        Loss::Key { key: lost, sequence } => vec![("key", key(lost)), ("sequence_number", Value::from(*sequence))],
-        Loss::TableFile { number, entries, smallest_key, largest_key, lowest_sequence, highest_sequence } => vec![
-            ("table_file", Value::from(*number)),
-            ("entries", Value::from(*entries)),
-            ("smallest_key", key(smallest_key)),
-            ("largest_key", key(largest_key)),
-            ("lowest_sequence_number", Value::from(*lowest_sequence)),
-            ("highest_sequence_number", Value::from(*highest_sequence)),
-        ],
-        Loss::Writes { from_sequence } => vec![("writes_from_sequence_number", Value::from(*from_sequence))],
-        Loss::Deletes { through_sequence } => vec![("deletes_through_sequence_number", Value::from(*through_sequence))],
-        other => vec![("other", Value::from(other.to_string()))],
-    };
-    Value::Object(fields.into_iter().map(|(name, value)| (name.to_string(), value)).collect::<Map<_, _>>())
 }

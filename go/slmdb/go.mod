@@ -1,0 +1,3 @@
+module slmdb
+
+go 1.24
