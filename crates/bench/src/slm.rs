@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use slmdb::{Cursor, Db, ErrorKind, Options, Slice, WriteBatch};
+use slmdb::{Cursor, Db, ErrorKind, Options, WriteBatch};
 
 use crate::description;
 use crate::error::Result;
@@ -97,7 +97,7 @@ impl Store for Slm {
             Start::First => cursor.seek_first()?,
             Start::Last => cursor.seek_last()?,
         }
-        while cursor.valid() && visit(&mut OnCursor { cursor: &mut cursor, value: None })? {
+        while cursor.valid() && visit(&mut OnCursor { cursor: &mut cursor })? {
             match start {
                 Start::Last => cursor.prev()?,
                 Start::At(_) | Start::First => cursor.next()?,
@@ -146,10 +146,9 @@ impl Store for Slm {
     }
 }
 
-/// The entry a cursor is on, with its value once that was asked for.
+/// The entry a cursor is on.
 struct OnCursor<'c> {
     cursor: &'c mut Cursor,
-    value: Option<Slice>,
 }
 
 impl Entry for OnCursor<'_> {
@@ -158,8 +157,7 @@ impl Entry for OnCursor<'_> {
     }
 
     fn value(&mut self) -> Result<&[u8]> {
-        let value = self.cursor.value()?;
-        Ok(self.value.insert(value))
+        Ok(self.cursor.value_ref()?)
     }
 }
 

@@ -140,4 +140,6 @@ pub trait EngineCursor: Send {
     fn key(&self) -> &[u8];
     /// The current value. Only this reads a block. [`Error::Invalid`] without an entry.
     fn value(&mut self) -> Result<Slice>;
+    /// The current value, lent until the cursor moves: as [`EngineCursor::value`], without counting who has it.
+    fn value_ref(&mut self) -> Result<&[u8]>;
 }

@@ -30,6 +30,16 @@ pub enum Fate {
     Garbage(u64),
 }
 
+impl Fate {
+    /// The fate of what is there whole or not at all.
+    fn of_whole(self) -> Fate {
+        match self {
+            Fate::Dropped | Fate::Torn(_) => Fate::Dropped,
+            Fate::Kept | Fate::Zeroed | Fate::Garbage(_) => Fate::Kept,
+        }
+    }
+}
+
 /// What a change is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChangeOf {
@@ -89,6 +99,8 @@ pub struct Files {
     pending_names: Vec<(u64, NameChange)>,
     /// The moments of changes that a sync would have covered which was left out.
     owed: HashSet<u64>,
+    /// The file whose writes before a moment were stores to a mapping, and the moment.
+    stores: Option<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -130,7 +142,14 @@ impl Files {
             durable_names: Names::default(),
             pending_names: Vec::new(),
             owed: HashSet::new(),
+            stores: None,
         }
+    }
+
+    /// Takes what was written to a file before a moment for stores to a mapping of it, a cache line each. A power cut takes or
+    /// leaves such a line whole.
+    pub fn with_stores(self, file: u64, before: u64) -> Files {
+        Files { stores: Some((file, before)), ..self }
     }
 
     /// Goes on to a moment: what happened before it is behind.
@@ -195,7 +214,7 @@ impl Files {
     pub fn image(&self, mut fate: impl FnMut(Change) -> Fate) -> FilesImage {
         let mut names = self.durable_names.clone();
         for (moment, change) in &self.pending_names {
-            if !matches!(fate(Change { moment: *moment, of: ChangeOf::Name }), Fate::Dropped | Fate::Torn(_)) {
+            if fate(Change { moment: *moment, of: ChangeOf::Name }).of_whole() == Fate::Kept {
                 names.apply(change);
             }
         }
@@ -210,7 +229,7 @@ impl Files {
         let mut length = content.len();
         for (moment, change) in &file.pending {
             let of_length = |fate: &mut dyn FnMut(Change) -> Fate| {
-                !matches!(fate(Change { moment: *moment, of: ChangeOf::Length }), Fate::Dropped | Fate::Torn(_))
+                fate(Change { moment: *moment, of: ChangeOf::Length }).of_whole() == Fate::Kept
             };
             match change {
                 FileChange::Length(new) => {
@@ -226,7 +245,9 @@ impl Files {
                         content.resize(end, 0);
                     }
                     let place = &mut content[start..end];
-                    match fate(Change { moment: *moment, of: ChangeOf::Content }) {
+                    let is_store = self.stores.is_some_and(|(file, before)| file == number && *moment < before);
+                    let fate_of_write = fate(Change { moment: *moment, of: ChangeOf::Content });
+                    match if is_store { fate_of_write.of_whole() } else { fate_of_write } {
                         Fate::Kept => place.copy_from_slice(bytes),
                         Fate::Dropped => {}
                         Fate::Torn(seed) => tear(place, bytes, *offset, seed),

@@ -10,6 +10,7 @@ use slmdb_engine::{
 };
 use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
+use slmdb_pmem::medium::CACHE_LINE_BYTES;
 use slmdb_pmem::simulated::{Replay, Stop};
 use slmdb_pmem::{Simulated, UNIT_BYTES};
 
@@ -26,6 +27,7 @@ pub const POOL: &str = "/pools/pool";
 const POOLS: &str = "/pools";
 const DEVICE_BYTES: u64 = 2 << 20;
 
+const LINE_BYTES: usize = CACHE_LINE_BYTES as usize;
 const PAGE_BYTES: usize = 4096;
 static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
@@ -277,8 +279,12 @@ impl Recorded {
         stops.extend(histories.iter().flat_map(|history| history.stops()));
         stops.sort_unstable_by_key(|stop| stop.moment);
         let end = self.recording.moment();
-        let files = Files::new(files);
+        let mut files = Files::new(files);
         let mut ahead = files.clone();
+        ahead.to_moment(self.begin);
+        if let Some(pool) = ahead.number_of(Path::new(POOL)) {
+            files = files.with_stores(pool, self.begin);
+        }
         let pools = histories.into_iter().map(|history| {
             // One that never was attached has nothing to show.
             let begin = history.begin().unwrap_or(end);
@@ -312,7 +318,10 @@ fn become_image(env: &MemoryEnv, from: &FilesImage, to: &FilesImage) -> Result<(
                 }
             }
         }
-        change_content(env, path, content)?;
+        match path == Path::new(POOL) {
+            true => change_lines(env, path, content)?,
+            false => change_content(env, path, content)?,
+        }
     }
     let gone = from.files.keys().filter(|path| !to.files.contains_key(*path) && env.content(path).is_some());
     gone.into_iter().try_for_each(|path| env.remove_file(path))
@@ -330,6 +339,24 @@ fn change_content(env: &MemoryEnv, path: &Path, content: &[u8]) -> Result<()> {
     while let Some(start) = (at..content.len()).find(|&at| !is_same(at)) {
         at = (start..content.len()).find(|&at| is_same(at)).unwrap_or(content.len());
         file.write_at(&content[start..at], start as u64)?;
+    }
+    Ok(())
+}
+
+/// Stores what of a pool's file is different, without making it durable: each cache line by itself, for a mapping brings whole
+/// lines to memory. [`Files::with_stores`] says which writes these are.
+fn change_lines(env: &MemoryEnv, path: &Path, content: &[u8]) -> Result<()> {
+    let mut before = env.content(path).unwrap_or_default();
+    let file = env.open_file(path, OpenMode::ReadWrite)?;
+    if before.len() != content.len() {
+        file.set_length(content.len() as u64)?;
+        before.resize(content.len(), 0);
+    }
+    let lines = before.chunks(LINE_BYTES).zip(content.chunks(LINE_BYTES));
+    for ((before, after), offset) in lines.zip((0..).step_by(LINE_BYTES)) {
+        if before != after {
+            file.write_at(after, offset)?;
+        }
     }
     Ok(())
 }
@@ -379,5 +406,50 @@ impl Record {
         self.files.to_moment(moment);
         self.pools.iter_mut().for_each(|pool| pool.replay.to_moment(moment));
         self.moment = moment;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::{Change, Fate};
+
+    /// A machine with a pool in a file, which a kill has left with words that are not durable.
+    fn killed() -> (Image, Vec<u8>, Vec<u8>) {
+        let durable = vec![0; PAGE_BYTES];
+        let mut stored = durable.clone();
+        // One word in a line; a line of which every other byte is another; two lines that follow each other.
+        stored[8..16].copy_from_slice(&0x0102_0304_0506_0708_u64.to_le_bytes());
+        stored[128..192].iter_mut().step_by(2).for_each(|byte| *byte = 7);
+        stored[500..560].fill(9);
+        let files = |content: &[u8]| FilesImage {
+            directories: [PathBuf::from(POOLS)].into(),
+            files: [(PathBuf::from(POOL), content.to_vec())].into(),
+            numbers: [(PathBuf::from(POOL), 1)].into(),
+            synced: [(1, durable.clone())].into(),
+        };
+        let before = Image { files: files(&durable), ..Image::default() };
+        let image = Image { files: files(&stored), durable: Some(Box::new(before)), ..Image::default() };
+        (image, durable, stored)
+    }
+
+    #[test]
+    fn a_line_of_a_killed_pool_is_there_whole_or_not_at_all() {
+        let (image, durable, stored) = killed();
+        let setup = Setup { in_file: true, ..Setup::of_seed(EngineName::Slm, 0, true) };
+        let paths = CallPaths::default();
+        let mut record = Recorded::starting_with(&image, setup, &paths).record();
+        record.to_moment(record.end);
+        let changes = record.files.pending();
+        assert_eq!(changes.len(), 4, "a change for each line that is another");
+        let fates = [Fate::Dropped, Fate::Torn(1), Fate::Torn(2), Fate::Zeroed, Fate::Garbage(3)];
+        let one_by_one = changes.iter().flat_map(|change| fates.map(|fate| (*change, fate)));
+        for (one, fate) in one_by_one {
+            let image = record.files.image(|change: Change| if change == one { fate } else { Fate::Kept });
+            let pool = &image.files[Path::new(POOL)];
+            for ((line, durable), stored) in pool.chunks(64).zip(durable.chunks(64)).zip(stored.chunks(64)) {
+                assert!(line == durable || line == stored, "{one:?} {fate:?}: {line:?}");
+            }
+        }
     }
 }

@@ -62,6 +62,12 @@ impl Cursor {
     pub fn value(&mut self) -> Result<Slice> {
         self.inner.value()
     }
+
+    /// The value of the entry it is on, lent until the cursor moves; otherwise as [`Cursor::value`]. It is the quicker way for who looks
+    /// at a value and goes on.
+    pub fn value_ref(&mut self) -> Result<&[u8]> {
+        self.inner.value_ref()
+    }
 }
 
 impl std::fmt::Debug for Cursor {

@@ -9,13 +9,14 @@
 //! A mapping may have nothing to say ([`slmdb_env::Mapped`]): then the file is to be read.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use slmdb_env::{Error, Mapped, Result};
 
 use crate::block::{Block, NO_BLOCK};
-use crate::entry::{BlockEntry, Place};
+use crate::entry::{BlockEntry, EntryKind, Place};
 use crate::layout::{Layout, RawEntry};
 use crate::part::{self, PartKind, Stored};
 use crate::reader::TableReader;
@@ -134,6 +135,28 @@ impl TableReader {
         let Some(entry) = self.checked_entry(&bytes[..length], place, key, sequence)? else { return Ok(None) };
         *buffer = Some(bytes.clone());
         Ok(Some(BlockEntry { sequence, kind: entry.kind, value: Slice::of(bytes, entry.value) }))
+    }
+
+    /// Copies the entry of `key` with this sequence number to the beginning of `into`, if it is a put that stands by itself at `place`,
+    /// the mapping has it, and it has room there. Returns where in `into` the value is. Errors as [`TableReader::read_block`] has
+    /// them.
+    #[inline]
+    pub fn copy_mapped_entry(
+        &self,
+        place: Place,
+        key: &[u8],
+        sequence: u64,
+        into: &mut [u8],
+    ) -> Result<Option<Range<usize>>> {
+        let may_be_single = self.source.has_singles && !self.has_met_compressed();
+        let Some(mapping) = self.mapping.as_ref().filter(|_| may_be_single) else { return Ok(None) };
+        self.source.check(place)?;
+        let Some(into) = into.get_mut(..place.length as usize) else { return Ok(None) };
+        if !mapping.mapped.read_at(into, place.offset.into())? || !self.source.is_single(into) {
+            return Ok(None);
+        }
+        let entry = self.checked_entry(into, place, key, sequence)?;
+        Ok(entry.filter(|entry| entry.kind == EntryKind::Put).map(|entry| entry.value))
     }
 
     /// Likewise, for what is mostly a block.

@@ -7,3 +7,4 @@ mod read_ahead;
 pub mod scan_buffers;
 pub mod snapshot_registry;
 pub mod temperature;
+pub mod values_ahead;

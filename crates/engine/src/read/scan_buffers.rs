@@ -5,25 +5,21 @@
 //! files: the block that it had last, and what was read ahead behind it. A key in a buffered
 //! block costs neither a read nor a look into the block cache, which all threads share.
 //!
-//! Where files are mapped, an entry that stands by itself is taken from the mapping, and no buffer keeps it.
+//! Entries that stand by themselves in mapped files do not come here: [`values_ahead`](super::values_ahead) has them.
 //!
 //! The memory is bounded. There are at most 24 buffers. Once they hold much, a buffer that the cursor leaves keeps
 //! only what is small. The buffer that was left longest makes way for a new file. Where more files take turns than
 //! there are buffers, pieces would be lost before they are used. So the first blocks of each turn are then read
 //! alone, and the cache keeps them.
 
-use std::sync::{Arc, Weak};
-
 use slmdb_env::Result;
-use slmdb_table::{Block, EntryKind, Piece, Slice, TableReader};
+use slmdb_table::{Block, Piece};
 
 use super::read_ahead::{PIECE_BYTES_FIRST, PIECE_BYTES_MAX, ReadAhead, SMALL_BYTES};
 use super::temperature::Temperature;
 use crate::files::location::Location;
 use crate::files::table_cache::Tables;
 
-/// Number of mapped files that a cursor remembers.
-const MAPPED_FILES: usize = 64;
 /// Number of files that have a buffer, at most.
 const FILES_MAX: usize = 24;
 /// Once buffers hold more than this, one that the cursor leaves keeps only what is small.
@@ -62,12 +58,6 @@ pub struct ScanBuffers {
     spare: Option<Piece>,
     /// Memory of blocks and pieces in bytes.
     held_bytes: u64,
-    /// Files from whose mappings entries were taken, each at the place of its number.
-    mapped: Vec<(u32, Weak<TableReader>)>,
-    /// The last of them.
-    mapped_last: Option<u32>,
-    /// Memory of the last such entry. It is used again when the caller has dropped the value.
-    value_buffer: Option<Arc<[u8]>>,
     /// Whether what is not in a buffer comes from the disk.
     pub temperature: Temperature,
 }
@@ -101,49 +91,6 @@ impl ScanBuffers {
         }
         self.move_to(index);
         self.buffers[index].block.as_ref().map(|(_, block)| block)
-    }
-
-    /// Has the processor fetch what is at `location`, if its file is known to be mapped.
-    pub fn prefetch(&self, location: Location) {
-        if let Some((number, table)) = self.mapped.get(location.file as usize % MAPPED_FILES) {
-            if *number == location.file {
-                table.upgrade().into_iter().for_each(|table| table.prefetch_mapped(location.place));
-            }
-        }
-    }
-
-    /// The value of `key` at `location`, if it stands by itself in a file that is mapped. `None`: fetch its block.
-    pub fn mapped_value(
-        &mut self,
-        tables: &Tables,
-        seeks: &impl SeekCounter,
-        key: &[u8],
-        location: Location,
-    ) -> Result<Option<Slice>> {
-        if !tables.are_mapped() {
-            return Ok(None);
-        }
-        let file = location.file;
-        if self.mapped.is_empty() {
-            self.mapped.resize_with(MAPPED_FILES, Default::default);
-        }
-        let (number, known) = &mut self.mapped[file as usize % MAPPED_FILES];
-        let table = match known.upgrade().filter(|_| *number == file) {
-            Some(table) => table,
-            None => {
-                let table = tables.reader(file)?;
-                (*number, *known) = (file, Arc::downgrade(&table));
-                table
-            }
-        };
-        let entry = table.read_mapped_entry(location.place, key, location.sequence, &mut self.value_buffer)?;
-        self.value_buffer.take_if(|buffer| buffer.len() > SMALL_BYTES);
-        // If it is a delete, fetching the block reports what is there instead.
-        let value = entry.filter(|entry| entry.kind == EntryKind::Put).map(|entry| entry.value);
-        if value.is_some() && self.mapped_last.replace(file) != Some(file) {
-            seeks.count_seek(file);
-        }
-        Ok(value)
     }
 
     /// The block at `location`: from what was read ahead, from the cache, or from the disk. It is then the last of its
@@ -276,8 +223,6 @@ impl ScanBuffers {
     /// Memory of all of it in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let buffer_bytes = size_of::<FileBuffer>() + size_of::<u32>() + size_of::<u64>();
-        let mapped_bytes = self.mapped.capacity() * size_of::<(u32, Weak<TableReader>)>();
-        let value_bytes = self.value_buffer.as_ref().map_or(0, |buffer| buffer.len());
-        self.held_bytes + (self.buffers.capacity() * buffer_bytes + mapped_bytes + value_bytes) as u64
+        self.held_bytes + (self.buffers.capacity() * buffer_bytes) as u64
     }
 }

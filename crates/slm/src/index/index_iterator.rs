@@ -77,14 +77,18 @@ impl IndexSource {
         self.position.map(|position| self.entries[position].location)
     }
 
-    /// Where the value lies of the key that comes so many further in this direction, if that is known already.
-    pub(crate) fn location_ahead(&self, steps: usize, direction: Direction) -> Option<Location> {
-        let position = self.position?;
-        let ahead = match direction {
-            Direction::Forward => position.checked_add(steps)?,
-            Direction::Backward => position.checked_sub(steps)?,
-        };
-        self.entries.get(ahead).map(|entry| entry.location)
+    /// The current key and those that are known to follow it, in key order, each with where its value lies.
+    #[inline]
+    pub(crate) fn entries_forward(&self) -> impl Iterator<Item = (&[u8], Location)> + Clone {
+        let following = self.position.and_then(|position| self.entries.get(position..));
+        following.unwrap_or_default().iter().map(|entry| (&self.keys[entry.key.clone()], entry.location))
+    }
+
+    /// The current key and those that are known to come before it, the nearest first, each with where its value lies.
+    #[inline]
+    pub(crate) fn entries_backward(&self) -> impl Iterator<Item = (&[u8], Location)> + Clone {
+        let before = self.position.and_then(|position| self.entries.get(..=position));
+        before.unwrap_or_default().iter().rev().map(|entry| (&self.keys[entry.key.clone()], entry.location))
     }
 
     /// Moves to the first visible key at or after `key`.
@@ -112,11 +116,24 @@ impl IndexSource {
         self.set_out_backward(index, Bound::Unbounded)
     }
 
+    /// Moves one key further, if that is known already; else `false`. REQUIRES: there is a current key.
+    #[inline]
+    pub(crate) fn step(&mut self, direction: Direction) -> bool {
+        let Some(position) = self.position else { return false };
+        let next = match direction {
+            Direction::Forward => position.wrapping_add(1),
+            Direction::Backward => position.wrapping_sub(1),
+        };
+        let is_known = next < self.entries.len();
+        if is_known {
+            self.position = Some(next);
+        }
+        is_known
+    }
+
     /// Moves to the next visible key. REQUIRES: there is a current key.
     pub(crate) fn next<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
-        let Some(position) = self.position else { return Ok(()) };
-        if position + 1 < self.entries.len() {
-            self.position = Some(position + 1);
+        if self.position.is_none() || self.step(Direction::Forward) {
             return Ok(());
         }
         match self.rest.after.take() {
@@ -130,9 +147,7 @@ impl IndexSource {
 
     /// Moves to the previous visible key. REQUIRES: there is a current key.
     pub(crate) fn prev<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
-        let Some(position) = self.position else { return Ok(()) };
-        if position > 0 {
-            self.position = Some(position - 1);
+        if self.position.is_none() || self.step(Direction::Backward) {
             return Ok(());
         }
         match self.rest.before.take() {
@@ -205,6 +220,7 @@ impl IndexSource {
         let near = from.as_ref().map(Vec::as_slice);
         index.tree.read_leaves(near, direction, at_once, &guard, &mut self.leaf)?;
         index.tree.prefetch_records(self.leaf.records());
+        self.entries.reserve(self.leaf.records().len());
         for &offset in self.leaf.records() {
             let record = index.tree.record(offset, &guard)?;
             if record.sequence() <= self.moment {

@@ -24,6 +24,7 @@ use slmdb_engine::read::memtable_iterator::MemTableSource;
 use slmdb_engine::read::scan_buffers::ScanBuffers;
 use slmdb_engine::read::snapshot_registry::SnapshotKind;
 use slmdb_engine::read::temperature::Temperature;
+use slmdb_engine::read::values_ahead::ValuesAhead;
 use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
 use slmdb_order::CycleDetector;
@@ -38,10 +39,6 @@ use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
 use crate::selection::sequentiality_degree::Sequentiality;
 
-/// The bytes of the following entries that the processor fetches ahead; at least two entries, and at most this many.
-const FETCHED_AHEAD_BYTES: usize = 4 << 10;
-const FETCHED_AHEAD_MAX: usize = 12;
-
 /// See [`EngineCursor`].
 pub(crate) struct Cursor<M: Medium + Clone> {
     reader: Arc<Reader<M>>,
@@ -53,21 +50,27 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     at: Option<At>,
     /// The current key, or the last one.
     key: Vec<u8>,
+    /// Whether the index stands on that key.
+    is_index_on_key: bool,
+    /// Whether no MemTable has an entry left in this direction. Never with a comparator, whose keys are watched one by one.
+    is_index_alone: bool,
     /// Finds out if the comparator leads the cursor round in a circle (INV-25).
     cycle_detector: CycleDetector,
+    /// The current value and those that follow, where entries stand by themselves in mapped files.
+    values_ahead: ValuesAhead,
     /// What it keeps of the files that it scans.
     buffers: ScanBuffers,
+    /// The last value that was lent from these.
+    lent: Slice,
     /// Asks the disk for what comes next, where data is cold.
     scout: Option<Box<Scout>>,
     /// Memory of the buffers and the scout, as reported to the budget.
     held_bytes: u64,
-    /// Number of values taken in a row.
-    taken: usize,
-    /// How many of the following entries the processor is fetching.
-    fetched_ahead: usize,
     /// In how many files the keys of the range query are.
     sequentiality: Sequentiality,
 }
+
+const ON_NO_ENTRY: &str = "the cursor is on no entry";
 
 #[derive(Debug, Clone, Copy)]
 enum At {
@@ -106,7 +109,7 @@ impl<M: Medium + Clone> Cursor<M> {
         let (heading, key, cycle_detector) = (Heading::Forward, Vec::new(), CycleDetector::default());
         let sequentiality = reader.naming.candidates.range_query();
         let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
-        let (at, held_bytes, taken, fetched_ahead) = (None, 0, 0, 0);
+        let (at, held_bytes) = (None, 0);
         Cursor {
             reader,
             moment,
@@ -115,19 +118,22 @@ impl<M: Medium + Clone> Cursor<M> {
             heading,
             at,
             key,
+            is_index_on_key: false,
+            is_index_alone: false,
             cycle_detector,
+            values_ahead: ValuesAhead::default(),
             buffers,
+            lent: Slice::new(),
             scout,
             held_bytes,
-            taken,
-            fetched_ahead,
             sequentiality,
         }
     }
 
     /// Reports the memory of its buffers to the budget.
     fn account(&mut self) {
-        let bytes = self.buffers.memory_bytes() + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
+        let buffers_bytes = self.values_ahead.memory_bytes() + self.buffers.memory_bytes();
+        let bytes = buffers_bytes + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
         if bytes != self.held_bytes {
             self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
@@ -158,9 +164,11 @@ impl<M: Medium + Clone> Cursor<M> {
         let order = self.reader.index.tree.order();
         self.at = None;
         let mut best = self.index.key();
+        self.is_index_on_key = best.is_some();
+        self.is_index_alone = order.is_bytewise() && self.memtables.iter().all(|source| !source.valid());
         for source in self.memtables.iter().filter(|source| source.valid()) {
             if best.is_none_or(|best| order.compare(source.key(), best) == stands) {
-                best = Some(source.key());
+                (best, self.is_index_on_key) = (Some(source.key()), false);
             }
         }
         self.key.clear();
@@ -173,7 +181,7 @@ impl<M: Medium + Clone> Cursor<M> {
 
         let mut newest = 0;
         let mut deleted = false;
-        if let Some(location) = self.index.location().filter(|_| self.index.key() == Some(&self.key)) {
+        if let Some(location) = self.index.location().filter(|_| self.is_index_on_key) {
             (newest, self.at) = (location.sequence, Some(At::Index(location)));
         }
         for (number, source) in self.memtables.iter().enumerate() {
@@ -190,26 +198,28 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     /// The value of the current key, at the place that the index or the map of replaced records had. A compaction may
-    /// have moved the entry since and removed the file. Then the key is looked up again.
-    fn value_at(&mut self, location: Location) -> Result<Slice> {
+    /// have moved the entry since and removed the file. Then the key is looked up again. `None`: [`Cursor::values_ahead`]
+    /// has the value.
+    fn value_at(&mut self, location: Location) -> Result<Option<Slice>> {
         let mut location = location;
         loop {
-            match self.buffers.mapped_value(&self.reader.tables, &*self.reader.naming, &self.key, location) {
-                Ok(Some(value)) => {
-                    self.fetch_ahead(location);
-                    return Ok(value);
+            match self.bring(location) {
+                Ok(true) => {
+                    self.account();
+                    return Ok(None);
                 }
                 // If a compaction has moved the entry, fetching its block below finds that out.
                 Err(error) if !self.reader.catalog.is_gone(location.file) => return Err(error),
-                Ok(None) | Err(_) => {}
+                Ok(false) | Err(_) => {}
             }
+            self.keep_key();
             let block = match self.buffers.block(location) {
                 Some(block) => Ok(block.clone()),
                 None => self.buffers.fetch(&self.reader.tables, &*self.reader.naming, location),
             };
             self.account();
             match block {
-                Ok(block) => return self.reader.tables.value_in(&block, &self.key, location),
+                Ok(block) => return self.reader.tables.value_in(&block, &self.key, location).map(Some),
                 Err(error) if self.reader.catalog.is_gone(location.file) => {
                     match self.reader.index.location_at(&self.key, self.moment)? {
                         Some(moved) if moved != location => location = moved,
@@ -222,26 +232,35 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// Has the processor fetch the following entries, where files are mapped. They arrive while this one is copied and
-    /// checked.
-    fn fetch_ahead(&mut self, location: Location) {
-        // No more than were taken, because a cursor that has taken few may stop soon.
-        let entries =
-            (FETCHED_AHEAD_BYTES / location.place.length.max(1) as usize).clamp(2, FETCHED_AHEAD_MAX).min(self.taken);
-        self.taken += 1;
-        let direction = match self.heading {
-            Heading::Forward => Direction::Forward,
-            Heading::Backward => Direction::Backward,
-        };
-        while self.fetched_ahead < entries {
-            let Some(next) = self.index.location_ahead(self.fetched_ahead + 1, direction) else { return };
-            self.fetched_ahead += 1;
-            self.buffers.prefetch(next);
+    /// Has [`Cursor::values_ahead`] bring the value at a place; `false`: it can't.
+    fn bring(&mut self, location: Location) -> Result<bool> {
+        let (tables, seeks) = (&self.reader.tables, &*self.reader.naming);
+        match self.heading {
+            Heading::Forward => self.values_ahead.bring(tables, seeks, self.index.entries_forward(), location),
+            Heading::Backward => self.values_ahead.bring(tables, seeks, self.index.entries_backward(), location),
         }
+    }
+
+    fn value_in_memtable(&mut self, number: usize) -> &[u8] {
+        self.sequentiality.read(self.memtables[number].sequence(), None);
+        self.memtables[number].value()
+    }
+
+    /// The value of the current key at a place of the index, as [`Cursor::value_at`] has it.
+    fn value_in_table(&mut self, location: Location) -> Result<Option<Slice>> {
+        self.sequentiality.read(location.sequence, Some(location.file));
+        if self.values_ahead.turn_to(&*self.reader.naming, location) {
+            return Ok(None);
+        }
+        if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
+            self.ask_ahead();
+        }
+        self.value_at(location)
     }
 
     /// Asks the disk for the value that is about to be read and for those behind it.
     fn ask_ahead(&mut self) {
+        self.keep_key();
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
         scout.ask(&self.reader, &self.key, self.heading, &mut self.buffers.temperature);
     }
@@ -256,14 +275,36 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// Leaves the current entry before a seek.
     fn leave_entry(&mut self) {
-        (self.at, self.taken, self.fetched_ahead) = (None, 0, 0);
+        self.at = None;
         self.cycle_detector.begin();
+        self.values_ahead.prepare_seek();
         self.buffers.prepare_seek();
         self.account();
         if let Some(scout) = &mut self.scout {
             scout.turn_back();
         }
         self.end_range_query();
+    }
+
+    /// Moves to the next entry in this direction if only the index has entries left, and has read that one already; else `false`.
+    #[inline]
+    fn step_within_batch(&mut self, direction: Direction) -> bool {
+        if !self.is_index_alone || !self.index.step(direction) {
+            return false;
+        }
+        if let Some(scout) = &mut self.scout {
+            scout.passed();
+        }
+        self.at = self.index.location().map(At::Index);
+        true
+    }
+
+    /// Keeps the key that the cursor is on, if the index alone has it.
+    fn keep_key(&mut self) {
+        if self.is_index_alone {
+            self.key.clear();
+            self.key.extend_from_slice(self.index.key().unwrap_or_default());
+        }
     }
 
     /// Moves every source that stands on the cursor's key past it.
@@ -286,10 +327,9 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     fn step_index(&mut self, heading: Heading) -> Result<()> {
-        if self.index.key() != Some(&self.key) {
+        if !self.is_index_on_key {
             return Ok(());
         }
-        self.fetched_ahead = self.fetched_ahead.saturating_sub(1);
         if let Some(scout) = &mut self.scout {
             scout.passed();
         }
@@ -334,11 +374,16 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
         if self.at.take().is_none() {
             return Ok(());
         }
+        if self.heading == Heading::Forward && self.step_within_batch(Direction::Forward) {
+            return Ok(());
+        }
+        self.keep_key();
         if self.heading == Heading::Backward {
             self.cycle_detector.begin();
             let key = self.key.clone();
             self.memtables.iter_mut().for_each(|source| source.seek(&key));
             self.index.seek(&self.reader.index, &key)?;
+            self.is_index_on_key = self.index.key() == Some(&key);
         }
         self.step_sources_forward()?;
         self.settle_forward()
@@ -348,6 +393,10 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
         if self.at.take().is_none() {
             return Ok(());
         }
+        if self.heading == Heading::Backward && self.step_within_batch(Direction::Backward) {
+            return Ok(());
+        }
+        self.keep_key();
         if self.heading == Heading::Forward {
             let key = self.key.clone();
             return self.seek_before(&key);
@@ -361,23 +410,34 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     }
 
     fn key(&self) -> &[u8] {
-        if self.valid() { &self.key } else { &[] }
+        match self.at {
+            None => &[],
+            Some(At::MemTable(_)) => &self.key,
+            Some(At::Index(_)) => self.index.key().unwrap_or_default(),
+        }
     }
 
     fn value(&mut self) -> Result<Slice> {
         match self.at {
-            None => Err(Error::invalid("the cursor is on no entry")),
-            Some(At::MemTable(number)) => {
-                self.sequentiality.read(self.memtables[number].sequence(), None);
-                Ok(Slice::from(self.memtables[number].value()))
-            }
+            None => Err(Error::invalid(ON_NO_ENTRY)),
+            Some(At::MemTable(number)) => Ok(Slice::from(self.value_in_memtable(number))),
             Some(At::Index(location)) => {
-                self.sequentiality.read(location.sequence, Some(location.file));
-                if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
-                    self.ask_ahead();
-                }
-                self.value_at(location)
+                Ok(self.value_in_table(location)?.unwrap_or_else(|| self.values_ahead.value()))
             }
+        }
+    }
+
+    fn value_ref(&mut self) -> Result<&[u8]> {
+        match self.at {
+            None => Err(Error::invalid(ON_NO_ENTRY)),
+            Some(At::MemTable(number)) => Ok(self.value_in_memtable(number)),
+            Some(At::Index(location)) => match self.value_in_table(location)? {
+                None => Ok(self.values_ahead.value_lent()),
+                Some(value) => {
+                    self.lent = value;
+                    Ok(&self.lent)
+                }
+            },
         }
     }
 }
@@ -389,7 +449,7 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
         if self.reader.tables.are_cold.load(Relaxed) != is_cold {
             self.reader.tables.are_cold.store(is_cold, Relaxed);
         }
-        (self.buffers, self.scout) = (ScanBuffers::default(), None);
+        (self.values_ahead, self.buffers, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
         self.reader.release(self.moment, SnapshotKind::Cursor);
@@ -400,3 +460,6 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
 mod buffer_tests;
 #[cfg(test)]
 mod read_ahead_tests;
+
+#[cfg(test)]
+mod tests;

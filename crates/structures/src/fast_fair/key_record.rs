@@ -126,7 +126,7 @@ impl<'g> KeyRecord<'g> {
     }
 
     /// As [`KeyRecord::at`], with the segment's extent at hand.
-    #[inline]
+    #[inline(always)]
     pub(super) fn within<M: Medium>(pool: &'g Pool<M>, extent: &Extent, offset: u64) -> Result<KeyRecord<'g>> {
         let end = extent.end();
         if offset % 8 != 0 || offset < extent.offset + SEGMENT_HEADER_BYTES || offset > end - SMALLEST_RECORD_BYTES {

@@ -99,7 +99,12 @@ impl Held {
             assert_eq!(self.cursor.valid(), self.at.is_some());
             if let Some(at) = &self.at {
                 assert_eq!(self.cursor.key(), at);
-                assert_eq!(&self.cursor.value().unwrap()[..], &self.model[at]);
+                // Some values are left out, as by who looks at keys alone.
+                match random.below(3) {
+                    0 => assert_eq!(&self.cursor.value().unwrap()[..], &self.model[at]),
+                    1 => assert_eq!(self.cursor.value_ref().unwrap(), &self.model[at]),
+                    _ => {}
+                }
             }
         }
     }
