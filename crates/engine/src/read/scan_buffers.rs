@@ -83,6 +83,7 @@ impl ScanBuffers {
     }
 
     /// The block at `location`, if it is the last of its file.
+    #[inline]
     pub fn block(&mut self, location: Location) -> Option<&Block> {
         let index = self.find(location.file)?;
         let has_it = |(offset, _): &(u32, Block)| *offset == location.place.offset;
@@ -145,10 +146,12 @@ impl ScanBuffers {
     }
 
     /// Whether the cursor has read from its file more than once in this turn. The file is then scanned in order.
+    #[inline]
     pub fn is_in_order(&self) -> bool {
         self.reads > 1
     }
 
+    #[inline]
     fn find(&self, file: u32) -> Option<usize> {
         if self.files.get(self.current) == Some(&file) {
             return Some(self.current);
@@ -185,6 +188,7 @@ impl ScanBuffers {
     }
 
     /// Makes this buffer the current one.
+    #[inline]
     fn move_to(&mut self, index: usize) {
         if index != self.current {
             if self.current < self.buffers.len() && self.held_bytes > HELD_BYTES_MAX {

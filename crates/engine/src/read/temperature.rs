@@ -55,6 +55,7 @@ impl Temperature {
     }
 
     /// Whether data is cold.
+    #[inline]
     pub fn is_cold(&self) -> bool {
         self.is_cold
     }

@@ -1,7 +1,7 @@
 //! [`ValuesAhead`]: a cursor's value and those that follow it, copied from mapped files and checked, several at a time.
 //!
 //! An entry that stands by itself in a mapped file needs no block. It is copied and the copy is checked. A cursor that
-//! takes the values of entries in a row has one copied, then two, four, and at last [`VALUES_AT_ONCE`] together, into one
+//! takes the values of entries in a row has one copied, then two, four, and at last `VALUES_AT_ONCE` together, into one
 //! **chunk**. So a file is looked up once for several values, and the processor fetches the next chunk's entries while
 //! this one is used. No more is copied ahead than was taken already, so a short range pays for little that it does not take.
 //!

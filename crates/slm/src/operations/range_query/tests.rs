@@ -91,9 +91,9 @@ fn a_damaged_entry_is_told_when_the_cursor_comes_to_it() {
     env.set_content(&table, &content);
     let mut cursor = engine.cursor().unwrap();
     cursor.seek(key(damaged - 60).as_bytes()).unwrap();
-    for number in damaged - 60..damaged + 60 {
+    for (number, expected) in values.iter().enumerate().take(damaged + 60).skip(damaged - 60) {
         match cursor.value_ref() {
-            Ok(value) => assert!(value == values[number] && number != damaged),
+            Ok(value) => assert!(value == *expected && number != damaged),
             Err(error) => assert!(error.kind() == ErrorKind::Corruption && number == damaged, "{number}: {error}"),
         }
         cursor.next().unwrap();
