@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
-use slmdb_structures::EntryKind;
+use slmdb::Change;
 
 use crate::bytes::Bytes;
 use crate::errors::exception;
@@ -74,11 +74,10 @@ impl WriteBatch {
         let source = source.changes(py)?.clone();
         let mut changes = self.changes(py)?;
         let mut appended = changes.clone();
-        for entry in source.payload() {
-            let added = match entry.kind {
-                Some(EntryKind::Put) => appended.put(entry.key, entry.value),
-                Some(EntryKind::Delete) => appended.delete(entry.key),
-                None => Ok(()),
+        for change in source.iter() {
+            let added = match change {
+                Change::Put { key, value } => appended.put(key, value),
+                Change::Delete { key } => appended.delete(key),
             };
             added.map_err(|error| exception(py, &error))?;
         }
