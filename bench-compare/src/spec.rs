@@ -139,7 +139,7 @@ impl StoreSpec {
 impl Variant {
     fn parse(options: &str) -> Result<Variant, String> {
         let mut variant = Variant::default();
-        let mut emulated = Vec::new();
+        let mut details = Vec::new();
         let mut emulated = false;
         for option in options.split(',') {
             match option.split_once('=') {
@@ -152,7 +152,7 @@ impl Variant {
                 Some(("live", part)) => variant.live_key_threshold = parse_part(part)?,
                 Some(("scans", word @ ("on" | "off"))) => variant.leaf_node_scans = word == "on",
                 Some(("degree", word @ ("on" | "off"))) => variant.range_queries = word == "on",
-                Some(("latency" | "model" | "bandwidth" | "unit", _)) => emulated.push(option),
+                Some(("latency" | "model" | "bandwidth" | "unit", _)) => details.push(option),
                 _ => {
                     return Err(format!(
                         "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
@@ -162,10 +162,10 @@ impl Variant {
             }
         }
         if emulated {
-            variant.emulation = Some(emulated.iter().map(|option| format!(",{option}")).collect());
+            variant.emulation = Some(details.iter().map(|option| format!(",{option}")).collect());
             // So that what is wrong is said before anything is measured.
             variant.medium(Path::new("pool"))?;
-        } else if !emulated.is_empty() || variant.links_persisted {
+        } else if !details.is_empty() || variant.links_persisted {
             return Err(
                 "latency, model, bandwidth, unit and links=persisted are of `emulated`; name that, too".to_string()
             );
