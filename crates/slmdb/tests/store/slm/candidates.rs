@@ -278,12 +278,15 @@ fn an_ordered_store_of_large_values_is_left_alone() {
             }
         }
         assert_eq!(rest(&db), 0, "it was written in order");
-        // Something is compacted again and again, and leaves are scanned.
-        for round in 1..=20 {
+        // Something is compacted again and again, and leaves are scanned: mostly once for each compaction, but where the
+        // processor is busy one scan may do for two.
+        let mut rounds = 0;
+        while rounds < 20 || db.stats().choices.leaf_node_scans < 20 {
+            rounds += 1;
+            assert!(rounds < 200, "{:?}", db.stats().choices);
             supersede(&db, 0..keys_each);
-            wait_for_compactions(&db, round);
+            wait_for_compactions(&db, rounds);
         }
-        wait_for_choices(&db, "as many scans of leaves", |choices| choices.leaf_node_scans >= 20);
         rest(&db);
         scan(&db, 40 * keys_each);
         rest(&db);
@@ -296,7 +299,7 @@ fn an_ordered_store_of_large_values_is_left_alone() {
             choices.by_range_queries.files, 0,
             "30 keys may be in more than 8 files, but no two overlap: {choices:?}"
         );
-        let superseded = 21 * keys_each * (value_bytes as u64 + 500);
+        let superseded = (rounds + 1) * keys_each * (value_bytes as u64 + 500);
         assert!(choices.all.rewritten_bytes <= superseded, "{choices:?}");
         assert_verified(&db, "verify");
     }
