@@ -72,11 +72,11 @@ impl ValuesAhead {
         Ok(self.turn_to(seeks, location) || self.copy(tables, seeks, entries, location)?)
     }
 
-    /// The value that was brought.
-    pub fn value(&self) -> Slice {
+    /// Takes the value that was brought. A long one is the caller's alone then.
+    pub fn take_value(&mut self) -> Slice {
         match self.in_chunk() {
             Some((chunk, range)) => Slice::of(chunk.clone(), range),
-            None => self.alone.clone(),
+            None => std::mem::take(&mut self.alone),
         }
     }
 
@@ -243,7 +243,9 @@ impl ValuesAhead {
     /// What all of it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         let of_copies = [&self.chunk, &self.buffer].map(|copy| copy.as_ref().map_or(0, |copy| copy.len()));
-        let of_values = self.values.capacity() * size_of::<Value>();
+        // A short value by itself lies in the buffer.
+        let of_alone = if self.buffer.is_none() { self.alone.pinned_bytes() } else { 0 };
+        let of_values = self.values.capacity() * size_of::<Value>() + of_alone;
         (of_copies.iter().sum::<usize>() + of_values) as u64 + self.files.memory_bytes()
     }
 }

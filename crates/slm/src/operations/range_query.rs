@@ -422,7 +422,12 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             None => Err(Error::invalid(ON_NO_ENTRY)),
             Some(At::MemTable(number)) => Ok(Slice::from(self.value_in_memtable(number))),
             Some(At::Index(location)) => {
-                Ok(self.value_in_table(location)?.unwrap_or_else(|| self.values_ahead.value()))
+                if let Some(value) = self.value_in_table(location)? {
+                    return Ok(value);
+                }
+                let value = self.values_ahead.take_value();
+                self.account();
+                Ok(value)
             }
         }
     }

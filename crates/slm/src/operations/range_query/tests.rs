@@ -119,3 +119,23 @@ fn no_more_is_copied_ahead_than_was_taken() {
         assert!((taken..=2 * taken).contains(&copied(taken)), "{taken}: {}", copied(taken));
     }
 }
+
+#[test]
+fn a_long_value_that_was_taken_is_no_longer_the_cursors() {
+    let env = MemoryEnv::new();
+    let (engine, values) = filled(&env, &mut Random(8));
+    let mut batch = WriteBatch::new();
+    batch.put("long", vec![1; 1 << 20]).unwrap();
+    engine.write(&batch, false).unwrap();
+    engine.flush().unwrap();
+    let cursors_bytes = || engine.stats().memory.cursors_bytes;
+    let mut cursor = engine.cursor().unwrap();
+    cursor.seek(b"long").unwrap();
+    let value = cursor.value().unwrap();
+    assert!(value.len() == 1 << 20 && cursors_bytes() < 64 << 10, "{}", cursors_bytes());
+    cursor.value_ref().unwrap();
+    assert!(cursors_bytes() >= 1 << 20, "what is lent counts: {}", cursors_bytes());
+    cursor.seek(key(0).as_bytes()).unwrap();
+    assert_eq!(cursor.value_ref().unwrap(), values[0]);
+    assert!(cursors_bytes() < 64 << 10, "{}", cursors_bytes());
+}
