@@ -33,7 +33,7 @@ impl<M: Medium + Clone> MemoryShare<M> {
         let mut memory = Memory {
             block_cache_bytes: self.tables.cache_memory_bytes(),
             open_tables_bytes: self.tables.readers_memory_bytes(),
-            index_bytes: self.index.pool.dram_bytes(),
+            index_bytes: self.index.pool.dram_bytes() + self.index.tree.memory_bytes(),
             replaced_records_bytes: self.index.snapshots.kept_bytes(),
             cursors_bytes: self.index.snapshots.open() as u64 * CURSOR_BYTES
                 + self.context.budget.cursor_blocks.bytes(),

@@ -231,6 +231,9 @@ impl<M: Medium> Tree<M> {
 
     /// Step 6: the old nodes are freed, and nothing is left to be done.
     pub(super) fn retire(&self, intent: &Intent, guard: &Guard) -> Result<()> {
+        if intent.level > 0 {
+            self.shortcuts.outdate();
+        }
         let mut free = Vec::new();
         for &old in &intent.olds {
             let fences = self.node(old, intent.level)?.fence_block();

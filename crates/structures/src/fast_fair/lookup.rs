@@ -68,11 +68,10 @@ impl<M: Medium> Tree<M> {
                 return Ok(last);
             }
         }
-        let root = self.root()?;
-        if root.level() == 0 {
+        if self.root()?.level() == 0 {
             return Ok(None);
         }
-        Ok(self.descend_from(root, &target, 1)?.map(|(node, _)| node))
+        Ok(Some(self.descend(target, 1)?.0))
     }
 
     /// Asks for the leaf of a key, if this is its parent. It may have been replaced, or cover the key no more, when it comes.

@@ -14,6 +14,7 @@
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * [`bulk`]: filling an empty tree at once; [`segment_writer`]: the records for that;
 //! * `replace`, `intent_recovery`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
+//! * `shortcuts`: descents that begin below the root;
 //! * `lookup`: `get` of many keys at once; [`iterate`]: reading in order; [`verify`]: checking all of it;
 //! * [`estimate`]: how many keys are in a range, about;
 //! * [`space_bounds`]: how much of the pool it may come to need.
@@ -61,6 +62,7 @@ mod replace;
 mod reserve;
 pub mod segment;
 pub mod segment_writer;
+mod shortcuts;
 pub mod space_bounds;
 pub mod tree;
 pub mod update;

@@ -36,6 +36,7 @@ use super::fences::{Shape, Side, Target};
 use super::intent::INTENTS_BYTES;
 use super::key_record::{KeyRecord, SMALLEST_RECORD_BYTES, damaged};
 use super::node::{LEVEL_MAX, Node, prefetch_range};
+use super::shortcuts::ShortcutCache;
 use crate::EntryKind;
 
 /// The sizes that a node can have are the powers of two from here...
@@ -69,6 +70,7 @@ pub struct Tree<M: Medium> {
     /// Where the intent slots are.
     pub(super) intents: u64,
     pub(super) session: Session,
+    pub(super) shortcuts: ShortcutCache,
     structure: Mutex<Structure>,
 }
 
@@ -169,7 +171,8 @@ impl<M: Medium> Tree<M> {
         let random = RandomState::new().build_hasher().finish();
         let session = Session::new(pool.open_count(), random);
         let structure = Mutex::new(Structure { number: 0, unfinished: true, stock: Vec::new() });
-        let tree = Tree { pool, blocks, node_bytes, order, intents, session, structure };
+        let shortcuts = ShortcutCache::default();
+        let tree = Tree { pool, blocks, node_bytes, order, intents, session, shortcuts, structure };
         match tree.settle(&mut tree.structure(), &epoch::pin()) {
             // A full pool can be read, and what needs no new node can be changed. The rest waits until there is room.
             Ok(()) | Err(Error::Full { .. }) => {}
@@ -184,9 +187,14 @@ impl<M: Medium> Tree<M> {
         self.structure.lock()
     }
 
+    /// As [`Tree::structure`] if it can be had at once.
+    pub(super) fn try_structure(&self) -> Option<MutexGuard<'_, Structure>> {
+        self.structure.try_lock()
+    }
+
     /// As [`Tree::structure`] if it can be had at once, and nothing is left to be completed.
     pub(super) fn try_settled_structure(&self, guard: &Guard) -> Option<MutexGuard<'_, Structure>> {
-        let mut structure = self.structure.try_lock()?;
+        let mut structure = self.try_structure()?;
         self.settle(&mut structure, guard).ok()?;
         Some(structure)
     }
@@ -229,6 +237,11 @@ impl<M: Medium> Tree<M> {
     /// Bytes of all blocks in use: nodes, long fences and the intent slots. Walks the block bitmaps.
     pub fn node_bytes_used(&self) -> Result<u64> {
         self.blocks.used().into_iter().map(|block| Ok(u64::from(self.blocks.block_size(block)?))).sum()
+    }
+
+    /// Plain memory of the tree in bytes: its shortcuts.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shortcuts.memory_bytes() as u64
     }
 
     /// Looks a key up. Takes no lock and waits for nobody.
@@ -299,16 +312,26 @@ impl<M: Medium> Tree<M> {
     }
 
     /// The node of a level that covers the target, and the target's head in it. It was not replaced yet when it was
-    /// looked at; a writer has to look again under its lock.
+    /// looked at; a writer has to look again under its lock. REQUIRES: the caller is pinned.
     #[inline(always)]
     pub(super) fn descend(&self, target: Target, level: u8) -> Result<(Node<'_>, u64)> {
+        if let Some(node) = self.shortcut(&target, level)? {
+            if let Some(found) = self.descend_from(node, &target, level)? {
+                return Ok(found);
+            }
+        }
+        self.descend_from_root(&target, level)
+    }
+
+    /// The same by the whole way.
+    fn descend_from_root(&self, target: &Target, level: u8) -> Result<(Node<'_>, u64)> {
         let mut steps = STEPS_MAX;
         for _ in 0..RESTARTS_MAX {
             let root = self.root()?;
             if root.level() < level {
                 break;
             }
-            if let Some(found) = self.descend_within(&mut steps, root, &target, level)? {
+            if let Some(found) = self.descend_within(&mut steps, root, target, level)? {
                 return Ok(found);
             }
         }

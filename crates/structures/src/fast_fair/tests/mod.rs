@@ -8,6 +8,8 @@ mod interleave;
 mod models;
 pub(super) mod pause;
 #[cfg(not(loom))]
+mod shortcuts;
+#[cfg(not(loom))]
 mod sides;
 #[cfg(loom)]
 mod split_models;
