@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use slmdb_engine::files::obsolete_files::PinnedFiles;
-use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::{ArcSwap, Mutex};
 
@@ -28,20 +27,19 @@ pub struct Levels<R: Run> {
 }
 
 impl<R: Run> Levels<R> {
-    /// Levels with these runs, in any order. The inner error says how they contradict each other: the MANIFEST that named
-    /// them is corrupt. [`Error::Invalid`](slmdb_env::Error::Invalid): the options are.
+    /// Levels with these runs, in any order. The error says how they contradict each other: the MANIFEST that named them is
+    /// corrupt. REQUIRES: the options are [checked](LevelOptions::check).
     pub fn open(
         options: LevelOptions,
         order: KeyOrder,
         runs: impl IntoIterator<Item = (u8, Arc<R>)>,
-    ) -> Result<Result<Levels<R>, String>> {
-        options.check()?;
-        Ok(Version::new(order, runs).map(|version| Levels {
+    ) -> Result<Levels<R>, String> {
+        Ok(Levels {
             options,
-            current: ArcSwap::from_pointee(version),
+            current: ArcSwap::from_pointee(Version::new(order, runs)?),
             jobs: Arc::new(Mutex::new(Jobs::default())),
             leaving: Mutex::new(BTreeMap::new()),
-        }))
+        })
     }
 
     /// The options that they were opened with.

@@ -148,7 +148,9 @@ impl<R: Run> Levels<R> {
     /// Whether no running compaction has one of the inputs, or outputs that may overlap these.
     fn are_free(&self, version: &Version<R>, jobs: &Jobs, inputs: &Inputs<R>) -> bool {
         let mut runs = inputs.upper.iter().chain(&inputs.lower);
-        let meets = |job: &Job| job.to == inputs.to && job.hull.overlaps(version.order(), &inputs.hull);
+        // (On level 0 runs may overlap.)
+        let meets =
+            |job: &Job| inputs.to > 0 && job.to == inputs.to && job.hull.overlaps(version.order(), &inputs.hull);
         runs.all(|run| !jobs.busy.contains_key(&run.number())) && !jobs.running.values().any(meets)
     }
 
@@ -173,7 +175,7 @@ impl<R: Run> Levels<R> {
     }
 
     /// The first part of merging a range of a level in place, so that garbage goes. Go on behind the largest key of the
-    /// plan's [bounds](Plan::bounds). Level 0 is not merged in place.
+    /// plan's [bounds](Plan::bounds). Level 0 is not merged in place; see [`Levels::plan_run`].
     pub fn plan_rewrite(&self, level: u8, range: KeyRange<'_>) -> Picked<R> {
         if level == 0 || level > LEVEL_LAST {
             return Picked::Nothing;
@@ -191,6 +193,23 @@ impl<R: Run> Levels<R> {
             let hull = Hull::of(version.order(), &lower)?;
             Some(Inputs { from: level, to: level, upper: Vec::new(), lower, hull })
         })
+    }
+
+    /// A plan for one run to be written anew in place: to copy it elsewhere, or to leave out its garbage. Of level 0 there is
+    /// no other way, and all of it becomes one output there.
+    pub fn plan_run(&self, level: u8, number: u32) -> Picked<R> {
+        let mut jobs = self.jobs.lock();
+        let version = self.current.load_full();
+        let run = version.level(level).iter().find(|run| run.number() == number);
+        let Some(hull) = run.and_then(|run| Hull::of(version.order(), std::slice::from_ref(run))) else {
+            return Picked::Nothing;
+        };
+        let lower = run.into_iter().cloned().collect();
+        let inputs = Inputs { from: level, to: level, upper: Vec::new(), lower, hull };
+        if !self.are_free(&version, &jobs, &inputs) {
+            return Picked::Busy;
+        }
+        Picked::Plan(self.begin(&mut jobs, &version, inputs, PlanReason::Rewrite))
     }
 
     /// A plan of what `inputs_of` makes of the level's runs in the range, or of those but for the first, and so on, so many
@@ -243,9 +262,12 @@ impl<R: Run> Levels<R> {
             version: version.clone(),
             from: inputs.from,
             to: inputs.to,
-            grandparents: version.overlapping(inputs.to + 1, inputs.hull.range()),
+            grandparents: match inputs.to {
+                0 => Vec::new(),
+                to => version.overlapping(to + 1, inputs.hull.range()),
+            },
             grandparent_bytes_max: self.options.grandparent_bytes_max,
-            output_bytes: self.options.run_bytes,
+            output_bytes: if inputs.to == 0 { u64::MAX } else { self.options.run_bytes },
             upper: inputs.upper,
             lower: inputs.lower,
             hull: inputs.hull,

@@ -26,6 +26,8 @@ pub enum PlanReason {
     Range,
     /// Something from above the levels comes to theirs.
     Inflow,
+    /// The engine wants the run written anew.
+    Rewrite,
 }
 
 impl PlanReason {
@@ -36,6 +38,7 @@ impl PlanReason {
             PlanReason::LevelBytes => "level bytes",
             PlanReason::Range => "compact_range",
             PlanReason::Inflow => "inflow",
+            PlanReason::Rewrite => "rewrite",
         }
     }
 }

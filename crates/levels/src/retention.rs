@@ -5,7 +5,7 @@
 //!
 //! A delete hides what older runs have of its key. It may be dropped if nothing is left to be hidden:
 //!
-//! - no deeper level can have the key ([`Version::is_base`]);
+//! - no deeper level can have the key ([`Version::is_base`]). On level 0 older runs may have it, so none is dropped there;
 //! - this merge keeps no older version of it. One pass can't know that before it has seen them. So no registered moment
 //!   may be below the delete's number;
 //! - its number is below a bound of the caller's. An engine that has data outside of the levels that a recovery reads
@@ -109,8 +109,11 @@ impl<R: Run> DeeperLevels<R> {
         DeeperLevels { version, below, positions: [0; LEVELS_MAX] }
     }
 
-    /// Whether no deeper level can have the key.
+    /// Whether neither a deeper level can have the key, nor an older run of level 0.
     fn is_base(&mut self, key: &[u8]) -> bool {
+        if self.below == 0 {
+            return false;
+        }
         let order: &KeyOrder = self.version.order();
         for level in self.below + 1..LEVELS_MAX as u8 {
             let (runs, position) = (self.version.level(level), &mut self.positions[usize::from(level)]);

@@ -37,7 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         6 => writes().prop_map(Step::Flush),
         6 => Just(Step::Begin),
         3 => range.clone().prop_map(|(level, from, to)| Step::BeginRange { level, from, to }),
-        2 => range.prop_map(|(level, from, to)| Step::Rewrite { level: level + 1, from, to }),
+        2 => range.prop_map(|(level, from, to)| Step::Rewrite { level, from, to }),
         9 => any::<prop::sample::Index>().prop_map(Step::Commit),
         1 => any::<prop::sample::Index>().prop_map(Step::GiveUp),
         1 => Just(Step::Snapshot),
@@ -71,9 +71,10 @@ fn take(store: &mut Store, step: Step, running: &mut Vec<Merged>) {
         Step::Flush(writes) => store.flush(writes),
         Step::Begin => begin(store, store.levels.pick(&|_| true), running),
         Step::BeginRange { level, from, to } | Step::Rewrite { level, from, to } => {
-            let (from, to) = (key(from), key(to));
+            let (which, from, to) = (from, key(from), key(to));
             let range = (std::ops::Bound::Included(&from[..]), std::ops::Bound::Included(&to[..]));
             let picked = match step {
+                Step::Rewrite { level: 0, .. } => store.plan_run_of_level_0(which),
                 Step::Rewrite { .. } => store.levels.plan_rewrite(level, range),
                 _ => store.levels.plan_range(level, range),
             };

@@ -2,7 +2,8 @@
 //!
 //! - `options k=v…`: as [`LevelOptions`]; new levels. `run number level smallest-largest bytes`: a run; on level 0, later
 //!   numbers are newer.
-//! - `pick`, `range level smallest-largest`, `rewrite …`, `inflow …`: a plan, which is called p1, p2, and so on.
+//! - `pick`, `range level smallest-largest`, `rewrite …`, `inflow …`, `run level number`: a plan, which is called p1,
+//!   p2, and so on.
 //! - `done plan [number:smallest-largest:bytes…]`: applies a plan with these outputs, or moves its runs. `drop plan`: gives
 //!   it up.
 //! - `levels`, `scores`, `debt` print what they say.
@@ -68,7 +69,7 @@ fn numbers<'r>(runs: impl IntoIterator<Item = &'r Arc<MemoryRun>>) -> String {
 
 impl Script {
     fn new() -> Script {
-        let levels = Levels::open(options(&[]), KeyOrder::Bytewise, []).unwrap().unwrap();
+        let levels = Levels::open(options(&[]), KeyOrder::Bytewise, []).unwrap();
         Script { levels, plans: BTreeMap::new(), made: 0 }
     }
 
@@ -101,7 +102,7 @@ impl Script {
         match words[..] {
             ["options", ..] => {
                 *self = Script::new();
-                self.levels = Levels::open(options(&words[1..]), KeyOrder::Bytewise, []).unwrap().unwrap();
+                self.levels = Levels::open(options(&words[1..]), KeyOrder::Bytewise, []).unwrap();
             }
             ["run", number, level, bounds, bytes] => {
                 let added = vec![(level.parse().unwrap(), run(number, bounds, bytes))];
@@ -114,6 +115,10 @@ impl Script {
             ["pick", level] => {
                 let may = |other: u8| other.to_string() == level;
                 return self.levels.pick(&may).map_or("nothing".to_string(), |plan| self.keep(plan));
+            }
+            ["run", level, number] => {
+                let picked = self.levels.plan_run(level.parse().unwrap(), number.parse().unwrap());
+                return self.picked(picked);
             }
             ["done", name, ..] => return self.done(name, &words[2..]),
             [what, level, bounds] => return self.plan_range(what, level.parse().unwrap(), bounds),

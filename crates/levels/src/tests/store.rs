@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slmdb_order::KeyOrder;
 
 use super::memory_run::{Entry, MemoryOutput, MemoryRun};
-use crate::{LevelOptions, Levels, MergeSettings, Plan, Run, Version, edit_of, merge};
+use crate::{LevelOptions, Levels, MergeSettings, Picked, Plan, Run, Version, edit_of, merge};
 
 /// Levels, and all versions that were ever put.
 pub(super) struct Store {
@@ -22,7 +22,7 @@ pub(super) struct Store {
 
 impl Store {
     pub(super) fn new(order: KeyOrder, options: LevelOptions) -> Store {
-        let levels = Levels::open(options, order.clone(), []).unwrap().unwrap();
+        let levels = Levels::open(options, order.clone(), []).unwrap();
         Store { order, levels, model: BTreeMap::new(), moments: BTreeSet::new(), sequence: 0, numbers: 0 }
     }
 
@@ -93,6 +93,14 @@ impl Store {
         }
         let outputs = self.merge(&plan, &[]);
         self.commit(plan, outputs);
+    }
+
+    /// A plan to write a run of level 0 anew.
+    pub(super) fn plan_run_of_level_0(&self, which: u8) -> Picked<MemoryRun> {
+        let version = self.levels.current();
+        let runs = version.level(0);
+        let number = runs.get(usize::from(which) % runs.len().max(1)).map_or(0, |run| run.number());
+        self.levels.plan_run(0, number)
     }
 
     /// What a key has at a moment.

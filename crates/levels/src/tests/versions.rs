@@ -39,7 +39,7 @@ fn runs_that_contradict_each_other_are_refused() {
     );
     let upside_down = RunRecord { largest_key: b"0"[..].into(), ..run(1, 1, &["a"]).record().clone() };
     assert_eq!(refused(vec![(2, Arc::new(MemoryRun::bare(1, upside_down)))]), "run 1 on level 2 ends before it begins");
-    let levels = Levels::open(LevelOptions::default(), KeyOrder::Bytewise, [(1, run(1, 1, &["a"]))]).unwrap().unwrap();
+    let levels = Levels::open(LevelOptions::default(), KeyOrder::Bytewise, [(1, run(1, 1, &["a"]))]).unwrap();
     let change = Change { removed: vec![run(2, 1, &["a"])], ..Change::default() };
     let wanted = Err("run 2 leaves its level, but is on none".to_string());
     assert_eq!(levels.check(&change), wanted);
@@ -88,7 +88,7 @@ fn what_a_range_has_is_found_out_from_bounds() {
 fn a_change_is_an_edit_of_the_manifest() {
     let medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
     let mut state = StoreState::new([1; 16], "lab", "bytewise", medium);
-    let levels = Levels::open(LevelOptions::default(), KeyOrder::Bytewise, []).unwrap().unwrap();
+    let levels = Levels::open(LevelOptions::default(), KeyOrder::Bytewise, []).unwrap();
     let (first, second, third) = (run(1, 1, &["a", "c"]), run(2, 9, &["d"]), run(3, 20, &["a", "x"]));
     let list = Arc::new(MemoryRun::new(4, &KeyOrder::Bytewise, vec![entry("l", 50, None)]).not_a_file());
     let changes = [
@@ -113,7 +113,7 @@ fn a_change_is_an_edit_of_the_manifest() {
 /// A run goes after its last reader, whoever that is.
 #[test]
 fn a_removed_run_is_pinned_until_nobody_has_it() {
-    let levels = Levels::open(LevelOptions::default(), KeyOrder::Bytewise, []).unwrap().unwrap();
+    let levels = Levels::open(LevelOptions::default(), KeyOrder::Bytewise, []).unwrap();
     let runs = vec![(1, run(1, 1, &["a"])), (1, run(2, 2, &["b"])), (1, run(3, 3, &["c"]))];
     levels.apply(&Change { added: runs, ..Change::default() }).unwrap();
     let mut cursor = LevelsCursor::new(levels.current(), 100);
