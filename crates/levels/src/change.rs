@@ -31,8 +31,8 @@ impl<R: Run> Change<R> {
     }
 }
 
-/// The MANIFEST's edit for a change. Runs that are no [files](Run::is_file) are left out: the engine records them in its
-/// own section. So is everything else that the engine commits together with the change.
+/// The MANIFEST's edit for a change. Runs that are no [files](Run::is_file) are left out: the engine records them in
+/// its own section. So is everything else that the engine commits together with the change.
 ///
 /// Levels keep no live counts, so `live_keys` is 0.
 pub fn edit_of<R: Run>(change: &Change<R>) -> Edit {

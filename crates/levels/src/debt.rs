@@ -10,8 +10,8 @@ use crate::version::Version;
 pub struct Debt {
     /// What levels have beyond what they may hold, in bytes. All of level 0, once it has enough runs to be merged.
     pub above_target_bytes: u64,
-    /// About how many bytes compactions will read until nothing is above its bound: what is moved down, and what it meets
-    /// there, level after level.
+    /// About how many bytes compactions will read until nothing is above its bound: what is moved down, and what it
+    /// meets there, level after level.
     pub pending_bytes: u64,
     /// How full the fullest level is: 1 is as full as it may be.
     pub fullest: f64,

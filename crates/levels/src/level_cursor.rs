@@ -9,8 +9,8 @@ use crate::moment_cursor::MomentCursor;
 use crate::run::Run;
 use crate::version::Version;
 
-/// A position in runs of a level that follow one another. Only the run that it is in is open, from the first time on that it
-/// is asked for.
+/// A position in runs of a level that follow one another. Only the run that it is in is open, from the first time on
+/// that it is asked for.
 pub(crate) struct LevelCursor<R: Run> {
     version: Arc<Version<R>>,
     level: u8,

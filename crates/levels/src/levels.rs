@@ -27,8 +27,8 @@ pub struct Levels<R: Run> {
 }
 
 impl<R: Run> Levels<R> {
-    /// Levels with these runs, in any order. The error says how they contradict each other: the MANIFEST that named them is
-    /// corrupt. REQUIRES: the options are [checked](LevelOptions::check).
+    /// Levels with these runs, in any order. The error says how they contradict each other: the MANIFEST that named
+    /// them is corrupt. REQUIRES: the options are [checked](LevelOptions::check).
     pub fn open(
         options: LevelOptions,
         order: KeyOrder,
@@ -57,9 +57,9 @@ impl<R: Run> Levels<R> {
         self.current.load_full().with(change).map(|_| ())
     }
 
-    /// Makes a change visible to those who load the version from now on. REQUIRES: its [edit](crate::edit_of) is durable
-    /// in the MANIFEST. The error says why it does not fit; nothing is changed then, so the store and its MANIFEST
-    /// disagree.
+    /// Makes a change visible to those who load the version from now on. REQUIRES: its [edit](crate::edit_of) is
+    /// durable in the MANIFEST. The error says why it does not fit; nothing is changed then, so the store and its
+    /// MANIFEST disagree.
     pub fn apply(&self, change: &Change<R>) -> Result<Arc<Version<R>>, String> {
         let _jobs = self.jobs.lock();
         let after = Arc::new(self.current.load_full().with(change)?);

@@ -1,18 +1,18 @@
 //! The levels of a log-structured merge-tree: what LevelDB and RocksDB have from L1 down.
 //!
-//! Engines that keep only a part of their data in the fast tier bring the rest here. Data comes in at the top, and moves
-//! down one level at a time. Each level may be ten times as large as the one above. From level 1 on the runs of a level
-//! have no key in common, so a `get` asks one run a level. On level 0 runs may overlap; newer ones stand first. An engine
-//! that has something else in place of level 0 (LAB-DB has a pair of B+-trees) begins at level 1.
+//! Engines that keep only a part of their data in the fast tier bring the rest here. Data comes in at the top, and
+//! moves down one level at a time. Each level may be ten times as large as the one above. From level 1 on the runs of
+//! a level have no key in common, so a `get` asks one run a level. On level 0 runs may overlap; newer ones stand
+//! first. An engine that has something else in place of level 0 (LAB-DB has a pair of B+-trees) begins at level 1.
 //!
-//! A [`Run`] is a sorted list of entries that never changes: a table file, or a persistent skiplist. This crate knows no
-//! MemTable, no pool and no file. The engine brings runs, writes the MANIFEST, and removes files.
+//! A [`Run`] is a sorted list of entries that never changes: a table file, or a persistent skiplist. This crate knows
+//! no MemTable, no pool and no file. The engine brings runs, writes the MANIFEST, and removes files.
 //!
 //! How a compaction goes:
 //!
 //! 1. [`Levels::pick`] chooses inputs: a [`Plan`]. They are busy until the plan is dropped.
-//! 2. [`merge`] reads the inputs, and [`Retention`] says which versions are kept. A [`RunOutput`] writes what is kept. (A
-//!    [trivial move](Plan::is_move) needs neither.)
+//! 2. [`merge`] reads the inputs, and [`Retention`] says which versions are kept. A [`RunOutput`] writes what is
+//!    kept. (A [trivial move](Plan::is_move) needs neither.)
 //! 3. The engine makes the outputs durable, and commits the [`Change`] to its MANIFEST, as the [`edit_of`] it.
 //! 4. [`Levels::apply`] makes the change visible to readers.
 //! 5. Removed runs stay as long as a [`Version`] has them. [`Levels`] tells

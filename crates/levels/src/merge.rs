@@ -26,8 +26,8 @@ pub struct Cut<R: Run> {
 pub struct MergeSettings<'a, R: Run> {
     /// The order of the keys.
     pub order: KeyOrder,
-    /// What all keys begin with: see [`common_prefix`](slmdb_engine::read::merge::common_prefix). It only makes the merge
-    /// quicker.
+    /// What all keys begin with: see [`common_prefix`](slmdb_engine::read::merge::common_prefix). It only makes the
+    /// merge quicker.
     pub prefix: Vec<u8>,
     /// Where outputs end.
     pub cut: Cut<R>,
@@ -35,8 +35,8 @@ pub struct MergeSettings<'a, R: Run> {
     pub retention: Retention<R>,
     /// After so many bytes of inputs, `report` is called.
     pub report_every_bytes: u64,
-    /// Is told how far the merge has come. It may wait, to go at a slower pace, and may end the merge, because the store
-    /// closes.
+    /// Is told how far the merge has come. It may wait, to go at a slower pace, and may end the merge, because the
+    /// store closes.
     pub report: &'a mut dyn FnMut(&MergeCounts) -> ControlFlow<()>,
 }
 
@@ -77,8 +77,8 @@ pub enum MergeError<E> {
     Output(E),
 }
 
-/// What writes the outputs of a merge, one after the other. `S` is what the entries come from, so an output may take more
-/// from it than a value (TLSM takes the place of an entry that it need not copy).
+/// What writes the outputs of a merge, one after the other. `S` is what the entries come from, so an output may take
+/// more from it than a value (TLSM takes the place of an entry that it need not copy).
 pub trait RunOutput<S> {
     /// A complete output. It may still have to become visible, and durable.
     type Run;

@@ -110,7 +110,8 @@ impl<C: RunCursor> MomentCursor<C> {
         Ok(())
     }
 
-    /// Moves from a visible version to the newest visible one of its key. Only the version before it shows which that is.
+    /// Moves from a visible version to the newest visible one of its key. Only the version before it shows which that
+    /// is.
     fn rise_to_newest(&mut self) -> Result<()> {
         while self.is_on_passed() && self.cursor.sequence() <= self.moment {
             self.cursor.prev()?;

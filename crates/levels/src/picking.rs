@@ -1,15 +1,15 @@
 //! Picking: which runs are merged next.
 //!
 //! Each level has a **score**: its bytes as a part of what it may hold; for level 0, its runs as a part of
-//! [`level_0_runs`](crate::LevelOptions::level_0_runs). The level with the largest score is picked, if that is at least 1.
-//! Runs that are leaving already do not count. Of its runs the one is taken that overlaps least below, for its length. If
-//! several overlap as little, they take turns.
+//! [`level_0_runs`](crate::LevelOptions::level_0_runs). The level with the largest score is picked, if that is at
+//! least 1. Runs that are leaving already do not count. Of its runs the one is taken that overlaps least below, for
+//! its length. If several overlap as little, they take turns.
 //!
 //! Several compactions may run at once. A plan is refused if
 //!
 //! - one of its inputs is busy, or
-//! - its outputs could overlap those of another plan on the same level. Their inputs may be disjoint, with a gap between
-//!   one's that the other's fill.
+//! - its outputs could overlap those of another plan on the same level. Their inputs may be disjoint, with a gap
+//!   between one's that the other's fill.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -74,7 +74,8 @@ impl<R: Run> Levels<R> {
         scores
     }
 
-    /// The next compaction, and marks its inputs busy. Only from levels that `may` says; the deepest is never asked for.
+    /// The next compaction, and marks its inputs busy. Only from levels that `may` says; the deepest is never asked
+    /// for.
     pub fn pick(&self, may: &dyn Fn(u8) -> bool) -> Option<Plan<R>> {
         let mut jobs = self.jobs.lock();
         let version = self.current.load_full();
@@ -154,8 +155,8 @@ impl<R: Run> Levels<R> {
         runs.all(|run| !jobs.busy.contains_key(&run.number())) && !jobs.running.values().any(meets)
     }
 
-    /// The next part of moving a range down from a level. Call it again after each, until there is nothing: then no run of
-    /// the level has keys of the range. Nothing is below the deepest level; see [`Levels::plan_rewrite`].
+    /// The next part of moving a range down from a level. Call it again after each, until there is nothing: then no
+    /// run of the level has keys of the range. Nothing is below the deepest level; see [`Levels::plan_rewrite`].
     pub fn plan_range(&self, level: u8, range: KeyRange<'_>) -> Picked<R> {
         if level >= LEVEL_LAST {
             return Picked::Nothing;
@@ -195,8 +196,8 @@ impl<R: Run> Levels<R> {
         })
     }
 
-    /// A plan for one run to be written anew in place: to copy it elsewhere, or to leave out its garbage. Of level 0 there is
-    /// no other way, and all of it becomes one output there.
+    /// A plan for one run to be written anew in place: to copy it elsewhere, or to leave out its garbage. Of level 0
+    /// there is no other way, and all of it becomes one output there.
     pub fn plan_run(&self, level: u8, number: u32) -> Picked<R> {
         let mut jobs = self.jobs.lock();
         let version = self.current.load_full();
@@ -212,8 +213,8 @@ impl<R: Run> Levels<R> {
         Picked::Plan(self.begin(&mut jobs, &version, inputs, PlanReason::Rewrite))
     }
 
-    /// A plan of what `inputs_of` makes of the level's runs in the range, or of those but for the first, and so on, so many
-    /// times at most: the first that is free.
+    /// A plan of what `inputs_of` makes of the level's runs in the range, or of those but for the first, and so on,
+    /// so many times at most: the first that is free.
     fn plan_first_free(
         &self,
         level: u8,
@@ -234,8 +235,8 @@ impl<R: Run> Levels<R> {
         }
     }
 
-    /// A plan for what comes from above the levels to level `to`, with keys from `smallest` to `largest`. It has what is
-    /// there as lower inputs, and no upper ones.
+    /// A plan for what comes from above the levels to level `to`, with keys from `smallest` to `largest`. It has what
+    /// is there as lower inputs, and no upper ones.
     pub fn plan_inflow(&self, to: u8, smallest: &[u8], largest: &[u8]) -> Result<Plan<R>, Busy> {
         let mut jobs = self.jobs.lock();
         let version = self.current.load_full();
@@ -278,8 +279,8 @@ impl<R: Run> Levels<R> {
     }
 }
 
-/// These runs of level 0, and all of it that overlap them, and so on: an older version of a key must not stay above a newer
-/// one (LevelDB, issue 320).
+/// These runs of level 0, and all of it that overlap them, and so on: an older version of a key must not stay above a
+/// newer one (LevelDB, issue 320).
 fn close_over_level_0<R: Run>(version: &Version<R>, mut runs: Vec<Arc<R>>) -> Vec<Arc<R>> {
     loop {
         let Some(hull) = Hull::of(version.order(), &runs) else { return runs };

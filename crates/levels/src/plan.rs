@@ -161,9 +161,9 @@ impl<R: Run> Plan<R> {
         (&self.hull.smallest, &self.hull.largest)
     }
 
-    /// Whether its inputs may go down as they are, by an edit of the MANIFEST alone: nothing is below them, and what they
-    /// overlap further down is within bounds. Runs of level 0 overlap each other, so only one of them may. Who wants
-    /// garbage to go merges nevertheless.
+    /// Whether its inputs may go down as they are, by an edit of the MANIFEST alone: nothing is below them, and what
+    /// they overlap further down is within bounds. Runs of level 0 overlap each other, so only one of them may. Who
+    /// wants garbage to go merges nevertheless.
     pub fn is_move(&self) -> bool {
         let may_be = self.lower.is_empty() && !self.upper.is_empty() && self.from != self.to;
         let are_disjoint = self.from > 0 || self.upper.len() == 1;

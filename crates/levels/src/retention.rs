@@ -5,7 +5,8 @@
 //!
 //! A delete hides what older runs have of its key. It may be dropped if nothing is left to be hidden:
 //!
-//! - no deeper level can have the key ([`Version::is_base`]). On level 0 older runs may have it, so none is dropped there;
+//! - no deeper level can have the key ([`Version::is_base`]). On level 0 older runs may have it, so none is dropped
+//!   there;
 //! - this merge keeps no older version of it. One pass can't know that before it has seen them. So no registered moment
 //!   may be below the delete's number;
 //! - its number is below a bound of the caller's. An engine that has data outside of the levels that a recovery reads
@@ -13,7 +14,7 @@
 
 use std::sync::Arc;
 
-use slmdb_engine::KeyOrder;
+use slmdb_order::KeyOrder;
 use slmdb_table::EntryKind;
 
 use crate::LEVELS_MAX;
@@ -48,8 +49,8 @@ pub struct Retention<R: Run> {
 
 impl<R: Run> Retention<R> {
     /// For a merge whose outputs go to level `to`. `version` is that of the [plan](crate::Plan::version), `moments` the
-    /// registered ones, in any order, as they are once all inputs are settled: a moment that is registered later must see
-    /// only the newest versions (INV-13). Only deletes with numbers below `deletes_below` are dropped.
+    /// registered ones, in any order, as they are once all inputs are settled: a moment that is registered later must
+    /// see only the newest versions (INV-13). Only deletes with numbers below `deletes_below` are dropped.
     pub fn new(version: Arc<Version<R>>, to: u8, mut moments: Vec<u64>, deletes_below: u64) -> Retention<R> {
         moments.sort_unstable();
         let deeper = DeeperLevels::new(version, to);

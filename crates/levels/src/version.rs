@@ -70,8 +70,8 @@ impl<R: Run> Version<R> {
         Ok(after)
     }
 
-    /// Checks what must hold among runs: bounds in order, no number twice, level 0 by age, no two runs of a deeper level
-    /// with a key between them. The error says what does not.
+    /// Checks what must hold among runs: bounds in order, no number twice, level 0 by age, no two runs of a deeper
+    /// level with a key between them. The error says what does not.
     pub fn check(&self) -> Result<(), String> {
         let mut numbers: Vec<u32> = self.runs().map(|(_, run)| run.number()).collect();
         numbers.sort_unstable();

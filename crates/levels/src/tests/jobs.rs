@@ -95,8 +95,8 @@ fn take(store: &mut Store, step: Step, running: &mut Vec<Merged>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Merged at the beginning and committed at the end, in any order: nothing is lost, nothing comes back, and no two runs
-    /// of a level meet.
+    /// Merged at the beginning and committed at the end, in any order: nothing is lost, nothing comes back, and no
+    /// two runs of a level meet.
     #[test]
     fn compactions_that_run_at_once_do_not_meet(steps in steps()) {
         let mut store = Store::new(KeyOrder::Bytewise, small());

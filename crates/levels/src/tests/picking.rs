@@ -1,11 +1,11 @@
 //! Picking, by cases in text files: commands, and after a line `----` what they print.
 //!
-//! - `options k=v…`: as [`LevelOptions`]; new levels. `run number level smallest-largest bytes`: a run; on level 0, later
-//!   numbers are newer.
+//! - `options k=v…`: as [`LevelOptions`]; new levels.
+//! - `run number level smallest-largest bytes`: a run; on level 0, later numbers are newer.
 //! - `pick`, `range level smallest-largest`, `rewrite …`, `inflow …`, `run level number`: a plan, which is called p1,
 //!   p2, and so on.
-//! - `done plan [number:smallest-largest:bytes…]`: applies a plan with these outputs, or moves its runs. `drop plan`: gives
-//!   it up.
+//! - `done plan [number:smallest-largest:bytes…]`: applies a plan with these outputs, or moves its runs.
+//! - `drop plan`: gives it up.
 //! - `levels`, `scores`, `debt` print what they say.
 //!
 //! `UPDATE_CASES=1` writes down what was printed.
