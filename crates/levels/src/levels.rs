@@ -16,7 +16,8 @@ use crate::version::Version;
 
 /// The levels of a store. All methods may be called from any number of threads at once.
 ///
-/// Its locks have no rank: no other lock is taken under them. They are held for a few microseconds.
+/// Its locks have no rank: no other lock of the store is taken under them, and nothing is read or written. Readers take
+/// none.
 pub struct Levels<R: Run> {
     pub(crate) options: LevelOptions,
     pub(crate) current: ArcSwap<Version<R>>,
@@ -59,10 +60,14 @@ impl<R: Run> Levels<R> {
 
     /// Makes a change visible to those who load the version from now on. REQUIRES: its [edit](crate::edit_of) is
     /// durable in the MANIFEST. The error says why it does not fit; nothing is changed then, so the store and its
-    /// MANIFEST disagree.
+    /// MANIFEST disagree. The removed runs are remembered until they are found not to be [pinned](Levels::pins) any
+    /// more, so the engine has to ask, about runs that are no files too.
     pub fn apply(&self, change: &Change<R>) -> Result<Arc<Version<R>>, String> {
+        // Runs may go with their last version, and what they do then is not done under the lock.
+        let before;
         let _jobs = self.jobs.lock();
-        let after = Arc::new(self.current.load_full().with(change)?);
+        before = self.current.load_full();
+        let after = Arc::new(before.with(change)?);
         self.leaving.lock().extend(change.removed.iter().map(|run| (run.number(), Arc::downgrade(run))));
         self.current.store(after.clone());
         Ok(after)
