@@ -256,3 +256,15 @@ fn a_merge_that_ends_early_gives_up_its_outputs() {
     assert!(matches!(ended, Err(MergeError::Output("full"))));
     assert_eq!(abandoned.load(Ordering::SeqCst), 3);
 }
+
+/// A run of level 0 that is written anew keeps its deletes: older runs beside it may have the keys.
+#[test]
+fn a_delete_on_level_0_stays() {
+    let mut store = Store::new(KeyOrder::Bytewise, small());
+    store.flush(vec![(key(1), Some(b"old".to_vec()))]);
+    store.flush(vec![(key(1), None), (key(2), Some(b"new".to_vec()))]);
+    let Picked::Plan(plan) = store.levels.plan_run(0, 2) else { panic!("no plan") };
+    store.compact(plan, false);
+    store.check();
+    assert_eq!(store.levels.current().level(0)[0].record().deletes, 1);
+}

@@ -93,8 +93,8 @@ fn a_change_is_an_edit_of_the_manifest() {
     let list = Arc::new(MemoryRun::new(4, &KeyOrder::Bytewise, vec![entry("l", 50, None)]).not_a_file());
     let changes = [
         Change { added: vec![(1, first.clone()), (1, second.clone()), (0, list.clone())], ..Change::default() },
-        Change { moved: vec![(first, 3), (list, 1)], ..Change::default() },
-        Change { removed: vec![second], added: vec![(2, third)], ..Change::default() },
+        Change { moved: vec![(first, 3), (list.clone(), 1)], ..Change::default() },
+        Change { removed: vec![second, list], added: vec![(2, third)], ..Change::default() },
     ];
     for change in changes {
         state.apply(&slmdb_manifest::Edit { next_file_number: Some(5), ..edit_of(&change) }).unwrap();
@@ -130,4 +130,20 @@ fn a_removed_run_is_pinned_until_nobody_has_it() {
     assert_eq!(cursor.key(), b"c");
     assert!(!levels.pins(2));
     assert_eq!(levels.pinned(), [0; 0]);
+}
+
+/// A cursor whose key is gone moves on as it moved last.
+#[test]
+fn a_cursor_turns_in_its_direction() {
+    let turned = |go: &dyn Fn(&mut LevelsCursor<MemoryRun>)| {
+        let runs = || vec![(1, run(1, 1, &["a"])), (1, run(2, 2, &["b"])), (1, run(3, 3, &["c"]))];
+        let mut cursor = LevelsCursor::new(Arc::new(version(runs()).unwrap()), 100);
+        go(&mut cursor);
+        assert_eq!(cursor.key(), b"b");
+        let left = runs().into_iter().filter(|(_, run)| run.number() != 2).collect();
+        cursor.turn_to(Arc::new(version(left).unwrap())).unwrap();
+        cursor.key().to_vec()
+    };
+    assert_eq!(turned(&|cursor| cursor.seek(b"b").unwrap()), b"c");
+    assert_eq!(turned(&|cursor| cursor.seek_before(b"c").unwrap()), b"a");
 }
