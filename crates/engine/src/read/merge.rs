@@ -24,6 +24,23 @@ pub trait Source {
     fn sequence(&self) -> u64;
 }
 
+impl<S: Source + ?Sized> Source for Box<S> {
+    #[inline]
+    fn advance(&mut self) -> Result<bool> {
+        (**self).advance()
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        (**self).key()
+    }
+
+    #[inline]
+    fn sequence(&self) -> u64 {
+        (**self).sequence()
+    }
+}
+
 /// The key section of a table file, as a [`Source`]. It keeps no file open.
 pub struct TableKeys<'t> {
     number: u32,
@@ -181,6 +198,14 @@ impl<S: Source> Merge<S> {
             }
         }
         Some((number, &first.source))
+    }
+
+    /// [`Merge::first`], for a source that reads its value only when it is asked.
+    /// REQUIRES: only [`Merge::advance`] moves it.
+    #[inline]
+    pub fn first_mut(&mut self) -> Option<(usize, &mut S)> {
+        let (number, _) = self.first()?;
+        Some((number, &mut self.contenders[number].source))
     }
 
     /// [`Merge::first`], if its entry has this key. `head` is what [`Merge::first_head`] returned for it.

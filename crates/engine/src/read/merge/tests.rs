@@ -92,6 +92,20 @@ fn a_merge_has_all_entries_in_order_newest_versions_first() {
     }
 }
 
+/// Sources of several kinds are merged in boxes, and each is lent with the right to change it.
+#[test]
+fn sources_in_boxes_are_lent_one_by_one() {
+    let list = |keys: &[u8]| Box::new(List::new(keys.iter().map(|&key| (vec![key], 1)).collect())) as Box<dyn Source>;
+    let lists = vec![list(&[1, 4]), list(&[2, 3, 5])];
+    let mut merge = Merge::new(lists, KeyOrder::Bytewise, Vec::new(), (None, None)).unwrap_or_else(|_| panic!("lists"));
+    let mut found = Vec::new();
+    while let Some((number, source)) = merge.first_mut() {
+        found.push((number, source.key()[0], source.sequence()));
+        merge.advance().unwrap();
+    }
+    assert_eq!(found, [(0, 1, 1), (1, 2, 1), (1, 3, 1), (0, 4, 1), (1, 5, 1)]);
+}
+
 #[test]
 fn an_error_tells_which_source_it_is_of() {
     let list = |readable: usize| {

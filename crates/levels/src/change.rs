@@ -1,0 +1,78 @@
+//! [`Change`]: what a compaction does to the levels.
+
+use std::sync::Arc;
+
+use slmdb_manifest::{Edit, FileRecord};
+
+use crate::run::{Run, RunRecord};
+
+/// What a compaction, or anything else that commits runs, does to the levels.
+#[derive(Clone)]
+pub struct Change<R: Run> {
+    /// Runs that are no longer on any level.
+    pub removed: Vec<Arc<R>>,
+    /// New runs, all of them durable, and their levels.
+    pub added: Vec<(u8, Arc<R>)>,
+    /// Runs that go to another level, and that level.
+    pub moved: Vec<(Arc<R>, u8)>,
+}
+
+impl<R: Run> Default for Change<R> {
+    fn default() -> Change<R> {
+        Change { removed: Vec::new(), added: Vec::new(), moved: Vec::new() }
+    }
+}
+
+impl<R: Run> Change<R> {
+    /// Runs that come to a level, new or from another.
+    pub(crate) fn arriving(&self) -> impl Iterator<Item = (u8, &Arc<R>)> {
+        let moved = self.moved.iter().map(|(run, level)| (*level, run));
+        self.added.iter().map(|(level, run)| (*level, run)).chain(moved)
+    }
+}
+
+/// The MANIFEST's edit for a change. Runs that are no [files](Run::is_file) are left out: the engine records them in
+/// its own section. So is everything else that the engine commits together with the change.
+///
+/// Levels keep no live counts, so `live_keys` is 0.
+pub fn edit_of<R: Run>(change: &Change<R>) -> Edit {
+    let is_file = |run: &&Arc<R>| run.is_file();
+    let added = change.added.iter().filter(|(_, run)| run.is_file());
+    let moved = change.moved.iter().filter(|(run, _)| run.is_file());
+    Edit {
+        files_added: added.map(|(level, run)| (run.number(), file_record(run.record(), *level))).collect(),
+        files_removed: change.removed.iter().filter(is_file).map(|run| run.number()).collect(),
+        level_changes: moved.map(|(run, level)| (run.number(), *level)).collect(),
+        ..Edit::default()
+    }
+}
+
+fn file_record(record: &RunRecord, level: u8) -> FileRecord {
+    FileRecord {
+        length_bytes: record.bytes,
+        entries: record.entries,
+        deletes: record.deletes,
+        live_keys: 0,
+        smallest_key: record.smallest_key.to_vec(),
+        largest_key: record.largest_key.to_vec(),
+        lowest_sequence: record.lowest_sequence,
+        highest_sequence: record.highest_sequence,
+        created_unix_ns: record.created_unix_ns,
+        level,
+    }
+}
+
+impl From<&FileRecord> for RunRecord {
+    fn from(file: &FileRecord) -> RunRecord {
+        RunRecord {
+            entries: file.entries,
+            deletes: file.deletes,
+            bytes: file.length_bytes,
+            smallest_key: file.smallest_key.as_slice().into(),
+            largest_key: file.largest_key.as_slice().into(),
+            lowest_sequence: file.lowest_sequence,
+            highest_sequence: file.highest_sequence,
+            created_unix_ns: file.created_unix_ns,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! [`Levels`]: the current version, and what changes it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+
+use slmdb_engine::files::obsolete_files::PinnedFiles;
+use slmdb_order::KeyOrder;
+use slmdb_sync::scheduled::{ArcSwap, Mutex};
+
+use crate::change::Change;
+use crate::debt::Debt;
+use crate::options::LevelOptions;
+use crate::plan::Jobs;
+use crate::run::Run;
+use crate::version::Version;
+
+/// The levels of a store. All methods may be called from any number of threads at once.
+///
+/// Its locks have no rank: no other lock of the store is taken under them, and nothing is read or written. Readers take
+/// none.
+pub struct Levels<R: Run> {
+    pub(crate) options: LevelOptions,
+    pub(crate) current: ArcSwap<Version<R>>,
+    /// Who changes the current version has this lock.
+    pub(crate) jobs: Arc<Mutex<Jobs>>,
+    /// Runs that were removed, and may still be read.
+    leaving: Mutex<BTreeMap<u32, Weak<R>>>,
+}
+
+impl<R: Run> Levels<R> {
+    /// Levels with these runs, in any order. The error says how they contradict each other: the MANIFEST that named
+    /// them is corrupt. REQUIRES: the options are [checked](LevelOptions::check).
+    pub fn open(
+        options: LevelOptions,
+        order: KeyOrder,
+        runs: impl IntoIterator<Item = (u8, Arc<R>)>,
+    ) -> Result<Levels<R>, String> {
+        Ok(Levels {
+            options,
+            current: ArcSwap::from_pointee(Version::new(order, runs)?),
+            jobs: Arc::new(Mutex::new(Jobs::default())),
+            leaving: Mutex::new(BTreeMap::new()),
+        })
+    }
+
+    /// The options that they were opened with.
+    pub fn options(&self) -> &LevelOptions {
+        &self.options
+    }
+
+    /// The current version.
+    pub fn current(&self) -> Arc<Version<R>> {
+        self.current.load_full()
+    }
+
+    /// Whether a change fits. For before its edit is committed.
+    pub fn check(&self, change: &Change<R>) -> Result<(), String> {
+        self.current.load_full().with(change).map(|_| ())
+    }
+
+    /// Makes a change visible to those who load the version from now on. REQUIRES: its [edit](crate::edit_of) is
+    /// durable in the MANIFEST. The error says why it does not fit; nothing is changed then, so the store and its
+    /// MANIFEST disagree. The removed runs are remembered until they are found not to be [pinned](Levels::pins) any
+    /// more, so the engine has to ask, about runs that are no files too.
+    pub fn apply(&self, change: &Change<R>) -> Result<Arc<Version<R>>, String> {
+        // Runs may go with their last version, and what they do then is not done under the lock.
+        let before;
+        let _jobs = self.jobs.lock();
+        before = self.current.load_full();
+        let after = Arc::new(before.with(change)?);
+        self.leaving.lock().extend(change.removed.iter().map(|run| (run.number(), Arc::downgrade(run))));
+        self.current.store(after.clone());
+        Ok(after)
+    }
+
+    /// How much is still to be moved down.
+    pub fn debt(&self) -> Debt {
+        Debt::of(&self.current.load_full(), &self.options)
+    }
+
+    /// Numbers of removed runs that somebody still has.
+    pub fn pinned(&self) -> Vec<u32> {
+        let mut leaving = self.leaving.lock();
+        leaving.retain(|_, run| run.strong_count() > 0);
+        leaving.keys().copied().collect()
+    }
+}
+
+/// A removed run is pinned as long as a version, a cursor, a plan or a change has it. Who drops one of these has
+/// [`ObsoleteFiles`](slmdb_engine::files::obsolete_files::ObsoleteFiles) look again.
+impl<R: Run> PinnedFiles for Levels<R> {
+    fn pins(&self, number: u32) -> bool {
+        let mut leaving = self.leaving.lock();
+        let is_pinned = leaving.get(&number).is_some_and(|run| run.strong_count() > 0);
+        if !is_pinned {
+            leaving.remove(&number);
+        }
+        is_pinned
+    }
+}

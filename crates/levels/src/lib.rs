@@ -1,0 +1,60 @@
+//! The levels of a log-structured merge-tree: what LevelDB and RocksDB have from L1 down.
+//!
+//! Engines that keep only a part of their data in the fast tier bring the rest here. Data comes in at the top, and
+//! moves down one level at a time. Each level may be ten times as large as the one above. From level 1 on the runs of
+//! a level have no key in common, so a `get` asks one run a level. On level 0 runs may overlap; newer ones stand
+//! first. An engine that has something else in place of level 0 (LAB-DB has a pair of B+-trees) begins at level 1.
+//!
+//! A [`Run`] is a sorted list of entries that never changes: a table file, or a persistent skiplist. This crate knows
+//! no MemTable, no pool and no file. The engine brings runs, writes the MANIFEST, and removes files.
+//!
+//! How a compaction goes:
+//!
+//! 1. [`Levels::pick`] chooses inputs: a [`Plan`]. They are busy until the plan is dropped.
+//! 2. [`merge`] reads the inputs, and [`Retention`] says which versions are kept. A [`RunOutput`] writes what is
+//!    kept. (A [trivial move](Plan::is_move) needs neither.)
+//! 3. The engine makes the outputs durable, and commits the [`Change`] to its MANIFEST, as the [`edit_of`] it.
+//! 4. [`Levels::apply`] makes the change visible to readers.
+//! 5. Removed runs stay as long as a [`Version`] has them. [`Levels`] tells
+//!    [`ObsoleteFiles`](slmdb_engine::files::obsolete_files::ObsoleteFiles) which they are.
+//!
+//! `docs/internals/levels.md` has the rules that all of this keeps.
+//!
+//! To read this crate: `run`, `version` and `change`, `levels`, `picking`, `retention` and `merge`, `moment_cursor` and
+//! `levels_cursor`.
+#![forbid(unsafe_code)]
+
+mod change;
+mod debt;
+mod level_cursor;
+mod levels;
+mod levels_cursor;
+mod merge;
+mod moment_cursor;
+mod options;
+mod picking;
+mod plan;
+mod retention;
+mod run;
+mod version;
+
+#[cfg(test)]
+mod tests;
+
+pub use change::{Change, edit_of};
+pub use debt::Debt;
+pub use levels::Levels;
+pub use levels_cursor::LevelsCursor;
+pub use merge::{AddError, Cut, MergeCounts, MergeError, MergeSettings, Merged, RunOutput, merge};
+pub use options::LevelOptions;
+pub use picking::{Busy, Picked};
+pub use plan::{Plan, PlanReason};
+pub use retention::{Fate, Retention};
+pub use run::{EntrySource, Found, Run, RunCursor, RunRecord};
+pub use version::{Approximation, KeyRange, Version};
+
+/// Number of levels, level 0 included.
+pub const LEVELS_MAX: usize = 7;
+
+/// The deepest level.
+pub const LEVEL_LAST: u8 = LEVELS_MAX as u8 - 1;

@@ -1,0 +1,130 @@
+//! [`Retention`]: which versions a merge keeps.
+//!
+//! Of each key a merge keeps the newest version. It keeps an older one if a registered moment sees it: the moment is at
+//! or above the version's number, and below the number of the next newer version.
+//!
+//! A delete hides what older runs have of its key. It may be dropped if nothing is left to be hidden:
+//!
+//! - no deeper level can have the key ([`Version::is_base`]). On level 0 older runs may have it, so none is dropped
+//!   there;
+//! - this merge keeps no older version of it. One pass can't know that before it has seen them. So no registered moment
+//!   may be below the delete's number;
+//! - its number is below a bound of the caller's. An engine that has data outside of the levels that a recovery reads
+//!   again (LAB-DB's run files) gives the lowest number in it.
+
+use std::sync::Arc;
+
+use slmdb_order::KeyOrder;
+use slmdb_table::EntryKind;
+
+use crate::LEVELS_MAX;
+use crate::run::Run;
+use crate::version::Version;
+
+/// What becomes of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is kept.
+    Kept,
+    /// A newer version hides it from all.
+    Superseded,
+    /// It is a delete that hides nothing.
+    DeleteDropped,
+}
+
+/// Which versions a merge keeps. It is told all versions in their order: by key, versions of one key newest first.
+pub struct Retention<R: Run> {
+    /// The registered moments, in rising order.
+    moments: Vec<u64>,
+    /// Only deletes with lower numbers may be dropped.
+    deletes_below: u64,
+    deeper: DeeperLevels<R>,
+    /// The key of the last version.
+    key: Vec<u8>,
+    /// The number of the last version, if there was one.
+    sequence: Option<u64>,
+    /// Whether the last version was the first of its key.
+    is_new_key: bool,
+}
+
+impl<R: Run> Retention<R> {
+    /// For a merge whose outputs go to level `to`. `version` is that of the [plan](crate::Plan::version), `moments` the
+    /// registered ones, in any order, as they are once all inputs are settled: a moment that is registered later must
+    /// see only the newest versions (INV-13). Only deletes with numbers below `deletes_below` are dropped.
+    pub fn new(version: Arc<Version<R>>, to: u8, mut moments: Vec<u64>, deletes_below: u64) -> Retention<R> {
+        moments.sort_unstable();
+        let deeper = DeeperLevels::new(version, to);
+        Retention { moments, deletes_below, deeper, key: Vec::new(), sequence: None, is_new_key: false }
+    }
+
+    /// Whether the last version was the first of its key.
+    #[inline]
+    pub(crate) fn is_new_key(&self) -> bool {
+        self.is_new_key
+    }
+
+    /// What becomes of the next version.
+    #[inline]
+    pub fn fate(&mut self, key: &[u8], sequence: u64, kind: EntryKind) -> Fate {
+        let newer = match self.sequence.replace(sequence) {
+            Some(newer) if self.key == key => Some(newer),
+            _ => {
+                self.key.clear();
+                self.key.extend_from_slice(key);
+                None
+            }
+        };
+        self.is_new_key = newer.is_none();
+        if newer.is_some_and(|newer| !self.is_seen(sequence, newer)) {
+            return Fate::Superseded;
+        }
+        if kind == EntryKind::Delete && self.is_droppable(sequence) {
+            return Fate::DeleteDropped;
+        }
+        Fate::Kept
+    }
+
+    /// Whether a moment sees a version that is visible from `sequence` until `newer`.
+    fn is_seen(&self, sequence: u64, newer: u64) -> bool {
+        let first = self.moments.partition_point(|&moment| moment < sequence);
+        self.moments.get(first).is_some_and(|&moment| moment < newer)
+    }
+
+    /// Whether a delete of the current key hides nothing.
+    fn is_droppable(&mut self, sequence: u64) -> bool {
+        let sees_older = self.moments.first().is_some_and(|&oldest| oldest < sequence);
+        sequence < self.deletes_below && !sees_older && self.deeper.is_base(&self.key)
+    }
+}
+
+/// [`Version::is_base`] for keys in rising order: it remembers where it is on each level.
+struct DeeperLevels<R: Run> {
+    version: Arc<Version<R>>,
+    below: u8,
+    /// The first run of each level that does not end before the last key.
+    positions: [usize; LEVELS_MAX],
+}
+
+impl<R: Run> DeeperLevels<R> {
+    fn new(version: Arc<Version<R>>, below: u8) -> DeeperLevels<R> {
+        DeeperLevels { version, below, positions: [0; LEVELS_MAX] }
+    }
+
+    /// Whether neither a deeper level can have the key, nor an older run of level 0.
+    fn is_base(&mut self, key: &[u8]) -> bool {
+        if self.below == 0 {
+            return false;
+        }
+        let order: &KeyOrder = self.version.order();
+        for level in self.below + 1..LEVELS_MAX as u8 {
+            let (runs, position) = (self.version.level(level), &mut self.positions[usize::from(level)]);
+            while runs.get(*position).is_some_and(|run| order.compare(&run.record().largest_key, key).is_lt()) {
+                *position += 1;
+            }
+            if runs.get(*position).is_some_and(|run| order.compare(&run.record().smallest_key, key).is_le()) {
+                return false;
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,220 @@
+//! [`Version`]: which runs are on which level, at one moment.
+
+use std::cmp::Ordering;
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_order::KeyOrder;
+
+use crate::LEVELS_MAX;
+use crate::change::Change;
+use crate::run::{Found, Run};
+
+/// A range of keys: from where, and to where.
+pub type KeyRange<'k> = (Bound<&'k [u8]>, Bound<&'k [u8]>);
+
+/// Which runs are on which level. It never changes. Who has one has all its runs.
+pub struct Version<R: Run> {
+    order: KeyOrder,
+    /// Level 0: newest first. Other levels: in key order.
+    levels: [Vec<Arc<R>>; LEVELS_MAX],
+    bytes: [u64; LEVELS_MAX],
+}
+
+/// What a range has, about. Versions and deletes count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Approximation {
+    /// Number of entries.
+    pub entries: u64,
+    /// Bytes of the runs' lengths.
+    pub bytes: u64,
+}
+
+impl<R: Run> Version<R> {
+    /// These runs on their levels, in any order. The error says how they contradict each other.
+    pub fn new(order: KeyOrder, runs: impl IntoIterator<Item = (u8, Arc<R>)>) -> Result<Version<R>, String> {
+        let change = Change { added: runs.into_iter().collect(), ..Change::default() };
+        Version::empty(order).with(&change)
+    }
+
+    /// No run on any level.
+    pub(crate) fn empty(order: KeyOrder) -> Version<R> {
+        Version { order, levels: std::array::from_fn(|_| Vec::new()), bytes: [0; LEVELS_MAX] }
+    }
+
+    /// This version after a change. The error says why the change does not fit.
+    pub(crate) fn with(&self, change: &Change<R>) -> Result<Version<R>, String> {
+        let mut levels = self.levels.clone();
+        for run in change.removed.iter().chain(change.moved.iter().map(|(run, _)| run)) {
+            let at = |level: &Vec<Arc<R>>| level.iter().position(|other| other.number() == run.number());
+            let place = levels.iter_mut().find_map(|level| at(level).map(|position| (level, position)));
+            let Some((level, position)) = place else {
+                return Err(format!("run {} leaves its level, but is on none", run.number()));
+            };
+            level.remove(position);
+        }
+        for (level, run) in change.arriving() {
+            let Some(runs) = levels.get_mut(usize::from(level)) else {
+                return Err(format!("run {} on level {level}", run.number()));
+            };
+            let is_before = |other: &Arc<R>| match level {
+                0 => other.record().highest_sequence > run.record().highest_sequence,
+                _ => self.order.compare(&other.record().smallest_key, &run.record().smallest_key).is_lt(),
+            };
+            runs.insert(runs.partition_point(is_before), run.clone());
+        }
+        let bytes = std::array::from_fn(|level| levels[level].iter().map(|run| run.record().bytes).sum());
+        let after = Version { order: self.order.clone(), levels, bytes };
+        after.check()?;
+        Ok(after)
+    }
+
+    /// Checks what must hold among runs: bounds in order, no number twice, level 0 by age, no two runs of a deeper
+    /// level with a key between them. The error says what does not.
+    pub fn check(&self) -> Result<(), String> {
+        let mut numbers: Vec<u32> = self.runs().map(|(_, run)| run.number()).collect();
+        numbers.sort_unstable();
+        if let Some(twice) = numbers.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(format!("run {} is there twice", twice[0]));
+        }
+        for (level, run) in self.runs() {
+            let record = run.record();
+            if self.order.compare(&record.smallest_key, &record.largest_key).is_gt() {
+                return Err(format!("run {} on level {level} ends before it begins", run.number()));
+            }
+        }
+        for (level, runs) in self.levels.iter().enumerate() {
+            let in_order = |pair: &[Arc<R>]| {
+                let (first, second) = (pair[0].record(), pair[1].record());
+                match level {
+                    0 => first.lowest_sequence > second.highest_sequence,
+                    _ => self.order.compare(&first.largest_key, &second.smallest_key).is_lt(),
+                }
+            };
+            if let Some(pair) = runs.windows(2).find(|pair| !in_order(pair)) {
+                return Err(format!("runs {} and {} overlap on level {level}", pair[0].number(), pair[1].number()));
+            }
+        }
+        Ok(())
+    }
+
+    /// The order of the keys.
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
+    /// The runs of a level. Level 0: newest first. Other levels: in key order.
+    pub fn level(&self, level: u8) -> &[Arc<R>] {
+        self.levels.get(usize::from(level)).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the runs of a level take, in bytes.
+    pub fn level_bytes(&self, level: u8) -> u64 {
+        self.bytes.get(usize::from(level)).copied().unwrap_or(0)
+    }
+
+    /// All runs, with their levels, upper levels first.
+    pub fn runs(&self) -> impl Iterator<Item = (u8, &Arc<R>)> {
+        let numbered = self.levels.iter().enumerate();
+        numbered.flat_map(|(level, runs)| runs.iter().map(move |run| (level as u8, run)))
+    }
+
+    /// The newest version of `key` up to this sequence number. Deletes are found, too. The first that is found going
+    /// down is the newest (INV-L2).
+    pub fn get(&self, key: &[u8], sequence_max: u64) -> Result<Option<Found>> {
+        let candidates = (0..LEVELS_MAX as u8).flat_map(|level| self.runs_with(level, key));
+        for run in candidates.filter(|run| run.record().lowest_sequence <= sequence_max) {
+            let found = run.get(key, sequence_max)?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The runs of a level whose bounds have `key` between them: at most one, except on level 0.
+    fn runs_with(&self, level: u8, key: &[u8]) -> impl Iterator<Item = &Arc<R>> {
+        let runs = match level {
+            0 => self.level(0),
+            _ => &self.level(level)[self.positions_overlapping(level, (Bound::Included(key), Bound::Included(key)))],
+        };
+        runs.iter().filter(move |run| self.overlaps(run, (Bound::Included(key), Bound::Included(key))))
+    }
+
+    /// Whether a run may have keys of a range.
+    pub(crate) fn overlaps(&self, run: &R, (from, to): KeyRange<'_>) -> bool {
+        self.order.is_from(&run.record().largest_key, from) && self.order.is_up_to(&run.record().smallest_key, to)
+    }
+
+    /// The runs of a level that may have keys of the range, in the level's order.
+    pub fn overlapping(&self, level: u8, range: KeyRange<'_>) -> Vec<Arc<R>> {
+        match level {
+            0 => self.level(0).iter().filter(|run| self.overlaps(run, range)).cloned().collect(),
+            _ => self.level(level)[self.positions_overlapping(level, range)].to_vec(),
+        }
+    }
+
+    /// The same as positions. REQUIRES: `level` is not 0.
+    pub(crate) fn positions_overlapping(&self, level: u8, (from, to): KeyRange<'_>) -> Range<usize> {
+        let runs = self.level(level);
+        let start = runs.partition_point(|run| !self.order.is_from(&run.record().largest_key, from));
+        let end = runs.partition_point(|run| self.order.is_up_to(&run.record().smallest_key, to));
+        // (The end is before the start if the range is empty, or the comparator is no order.)
+        start..end.max(start)
+    }
+
+    /// Whether no level deeper than `below` can have the key. Other runs of `below` itself are not looked at.
+    pub fn is_base(&self, below: u8, key: &[u8]) -> bool {
+        (below + 1..LEVELS_MAX as u8).all(|level| self.runs_with(level, key).next().is_none())
+    }
+
+    /// The deepest level with a run that may have keys of the range.
+    pub fn deepest_level(&self, range: KeyRange<'_>) -> Option<u8> {
+        let has_some = |level: u8| self.level(level).iter().any(|run| self.overlaps(run, range));
+        (0..LEVELS_MAX as u8).rev().find(|&level| has_some(level))
+    }
+
+    /// How many entries, versions and deletes included, have a key before `key`, about.
+    pub fn entries_before(&self, key: &[u8]) -> Result<u64> {
+        let mut before = 0;
+        for (_, run) in self.runs() {
+            before += self.entries_of_run_before(run, key)?;
+        }
+        Ok(before)
+    }
+
+    /// Asks the run only if the key is between its bounds.
+    fn entries_of_run_before(&self, run: &R, key: &[u8]) -> Result<u64> {
+        let record = run.record();
+        if self.order.compare(key, &record.smallest_key) != Ordering::Greater {
+            return Ok(0);
+        }
+        if self.order.compare(key, &record.largest_key) == Ordering::Greater {
+            return Ok(record.entries);
+        }
+        Ok(run.entries_before(key)?.min(record.entries))
+    }
+
+    /// What a range has, about. It is too much by what newer versions hide.
+    pub fn approximate(&self, range: KeyRange<'_>) -> Result<Approximation> {
+        let mut sum = Approximation::default();
+        for (_, run) in self.runs().filter(|(_, run)| self.overlaps(run, range)) {
+            let record = run.record();
+            // One key more or less makes no difference here.
+            let from = match range.0 {
+                Bound::Unbounded => 0,
+                Bound::Included(from) | Bound::Excluded(from) => self.entries_of_run_before(run, from)?,
+            };
+            let to = match range.1 {
+                Bound::Unbounded => record.entries,
+                Bound::Included(to) | Bound::Excluded(to) => self.entries_of_run_before(run, to)?,
+            };
+            let entries = to.saturating_sub(from);
+            sum.entries += entries;
+            let bytes = u128::from(record.bytes) * u128::from(entries) / u128::from(record.entries.max(1));
+            sum.bytes += bytes as u64;
+        }
+        Ok(sum)
+    }
+}
