@@ -12,6 +12,8 @@
 //! and is handed back, since the index wants it next. A file that is [searched by key](TableForm::ByKey) has an index there instead; its entries
 //! stay in blocks, whether these become smaller or not.
 
+mod by_key;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -302,42 +304,6 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// As [`end_block`](TableBuilder::end_block), in a file that is searched by key: the block stays one, unless it has one entry.
-    fn end_block_by_key(&mut self, next: Option<&[u8]>) -> Result<()> {
-        let is_alone = self.block.entries() == 1;
-        self.block.finish(self.writer.buffer());
-        let mut content = std::mem::take(&mut self.content);
-        let place = if self.trials.passes() && !is_alone {
-            self.seal_block_as_it_is()?
-        } else if let Some(place) = self.writer.seal_if_smaller(&mut content)? {
-            self.trials.succeeded();
-            self.properties.blocks += 1;
-            place
-        } else if is_alone {
-            self.add_singly(&content)?
-        } else {
-            self.trials.failed(self.options.block_bytes);
-            self.writer.buffer().extend_from_slice(&content);
-            self.seal_block_as_it_is()?
-        };
-        if content.capacity() <= KEPT_BYTES {
-            self.content = content;
-        }
-        // No more than `u32::MAX`: others are refused.
-        let entries = self.properties.entries as u32;
-        if let Some(index) = &mut self.index {
-            index.end_block(place, (&self.last_key, self.last_sequence), next, entries);
-        }
-        Ok(())
-    }
-
-    fn seal_block_as_it_is(&mut self) -> Result<Place> {
-        let place = self.writer.seal_as_it_is(PartKind::Block)?;
-        self.properties.blocks += 1;
-        self.trials.passed(place.length);
-        Ok(place)
-    }
-
     /// Writes each entry of a block's content by itself; returns the last one's place.
     fn add_singly(&mut self, content: &[u8]) -> Result<Place> {
         let (path, offset) = (self.path.clone(), self.writer.offset());
@@ -378,17 +344,6 @@ impl TableBuilder {
             chunks.push((Chunk { content, offset }, place.length));
         }
         Ok(chunks)
-    }
-
-    /// Writes the index; returns the length of its top as stored.
-    fn write_index(&mut self, index: IndexBuilder) -> Result<u32> {
-        let (chunks, mut top) = index.finish();
-        for content in chunks {
-            self.writer.buffer().extend_from_slice(&content);
-            top.push(self.writer.seal_as_it_is(PartKind::IndexChunk)?);
-        }
-        self.writer.buffer().extend_from_slice(&top.finish());
-        Ok(self.writer.seal_as_it_is(PartKind::IndexTop)?.length)
     }
 
     /// What the key section or the index would take now, at most.

@@ -112,3 +112,6 @@ impl Verifier<'_> {
         self.findings.push(Error::corruption(self.table.path(), place.offset.into(), what));
     }
 }
+
+#[cfg(test)]
+mod tests;
