@@ -63,7 +63,7 @@ impl TableReader {
     /// The newest entry of `key` with a sequence number up to `at_most`: its value, or that it is a delete. `None`: the file has none.
     ///
     /// One chunk is asked for, and no block unless the filter lets the key through; then one block. The file must be
-    /// [searched by key](TableReader::is_searched_by_key), else [`Error::Invalid`].
+    /// [searched by key](TableReader::is_searched_by_key), else [`Error::Unsupported`].
     pub fn find(&self, key: &[u8], at_most: u64, parts: &impl TableParts) -> Result<Option<BlockEntry>> {
         let (top, order) = (self.top()?, &self.source.order);
         let number = top.row_of(order, key, at_most);
@@ -83,7 +83,7 @@ impl TableReader {
     }
 
     /// How much of the file stands before `key`, from the index alone: up to the block that the key is in, or would be. The file must
-    /// be [searched by key](TableReader::is_searched_by_key), else [`Error::Invalid`].
+    /// be [searched by key](TableReader::is_searched_by_key), else [`Error::Unsupported`].
     pub fn entries_before(&self, key: &[u8], parts: &impl TableParts) -> Result<EntriesBefore> {
         let (top, order) = (self.top()?, &self.source.order);
         let number = top.row_of(order, key, u64::MAX);
@@ -129,7 +129,8 @@ impl TableReader {
     /// The top, or the error that there is none.
     pub(crate) fn top(&self) -> Result<&IndexChunk> {
         self.top.as_ref().ok_or_else(|| {
-            Error::invalid(format!("{}: it has no index to be searched by key", self.source.path.display()))
+            let what = "a search by key in a table file that has no index".to_string();
+            Error::Unsupported { what, file: Some(self.source.path.to_path_buf()) }
         })
     }
 }

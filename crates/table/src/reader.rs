@@ -156,11 +156,11 @@ impl TableReader {
     /// each entry; [`Properties`] tell beforehand how many there are and how long they are together, and are taken at
     /// their word.
     ///
-    /// [`Error::Invalid`] if the file is [searched by key](TableReader::is_searched_by_key): it has none.
+    /// [`Error::Unsupported`] if the file is [searched by key](TableReader::is_searched_by_key): it has none.
     pub fn key_section(&self) -> Result<KeySection> {
         if self.is_searched_by_key() {
-            let what = format!("{}: searched by key, without a key section", self.path().display());
-            return Err(Error::invalid(what));
+            let what = "a key section of a table file that is searched by key: it has none".to_string();
+            return Err(Error::Unsupported { what, file: Some(self.path().to_path_buf()) });
         }
         let mut bytes_left = content_bytes_at_most(&self.properties, self.chunk_lengths.len());
         let mut chunks = Vec::with_capacity(self.chunk_lengths.len());

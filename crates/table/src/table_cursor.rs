@@ -35,7 +35,7 @@ pub struct TableCursor<P> {
 }
 
 impl<P: TableParts> TableCursor<P> {
-    /// Nowhere in a file, which must be [searched by key](TableReader::is_searched_by_key), else [`Error::Invalid`]. Reads
+    /// Nowhere in a file, which must be [searched by key](TableReader::is_searched_by_key), else [`Error::Unsupported`]. Reads
     /// nothing.
     pub fn new(table: &TableReader, parts: P) -> Result<TableCursor<P>> {
         Ok(TableCursor {

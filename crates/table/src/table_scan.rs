@@ -44,7 +44,7 @@ enum At {
 
 impl TableReader {
     /// A scan that reads `window_bytes` at a time. The file must be [searched by key](TableReader::is_searched_by_key), else
-    /// [`Error::Invalid`](slmdb_env::Error::Invalid).
+    /// [`Error::Unsupported`](slmdb_env::Error::Unsupported).
     pub fn scan(self: &Arc<TableReader>, window_bytes: usize) -> Result<TableScan> {
         Ok(TableScan {
             table: self.clone(),

@@ -50,7 +50,7 @@ fn check(entries: &[Entry], options: TableOptions, order: &KeyOrder) {
     let mut table = TableReader::open_in_order(&env, PATH.as_ref(), NUMBER, UUID, order.clone()).unwrap();
     let findings = table.verify(&mut |_| {});
     assert!(findings.is_empty(), "{findings:?}");
-    assert_eq!(table.key_section().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(table.key_section().unwrap_err().kind(), ErrorKind::Unsupported);
     check_reading(&table, entries, order);
     table.map();
     check_reading(&table, entries, order);
@@ -288,7 +288,7 @@ fn a_file_with_a_key_section_is_not_searched() {
     crate::support::build(&env, &small_entries(), TableOptions::default()).unwrap();
     let table = open(&env).unwrap();
     assert!(!table.is_searched_by_key());
-    assert_eq!(table.find(b"a", 1, &&table).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(table.find(b"a", 1, &&table).unwrap_err().kind(), ErrorKind::Unsupported);
     assert!(TableCursor::new(&table, &table).is_err());
 }
 
