@@ -294,6 +294,7 @@ impl Options {
             block_bytes: self.block_bytes,
             restart_interval: self.restart_interval,
             compression: self.compression,
+            ..TableOptions::default()
         }
     }
 

@@ -28,6 +28,7 @@ mod mutate;
 mod pool;
 mod store;
 mod table;
+mod table_by_key;
 pub mod tree;
 
 pub use store::ENGINES;
@@ -59,11 +60,13 @@ pub enum Target {
     StoreDram,
     /// A whole directory and its pool.
     StoreEmulated,
+    /// A table file that is searched by key.
+    TableByKey,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 9] = [
+    pub const ALL: [Target; 10] = [
         Target::Table,
         Target::Manifest,
         Target::Checkpoint,
@@ -73,6 +76,7 @@ impl Target {
         Target::Import,
         Target::StoreDram,
         Target::StoreEmulated,
+        Target::TableByKey,
     ];
 
     /// Its name: of its corpus, and for `scripts/fuzz`.
@@ -87,6 +91,7 @@ impl Target {
             Target::Import => "import",
             Target::StoreDram => "store-dram",
             Target::StoreEmulated => "store-emulated",
+            Target::TableByKey => "table-by-key",
         }
     }
 
@@ -111,6 +116,7 @@ impl Target {
             Target::Import => import::run(input),
             Target::StoreDram => store::run(store::On::Dram, input),
             Target::StoreEmulated => store::run(store::On::Emulated, input),
+            Target::TableByKey => table_by_key::run(input),
         }
     }
 
@@ -121,6 +127,7 @@ impl Target {
         };
         let mut seeds = match self {
             Target::Table => whole(&table::files()),
+            Target::TableByKey => whole(&table_by_key::files()),
             Target::Manifest => whole(&manifest::files()),
             Target::Checkpoint => whole(&checkpoint::files()),
             Target::Arena => whole(&arena::files()),

@@ -104,6 +104,7 @@ targets! {
     import: Import, 10000;
     store_dram: StoreDram, 300;
     store_emulated: StoreEmulated, 300;
+    table_by_key: TableByKey, 3000;
 }
 
 #[test]

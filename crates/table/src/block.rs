@@ -89,6 +89,12 @@ impl Block {
         self.find(key, |entry| entry.sequence == sequence)
     }
 
+    /// The newest entry of `key` whose sequence number is not above `at_most`, if the block has one. Errors as [`Block::get`] has
+    /// them.
+    pub fn get_at_most(&self, key: &[u8], at_most: u64) -> Result<Option<BlockEntry>> {
+        self.find(key, |entry| entry.sequence <= at_most)
+    }
+
     fn find(&self, key: &[u8], is_wanted: impl Fn(&RawEntry) -> bool) -> Result<Option<BlockEntry>> {
         let found = self.view().find(key, is_wanted).map_err(|what| self.corrupt(what))?;
         Ok(found.map(|RawEntry { sequence, kind, value, .. }| BlockEntry { sequence, kind, value: self.value(value) }))

@@ -34,6 +34,11 @@ impl BlockBuilder {
         self.offsets.is_empty()
     }
 
+    /// How many entries were added.
+    pub(crate) fn entries(&self) -> usize {
+        self.offsets.len()
+    }
+
     /// Whether the next entry's key is stored whole.
     fn restarts_now(&self) -> bool {
         self.offsets.len() % usize::from(self.restart_interval) == 0

@@ -9,7 +9,10 @@
 //! itself: no read of a small entry ever brings a large one.
 //!
 //! Nothing that was written is looked at again. The key section grows in memory meanwhile, goes to the file at the end
-//! and is handed back, since the index wants it next.
+//! and is handed back, since the index wants it next. A file that is [searched by key](TableForm::ByKey) has an index there instead; its entries
+//! stay in blocks, whether these become smaller or not.
+
+mod by_key;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,55 +23,21 @@ use slmdb_order::KeyOrder;
 use crate::block::NO_BLOCK;
 use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
 use crate::compression::Compression;
-use crate::entry::{EntryKind, order_of_entries};
-use crate::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer};
+use crate::entry::{EntryKind, Place, order_of_entries};
+use crate::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer, HAS_INDEX};
+use crate::index_builder::IndexBuilder;
 use crate::key_section::{Chunk, KeySection, KeySectionBuilder, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
 use crate::layout::Layout;
-use crate::options::{MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, TableOptions};
+use crate::options::{MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, TableForm, TableOptions};
 use crate::part::{Content, Identity, PartKind};
 use crate::properties::Properties;
 use crate::single;
+use crate::trials::Trials;
 use crate::writer::{KEPT_BYTES, PartWriter};
 
 /// What one more entry can add to the file apart from its key, twice or three times, and its value: its head in the block
 /// and in the key section, a new block's end, a new chunk's head. With room to spare.
 const ENTRY_OVERHEAD_BYTES_AT_MOST: u64 = ENTRY_HEAD_BYTES_AT_MOST as u64 + 128;
-
-/// After so many blocks, one behind the other, that compression did not make smaller, entries are not gathered,
-const TRIALS_IN_VAIN_MAX: u32 = 4;
-/// but for as much as one block in so many: data is rarely alike for long.
-const BLOCKS_PER_TRIAL: u64 = 16;
-
-/// Whether compression was of use lately.
-#[derive(Debug, Default)]
-struct Trials {
-    /// So many blocks, one behind the other, were not made smaller.
-    in_vain: u32,
-    /// So many bytes of entries are still to pass by themselves.
-    bytes_to_pass: u64,
-}
-
-impl Trials {
-    /// Whether the next entry is not gathered.
-    fn passes(&self) -> bool {
-        self.bytes_to_pass > 0
-    }
-
-    fn passed(&mut self, bytes: u32) {
-        self.bytes_to_pass = self.bytes_to_pass.saturating_sub(bytes.into());
-    }
-
-    fn succeeded(&mut self) {
-        *self = Trials::default();
-    }
-
-    fn failed(&mut self, block_bytes: usize) {
-        self.in_vain = self.in_vain.saturating_add(1);
-        if self.in_vain >= TRIALS_IN_VAIN_MAX {
-            self.bytes_to_pass = (BLOCKS_PER_TRIAL - 1) * block_bytes as u64;
-        }
-    }
-}
 
 /// A table file being written. Nothing of it counts before [`finish`](TableBuilder::finish) has returned.
 ///
@@ -87,6 +56,8 @@ pub struct TableBuilder {
     /// The content of a block that did not become smaller, kept for its memory.
     content: Vec<u8>,
     keys: KeySectionBuilder,
+    /// In place of the key section, if the file is searched by key.
+    index: Option<IndexBuilder>,
     properties: Properties,
     last_key: Vec<u8>,
     last_sequence: u64,
@@ -100,7 +71,7 @@ pub struct TableBuilder {
 pub struct FinishedTable {
     /// What the file says about itself.
     pub properties: Properties,
-    /// Its keys and their places, for the index.
+    /// Its keys and their places, for the index. Empty for a file that is [searched by key](TableForm::ByKey).
     pub keys: KeySection,
     /// Its length in bytes: what was written, no more and no less.
     pub length_bytes: u64,
@@ -147,6 +118,12 @@ impl TableBuilder {
         order: KeyOrder,
     ) -> Result<TableBuilder> {
         let restart_interval = options.check()?;
+        let index = match options.form {
+            TableForm::ByPlace => None,
+            TableForm::ByKey { filter_bits_per_key } => {
+                Some(IndexBuilder::new(order.is_bytewise(), filter_bits_per_key))
+            }
+        };
         Ok(TableBuilder {
             path: Arc::from(path),
             store_uuid,
@@ -157,6 +134,7 @@ impl TableBuilder {
             trials: Trials::default(),
             content: Vec::new(),
             keys: KeySectionBuilder::default(),
+            index,
             properties: Properties::new(number, env.unix_time_ns()),
             last_key: Vec::new(),
             last_sequence: 0,
@@ -180,7 +158,7 @@ impl TableBuilder {
     pub fn estimated_bytes(&self) -> u64 {
         self.writer.offset()
             + self.gathered_bytes.max(self.block.length_bytes(self.writer.part_bytes()) as u64)
-            + self.keys.length_bytes()
+            + self.index_bytes()
             + self.properties_bytes()
             + FOOTER_BYTES as u64
     }
@@ -199,13 +177,20 @@ impl TableBuilder {
             return Err(Error::invalid(format!("{}: a table without entries", self.path.display())));
         }
         if !self.block.is_empty() {
-            self.end_block()?;
+            self.end_block(None)?;
         }
         self.properties.data_bytes = self.writer.offset();
         self.properties.largest_key = std::mem::take(&mut self.last_key);
-        let chunks = self.write_key_section()?;
+        let index = self.index.take();
+        let (optional_parts, chunks, chunk_lengths) = match index {
+            None => {
+                let chunks = self.write_key_section()?;
+                let lengths = chunks.iter().map(|(_, length)| *length).collect();
+                (0, chunks.into_iter().map(|(chunk, _)| chunk).collect(), lengths)
+            }
+            Some(index) => (HAS_INDEX, Vec::new(), vec![self.write_index(index)?]),
+        };
         let properties_offset = self.writer.offset();
-        let chunk_lengths: Vec<u32> = chunks.iter().map(|(_, length)| *length).collect();
         self.properties.encode(&chunk_lengths, self.writer.buffer());
         let properties_bytes = u64::from(self.writer.seal(PartKind::Properties)?.length);
         let footer = Footer {
@@ -217,11 +202,13 @@ impl TableBuilder {
             properties_bytes,
             file_bytes: properties_offset + properties_bytes + FOOTER_BYTES as u64,
             version: FORMAT_VERSION,
+            optional_parts,
         };
         self.writer.buffer().extend_from_slice(&footer.encode());
         let length_bytes = self.writer.finish()?;
-        let chunks = chunks.into_iter().map(|(chunk, _)| chunk).collect();
-        let (entries, data_bytes) = (self.properties.entries, self.properties.data_bytes);
+        let covers_all = optional_parts & HAS_INDEX == 0;
+        let (entries, data_bytes) =
+            if covers_all { (self.properties.entries, self.properties.data_bytes) } else { (0, 0) };
         let keys = KeySection::new(self.path, chunks, entries, data_bytes, self.order);
         Ok(FinishedTable { properties: self.properties, keys, length_bytes })
     }
@@ -251,8 +238,12 @@ impl TableBuilder {
         if self.properties.entries > 0 && order_of_entries(&self.order, (key, sequence), last).is_le() {
             return invalid("a key that is not larger than the one before, nor an older version of it".to_string());
         }
-        // The key is also in the key section and, while it is the largest or as the smallest, in the properties.
-        let more = (3 * key.len() + value.len()) as u64 + ENTRY_OVERHEAD_BYTES_AT_MOST;
+        if self.index.is_some() && self.properties.entries == u64::from(u32::MAX) {
+            return invalid(format!("more than {} entries", u32::MAX));
+        }
+        // The key is also in the key section, or twice in the index, and, while it is the largest or as the smallest, in the properties.
+        let copies = if self.index.is_some() { 4 } else { 3 };
+        let more = (copies * key.len() + value.len()) as u64 + ENTRY_OVERHEAD_BYTES_AT_MOST;
         if self.estimated_bytes() + more > MAXIMUM_FILE_BYTES {
             return invalid(format!("the file would pass {MAXIMUM_FILE_BYTES} bytes"));
         }
@@ -262,11 +253,16 @@ impl TableBuilder {
     fn append(&mut self, entry: &NewEntry<'_>) -> Result<()> {
         if !self.block.is_empty() {
             let block_bytes = self.block.length_bytes_with(self.writer.part_bytes(), entry);
-            if block_bytes > self.options.block_bytes || self.keys.run_bytes_with(entry.key) > RUN_BYTES {
-                self.end_block()?;
+            let is_long_run = self.index.is_none() && self.keys.run_bytes_with(entry.key) > RUN_BYTES;
+            if block_bytes > self.options.block_bytes || is_long_run {
+                self.end_block(Some(entry.key))?;
             }
         }
-        if self.options.compression == Compression::None || self.trials.passes() {
+        if let Some(index) = &mut self.index {
+            let start = self.writer.part_start();
+            self.block.add(self.writer.buffer(), start, entry);
+            index.add(entry.key);
+        } else if self.options.compression == Compression::None || self.trials.passes() {
             self.add_single(entry)?;
         } else {
             let start = self.writer.part_start();
@@ -282,8 +278,11 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes the block that was gathered, or its entries by themselves.
-    fn end_block(&mut self) -> Result<()> {
+    /// Writes the block that was gathered, or its entries by themselves. `next` is the key of the entry behind it.
+    fn end_block(&mut self, next: Option<&[u8]>) -> Result<()> {
+        if self.index.is_some() {
+            return self.end_block_by_key(next);
+        }
         self.block.finish(self.writer.buffer());
         self.gathered_bytes = 0;
         let mut content = std::mem::take(&mut self.content);
@@ -305,30 +304,33 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes each entry of a block's content by itself.
-    fn add_singly(&mut self, content: &[u8]) -> Result<()> {
+    /// Writes each entry of a block's content by itself; returns the last one's place.
+    fn add_singly(&mut self, content: &[u8]) -> Result<Place> {
         let (path, offset) = (self.path.clone(), self.writer.offset());
         let corrupt = |what| Error::corruption(&path, offset, what);
         let layout = Layout::parse(content).ok_or_else(|| corrupt(NO_BLOCK))?;
         let (view, mut key) = (layout.of(content), Vec::new());
+        let mut last = Place { offset: 0, length: 0 };
         for slot in 0..layout.entries {
             let entry = view.entry(slot).map_err(corrupt)?;
             key.clear();
             key.extend_from_slice(view.head(slot, entry.shared).map_err(corrupt)?);
             key.extend_from_slice(&content[entry.suffix]);
             let (sequence, kind, value) = (entry.sequence, entry.kind, &content[entry.value]);
-            self.add_single(&NewEntry { key: &key, sequence, kind, value })?;
+            last = self.add_single(&NewEntry { key: &key, sequence, kind, value })?;
         }
-        Ok(())
+        Ok(last)
     }
 
-    fn add_single(&mut self, entry: &NewEntry<'_>) -> Result<()> {
+    fn add_single(&mut self, entry: &NewEntry<'_>) -> Result<Place> {
         let place = self.writer.add_single(entry)?;
-        self.keys.add(entry.key, entry.sequence, entry.kind);
-        self.keys.end_run(place);
+        if self.index.is_none() {
+            self.keys.add(entry.key, entry.sequence, entry.kind);
+            self.keys.end_run(place);
+        }
         self.properties.blocks += 1;
         self.trials.passed(place.length);
-        Ok(())
+        Ok(place)
     }
 
     /// Writes the key section; returns its chunks with their lengths as stored.
@@ -342,6 +344,14 @@ impl TableBuilder {
             chunks.push((Chunk { content, offset }, place.length));
         }
         Ok(chunks)
+    }
+
+    /// What the key section or the index would take now, at most.
+    fn index_bytes(&self) -> u64 {
+        match &self.index {
+            None => self.keys.length_bytes(),
+            Some(index) => index.length_bytes(self.last_key.len()),
+        }
     }
 
     /// What the properties would take now, at most.

@@ -43,9 +43,24 @@ impl BlockCursor {
         }
     }
 
+    /// Goes to another block, and there nowhere. What the cursor has in memory for keys is used again.
+    pub(crate) fn enter(&mut self, block: Block) {
+        (self.block, self.valid, self.slot) = (block, false, 0);
+    }
+
     /// Whether the cursor is on an entry.
     pub fn valid(&self) -> bool {
         self.valid
+    }
+
+    /// Whether there is no entry behind it in the block.
+    pub(crate) fn is_at_last(&self) -> bool {
+        self.slot + 1 >= self.block.len()
+    }
+
+    /// Whether there is no entry before it in the block.
+    pub(crate) fn is_at_first(&self) -> bool {
+        self.slot == 0
     }
 
     /// The current entry's key. Like the others, meaningless unless [`valid`](BlockCursor::valid).

@@ -3,9 +3,9 @@
 //! ```text
 //! 0   bytes   UUID of the store (16 bytes)
 //! 16  u32     number of the file
-//! 20  u32     0
-//! 24  u64     offset of the key section: where the blocks end
-//! 32  u64     length of the key section
+//! 20  u32     optional parts: 0, or 1: index chunks in place of a key section
+//! 24  u64     offset of the key section or the index: where the blocks end
+//! 32  u64     length of the key section or the index
 //! 40  u64     offset of the properties
 //! 48  u64     length of the properties, trailer included
 //! 56  u64     length of the file
@@ -16,7 +16,8 @@
 //!
 //! The file's length is in it, so that a file that was cut or has grown is found out even if what now lies at its end is
 //! a footer. Later versions may give bytes 0 to 63 another meaning, but the last 16 and what their checksum covers stay:
-//! so a version is believed only when the checksum is right, and an unknown one can be told from damage.
+//! so a version is believed only when the checksum is right, and an unknown one can be told from damage. An optional part that
+//! is not known is [`Error::Unsupported`]: the file can't be read without it.
 
 use std::path::Path;
 
@@ -31,6 +32,9 @@ use crate::single;
 pub const FORMAT_VERSION: u32 = 2;
 /// The oldest version that it reads: there all entries are in data blocks.
 pub const OLDEST_FORMAT_VERSION: u32 = 1;
+
+/// The bit of the optional parts that says that there are index chunks in place of a key section.
+pub(crate) const HAS_INDEX: u32 = 1;
 
 /// Length of the footer.
 pub(crate) const FOOTER_BYTES: usize = 80;
@@ -54,14 +58,21 @@ pub(crate) struct Footer {
     pub(crate) properties_bytes: u64,
     pub(crate) file_bytes: u64,
     pub(crate) version: u32,
+    /// Which optional parts the file has.
+    pub(crate) optional_parts: u32,
 }
 
 impl Footer {
+    /// Whether the file is searched by key: it has index chunks and no key section.
+    pub(crate) fn has_index(&self) -> bool {
+        self.optional_parts & HAS_INDEX != 0
+    }
+
     pub(crate) fn encode(&self) -> [u8; FOOTER_BYTES] {
         let mut bytes = Vec::with_capacity(FOOTER_BYTES);
         bytes.extend_from_slice(&self.store_uuid);
         bytes.extend_from_slice(&self.number.to_le_bytes());
-        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&self.optional_parts.to_le_bytes());
         let places = [
             self.key_section_offset,
             self.key_section_bytes,
@@ -97,7 +108,7 @@ impl Footer {
             return Err(corrupt("not the end of a table file"));
         }
         let fields = Footer::decode_fields(bytes).ok_or_else(|| corrupt("cut off"))?;
-        let (footer, zero, stored_checksum) = fields;
+        let (footer, stored_checksum) = fields;
         if stored_checksum != checksum(bytes) {
             return Err(corrupt("its checksum does not match"));
         }
@@ -114,8 +125,10 @@ impl Footer {
         if footer.number != number {
             return Err(corrupt(&format!("this is table file {}, not {number}", footer.number)));
         }
-        if zero != 0 {
-            return Err(corrupt("bytes that must be zero are not"));
+        let known = if footer.version > OLDEST_FORMAT_VERSION { HAS_INDEX } else { 0 };
+        if footer.optional_parts & !known != 0 {
+            let what = format!("optional parts {:#x} of a table file: not known to this build", footer.optional_parts);
+            return Err(Error::Unsupported { what, file: Some(path.to_path_buf()) });
         }
         if footer.file_bytes != file_bytes {
             return Err(corrupt(&format!("the file is {file_bytes} bytes long, not {}", footer.file_bytes)));
@@ -126,12 +139,12 @@ impl Footer {
         Ok(footer)
     }
 
-    /// The fields, then the zero and the checksum.
-    fn decode_fields(bytes: &[u8; FOOTER_BYTES]) -> Option<(Footer, u32, u32)> {
+    /// The fields, then the checksum.
+    fn decode_fields(bytes: &[u8; FOOTER_BYTES]) -> Option<(Footer, u32)> {
         let mut at = 0;
         let store_uuid = get_array(bytes, &mut at)?;
         let number = get_u32(bytes, &mut at)?;
-        let zero = get_u32(bytes, &mut at)?;
+        let optional_parts = get_u32(bytes, &mut at)?;
         let footer = Footer {
             store_uuid,
             number,
@@ -141,8 +154,9 @@ impl Footer {
             properties_bytes: get_u64(bytes, &mut at)?,
             file_bytes: get_u64(bytes, &mut at)?,
             version: get_u32(bytes, &mut at)?,
+            optional_parts,
         };
-        Some((footer, zero, get_u32(bytes, &mut at)?))
+        Some((footer, get_u32(bytes, &mut at)?))
     }
 
     fn is_seamless(&self) -> bool {
@@ -176,6 +190,7 @@ mod tests {
         properties_bytes: 100,
         file_bytes: 1380,
         version: FORMAT_VERSION,
+        optional_parts: 0,
     };
 
     fn decode(bytes: &[u8; FOOTER_BYTES]) -> Result<Footer> {
@@ -228,7 +243,18 @@ mod tests {
         says(Footer::decode(&bytes, path, 1380, 8, FOOTER.store_uuid), "table file 7, not 8");
         says(Footer::decode(&bytes, path, 1380, 7, [0; 16]), "another store");
         says(Footer::decode(&bytes, path, 1381, 7, FOOTER.store_uuid), "1381 bytes long, not 1380");
-        says(decode(&encode_with(|bytes| bytes[20] = 1)), "must be zero");
+    }
+
+    #[test]
+    fn optional_parts_that_are_not_known_are_unsupported() {
+        let with_index = encode_with(|bytes| bytes[20] = HAS_INDEX as u8);
+        assert!(decode(&with_index).unwrap().has_index() && !FOOTER.has_index());
+        for bit in 1..32 {
+            let unknown = encode_with(|bytes| bytes[20 + bit / 8] |= 1 << (bit % 8));
+            assert!(matches!(decode(&unknown), Err(Error::Unsupported { .. })), "bit {bit}");
+        }
+        let in_oldest = encode_with(|bytes| (bytes[20], bytes[64]) = (1, OLDEST_FORMAT_VERSION as u8));
+        assert!(matches!(decode(&in_oldest), Err(Error::Unsupported { .. })));
     }
 
     #[test]

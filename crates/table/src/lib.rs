@@ -1,15 +1,18 @@
 //! Table files: the sorted, checked, write-once files on the slow tier that hold what no MemTable holds any more
 //! (SSTables in the paper, section 2.1; SLM-DB keeps one level of them, section 3).
 //!
-//! A table file serves two readers, and its form follows from them:
+//! A table file serves three readers, and its forms follow from them:
 //!
 //! - **A `get` that comes from the index** brings a [`Place`] and wants one entry. So each entry stands by itself, with a checksum of
 //!   its own, and is all that is read: one operation of the device. Only where entries become smaller by being compressed together they lie
 //!   in blocks of about 4 KiB.
-//!   There is no index in the file and no filter; the tree in the fast tier has replaced both (section 3.1).
+//!   Such a file has no index and no filter; the tree in the fast tier has replaced both (section 3.1).
 //! - **A rebuild of that index** wants every key and no value. So at the end lies a *key section*: each entry's key,
 //!   sequence number, kind and place, in order. [`TableBuilder::finish`] hands the same section back from memory, since
 //!   whoever has written a table next puts its keys into the index.
+//!
+//! - **A `get` that brings its key alone**, in a store of levels, wants to know which block has it. A file that is
+//!   [searched by key](TableForm::ByKey) has an index in chunks, with a filter each, in place of the key section, and its entries in blocks.
 //!
 //! ```text
 //! +-------+-------+-------+-- --+-----------+-- --+------------+--------+
@@ -47,7 +50,8 @@
 //! ```
 //!
 //! To read this crate: `part` and `compression`, `single`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
-//! [`TableBuilder`] and [`TableReader`], `mapped` and [`SequentialReader`].
+//! [`TableBuilder`] and [`TableReader`], `mapped` and [`SequentialReader`]; for files that are searched by key `filter`, [`IndexChunk`],
+//! `index_builder`, `find`, [`TableCursor`] and [`TableScan`].
 #![forbid(unsafe_code)]
 
 mod block;
@@ -58,7 +62,11 @@ mod codec;
 mod compression;
 mod cursor;
 mod entry;
+mod filter;
+mod find;
 mod footer;
+mod index_builder;
+mod index_chunk;
 mod key_section;
 mod key_stream;
 mod layout;
@@ -70,9 +78,12 @@ mod reader;
 mod sequential;
 mod single;
 mod slice;
+mod table_cursor;
+mod table_scan;
 #[cfg(test)]
 #[allow(dead_code)]
 mod testing;
+mod trials;
 mod verify;
 mod worst_case;
 mod writer;
@@ -86,16 +97,21 @@ pub use checkpoint::{
 pub use compression::Compression;
 pub use cursor::{BlockCursor, BlockEntries};
 pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
+pub use find::{EntriesBefore, TableParts};
 pub use footer::{FORMAT_VERSION, OLDEST_FORMAT_VERSION};
+pub use index_chunk::IndexChunk;
 pub use key_section::{CHUNK_BYTES as KEY_CHUNK_BYTES, KeyEntries, KeySection};
 pub use key_stream::KeyStream;
 pub use mapped::MappedRead;
 pub use options::{
-    LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, SMALLEST_BLOCK_BYTES, TableOptions,
+    LARGEST_BLOCK_BYTES, MAXIMUM_FILE_BYTES, MAXIMUM_FILTER_BITS_PER_KEY, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES,
+    SMALLEST_BLOCK_BYTES, TableForm, TableOptions,
 };
 pub use part::COMPRESSED_PART_MAXIMUM_BYTES;
 pub use properties::Properties;
 pub use reader::TableReader;
 pub use sequential::{Lent, Piece, SequentialReader};
 pub use slice::Slice;
+pub use table_cursor::TableCursor;
+pub use table_scan::TableScan;
 pub use worst_case::WorstCase;

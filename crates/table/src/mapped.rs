@@ -9,7 +9,7 @@
 //! A mapping may have nothing to say ([`slmdb_env::Mapped`]): then the file is to be read.
 
 use std::cell::RefCell;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -81,29 +81,55 @@ impl TableReader {
     /// them.
     #[inline]
     pub fn read_mapped_version(&self, place: Place, key: &[u8], sequence: u64) -> Result<MappedRead> {
+        self.read_mapped_in(place, key, sequence..=sequence)
+    }
+
+    /// The newest entry of `key` with a sequence number up to `at_most` in the block at `place`, from the mapping. Errors as
+    /// [`TableReader::read_block`] has them.
+    #[inline]
+    pub fn read_mapped_at_most(&self, place: Place, key: &[u8], at_most: u64) -> Result<MappedRead> {
+        self.read_mapped_in(place, key, 0..=at_most)
+    }
+
+    /// What is stored at a place, unchecked, from the mapping.
+    pub(crate) fn read_mapped(&self, place: Place) -> Result<Option<Arc<[u8]>>> {
+        match &self.mapping {
+            Some(mapping) => mapping.mapped.read_shared(place.length as usize, place.offset.into()),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn read_mapped_in(&self, place: Place, key: &[u8], wanted: RangeInclusive<u64>) -> Result<MappedRead> {
         let Some(mapping) = &self.mapping else { return Ok(MappedRead::Nothing) };
         self.source.check(place)?;
-        let is_block = !self.source.has_singles || mapping.has_compressed.load(Ordering::Relaxed);
+        let is_block = !self.source.has_singles || self.top.is_some() || mapping.has_compressed.load(Ordering::Relaxed);
         if is_block && place.length as usize <= SCRATCH_BYTES {
-            return self.read_version_by_scratch(mapping, place, key, sequence);
+            return self.read_version_by_scratch(mapping, place, key, wanted);
         }
         let Some(bytes) = mapping.mapped.read_shared(place.length as usize, place.offset.into())? else {
             return Ok(MappedRead::Nothing);
         };
         if self.source.is_single(&bytes) {
-            if let Some(entry) = self.checked_entry(&bytes, place, key, sequence)? {
+            if let Some(entry) = self.checked_entry(&bytes, place, key, &wanted)? {
                 let value = Slice::of(bytes, entry.value);
-                return Ok(MappedRead::Entry(BlockEntry { sequence, kind: entry.kind, value }));
+                return Ok(MappedRead::Entry(BlockEntry { sequence: entry.sequence, kind: entry.kind, value }));
             }
         }
         self.block_of_mapped(mapping, bytes, place).map(MappedRead::Block)
     }
 
-    /// Checks an entry by itself, and whether it is this version of this key.
+    /// Checks an entry by itself, and whether it is a wanted version of this key.
     #[inline]
-    fn checked_entry(&self, stored: &[u8], place: Place, key: &[u8], sequence: u64) -> Result<Option<SingleEntry>> {
+    fn checked_entry(
+        &self,
+        stored: &[u8],
+        place: Place,
+        key: &[u8],
+        wanted: &RangeInclusive<u64>,
+    ) -> Result<Option<SingleEntry>> {
         let entry = single::check(stored, self.source.identity, &self.source.path, place.offset)?;
-        Ok((entry.sequence == sequence && stored[entry.key.clone()] == *key).then_some(entry))
+        Ok((wanted.contains(&entry.sequence) && stored[entry.key.clone()] == *key).then_some(entry))
     }
 
     /// The entry of `key` with this sequence number, if it stands by itself at `place` and the mapping has it. `buffer` is where the
@@ -132,7 +158,9 @@ impl TableReader {
             None => mapping.mapped.read_shared(length, offset)?,
         };
         let Some(bytes) = bytes.filter(|bytes| self.source.is_single(&bytes[..length])) else { return Ok(None) };
-        let Some(entry) = self.checked_entry(&bytes[..length], place, key, sequence)? else { return Ok(None) };
+        let Some(entry) = self.checked_entry(&bytes[..length], place, key, &(sequence..=sequence))? else {
+            return Ok(None);
+        };
         *buffer = Some(bytes.clone());
         Ok(Some(BlockEntry { sequence, kind: entry.kind, value: Slice::of(bytes, entry.value) }))
     }
@@ -155,7 +183,7 @@ impl TableReader {
         if !mapping.mapped.read_at(into, place.offset.into())? || !self.source.is_single(into) {
             return Ok(None);
         }
-        let entry = self.checked_entry(into, place, key, sequence)?;
+        let entry = self.checked_entry(into, place, key, &(sequence..=sequence))?;
         Ok(entry.filter(|entry| entry.kind == EntryKind::Put).map(|entry| entry.value))
     }
 
@@ -165,7 +193,7 @@ impl TableReader {
         mapping: &Mapping,
         place: Place,
         key: &[u8],
-        sequence: u64,
+        wanted: RangeInclusive<u64>,
     ) -> Result<MappedRead> {
         SCRATCH.with_borrow_mut(|scratch| {
             if scratch.is_empty() {
@@ -175,7 +203,7 @@ impl TableReader {
             if !mapping.mapped.read_at(bytes, place.offset.into())? {
                 return Ok(MappedRead::Nothing);
             }
-            self.version_in(mapping, bytes, place, key, sequence)
+            self.version_in(mapping, bytes, place, key, wanted)
         })
     }
 
@@ -186,13 +214,13 @@ impl TableReader {
         bytes: &[u8],
         place: Place,
         key: &[u8],
-        sequence: u64,
+        wanted: RangeInclusive<u64>,
     ) -> Result<MappedRead> {
         let (source, offset) = (&self.source, u64::from(place.offset));
         if source.is_single(bytes) {
-            if let Some(entry) = self.checked_entry(bytes, place, key, sequence)? {
+            if let Some(entry) = self.checked_entry(bytes, place, key, &wanted)? {
                 let value = Slice::from(&bytes[entry.value]);
-                return Ok(MappedRead::Entry(BlockEntry { sequence, kind: entry.kind, value }));
+                return Ok(MappedRead::Entry(BlockEntry { sequence: entry.sequence, kind: entry.kind, value }));
             }
             return source.block_of_stored(Stored::Lent(bytes), place).map(MappedRead::Block);
         }
@@ -200,7 +228,7 @@ impl TableReader {
         if !part.is_compressed() {
             let corrupt = |what: String| Error::corruption(&source.path, offset, what);
             let layout = Layout::parse(part.body).ok_or_else(|| corrupt(NO_BLOCK.into()))?;
-            let found = layout.of(part.body).find(key, |entry| entry.sequence == sequence);
+            let found = layout.of(part.body).find(key, |entry| wanted.contains(&entry.sequence));
             if let Some(entry) = found.map_err(|what| corrupt(format!("block: {what}")))? {
                 let RawEntry { sequence, kind, value, .. } = entry;
                 return Ok(MappedRead::Entry(BlockEntry { sequence, kind, value: Slice::from(&part.body[value]) }));

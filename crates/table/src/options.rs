@@ -15,6 +15,30 @@ pub const SMALLEST_BLOCK_BYTES: usize = 64;
 /// The largest [`TableOptions::block_bytes`]: 1 MiB.
 pub const LARGEST_BLOCK_BYTES: usize = 1 << 20;
 
+/// The highest [`TableForm::ByKey::filter_bits_per_key`].
+pub const MAXIMUM_FILTER_BITS_PER_KEY: u32 = 64;
+
+/// How entries of a table file are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TableForm {
+    /// By their places, which an index outside the file knows. The file has a key section, which that index is built from. An entry
+    /// stands by itself unless compression pays.
+    #[default]
+    ByPlace,
+    /// By their keys, as the files of levels are. The file has an index and filters, which are read a chunk at a time, and no key
+    /// section. Entries stand in blocks unless they are longer than one.
+    ByKey {
+        /// How many bits of a filter there are for each key: 10 let about one look in a hundred for a missing key read a block in
+        /// vain. From 0, which leaves filters out, to [`MAXIMUM_FILTER_BITS_PER_KEY`].
+        filter_bits_per_key: u32,
+    },
+}
+
+impl TableForm {
+    /// For levels: [`TableForm::ByKey`] with 10 bits a key.
+    pub const LEVELS: TableForm = TableForm::ByKey { filter_bits_per_key: 10 };
+}
+
 /// How a [`TableBuilder`](crate::TableBuilder) builds. Readers need none of this: a file says how to read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableOptions {
@@ -28,11 +52,18 @@ pub struct TableOptions {
     pub restart_interval: usize,
     /// How parts are stored; default LZ4.
     pub compression: Compression,
+    /// How entries are found; default by their places.
+    pub form: TableForm,
 }
 
 impl Default for TableOptions {
     fn default() -> TableOptions {
-        TableOptions { block_bytes: 4096, restart_interval: 16, compression: Compression::default() }
+        TableOptions {
+            block_bytes: 4096,
+            restart_interval: 16,
+            compression: Compression::default(),
+            form: TableForm::default(),
+        }
     }
 }
 
@@ -45,6 +76,13 @@ impl TableOptions {
             let what =
                 format!("blocks of {} bytes: not {SMALLEST_BLOCK_BYTES} to {LARGEST_BLOCK_BYTES}", self.block_bytes);
             return Err(Error::invalid(what));
+        }
+        if let TableForm::ByKey { filter_bits_per_key } = self.form {
+            if filter_bits_per_key > MAXIMUM_FILTER_BITS_PER_KEY {
+                let what =
+                    format!("{filter_bits_per_key} bits of a filter a key: more than {MAXIMUM_FILTER_BITS_PER_KEY}");
+                return Err(Error::invalid(what));
+            }
         }
         match u16::try_from(self.restart_interval) {
             Ok(interval) if interval > 0 => Ok(interval),

@@ -60,6 +60,10 @@ pub(crate) enum PartKind {
     CheckpointSummary = 5,
     /// An entry by itself (module `single`).
     Entry = 6,
+    /// Of a file that is searched by key.
+    IndexChunk = 7,
+    /// Of a file that is searched by key.
+    IndexTop = 8,
 }
 
 impl PartKind {
@@ -68,7 +72,7 @@ impl PartKind {
         match self {
             PartKind::Keys | PartKind::CheckpointKeys => CHUNK_BYTES_AT_MOST,
             PartKind::Block | PartKind::Properties | PartKind::CheckpointSummary => COMPRESSED_PART_MAXIMUM_BYTES,
-            PartKind::Entry => 0,
+            PartKind::Entry | PartKind::IndexChunk | PartKind::IndexTop => 0,
         }
     }
 
@@ -80,6 +84,8 @@ impl PartKind {
             PartKind::CheckpointKeys => "checkpoint chunk",
             PartKind::CheckpointSummary => "checkpoint summary",
             PartKind::Entry => "entry",
+            PartKind::IndexChunk => "index chunk",
+            PartKind::IndexTop => "index top",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`TableReader`]: an open table file.
 //!
-//! Opening reads footer and properties, nothing else; memory is what the properties take, whatever the file's length.
+//! Opening reads footer and properties, and the top of the index if there is one; memory is what these take.
 //! After that a block costs one read of exactly its bytes, and a block that was not compressed stays in the very buffer
 //! it was read into.
 //!
@@ -16,6 +16,7 @@ use slmdb_order::KeyOrder;
 use crate::block::Block;
 use crate::entry::Place;
 use crate::footer::{FOOTER_BYTES, Footer, OLDEST_FORMAT_VERSION};
+use crate::index_chunk::IndexChunk;
 use crate::key_section::{Chunk, KeySection, content_bytes_at_most};
 use crate::mapped::Mapping;
 use crate::options::{LARGEST_BLOCK_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES};
@@ -35,7 +36,10 @@ pub struct TableReader {
     pub(crate) source: Source,
     pub(crate) footer: Footer,
     pub(crate) properties: Properties,
+    /// Of the key section.
     pub(crate) chunk_lengths: Vec<u32>,
+    /// Of a file that is searched by key.
+    pub(crate) top: Option<IndexChunk>,
     pub(crate) mapping: Option<Mapping>,
 }
 
@@ -83,14 +87,24 @@ impl TableReader {
         let source = Source { file, path, identity, data_bytes, has_singles, order };
         let content = source.part(PartKind::Properties, footer.properties_offset, footer.properties_bytes)?;
         let offset = footer.properties_offset;
-        let (properties, chunk_lengths) =
+        let (properties, mut chunk_lengths) =
             Properties::decode(content.as_slice(), number, &source.path, offset, &source.order)?;
         let chunk_bytes: u64 = chunk_lengths.iter().copied().map(u64::from).sum();
-        if properties.data_bytes != footer.key_section_offset || chunk_bytes != footer.key_section_bytes {
+        let is_length_right = if footer.has_index() {
+            chunk_lengths.len() == 1 && chunk_bytes < footer.key_section_bytes
+        } else {
+            chunk_bytes == footer.key_section_bytes
+        };
+        if properties.data_bytes != footer.key_section_offset || !is_length_right {
             let what = "properties: the parts are not where the footer says";
             return Err(Error::corruption(&source.path, offset, what));
         }
-        Ok(TableReader { source, footer, properties, chunk_lengths, mapping: None })
+        let mut top = None;
+        if footer.has_index() {
+            top = Some(source.top(&footer, &properties, chunk_bytes)?);
+            chunk_lengths = Vec::new();
+        }
+        Ok(TableReader { source, footer, properties, chunk_lengths, top, mapping: None })
     }
 
     /// What the file says about itself.
@@ -103,6 +117,11 @@ impl TableReader {
         &self.source.path
     }
 
+    /// Whether the file is one of [`TableForm::ByKey`](crate::TableForm::ByKey).
+    pub fn is_searched_by_key(&self) -> bool {
+        self.top.is_some()
+    }
+
     /// Length of the file in bytes.
     pub fn length_bytes(&self) -> u64 {
         self.footer.file_bytes
@@ -111,7 +130,8 @@ impl TableReader {
     /// What this reader takes in memory, in bytes; blocks and key sections that it has read are their holders'.
     pub fn memory_bytes(&self) -> usize {
         let keys_bytes = self.properties.smallest_key.capacity() + self.properties.largest_key.capacity();
-        size_of::<TableReader>() + keys_bytes + self.chunk_lengths.capacity() * size_of::<u32>()
+        let top_bytes = self.top.as_ref().map_or(0, IndexChunk::memory_bytes);
+        size_of::<TableReader>() + keys_bytes + self.chunk_lengths.capacity() * size_of::<u32>() + top_bytes
     }
 
     /// Reads a block: one read of `place.length` bytes.
@@ -135,7 +155,13 @@ impl TableReader {
     /// Reads the key section into memory: one read for each of its chunks. It takes what the keys take and a little for
     /// each entry; [`Properties`] tell beforehand how many there are and how long they are together, and are taken at
     /// their word.
+    ///
+    /// [`Error::Unsupported`] if the file is [searched by key](TableReader::is_searched_by_key): it has none.
     pub fn key_section(&self) -> Result<KeySection> {
+        if self.is_searched_by_key() {
+            let what = "a key section of a table file that is searched by key: it has none".to_string();
+            return Err(Error::Unsupported { what, file: Some(self.path().to_path_buf()) });
+        }
         let mut bytes_left = content_bytes_at_most(&self.properties, self.chunk_lengths.len());
         let mut chunks = Vec::with_capacity(self.chunk_lengths.len());
         for (offset, length) in self.chunk_places() {
@@ -195,6 +221,42 @@ impl Source {
             return Err(Error::corruption(&self.path, offset, "a part beyond 4 GiB"));
         };
         part::read(&*self.file, self.identity, kind, &self.path, start, length)
+    }
+
+    /// Reads the top of the index, which lies at its end.
+    fn top(&self, footer: &Footer, properties: &Properties, length: u64) -> Result<IndexChunk> {
+        let offset = footer.properties_offset - length;
+        let content = self.part(PartKind::IndexTop, offset, length)?;
+        let top = IndexChunk::parse(content).and_then(|top| {
+            let (first, last) = (top.row(0), top.row(top.rows() - 1));
+            let entries = u64::from(last.entries_before) + u64::from(last.entries);
+            let is_whole = u64::from(first.place.offset) == footer.key_section_offset
+                && last.place.end() == offset
+                && first.entries_before == 0
+                && entries == properties.entries
+                && last.separator.key == properties.largest_key
+                && top.filter().is_empty();
+            is_whole.then_some(top).ok_or("not that of this file's chunks")
+        });
+        top.map_err(|what| Error::corruption(&self.path, offset, format!("index top: {what}")))
+    }
+
+    /// Takes an index chunk as it is stored and was read at `place`.
+    pub(crate) fn index_chunk(&self, stored: Stored<'_>, place: Place) -> Result<IndexChunk> {
+        let content = part::open(stored, self.identity, PartKind::IndexChunk, &self.path, place.offset)?;
+        IndexChunk::parse(content).map_err(|what| self.corrupt_chunk(place, what))
+    }
+
+    /// An error about a block.
+    #[cold]
+    pub(crate) fn corrupt_block(&self, place: Place, what: &str) -> Error {
+        Error::corruption(&self.path, place.offset.into(), format!("block: {what}"))
+    }
+
+    /// An error about an index chunk.
+    #[cold]
+    pub(crate) fn corrupt_chunk(&self, place: Place, what: &str) -> Error {
+        Error::corruption(&self.path, place.offset.into(), format!("index chunk: {what}"))
     }
 
     fn read_block(&self, place: Place) -> Result<Block> {

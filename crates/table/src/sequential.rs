@@ -16,7 +16,7 @@ use crate::single::{self, SingleEntry};
 #[derive(Debug)]
 pub struct SequentialReader {
     source: Source,
-    piece: Piece,
+    pub(crate) piece: Piece,
 }
 
 impl SequentialReader {
@@ -39,6 +39,11 @@ impl SequentialReader {
         let SingleEntry { kind, sequence, key, value } =
             single::check(stored, source.identity, &source.path, place.offset)?;
         Ok(Lent::Entry { key: &stored[key], sequence, kind, value: &stored[value] })
+    }
+
+    /// What is stored at `place`, unchecked.
+    pub(crate) fn stored(&mut self, place: Place) -> Result<&[u8]> {
+        self.piece.read(&self.source, place, usize::MAX)
     }
 
     /// What this reader takes in memory, in bytes.
@@ -100,6 +105,11 @@ impl Piece {
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
+    }
+
+    /// What is stored at `place`, if the piece has it.
+    pub(crate) fn get(&self, place: Place) -> Option<&[u8]> {
+        self.within(place).map(|range| &self.bytes[range])
     }
 
     fn read_block(&mut self, source: &Source, place: Place, limit_bytes: usize) -> Result<Block> {

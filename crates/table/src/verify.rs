@@ -2,7 +2,7 @@
 //!
 //! Blocks can't be found by looking at them; the key section names them. So it is gone through chunk by chunk, and for
 //! each of its entries the block it names must have that very entry next. What the blocks say is summed up on the way and
-//! compared with the properties at the end. Memory: one chunk, one window, one block.
+//! compared with the properties at the end. Files that are searched by key have chunks that name blocks and no entries (module `by_key`). Memory: one chunk, one window, one block.
 
 use std::sync::Arc;
 
@@ -14,6 +14,8 @@ use crate::key_section::{Chunk, ChunkEntries};
 use crate::properties::Properties;
 use crate::reader::TableReader;
 use crate::sequential::SequentialReader;
+
+mod by_key;
 
 /// How much of the blocks is read at a time, and how often progress is told.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -34,6 +36,11 @@ pub(crate) fn verify(table: &TableReader, progress: &mut dyn FnMut(u64)) -> Vec<
         progress,
     };
     verifier.head();
+    if let Some(top) = &table.top {
+        verifier.chunks_of(top);
+        verifier.end();
+        return verifier.findings;
+    }
     for (offset, length) in table.chunk_places() {
         verifier.done_bytes += length;
         match table.read_chunk(offset, length) {
@@ -76,7 +83,8 @@ impl Verifier<'_> {
             Err(error) => self.findings.push(error),
             Ok(now) => {
                 let same = now.footer == *footer && now.properties == table.properties;
-                if !same || now.chunk_lengths != table.chunk_lengths {
+                let top = |table: &TableReader| table.top.as_ref().map(|top| top.as_slice().to_vec());
+                if !same || now.chunk_lengths != table.chunk_lengths || top(&now) != top(table) {
                     let what = "properties: changed since the file was opened";
                     self.find(footer.properties_offset, what);
                 }

@@ -6,10 +6,12 @@
 //! than one block may be, as are two chunks.
 
 use crate::block_builder::ENTRY_HEAD_BYTES_AT_MOST;
+use crate::filter::LINE_BYTES;
 use crate::footer::FOOTER_BYTES;
+use crate::index_builder;
 use crate::key_section::{self, CHUNK_BYTES, CHUNK_HEADER_BYTES, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
 use crate::layout::TAIL_BYTES;
-use crate::options::TableOptions;
+use crate::options::{TableForm, TableOptions};
 use crate::part::TRAILER_BYTES;
 use crate::properties::Properties;
 use crate::single;
@@ -43,6 +45,9 @@ impl WorstCase {
             .saturating_add(self.entries.saturating_mul(ENTRY_HEAD_BYTES_AT_MOST as u64));
         let in_runs =
             self.key_bytes.saturating_add(self.entries.saturating_mul(key_section::ENTRY_HEAD_BYTES_AT_MOST as u64));
+        if let TableForm::ByKey { filter_bits_per_key } = options.form {
+            return self.file_bytes_by_key(options, in_blocks, filter_bits_per_key);
+        }
         // An entry by itself takes no more than one in a block, but has a run of its own.
         let run_heads = self.entries.saturating_mul(SINGLE_RUN_HEAD_BYTES);
         // A block ends because the next entry would make it too long, or its run.
@@ -64,6 +69,39 @@ impl WorstCase {
             .saturating_add(chunks.saturating_mul(CHUNK_OVERHEAD_BYTES))
             .saturating_add(properties)
             .saturating_add(FOOTER_BYTES as u64)
+    }
+}
+
+impl WorstCase {
+    /// Likewise, of a file that is searched by key, whose entries take so much in blocks.
+    fn file_bytes_by_key(&self, options: &TableOptions, in_blocks: u64, filter_bits_per_key: u32) -> u64 {
+        let tail_bytes = (TAIL_BYTES + TRAILER_BYTES) as u64;
+        let blocks = pieces(in_blocks, (options.block_bytes as u64).saturating_sub(2 * tail_bytes)).min(self.entries);
+        // No separator is longer than the last key of its block.
+        let rows = self.rows_bytes(blocks);
+        let filter_bytes = self.entries.saturating_mul(filter_bits_per_key.into()) / 8;
+        let chunks = (rows / index_builder::ROWS_BYTES as u64)
+            .saturating_add(rows.saturating_add(filter_bytes) / (index_builder::CHUNK_BYTES - LINE_BYTES) as u64)
+            .saturating_add(1)
+            .min(blocks);
+        // The top is one more.
+        let overheads = chunks
+            .saturating_mul(LINE_BYTES as u64)
+            .saturating_add(chunks.saturating_add(1).saturating_mul(index_builder::CHUNK_OVERHEAD_BYTES as u64));
+        in_blocks
+            .saturating_add(blocks.saturating_mul(tail_bytes))
+            .saturating_add(rows)
+            .saturating_add(filter_bytes)
+            .saturating_add(self.rows_bytes(chunks))
+            .saturating_add(overheads)
+            .saturating_add(Properties::length_bytes(2 * self.longest_key_bytes as usize, 1))
+            .saturating_add(FOOTER_BYTES as u64)
+    }
+
+    /// What so many rows take with their separators, which are keys of as many different entries, or shorter.
+    fn rows_bytes(&self, rows: u64) -> u64 {
+        let keys = self.key_bytes.min(rows.saturating_mul(self.longest_key_bytes));
+        keys.saturating_add(rows.saturating_mul(index_builder::ROW_BYTES_AT_MOST as u64))
     }
 }
 

@@ -74,6 +74,14 @@ impl PartWriter {
         self.end_part(offset)
     }
 
+    /// As [`seal`](PartWriter::seal), without compression.
+    pub(crate) fn seal_as_it_is(&mut self, kind: PartKind) -> Result<Place> {
+        let offset = self.part_offset()?;
+        let (start, compression) = (self.part_start, Compression::None);
+        part::seal(&mut self.buffer, start, self.identity, kind, offset, compression, &mut self.scratch);
+        self.end_part(offset)
+    }
+
     /// Ends the block being built and begins the next part, if compression makes the block smaller. Else what was built is moved to
     /// `content`: `None`.
     pub(crate) fn seal_if_smaller(&mut self, content: &mut Vec<u8>) -> Result<Option<Place>> {

@@ -9,4 +9,5 @@ pub mod location;
 pub mod mapping;
 pub mod obsolete_files;
 pub mod open_tables;
+pub mod searched_tables;
 pub mod table_cache;

@@ -2,7 +2,7 @@
 //!
 //! Where [files are mapped](super::mapping) and the bytes are in memory, they are taken from the mapping. The block
 //! cache then keeps only blocks that had to be unpacked: of others it would hold a second copy, and finding it costs
-//! no less. Entries that stand by themselves are never cached, because the system keeps the pages of their files.
+//! no less. Index chunks of files that are [searched by key](super::searched_tables) are kept there, too. Entries that stand by themselves are never cached, because the system keeps the pages of their files.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use quick_cache::sync::Cache;
 use slmdb_env::{Env, Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::atomic::AtomicBool;
-use slmdb_table::{Block, EntryKind, MappedRead, Place, Slice, TableReader};
+use slmdb_table::{Block, EntryKind, IndexChunk, MappedRead, Place, Slice, TableReader};
 
 use crate::Options;
 use crate::files::descriptors::ClosingEnv;
@@ -22,8 +22,15 @@ use crate::files::location::Location;
 use crate::files::mapping::{Found, Mapping};
 use crate::files::open_tables::OpenTables;
 
-/// A block's name: file number and offset.
+/// The name of a block or an index chunk: file number and offset.
 type BlockKey = (u32, u32);
+
+/// What the cache holds.
+#[derive(Clone)]
+pub(super) enum Cached {
+    Block(Block),
+    Chunk(IndexChunk),
+}
 
 /// The error for a table file that is in the MANIFEST and not there.
 pub fn missing(path: &Path) -> Error {
@@ -40,9 +47,13 @@ const CACHE_ENTRY_BYTES: usize = 64;
 #[derive(Clone)]
 struct ByMemory;
 
-impl Weighter<BlockKey, Block> for ByMemory {
-    fn weight(&self, _: &BlockKey, block: &Block) -> u64 {
-        (block.memory_bytes() + 2 * ALLOCATION_BYTES + CACHE_ENTRY_BYTES) as u64
+impl Weighter<BlockKey, Cached> for ByMemory {
+    fn weight(&self, _: &BlockKey, cached: &Cached) -> u64 {
+        let memory_bytes = match cached {
+            Cached::Block(block) => block.memory_bytes(),
+            Cached::Chunk(chunk) => chunk.memory_bytes(),
+        };
+        (memory_bytes + 2 * ALLOCATION_BYTES + CACHE_ENTRY_BYTES) as u64
     }
 }
 
@@ -63,7 +74,7 @@ pub struct Tables {
     order: KeyOrder,
     readers: Arc<OpenTables>,
     mapping: Mapping,
-    blocks: Cache<BlockKey, Block, ByMemory>,
+    blocks: Cache<BlockKey, Cached, ByMemory>,
     /// Whether the last cursor had to wait for the disk. The next one then asks for blocks ahead.
     pub are_cold: AtomicBool,
 }
@@ -153,12 +164,38 @@ impl Tables {
 
     /// The block at `place`, from the cache or by one read.
     pub fn block(&self, number: u32, place: Place) -> Result<Block> {
-        self.cached_block(number, place).map_or_else(|| self.read_block(number, place), Ok)
+        self.block_by(number, place, || self.reader(number)?.read_block(place))
     }
 
     /// The block at `place`, if it is in the cache.
     pub fn cached_block(&self, number: u32, place: Place) -> Option<Block> {
+        match self.cached(number, place) {
+            Some(Cached::Block(block)) => Some(block),
+            Some(Cached::Chunk(_)) | None => None,
+        }
+    }
+
+    /// What of this place is in the cache.
+    pub(super) fn cached(&self, number: u32, place: Place) -> Option<Cached> {
         self.blocks.get(&(number, place.offset))
+    }
+
+    /// Puts a part of a file into the cache.
+    pub(super) fn keep(&self, number: u32, place: Place, cached: Cached) {
+        self.blocks.insert((number, place.offset), cached);
+    }
+
+    /// The block at `place`, from the cache or as `read` has it. Then it is put into the cache, unless it is an entry by
+    /// itself.
+    pub(super) fn block_by(&self, number: u32, place: Place, read: impl FnOnce() -> Result<Block>) -> Result<Block> {
+        if let Some(block) = self.cached_block(number, place) {
+            return Ok(block);
+        }
+        let block = read()?;
+        if !block.is_single() {
+            self.keep(number, place, Cached::Block(block.clone()));
+        }
+        Ok(block)
     }
 
     /// Whether the block at `place` is in the cache. Does not count as a use of it.
@@ -170,7 +207,7 @@ impl Tables {
     pub fn read_block(&self, number: u32, place: Place) -> Result<Block> {
         let block = self.reader(number)?.read_block(place)?;
         if !block.is_single() {
-            self.blocks.insert((number, place.offset), block.clone());
+            self.keep(number, place, Cached::Block(block.clone()));
         }
         Ok(block)
     }
@@ -235,9 +272,9 @@ impl Tables {
         Ok(block)
     }
 
-    fn keep_if_unpacked(&self, number: u32, place: Place, block: &Block) {
+    pub(super) fn keep_if_unpacked(&self, number: u32, place: Place, block: &Block) {
         if block.was_compressed() {
-            self.blocks.insert((number, place.offset), block.clone());
+            self.keep(number, place, Cached::Block(block.clone()));
         }
     }
 

@@ -17,6 +17,10 @@ const PROPERTIES: u8 = 3;
 const CHECKPOINT_KEYS: u8 = 4;
 const CHECKPOINT_SUMMARY: u8 = 5;
 const ENTRY: u8 = 6;
+const INDEX_CHUNK: u8 = 7;
+const INDEX_TOP: u8 = 8;
+/// The bit of the footer's optional parts for an index in place of a key section.
+const HAS_INDEX: u32 = 1;
 /// The byte and the checksum at the end of an entry by itself, and the bit by which it is told from a block.
 const ENTRY_END_BYTES: usize = 5;
 const IS_ENTRY: u8 = 1 << 7;
@@ -28,6 +32,10 @@ pub fn mend_table(bytes: &mut [u8], number: u32, uuid: [u8; 16], lengths: bool) 
     let (mut chunk, properties, properties_bytes) = (field(24), field(40), field(48));
     let seed = crc32c_append(crc32c(&uuid), &number.to_le_bytes());
     let Some(content) = mend_known(bytes, seed, PROPERTIES, properties, properties_bytes) else { return };
+    if u32_at(bytes, footer + 20) & HAS_INDEX != 0 {
+        let top_bytes = u32_at(&content, content.len().saturating_sub(4)) as usize;
+        return mend_index(bytes, seed, properties.saturating_sub(top_bytes), top_bytes);
+    }
     let chunks = (u32_at(&content, 84) as usize).min(content.len() / 4);
     for index in 0..chunks {
         let length = u32_at(&content, content.len() - 4 * (chunks - index)) as usize;
@@ -42,6 +50,33 @@ pub fn mend_table(bytes: &mut [u8], number: u32, uuid: [u8; 16], lengths: bool) 
         }
         chunk = chunk.saturating_add(length);
     }
+}
+
+/// Mends the top of an index, the chunks it tells of, and the blocks that these tell of.
+fn mend_index(bytes: &mut [u8], seed: u32, top: usize, top_bytes: usize) {
+    let Some(top) = mend_known(bytes, seed, INDEX_TOP, top, top_bytes) else { return };
+    for (chunk, length) in places_of_rows(&top) {
+        let Some(rows) = mend_known(bytes, seed, INDEX_CHUNK, chunk, length) else { continue };
+        for (block, length) in places_of_rows(&rows) {
+            if !mend_entry(bytes, seed, block, length) {
+                mend_known(bytes, seed, BLOCK, block, length);
+            }
+        }
+    }
+}
+
+/// Offset and length of what the rows of an index chunk or the top are about, as far as they ascend.
+fn places_of_rows(content: &[u8]) -> Vec<(usize, usize)> {
+    let rows = (u32_at(content, 0) as usize).min(content.len() / 12);
+    let mut start = u32_at(content, 4) as usize;
+    let mut places = Vec::new();
+    for row in 0..rows {
+        let end = u32_at(content, 24 + 12 * row) as usize;
+        let Some(length) = end.checked_sub(start) else { break };
+        places.push((start, length));
+        start = end;
+    }
+    places
 }
 
 /// Mends a part of a table file.

@@ -122,6 +122,7 @@ impl Forgery {
         properties.encode(&chunk_lengths, writer.buffer());
         let properties_bytes = writer.seal(PartKind::Properties)?.length.into();
         let footer = Footer {
+            optional_parts: 0,
             store_uuid: UUID,
             number: 7,
             key_section_offset: data_bytes,

@@ -115,5 +115,5 @@ pub fn small_entries() -> Vec<Entry> {
 
 /// Options that make several blocks of [`small_entries`].
 pub fn small_options(compression: slmdb_table::Compression) -> TableOptions {
-    TableOptions { block_bytes: 144, restart_interval: 4, compression }
+    TableOptions { block_bytes: 144, restart_interval: 4, compression, ..TableOptions::default() }
 }

@@ -25,7 +25,7 @@ fn entries_of_fixtures() -> Vec<Entry> {
 }
 
 fn options_of_fixtures(compression: Compression) -> TableOptions {
-    TableOptions { block_bytes: 512, restart_interval: 4, compression }
+    TableOptions { block_bytes: 512, restart_interval: 4, compression, ..TableOptions::default() }
 }
 
 fn fixture(version: u32, compression: Compression) -> PathBuf {
@@ -51,6 +51,35 @@ fn files_of_every_version_are_read() {
         assert_eq!(read_all(&env).unwrap(), entries_of_fixtures());
         assert!(open(&env).unwrap().verify(&mut |_| {}).is_empty());
     }
+}
+
+fn fixture_by_key() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2-none-by-key.table")
+}
+
+/// What the other fixtures hold, and keys long enough for several chunks. Never to be changed.
+fn entries_searched_by_key() -> Vec<Entry> {
+    let mut entries = entries_of_fixtures();
+    entries.extend((0..9u8).map(|number| Entry::put([&[0xff; 1200][..], &[number]].concat(), 6, [number; 300])));
+    entries
+}
+
+fn file_searched_by_key() -> Vec<u8> {
+    let (env, entries) = (MemoryEnv::new(), entries_searched_by_key());
+    let options = crate::by_key::options(512, Compression::None, 10);
+    build(&env, &entries, options).unwrap();
+    env.content(PATH).unwrap()
+}
+
+#[test]
+fn a_file_searched_by_key_is_read_and_written_as_ever() {
+    let fixture = std::fs::read(fixture_by_key()).unwrap();
+    let env = MemoryEnv::new();
+    env.set_content(PATH, &fixture);
+    let table = open(&env).unwrap();
+    assert!(table.verify(&mut |_| {}).is_empty());
+    crate::by_key::check_reading(&table, &entries_searched_by_key(), &slmdb_order::KeyOrder::Bytewise);
+    assert_eq!(file_searched_by_key(), fixture);
 }
 
 /// Compressed, the bytes are the compressor's affair; without, any difference is a change of the format.
@@ -91,6 +120,9 @@ fn fixtures_are_written_on_request() {
     if std::env::var_os("SLMDB_WRITE_FIXTURES").is_none() {
         return;
     }
+    if !fixture_by_key().exists() {
+        std::fs::write(fixture_by_key(), file_searched_by_key()).unwrap();
+    }
     for &compression in Compression::BUILT_IN {
         let path = fixture(FORMAT_VERSION, compression);
         if path.exists() {
@@ -112,6 +144,8 @@ fn the_document_says_what_the_code_says() {
         include_str!("../../src/single.rs"),
         include_str!("../../src/block.rs"),
         include_str!("../../src/key_section.rs"),
+        include_str!("../../src/index_chunk.rs"),
+        include_str!("../../src/filter.rs"),
         include_str!("../../src/properties.rs"),
         include_str!("../../src/footer.rs"),
     ];

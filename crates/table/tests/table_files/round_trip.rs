@@ -179,6 +179,7 @@ fn options() -> impl Strategy<Value = TableOptions> {
         block_bytes,
         restart_interval,
         compression,
+        ..TableOptions::default()
     })
 }
 
@@ -252,7 +253,10 @@ fn keys_of_the_full_length_come_back() {
     let entries: Vec<_> = sorted.into_values().collect();
     for &compression in Compression::BUILT_IN {
         check(&entries, TableOptions { compression, ..TableOptions::default() });
-        check(&entries, TableOptions { compression, block_bytes: 1 << 20, restart_interval: 1000 });
+        check(
+            &entries,
+            TableOptions { compression, block_bytes: 1 << 20, restart_interval: 1000, ..TableOptions::default() },
+        );
     }
 }
 
