@@ -2,7 +2,7 @@
 //!
 //! Read it in this order, which is also the way a store takes: [`medium`] (what a store, a flush and a fence are),
 //! [`persistent`] (those that are real), `layout` (the format), `mapping` (address space), [`pool`] (words, bytes and extents behind 64-bit offsets),
-//! [`blocks`] (fixed-size blocks within extents, for tree nodes), [`arena`] (memory for one MemTable), and [`simulated`],
+//! [`blocks`] (fixed-size blocks within extents, for tree nodes), [`slots`] (the same without a durable bitmap), [`arena`] (memory for one MemTable), and [`simulated`],
 //! the medium that remembers everything and shows what a crash could have left. (`heap` is about plain memory.)
 //!
 //! All stores to the fast tier pass through [`Medium`], so that one recorder sees them all; every offset that was read
@@ -18,6 +18,7 @@ pub mod medium;
 pub mod persistent;
 pub mod pool;
 pub mod simulated;
+pub mod slots;
 
 pub use arena::{Arena, ArenaKind};
 pub use blocks::Blocks;
@@ -27,3 +28,4 @@ pub use medium::{Dram, FlushCounters, Medium};
 pub use persistent::{Delayed, Emulated, Emulation, LatencyModel, Persistent};
 pub use pool::{Claim, Extent, ExtentKind, Pool, PoolOptions};
 pub use simulated::Simulated;
+pub use slots::Slots;

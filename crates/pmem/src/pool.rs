@@ -74,6 +74,10 @@ pub enum ExtentKind {
     KeySegment = 4,
     /// Fixed-size blocks; see [`Blocks`](crate::Blocks).
     Blocks = 5,
+    /// Slots for leaves of a hybrid tree; see [`Slots`](crate::Slots).
+    Leaves = 6,
+    /// Slots for records of a hybrid tree, all of one size.
+    Records = 7,
 }
 
 impl ExtentKind {
@@ -86,6 +90,8 @@ impl ExtentKind {
             3 => ExtentKind::Arena,
             4 => ExtentKind::KeySegment,
             5 => ExtentKind::Blocks,
+            6 => ExtentKind::Leaves,
+            7 => ExtentKind::Records,
             _ => return None,
         })
     }

@@ -14,3 +14,4 @@ mod media;
 mod pool;
 mod reserve;
 mod simulated;
+mod slots;

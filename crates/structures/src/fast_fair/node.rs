@@ -37,6 +37,8 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{ExtentKind, Medium, Pool};
 use slmdb_sync::mapped::AtomicU64;
 
+pub(super) use crate::prefetch::prefetch_range;
+
 use super::fences::{FENCE_BYTES_INLINE, Fences, Shape, Side, Target, head_of};
 use super::key_record::damaged;
 
@@ -442,17 +444,4 @@ impl<'p> Node<'p> {
 fn pause() {
     #[cfg(test)]
     super::tests::pause::before_slot_read();
-}
-
-/// Asks the processor to fetch a range into its cache. Only a hint: any address will do.
-#[inline]
-pub(super) fn prefetch_range(start: *const u8, length_bytes: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in (0..length_bytes).step_by(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch never faults and changes nothing but caches.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(start.wrapping_add(line).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = (start, length_bytes);
 }

@@ -4,5 +4,6 @@
 
 mod fast_fair;
 mod hooked;
+mod hybrid_tree;
 mod memtable;
 mod sampling;

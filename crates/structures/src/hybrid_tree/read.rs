@@ -1,0 +1,205 @@
+//! Reading: one key, or a copy of a whole leaf for cursors. Without a lock.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+
+use slmdb_env::Result;
+use slmdb_order::KeyOrder;
+use slmdb_pmem::Medium;
+use slmdb_sync::epoch;
+
+use super::HybridTree;
+use super::directory::{Directory, Position};
+use super::layout::{VALID_BITS, fingerprint};
+use super::leaf::{Leaf, slots_of};
+use super::record::{Record, Version};
+
+/// How often a reader may find a leaf changed under its eyes before the tree counts as damaged: more than any reader
+/// meets.
+const ATTEMPTS_MAX: u32 = 4096;
+
+/// Which leaf is to be copied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place<'k> {
+    /// The one with the lowest keys.
+    First,
+    /// The one with the highest keys.
+    Last,
+    /// The one that covers this key.
+    At(&'k [u8]),
+    /// The one that covers the keys just before this one.
+    Before(&'k [u8]),
+}
+
+/// What a leaf had at one moment, in order. To be used again for the next leaf.
+#[derive(Debug, Clone, Default)]
+pub struct LeafCopy {
+    bytes: Vec<u8>,
+    entries: Vec<(Range<usize>, Version)>,
+    low: Option<Vec<u8>>,
+    high: Option<Vec<u8>>,
+}
+
+impl LeafCopy {
+    /// How many keys it has.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A key and its version, by number from 0.
+    pub fn entry(&self, index: usize) -> Option<(&[u8], Version)> {
+        let (range, version) = self.entries.get(index)?;
+        Some((&self.bytes[range.clone()], *version))
+    }
+
+    /// All keys with their versions, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&[u8], Version)> + ExactSizeIterator {
+        self.entries.iter().map(|(range, version)| (&self.bytes[range.clone()], *version))
+    }
+
+    /// The lowest key that it covers. `None`: there is no leaf before it. [`Place::Before`] this goes on backwards.
+    pub fn low(&self) -> Option<&[u8]> {
+        self.low.as_deref()
+    }
+
+    /// The lowest key that it covers no more. `None`: there is no leaf behind it. [`Place::At`] this goes on forwards.
+    pub fn high(&self) -> Option<&[u8]> {
+        self.high.as_deref()
+    }
+
+    fn fill(&mut self, records: &[(Record<'_>, u64)], directory: &Directory, position: Position) {
+        for (record, _) in records {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(record.key);
+            self.entries.push((start..self.bytes.len(), record.version));
+        }
+        self.low = directory.low(position).map(<[u8]>::to_vec);
+        self.high = directory.high(position).map(<[u8]>::to_vec);
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.entries.clear();
+        (self.low, self.high) = (None, None);
+    }
+}
+
+impl<M: Medium> HybridTree<M> {
+    /// What the tree says of a key, deletes too. Waits for nobody.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Version>> {
+        let guard = epoch::pin();
+        let fingerprint = fingerprint(key);
+        for _ in 0..ATTEMPTS_MAX {
+            let state = self.published.load();
+            let Some(position) = state.directory.find(key, &self.order) else { return Ok(None) };
+            let offset = state.directory.leaf(position);
+            Leaf::prefetch(&self.pool, offset, false);
+            let leaf = self.leaf(offset, state.epoch)?;
+            let commit = leaf.commit();
+            for slot in slots_of(leaf.candidates(fingerprint) & commit & VALID_BITS) {
+                let record = Record::at(&*self.pool, leaf.record(slot), &guard)?;
+                if !record.is_intact() {
+                    return Err(self.damaged(leaf.record(slot), "a record's check does not match"));
+                }
+                if record.key == key {
+                    return Ok(Some(record.version));
+                }
+            }
+            pause();
+            if leaf.is_still(commit) {
+                return Ok(None);
+            }
+        }
+        Err(self.damaged(self.root(), "a leaf never comes to rest"))
+    }
+
+    /// Whether the tree says anything of a key, be it a delete.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        Ok(self.get(key)?.is_some())
+    }
+
+    /// Copies a leaf: all its keys of one moment, each with a version that it had during the call. `false`: the tree has no
+    /// leaves.
+    ///
+    /// The leaf at a bound may cover keys on the other side of it too, once its neighbour is gone. So a cursor passes over what it
+    /// has seen already. A version that was replaced has been told to the writer's `on_replaced` before the copy could miss it.
+    pub fn copy_leaf(&self, place: Place<'_>, copy: &mut LeafCopy) -> Result<bool> {
+        copy.clear();
+        let guard = epoch::pin();
+        let mut records = Vec::new();
+        for _ in 0..ATTEMPTS_MAX {
+            let state = self.published.load();
+            let directory = &state.directory;
+            let position = match place {
+                Place::First => directory.first(),
+                Place::Last => directory.last(),
+                Place::At(key) => directory.find(key, &self.order),
+                Place::Before(key) => directory.find_before(key, &self.order),
+            };
+            let Some(position) = position else { return Ok(false) };
+            let leaf = self.leaf(directory.leaf(position), state.epoch)?;
+            let commit = leaf.commit();
+            self.records_of(&leaf, commit, &guard, &mut records)?;
+            pause();
+            if leaf.is_still(commit) {
+                sort(&mut records, &self.order);
+                copy.fill(&records, directory, position);
+                return Ok(true);
+            }
+        }
+        Err(self.damaged(self.root(), "a leaf never comes to rest"))
+    }
+
+    /// The records of a leaf with their offsets, as they stand there.
+    pub(super) fn records_of<'g>(
+        &'g self,
+        leaf: &Leaf<'_>,
+        commit: u64,
+        guard: &'g epoch::Guard,
+        records: &mut Vec<(Record<'g>, u64)>,
+    ) -> Result<()> {
+        records.clear();
+        for slot in slots_of(commit & VALID_BITS) {
+            self.prefetch_record(leaf.record(slot));
+        }
+        for slot in slots_of(commit & VALID_BITS) {
+            let offset = leaf.record(slot);
+            records.push((Record::intact_at(&*self.pool, offset, guard)?, offset));
+        }
+        Ok(())
+    }
+
+    /// Asks for a record that will be looked at in a moment.
+    #[inline]
+    pub(super) fn prefetch_record(&self, offset: u64) {
+        if let Ok(pointer) = self.pool.pointer(offset, 1) {
+            crate::prefetch::prefetch_range(pointer, 64);
+        }
+    }
+}
+
+/// Sorts the records of a leaf. An order that is none gives some order, and no panic.
+pub(super) fn sort(records: &mut [(Record<'_>, u64)], order: &KeyOrder) {
+    if order.is_bytewise() {
+        return records.sort_unstable_by(|left, right| left.0.key.cmp(right.0.key));
+    }
+    for end in 1..records.len() {
+        let mut at = end;
+        while at > 0 && order.compare(records[at - 1].0.key, records[at].0.key) == Ordering::Greater {
+            records.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
+/// Where the tests hold a reader up.
+#[inline(always)]
+fn pause() {
+    #[cfg(test)]
+    super::tests::before_second_look();
+}
