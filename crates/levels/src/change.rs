@@ -40,25 +40,28 @@ pub fn edit_of<R: Run>(change: &Change<R>) -> Edit {
     let added = change.added.iter().filter(|(_, run)| run.is_file());
     let moved = change.moved.iter().filter(|(run, _)| run.is_file());
     Edit {
-        files_added: added.map(|(level, run)| (run.number(), file_record(run.record(), *level))).collect(),
+        files_added: added.map(|(level, run)| (run.number(), run.record().on_level(*level))).collect(),
         files_removed: change.removed.iter().filter(is_file).map(|run| run.number()).collect(),
         level_changes: moved.map(|(run, level)| (run.number(), *level)).collect(),
         ..Edit::default()
     }
 }
 
-fn file_record(record: &RunRecord, level: u8) -> FileRecord {
-    FileRecord {
-        length_bytes: record.bytes,
-        entries: record.entries,
-        deletes: record.deletes,
-        live_keys: 0,
-        smallest_key: record.smallest_key.to_vec(),
-        largest_key: record.largest_key.to_vec(),
-        lowest_sequence: record.lowest_sequence,
-        highest_sequence: record.highest_sequence,
-        created_unix_ns: record.created_unix_ns,
-        level,
+impl RunRecord {
+    /// The MANIFEST's record of a run that is a file, on this level. Levels keep no live counts.
+    pub fn on_level(&self, level: u8) -> FileRecord {
+        FileRecord {
+            length_bytes: self.bytes,
+            entries: self.entries,
+            deletes: self.deletes,
+            live_keys: 0,
+            smallest_key: self.smallest_key.to_vec(),
+            largest_key: self.largest_key.to_vec(),
+            lowest_sequence: self.lowest_sequence,
+            highest_sequence: self.highest_sequence,
+            created_unix_ns: self.created_unix_ns,
+            level,
+        }
     }
 }
 

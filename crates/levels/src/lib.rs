@@ -6,7 +6,8 @@
 //! first. An engine that has something else in place of level 0 (LAB-DB has a pair of B+-trees) begins at level 1.
 //!
 //! A [`Run`] is a sorted list of entries that never changes: a table file, or a persistent skiplist. This crate knows
-//! no MemTable, no pool and no file. The engine brings runs, writes the MANIFEST, and removes files.
+//! no MemTable and no pool. The engine brings runs, writes the MANIFEST, and removes files. For runs that are table
+//! files there are [`TableRun`] and [`TableOutput`].
 //!
 //! How a compaction goes:
 //!
@@ -21,7 +22,7 @@
 //! `docs/internals/levels.md` has the rules that all of this keeps.
 //!
 //! To read this crate: `run`, `version` and `change`, `levels`, `picking`, `retention` and `merge`, `moment_cursor` and
-//! `levels_cursor`.
+//! `levels_cursor`; `table_run` and `table_output`.
 #![forbid(unsafe_code)]
 
 mod change;
@@ -36,6 +37,8 @@ mod picking;
 mod plan;
 mod retention;
 mod run;
+mod table_output;
+mod table_run;
 mod version;
 
 #[cfg(test)]
@@ -51,6 +54,8 @@ pub use picking::{Busy, Picked};
 pub use plan::{Plan, PlanReason};
 pub use retention::{Fate, Retention};
 pub use run::{EntrySource, Found, Run, RunCursor, RunRecord};
+pub use table_output::{LevelFiles, TableOutput};
+pub use table_run::{TableRun, TableRunCursor, TableRunSource, runs_of, window_bytes};
 pub use version::{Approximation, KeyRange, Version};
 
 /// Number of levels, level 0 included.

@@ -14,7 +14,7 @@ use slmdb_table::{EntryKind, Slice};
 pub struct RunRecord {
     /// All entries in it, deletes included.
     pub entries: u64,
-    /// The deletes among them.
+    /// The deletes among them. A table file does not count those that a newer version stands before.
     pub deletes: u64,
     /// What it takes where it lies, in bytes.
     pub bytes: u64,

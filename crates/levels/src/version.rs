@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
+use slmdb_engine::files::table_cache::ALLOCATION_BYTES;
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 
@@ -20,6 +21,7 @@ pub struct Version<R: Run> {
     /// Level 0: newest first. Other levels: in key order.
     levels: [Vec<Arc<R>>; LEVELS_MAX],
     bytes: [u64; LEVELS_MAX],
+    memory_bytes: usize,
 }
 
 /// What a range has, about. Versions and deletes count.
@@ -40,7 +42,8 @@ impl<R: Run> Version<R> {
 
     /// No run on any level.
     pub(crate) fn empty(order: KeyOrder) -> Version<R> {
-        Version { order, levels: std::array::from_fn(|_| Vec::new()), bytes: [0; LEVELS_MAX] }
+        let levels = std::array::from_fn(|_| Vec::new());
+        Version { order, levels, bytes: [0; LEVELS_MAX], memory_bytes: size_of::<Version<R>>() }
     }
 
     /// This version after a change. The error says why the change does not fit.
@@ -65,7 +68,8 @@ impl<R: Run> Version<R> {
             runs.insert(runs.partition_point(is_before), run.clone());
         }
         let bytes = std::array::from_fn(|level| levels[level].iter().map(|run| run.record().bytes).sum());
-        let after = Version { order: self.order.clone(), levels, bytes };
+        let memory_bytes = size_of::<Version<R>>() + levels.iter().map(memory_of_runs).sum::<usize>();
+        let after = Version { order: self.order.clone(), levels, bytes, memory_bytes };
         after.check()?;
         Ok(after)
     }
@@ -112,6 +116,12 @@ impl<R: Run> Version<R> {
     /// What the runs of a level take, in bytes.
     pub fn level_bytes(&self, level: u8) -> u64 {
         self.bytes.get(usize::from(level)).copied().unwrap_or(0)
+    }
+
+    /// What it takes in memory, in bytes: its lists, its runs and the keys in their records. Versions share runs. What
+    /// runs have elsewhere (in caches, in the pool) is not counted.
+    pub fn memory_bytes(&self) -> usize {
+        self.memory_bytes
     }
 
     /// All runs, with their levels, upper levels first.
@@ -217,4 +227,14 @@ impl<R: Run> Version<R> {
         }
         Ok(sum)
     }
+}
+
+fn memory_of_runs<R: Run>(runs: &Vec<Arc<R>>) -> usize {
+    let run_bytes = |run: &Arc<R>| {
+        let record = run.record();
+        // Three allocations, each with two counts: the run and both keys.
+        let counts_bytes = 3 * (2 * size_of::<usize>() + ALLOCATION_BYTES);
+        size_of::<R>() + record.smallest_key.len() + record.largest_key.len() + counts_bytes
+    };
+    runs.capacity() * size_of::<Arc<R>>() + runs.iter().map(run_bytes).sum::<usize>()
 }

@@ -40,7 +40,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     prop::collection::vec(one, 1..60)
 }
 
-struct Backwards;
+pub(super) struct Backwards;
 
 impl Comparator for Backwards {
     fn name(&self) -> &str {

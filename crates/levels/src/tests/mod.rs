@@ -1,4 +1,4 @@
-//! Tests of the whole crate, on runs in memory.
+//! Tests of the whole crate, on runs in memory and on table files.
 
 mod cursors;
 mod jobs;
@@ -6,4 +6,6 @@ mod memory_run;
 mod merging;
 mod picking;
 mod store;
+mod table_runs;
+mod table_store;
 mod versions;
