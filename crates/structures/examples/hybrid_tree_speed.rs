@@ -1,9 +1,10 @@
 //! The hybrid tree beside the FAST and FAIR tree, in turns, on this machine:
 //! `cargo run --release --example hybrid_tree_speed -p slmdb-structures [KEYS [KEY_BYTES [FOLDER [ROUNDS]]]]`.
 //!
-//! Each tree first gets all even numbers as keys, in batches that are sorted. Then a *flush* brings in keys by chance, sorted, a twentieth as
-//! many as there are: half of them new. (The FAST and FAIR tree gets a key segment for them, and then the keys.) Then keys are
-//! looked up by chance, and the hybrid tree is opened anew. One thread. Medians of all rounds, nanoseconds a key. With a folder, say
+//! Each tree first gets all even numbers as keys, in batches that are sorted. Then two *flushes* bring in keys by chance, sorted, each a twentieth as
+//! many as there are: half of them new. The first meets full leaves, as an ascending load leaves them. (The FAST and FAIR tree gets a key segment for them, and then the keys.) Then keys are
+//! looked up by chance, and the hybrid tree is opened anew. One thread. Medians of all rounds, nanoseconds of processor
+//! time a key (where the system does not tell it, of time). With a folder, say
 //! `/dev/shm`, the pools are files there, on emulated persistent memory without added latency.
 
 use std::error::Error;
@@ -22,8 +23,17 @@ use slmdb_sync::epoch;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// What was measured, in this order.
-const NAMES: [&str; 7] =
-    ["fast_fair load", "fast_fair flush", "fast_fair get", "hybrid load", "hybrid flush", "hybrid get", "hybrid open"];
+const NAMES: [&str; 9] = [
+    "fast_fair load",
+    "fast_fair flush 1",
+    "fast_fair flush 2",
+    "fast_fair get",
+    "hybrid load",
+    "hybrid flush 1",
+    "hybrid flush 2",
+    "hybrid get",
+    "hybrid open",
+];
 const GETS: usize = 1_000_000;
 const LOAD_BATCH: usize = 200_000;
 
@@ -72,11 +82,26 @@ fn next(random: &mut u64) -> u64 {
     *random
 }
 
-fn each(start: Instant, count: usize) -> f64 {
-    start.elapsed().as_secs_f64() * 1e9 / count as f64
+/// A moment of this thread: what it has used of the processor, or else the time.
+struct Moment(Instant, Option<u64>);
+
+impl Moment {
+    fn now() -> Moment {
+        let used = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+        Moment(Instant::now(), used.and_then(|text| text.split(' ').next()?.parse().ok()))
+    }
 }
 
-fn fast_fair<M: Medium>(setup: &Setup, medium: M, random: &mut u64) -> Outcome<[f64; 3]> {
+/// Nanoseconds since a moment, for each of so many.
+fn each(start: Moment, count: usize) -> f64 {
+    let nanoseconds = match (start.1, Moment::now().1) {
+        (Some(before), Some(now)) => (now - before) as f64,
+        _ => start.0.elapsed().as_secs_f64() * 1e9,
+    };
+    nanoseconds / count as f64
+}
+
+fn fast_fair<M: Medium>(setup: &Setup, medium: M, random: &mut u64) -> Outcome<[f64; 4]> {
     let pool = setup.pool(medium)?;
     let blocks = Arc::new(Blocks::open(Arc::clone(&pool))?);
     let tree = Tree::create(Arc::clone(&pool), blocks, 512, KeyOrder::Bytewise)?;
@@ -84,7 +109,7 @@ fn fast_fair<M: Medium>(setup: &Setup, medium: M, random: &mut u64) -> Outcome<[
     let mut bring_in = |numbers: &[u64]| -> Outcome<f64> {
         file += 1;
         let keys: Vec<Vec<u8>> = numbers.iter().map(|&number| setup.key(number)).collect();
-        let start = Instant::now();
+        let start = Moment::now();
         let entries = keys.iter().map(|key| SegmentEntry {
             key,
             sequence: u64::from(file),
@@ -94,24 +119,26 @@ fn fast_fair<M: Medium>(setup: &Setup, medium: M, random: &mut u64) -> Outcome<[
         });
         let segment = write_segment(&pool, file, entries)?;
         let guard = epoch::pin();
-        let records: Vec<u64> =
-            segment.records(&pool, &guard).map(|record| record.map(|record| record.offset())).collect::<Result<_, _>>()?;
+        let records: Vec<u64> = segment
+            .records(&pool, &guard)
+            .map(|record| record.map(|record| record.offset()))
+            .collect::<Result<_, _>>()?;
         drop(guard);
         tree.update_sorted(keys.iter().map(|key| &key[..]), |index, _| Ok(Decision::Put(records[index])))?;
         Ok(each(start, keys.len()))
     };
     let all: Vec<u64> = (0..setup.count).map(|number| number * 2).collect();
     let batches: Vec<f64> = all.chunks(LOAD_BATCH).map(&mut bring_in).collect::<Outcome<_>>()?;
-    let flush = bring_in(&setup.flush(random))?;
+    let flushes = [bring_in(&setup.flush(random))?, bring_in(&setup.flush(random))?];
     let keys = setup.gets(random);
-    let start = Instant::now();
+    let start = Moment::now();
     for key in &keys {
         assert!(tree.get(key, &epoch::pin())?.is_some());
     }
-    Ok([batches.iter().sum::<f64>() / batches.len() as f64, flush, each(start, keys.len())])
+    Ok([batches.iter().sum::<f64>() / batches.len() as f64, flushes[0], flushes[1], each(start, keys.len())])
 }
 
-fn hybrid<M: Medium>(setup: &Setup, medium: M, random: &mut u64) -> Outcome<[f64; 4]> {
+fn hybrid<M: Medium>(setup: &Setup, medium: M, random: &mut u64) -> Outcome<[f64; 5]> {
     let pool = setup.pool(medium)?;
     let slots = Arc::new(Slots::open(Arc::clone(&pool))?);
     let tree = HybridTree::create(slots, 0, 1, KeyOrder::Bytewise)?;
@@ -120,35 +147,34 @@ fn hybrid<M: Medium>(setup: &Setup, medium: M, random: &mut u64) -> Outcome<[f64
         sequence += 1;
         let keys: Vec<Vec<u8>> = numbers.iter().map(|&number| setup.key(number)).collect();
         let version = Version { sequence, kind: EntryKind::Put, file: sequence as u32, offset: 0, length_bytes: 100 };
-        let start = Instant::now();
+        let start = Moment::now();
         tree.apply(keys.iter().map(|key| Entry { key, version }), |_, _| {})?;
         Ok(each(start, keys.len()))
     };
     let all: Vec<u64> = (0..setup.count).map(|number| number * 2).collect();
     let batches: Vec<f64> = all.chunks(LOAD_BATCH).map(&mut bring_in).collect::<Outcome<_>>()?;
-    let flush = bring_in(&setup.flush(random))?;
+    let flushes = [bring_in(&setup.flush(random))?, bring_in(&setup.flush(random))?];
     let keys = setup.gets(random);
-    let start = Instant::now();
+    let start = Moment::now();
     for key in &keys {
         assert!(tree.get(key)?.is_some());
     }
     let get = each(start, keys.len());
     let (counts, directory_bytes) = (tree.counts(), tree.directory_bytes());
     drop(tree);
-    let start = Instant::now();
+    let start = Moment::now();
     let slots = Arc::new(Slots::open(Arc::clone(&pool))?);
     let tree = HybridTree::open(slots, 0, KeyOrder::Bytewise, |_| true)?;
     let open = each(start, counts.keys as usize);
     assert_eq!(tree.counts(), counts);
     let bytes = (counts.leaf_bytes + counts.record_bytes) as f64 / counts.keys as f64;
     println!("  {} keys, {bytes:.1} bytes of the pool for each, directory {directory_bytes} bytes", counts.keys);
-    Ok([batches.iter().sum::<f64>() / batches.len() as f64, flush, get, open])
+    Ok([batches.iter().sum::<f64>() / batches.len() as f64, flushes[0], flushes[1], get, open])
 }
 
-fn round<M: Medium>(setup: &Setup, medium: impl Fn() -> M, random: &mut u64) -> Outcome<[f64; 7]> {
-    let [load, flush, get] = fast_fair(setup, medium(), random)?;
-    let [hybrid_load, hybrid_flush, hybrid_get, open] = hybrid(setup, medium(), random)?;
-    Ok([load, flush, get, hybrid_load, hybrid_flush, hybrid_get, open])
+fn round<M: Medium>(setup: &Setup, medium: impl Fn() -> M, random: &mut u64) -> Outcome<Vec<f64>> {
+    let fast_fair = fast_fair(setup, medium(), random)?;
+    Ok([&fast_fair[..], &hybrid(setup, medium(), random)?].concat())
 }
 
 fn main() -> Outcome<()> {
@@ -169,7 +195,7 @@ fn main() -> Outcome<()> {
     for (index, name) in NAMES.iter().enumerate() {
         let mut figures: Vec<f64> = all.iter().map(|round| round[index]).collect();
         figures.sort_by(f64::total_cmp);
-        println!("{name:16} {:6.0}   ({:.0} to {:.0})", figures[rounds / 2], figures[0], figures[rounds - 1]);
+        println!("{name:18} {:6.0}   ({:.0} to {:.0})", figures[rounds / 2], figures[0], figures[rounds - 1]);
     }
     Ok(())
 }

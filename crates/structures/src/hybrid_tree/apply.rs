@@ -62,15 +62,15 @@ struct Prepared<'t> {
 
 impl<M: Medium> HybridTree<M> {
     /// Brings entries in, which come in ascending order of their keys. A key that has an entry with the same or a higher
-    /// number keeps it, so doing this twice does no harm. `on_replaced` is told of every version that goes, with its key, before
-    /// any reader can miss it.
+    /// number keeps it, so doing this twice does no harm. `on_replaced` is told of every version that goes, with the entry that
+    /// comes in its place, before any reader can miss it.
     ///
     /// Durable on return. After a crash some of the keys have their new versions. The same holds after an error: groups
     /// before the one that failed are there. [`Error::Full`] if the pool has no room ([`pool_bytes_max`](super::pool_bytes_max)).
     pub fn apply<'e>(
         &self,
         entries: impl IntoIterator<Item = Entry<'e>>,
-        mut on_replaced: impl FnMut(&[u8], Version),
+        mut on_replaced: impl FnMut(&Entry<'_>, Version),
     ) -> Result<()> {
         let mut counts = self.writer();
         let mut entries = entries.into_iter();
@@ -105,7 +105,7 @@ impl<M: Medium> HybridTree<M> {
         &self,
         counts: &mut Counts,
         group: &[Entry<'_>],
-        on_replaced: &mut impl FnMut(&[u8], Version),
+        on_replaced: &mut impl FnMut(&Entry<'_>, Version),
     ) -> Result<()> {
         let guard = epoch::pin();
         let state = self.published.load_full();
@@ -354,8 +354,10 @@ impl<M: Medium> HybridTree<M> {
         replacements: Vec<(Option<Position>, Vec<Image>, u64, u64)>,
         steps: &mut Vec<Step<'t>>,
     ) -> Result<()> {
-        let starts: Vec<(u64, u64)> =
-            replacements.iter().map(|(_, images, old, _)| (*old, images.first().map_or(0, |image| image.offset))).collect();
+        let starts: Vec<(u64, u64)> = replacements
+            .iter()
+            .map(|(_, images, old, _)| (*old, images.first().map_or(0, |image| image.offset)))
+            .collect();
         let mut replaced_before = None;
         for (index, (position, images, old, next)) in replacements.into_iter().enumerate() {
             let target = starts[index].1;
@@ -392,11 +394,11 @@ impl<M: Medium> HybridTree<M> {
         counts: &mut Counts,
         group: &[Entry<'_>],
         works: &[Work<'_>],
-        on_replaced: &mut impl FnMut(&[u8], Version),
+        on_replaced: &mut impl FnMut(&Entry<'_>, Version),
     ) {
         for (entry, work) in group.iter().zip(works).filter(|(_, work)| work.record.is_some()) {
             if let Some((_, _, Some(old))) = work.old {
-                on_replaced(old.key, old.version);
+                on_replaced(entry, old.version);
                 counts.subtract(old.version.file, old.bytes());
             }
             counts.add(entry.version.file, entry.record_bytes());

@@ -48,8 +48,7 @@ impl<M: Medium> HybridTree<M> {
         if kept != directory.first() {
             let target = kept.map_or(0, |kept| directory.leaf(kept));
             self.make_visible(&[Step::Link { place: self.root() + FIRST_OFFSET, target }])?;
-            let directory =
-                kept.map_or_else(Directory::default, |kept| directory.without_prefix(kept, &self.order));
+            let directory = kept.map_or_else(Directory::default, |kept| directory.without_prefix(kept, &self.order));
             self.set_directory(&mut counts, directory, state.epoch);
         }
         gone.count_off(&mut counts);

@@ -49,7 +49,8 @@ impl Separators {
             let (second, last) = (made.get(1.min(made.len().max(1) - 1)), made.get(made.len().max(1) - 1));
             made.prefix_bytes = common_prefix_bytes(second, last);
             let prefix_bytes = made.prefix_bytes;
-            made.heads = separators.map(|separator| head_of(separator.get(prefix_bytes..).unwrap_or_default())).collect();
+            made.heads =
+                separators.map(|separator| head_of(separator.get(prefix_bytes..).unwrap_or_default())).collect();
         }
         made
     }
@@ -259,9 +260,9 @@ fn push_chunks(chunks: &mut Vec<Arc<Chunk>>, parts: &[(&[u8], u64)], order: &Key
     }
     let joins = |last: &Arc<Chunk>| parts.len() < CHUNK_MIN && last.leaves.len() + parts.len() <= CHUNK_MAX / 2;
     let previous = if chunks.last().is_some_and(joins) { chunks.pop() } else { None };
-    let before = previous.iter().flat_map(|chunk| {
-        chunk.leaves.iter().enumerate().map(|(index, &leaf)| (chunk.separators.get(index), leaf))
-    });
+    let before = previous
+        .iter()
+        .flat_map(|chunk| chunk.leaves.iter().enumerate().map(|(index, &leaf)| (chunk.separators.get(index), leaf)));
     let parts: Vec<_> = before.chain(parts.iter().copied()).collect();
     let count = parts.len().div_ceil(CHUNK_MAX);
     for part in parts.chunks(parts.len().div_ceil(count)) {

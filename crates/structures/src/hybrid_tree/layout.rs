@@ -67,9 +67,17 @@ pub(super) fn parse_link(place: u64, word: u64) -> Option<u64> {
 
 /// What the tag of a leaf is: its tree and epoch, with a check over these and the leaf's place.
 pub(super) fn tag(leaf: u64, tree: u32, epoch: u32) -> u64 {
-    let what = u64::from(tree) << 32 | u64::from(epoch);
+    let what = owner(tree, epoch);
     what | crc([leaf, what]) >> 8 << 40
 }
+
+/// The part of a tag that says whose a leaf is.
+pub(super) fn owner(tree: u32, epoch: u32) -> u64 {
+    u64::from(tree) << 32 | u64::from(epoch)
+}
+
+/// The bits of [`owner`] in a tag.
+pub(super) const OWNER_MASK: u64 = (1 << 40) - 1;
 
 /// The word that says a tree's epoch.
 pub(super) fn epoch_word(place: u64, epoch: u32) -> u64 {

@@ -13,8 +13,8 @@ use slmdb_sync::mapped::AtomicU64;
 
 use super::damaged;
 use super::layout::{
-    COMMIT_WORD, FINGERPRINT_WORD, LEAF_BYTES, LEAF_SLOTS, LEAF_WORDS, NEXT_WORD, RECORD_WORD, TAG_WORD, VALID_BITS,
-    link, parse_link, tag,
+    COMMIT_WORD, FINGERPRINT_WORD, LEAF_BYTES, LEAF_SLOTS, LEAF_WORDS, NEXT_WORD, OWNER_MASK, RECORD_WORD, TAG_WORD,
+    VALID_BITS, link, owner, parse_link, tag,
 };
 
 /// A leaf where it lies.
@@ -42,17 +42,36 @@ impl<'t> Leaf<'t> {
     /// The leaf of this tree and epoch at an offset, which may come from anywhere.
     #[inline]
     pub fn at<M: Medium>(pool: &'t Pool<M>, offset: u64, tree: u32, epoch: u32) -> Result<Leaf<'t>> {
+        let leaf = Leaf::place(pool, offset)?;
+        leaf.expect(pool, tag(offset, tree, epoch), u64::MAX)?;
+        Ok(leaf)
+    }
+
+    /// The same at an offset from the directory: tree and epoch are looked at, and their check is not made anew.
+    #[inline]
+    pub fn known<M: Medium>(pool: &'t Pool<M>, offset: u64, tree: u32, epoch: u32) -> Result<Leaf<'t>> {
+        let leaf = Leaf::place(pool, offset)?;
+        leaf.expect(pool, owner(tree, epoch), OWNER_MASK)?;
+        Ok(leaf)
+    }
+
+    #[inline]
+    fn place<M: Medium>(pool: &'t Pool<M>, offset: u64) -> Result<Leaf<'t>> {
         if offset % LEAF_BYTES != 0 || pool.kind_at(offset) != Some(ExtentKind::Leaves) {
             return Err(damaged(pool, offset, "a reference to a leaf where none can be"));
         }
         let pointer = pool.pointer(offset, LEAF_BYTES)?;
         // SAFETY: 64 mapped words, aligned because the mapping and the offset are. Leaves are only written through atomics, or
         // as bytes before anything leads to them.
-        let leaf = Leaf { offset, words: unsafe { &*pointer.cast() } };
-        if leaf.words[TAG_WORD].load(Ordering::Acquire) != tag(offset, tree, epoch) {
-            return Err(damaged(pool, offset, "a leaf of another tree or another epoch, or a damaged one"));
+        Ok(Leaf { offset, words: unsafe { &*pointer.cast() } })
+    }
+
+    #[inline]
+    fn expect<M: Medium>(&self, pool: &Pool<M>, tag: u64, mask: u64) -> Result<()> {
+        if self.words[TAG_WORD].load(Ordering::Acquire) & mask == tag {
+            return Ok(());
         }
-        Ok(leaf)
+        Err(damaged(pool, self.offset, "a leaf of another tree or another epoch, or a damaged one"))
     }
 
     #[inline]

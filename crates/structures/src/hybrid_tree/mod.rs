@@ -236,7 +236,11 @@ impl<M: Medium> HybridTree<M> {
 
 impl<M: Medium> std::fmt::Debug for HybridTree<M> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("HybridTree").field("number", &self.number).field("epoch", &self.epoch()).finish_non_exhaustive()
+        formatter
+            .debug_struct("HybridTree")
+            .field("number", &self.number)
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
     }
 }
 

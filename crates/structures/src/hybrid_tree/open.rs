@@ -10,8 +10,8 @@ use slmdb_sync::epoch::{self, Guard};
 
 use super::directory::{Directory, separator};
 use super::layout::{
-    CHECK_OFFSET, EPOCH_OFFSET, FIRST_OFFSET, LEAF_BYTES, MAGIC, MAGIC_OFFSET, SETTINGS_OFFSET, TREES, VERSION,
-    VALID_BITS, epoch_word, fingerprint, link, parse_link,
+    CHECK_OFFSET, EPOCH_OFFSET, FIRST_OFFSET, LEAF_BYTES, MAGIC, MAGIC_OFFSET, SETTINGS_OFFSET, TREES, VALID_BITS,
+    VERSION, epoch_word, fingerprint, link, parse_link,
 };
 use super::leaf::{Leaf, slots_of};
 use super::record::{Entry, Record};
@@ -152,7 +152,12 @@ impl<M: Medium> HybridTree<M> {
     }
 
     /// That the keys of a leaf ascend, and stand behind those of the leaf before.
-    pub(super) fn check_order(&self, leaf: &Leaf<'_>, records: &[(Record<'_>, u64)], last: Option<&[u8]>) -> Result<()> {
+    pub(super) fn check_order(
+        &self,
+        leaf: &Leaf<'_>,
+        records: &[(Record<'_>, u64)],
+        last: Option<&[u8]>,
+    ) -> Result<()> {
         let mut before = last;
         for (record, _) in records {
             if before.is_some_and(|before| self.order.compare(before, record.key) != Ordering::Less) {

@@ -98,8 +98,8 @@ impl<M: Medium> HybridTree<M> {
             let state = self.published.load();
             let Some(position) = state.directory.find(key, &self.order) else { return Ok(None) };
             let offset = state.directory.leaf(position);
-            Leaf::prefetch(&self.pool, offset, false);
-            let leaf = self.leaf(offset, state.epoch)?;
+            Leaf::prefetch(&self.pool, offset, true);
+            let leaf = Leaf::known(&self.pool, offset, self.number, state.epoch)?;
             let commit = leaf.commit();
             for slot in slots_of(leaf.candidates(fingerprint) & commit & VALID_BITS) {
                 let record = Record::at(&*self.pool, leaf.record(slot), &guard)?;

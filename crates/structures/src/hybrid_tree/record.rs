@@ -4,8 +4,8 @@ use slmdb_env::Result;
 use slmdb_pmem::{ExtentKind, Medium, Pool};
 use slmdb_sync::epoch::Guard;
 
-use super::layout::{MAXIMUM_KEY_BYTES, MAXIMUM_SEQUENCE, RECORD_HEADER_BYTES};
 use super::damaged;
+use super::layout::{MAXIMUM_KEY_BYTES, MAXIMUM_SEQUENCE, RECORD_HEADER_BYTES};
 use crate::EntryKind;
 
 /// What the tree says of a key: the newest entry it was given.

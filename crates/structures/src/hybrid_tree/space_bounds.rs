@@ -27,7 +27,8 @@ pub fn pool_bytes_max<M: Medium>(entries: u64, key_bytes: u64, longest_key_bytes
     let rounded = record_bytes.saturating_add(record_bytes / 8);
     // What does not fit at the end of an extent: less than a slot.
     let slot_bytes = u64::from(slmdb_pmem::slots::slot_bytes(longest));
-    let filled = if slot_bytes <= UNIT_BYTES / 16 { rounded.saturating_add(rounded / 15) } else { rounded.saturating_mul(2) };
+    let filled =
+        if slot_bytes <= UNIT_BYTES / 16 { rounded.saturating_add(rounded / 15) } else { rounded.saturating_mul(2) };
     let sizes = sizes_up_to(longest).min(entries);
     let part_extents = sizes.saturating_mul(slot_bytes.next_multiple_of(UNIT_BYTES).max(UNIT_BYTES));
     let half = LEAF_SLOTS as u64 / 2;

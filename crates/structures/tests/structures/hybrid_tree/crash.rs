@@ -20,16 +20,19 @@ fn operation(store: &Store<Simulated>, random: &mut Random, model: &mut Model, s
         0..9 => {
             let (count, step) = (1 + random.below(400), 1 + random.below(4));
             let keys = (0..count).map(|index| start + index * step);
-            let batch: Model = keys.map(|number| {
-                *sequence += 1;
-                (key(number), version(*sequence))
-            }).collect();
+            let batch: Model = keys
+                .map(|number| {
+                    *sequence += 1;
+                    (key(number), version(*sequence))
+                })
+                .collect();
             store.apply(&batch);
             model.extend(batch);
         }
         9..13 => {
             let to = start + random.below(300);
-            let keys: Vec<_> = model.range(key(start)..key(to)).map(|(key, version)| (key.clone(), version.sequence)).collect();
+            let keys: Vec<_> =
+                model.range(key(start)..key(to)).map(|(key, version)| (key.clone(), version.sequence)).collect();
             store.tree.remove(keys.iter().map(|(key, sequence)| (&key[..], *sequence))).unwrap();
             for (key, _) in keys {
                 model.remove(&key);

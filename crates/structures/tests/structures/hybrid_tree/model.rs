@@ -69,14 +69,20 @@ fn run(operations: &[Operation], order: &KeyOrder) {
             Operation::Apply(from, count, step) => {
                 let numbers = (0..count).map(|index| from.wrapping_add(index.wrapping_mul(u16::from(step))));
                 let batch: Model = numbers.map(|number| (key(number), version(sequence))).collect();
-                let batch: Model = batch.into_keys().map(|key| {
-                    sequence += 1;
-                    (key, version(sequence))
-                }).collect();
+                let batch: Model = batch
+                    .into_keys()
+                    .map(|key| {
+                        sequence += 1;
+                        (key, version(sequence))
+                    })
+                    .collect();
                 let mut entries: Vec<_> = batch.iter().map(|(key, version)| Entry { key, version: *version }).collect();
                 entries.sort_by(|left, right| order.compare(left.key, right.key));
                 let mut replaced = Model::new();
-                store.tree.apply(entries, |key, version| assert!(replaced.insert(key.to_vec(), version).is_none())).unwrap();
+                store
+                    .tree
+                    .apply(entries, |entry, version| assert!(replaced.insert(entry.key.to_vec(), version).is_none()))
+                    .unwrap();
                 let was: Model = batch.keys().filter_map(|key| Some((key.clone(), *model.get(key)?))).collect();
                 assert!(replaced == was, "what was replaced");
                 model.extend(batch);
@@ -179,7 +185,8 @@ fn two_trees_share_a_pool() {
     let other = HybridTree::create(Arc::clone(&slots), 1, 9, KeyOrder::Bytewise).unwrap();
     assert!(HybridTree::create(Arc::clone(&slots), 1, 9, KeyOrder::Bytewise).is_err());
     let other = Store { pool: Arc::clone(&store.pool), tree: other };
-    let model = |from: u64| (0..3000).map(|number| (format!("{number:05}").into_bytes(), version(from + number))).collect();
+    let model =
+        |from: u64| (0..3000).map(|number| (format!("{number:05}").into_bytes(), version(from + number))).collect();
     let (mine, theirs): (Model, Model) = (model(1), model(5000));
     store.apply(&mine);
     other.apply(&theirs);

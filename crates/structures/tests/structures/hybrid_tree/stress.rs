@@ -42,7 +42,10 @@ fn readers_see_what_stays_and_never_go_back() {
                         };
                         assert_eq!(found, version(found.sequence));
                         assert!(found.sequence >= seen[number], "key {number} went back");
-                        assert!(number % 2 == 1 || found.sequence >= least, "key {number} is older than what was applied");
+                        assert!(
+                            number % 2 == 1 || found.sequence >= least,
+                            "key {number} is older than what was applied"
+                        );
                         seen[number] = found.sequence;
                     }
                     let start = random.below(KEYS);

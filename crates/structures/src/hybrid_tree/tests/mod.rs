@@ -1,6 +1,10 @@
-//! What shows from inside only.
+//! What shows from inside only: a reader that is held up, and models.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(loom)]
+mod models;
+#[cfg(not(loom))]
+mod pauses;
 
 use std::cell::RefCell;
 
