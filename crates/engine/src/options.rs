@@ -1,6 +1,8 @@
 //! [`Options`]: what an engine is opened with. `slmdb::Options`, where users set them, says what each means and when to
 //! change it.
 
+mod lab_options;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES, TableO
 
 use crate::files::mapping::MapTables;
 use crate::{EngineName, Listener};
+pub use lab_options::LabOptions;
 
 /// The largest MemTable. It must fit one table file (4 GiB), with keys written twice and a head per entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
@@ -205,6 +208,8 @@ pub struct Options {
     pub read_only: bool,
     /// The engine. `None`: an existing store's own, or `slm` for a new one.
     pub engine: Option<EngineName>,
+    /// What the engine LAB-DB alone looks at.
+    pub lab: LabOptions,
     /// The fast tier. `None`: an existing store's own, or `Dram` for a new one.
     pub medium: Option<Medium>,
     /// Latency and bandwidth to emulate, on [`Medium::Emulated`].
@@ -260,6 +265,7 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             engine: None,
+            lab: LabOptions::default(),
             medium: None,
             emulation: Emulation::default(),
             media_unit_bytes: MEDIA_UNIT_BYTES,
@@ -312,6 +318,8 @@ impl Options {
         let complaint = if let Some(fault) = self.comparator.fault_of_name() {
             fault
         } else if let Some(complaint) = self.compaction.complaint() {
+            complaint
+        } else if let Some(complaint) = self.lab.complaint() {
             complaint
         } else if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
             "memtable_bytes must be from 4096 bytes to 1 GiB"

@@ -370,28 +370,8 @@ impl<M: Medium + Clone> Slm<M> {
             return Err(cause.clone());
         }
         self.checkpointer.take_at_close()?;
-        // 2. Make the log durable. Writers that reserved a place before the store was closed still fill it.
-        let last_sequence = self.writes.memtables.lock().next_sequence - 1;
-        self.writes.publication.wait_for(last_sequence);
-        self.writes.sync_arenas()?;
-        // 3. Record where the log ends. What was set aside is then free.
-        let (active, spare) = {
-            let mut memtables = self.writes.memtables.lock();
-            (memtables.active.take(), memtables.spare.take())
-        };
-        self.catalog.commit(|_| Edit {
-            arenas_removed: spare.iter().map(|spare| spare.memtable.generation()).collect(),
-            closed_at_sequence: Some(last_sequence),
-            ..Edit::default()
-        })?;
-        self.catalog.reserve.discard()?;
-        for space in active.iter().chain(&spare).filter_map(|filling| filling.space.as_ref()) {
-            space.discard(&*self.context.env)?;
-        }
-        if let Some(spare) = spare {
-            self.writes.arenas.retire(spare.memtable)?;
-        }
-        self.writes.arenas.tidy(active.as_ref().map(|active| &*active.memtable))?;
+        // 2. Make the log durable, and record where it ends.
+        self.writes.seal_log(&self.catalog)?;
         if M::PERSISTENT { self.index.pool.seal() } else { Ok(()) }
     }
 }

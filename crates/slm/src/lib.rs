@@ -28,7 +28,7 @@
 //!
 //! Not in the paper:
 //!
-//! - snapshots: `operations::snapshot`, `index::snapshots`, `index::replaced_records`, `flush::older_versions`;
+//! - snapshots: `operations::snapshot`, `slmdb_engine::read::{snapshots, replaced_versions}`, `slmdb_engine::flush::older_versions`;
 //! - an index made from files alone (`recovery::rebuild`, `recovery::repair`), and the index checkpoints that spare
 //!   most of that work (`recovery::index_checkpoint`);
 //! - space on a full disk or pool: `space`, beside `slmdb_engine::space`;

@@ -4,6 +4,7 @@ pub mod catalog;
 pub mod descriptors;
 pub mod file_names;
 pub mod file_numbers;
+pub mod file_records;
 pub mod file_verifier;
 pub mod location;
 pub mod mapping;

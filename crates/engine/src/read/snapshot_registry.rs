@@ -78,6 +78,11 @@ impl<N: Default, K> Registered<N, K> {
         (from < until).then(|| self.moments.range_mut(from..until).next().map(|(_, moment)| &mut moment.note)).flatten()
     }
 
+    /// The registered moments, ascending.
+    pub fn moments(&self) -> Vec<u64> {
+        self.moments.keys().copied().collect()
+    }
+
     /// Whether no moment is registered.
     pub fn is_empty(&self) -> bool {
         self.moments.is_empty()

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
+use slmdb_manifest::Edit;
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 use slmdb_sync::scheduled::atomic::AtomicU64;
@@ -28,6 +29,7 @@ use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
 use crate::batch::Totals;
 use crate::context::{StoreContext, closed};
+use crate::files::catalog::Catalog;
 use crate::space::admission::{Grant, Margins};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
@@ -145,6 +147,74 @@ impl<M: Medium + Clone> WritePath<M> {
     /// LOCKS: memtables
     pub fn gives_up(&self) -> bool {
         self.context.has_failed() || self.memtables.lock().closing
+    }
+
+    /// Ends the log of a store that closes: makes it durable, and records where it ends. What was set aside is free then.
+    /// REQUIRES: the background threads have ended.
+    /// LOCKS: memtables; catalog; reserve; arenas
+    pub fn seal_log(&self, catalog: &Catalog) -> Result<()> {
+        // Writers that reserved a place before the store was closed still fill it.
+        let last_sequence = self.memtables.lock().next_sequence - 1;
+        self.publication.wait_for(last_sequence);
+        self.sync_arenas()?;
+        let (active, spare) = {
+            let mut memtables = self.memtables.lock();
+            (memtables.active.take(), memtables.spare.take())
+        };
+        catalog.commit(|_| Edit {
+            arenas_removed: spare.iter().map(|spare| spare.memtable.generation()).collect(),
+            closed_at_sequence: Some(last_sequence),
+            ..Edit::default()
+        })?;
+        catalog.reserve.discard()?;
+        for space in active.iter().chain(&spare).filter_map(|filling| filling.space.as_ref()) {
+            space.discard(&*self.context.env)?;
+        }
+        if let Some(spare) = spare {
+            self.arenas.retire(spare.memtable)?;
+        }
+        self.arenas.tidy(active.as_ref().map(|active| &*active.memtable))
+    }
+
+    /// Waits for the oldest MemTable that is to be flushed. `None` if the store has failed, or closes and none is left.
+    /// LOCKS: memtables
+    pub fn next_immutable(&self) -> Option<Immutable<M>> {
+        let mut memtables = self.memtables.lock();
+        loop {
+            if self.context.has_failed() {
+                return None;
+            }
+            if let Some(immutable) = memtables.queue.pop_front() {
+                return Some(immutable);
+            }
+            if memtables.closing {
+                return None;
+            }
+            memtables = self.work_to_do.wait(memtables);
+        }
+    }
+
+    /// Takes a flushed MemTable from the readers' list (INV-9). What it has must be found elsewhere by now.
+    /// LOCKS: memtables
+    pub fn take_from_view(&self, memtable: &Arc<MemTable<M>>) {
+        let _traffic = self.memtables.lock();
+        let view = self.view.load_full();
+        let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, memtable)).cloned().collect();
+        self.view.store(Arc::new(MemTableView { memtables: rest }));
+    }
+
+    /// Takes note of the end of a flush, which took `bytes` from a MemTable, and wakes the threads that wait for it.
+    /// LOCKS: memtables
+    pub fn flush_ended(&self, last_sequence: u64, bytes: u64, began_ns: u64) {
+        let now_ns = self.context.env.monotonic_ns();
+        let mut memtables = self.memtables.lock();
+        self.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(memtables.last_flush_end_ns)));
+        memtables.last_flush_end_ns = now_ns;
+        self.set_pace(&memtables);
+        self.flushed_through.store(last_sequence, Ordering::Release);
+        self.group_sync.advance(last_sequence);
+        self.work_done.notify_all();
+        self.work_to_do.notify_all();
     }
 
     /// Sets how far writers are slowed.

@@ -7,6 +7,7 @@ use slmdb_engine::batch::Totals;
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_engine::space::reserved_file::ReservedFile;
@@ -18,11 +19,11 @@ use slmdb_table::{KeyEntry, TableBuilder};
 
 use crate::compaction::plan::Stopped;
 use crate::flush::finished::{BuiltFile, Finished, Origin, Output};
-use crate::flush::older_versions::OlderVersions;
 use crate::index::Index;
 use crate::index::compaction_log::Job;
-use crate::index::key_segments::{file_record, segment_of};
+use crate::index::key_segments::segment_of;
 use crate::space::pool_reserve::PoolReserve;
+use slmdb_engine::flush::older_versions::OlderVersions;
 
 /// The files that a compaction makes.
 pub(crate) struct Outputs<'s, M: Medium + Clone> {

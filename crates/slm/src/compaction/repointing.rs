@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::files::obsolete_files::ObsoleteFiles;
 use slmdb_engine::space::controller::SpaceController;
 use slmdb_engine::space::reserve::OutputSpace;
@@ -18,7 +19,6 @@ use slmdb_sync::epoch;
 use crate::compaction::outputs::OutputFiles;
 use crate::flush::finished::Output;
 use crate::index::Index;
-use crate::index::key_segments::numbered;
 
 /// The index thread's part of compactions.
 pub(crate) struct Repointing<M: Medium> {

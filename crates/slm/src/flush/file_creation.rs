@@ -16,30 +16,30 @@
 //! its arena. Any other failure stops all writing, and the next opening recovers.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use slmdb_engine::Event;
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
-use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::file_records::file_record;
+use slmdb_engine::files::location::Location;
+use slmdb_engine::flush::older_versions::OlderVersions;
+use slmdb_engine::flush::table_file::{give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::SpaceController;
-use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::SyncSender;
-use slmdb_table::{FinishedTable, TableBuilder};
+use slmdb_table::FinishedTable;
 use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::flush::finished::{Built, BuiltFile, Finished};
-use crate::flush::older_versions::OlderVersions;
 use crate::index::Index;
 use crate::index::compaction_log::{Job, Phase};
-use crate::index::key_segments::{file_record, segment_of, table_kind};
+use crate::index::key_segments::segment_of;
 use crate::memory::MemoryShare;
 
 /// The file creation thread.
@@ -55,7 +55,7 @@ pub(crate) struct FileCreation<M: Medium> {
 impl<M: Medium + Clone> FileCreation<M> {
     /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
-        while let Some(immutable) = self.next_immutable() {
+        while let Some(immutable) = self.writes.next_immutable() {
             // Writers may still be filling places (INV-5).
             self.writes.publication.wait_for(immutable.last_sequence);
             self.memory.share();
@@ -93,24 +93,6 @@ impl<M: Medium + Clone> FileCreation<M> {
         built.map(Some)
     }
 
-    /// Waits for the oldest MemTable that is to be flushed. `None` if the store has failed, or closes and none is left.
-    /// LOCKS: memtables
-    fn next_immutable(&self) -> Option<Immutable<M>> {
-        let mut memtables = self.writes.memtables.lock();
-        loop {
-            if self.context.has_failed() {
-                return None;
-            }
-            if let Some(immutable) = memtables.queue.pop_front() {
-                return Some(immutable);
-            }
-            if memtables.closing {
-                return None;
-            }
-            memtables = self.writes.work_to_do.wait(memtables);
-        }
-    }
-
     /// Writes the table file and the key segment of a MemTable. Both are durable on return. Until then nothing refers
     /// to them, and a failure leaves only what the next opening removes.
     fn build(&self, immutable: &Immutable<M>, number: u32) -> Result<BuiltFile> {
@@ -132,12 +114,7 @@ impl<M: Medium + Clone> FileCreation<M> {
             Ok(built) => built,
             Err(error) => {
                 if error.may_be_tried_again() {
-                    let path = names::table(&self.context.directory, number);
-                    let put_back =
-                        |space: &Arc<ReservedFile>| space.put_back(&*self.context.env, &path).unwrap_or(false);
-                    if self.context.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {
-                        self.context.env.remove_file(&path)?;
-                    }
+                    give_up_table(&self.context, immutable, number)?;
                     slot.map_or(Ok(()), |slot| self.index.jobs.clear(&self.index.pool, slot))?;
                 }
                 return Err(error);
@@ -147,31 +124,17 @@ impl<M: Medium + Clone> FileCreation<M> {
             job.phase = Phase::Indexing;
             self.index.jobs.advance(&self.index.pool, slot, &job)?;
         }
-        older.note(number, &finished.keys, &self.index.snapshots)?;
+        older.note(&finished.keys, |entry, replaced_at| {
+            let location = Location { file: number, place: entry.place, sequence: entry.sequence };
+            self.index.snapshots.note_replaced(entry.key, location, replaced_at);
+        })?;
         let record = file_record(&finished.properties, finished.length_bytes);
         Ok(BuiltFile { number, record, segment, older, slot })
     }
 
     fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<(FinishedTable, OlderVersions)> {
-        let path = names::table(&self.context.directory, number);
-        let (options, order) = (self.context.options.table(), self.context.options.comparator.clone());
-        let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(&*self.context.env, &path))?;
-        let mut builder = match space {
-            Some(file) => {
-                TableBuilder::in_file(file, &*self.context.env, &path, number, self.context.files_uuid, options, order)?
-            }
-            None => {
-                TableBuilder::new_in_order(&*self.context.env, &path, number, self.context.files_uuid, options, order)?
-            }
-        };
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
         let moments = self.index.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
-        let older = OlderVersions::write(&immutable.memtable, moments, |entry| {
-            builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)
-        })?;
-        let finished = builder.finish()?;
-        self.context.env.sync_directory(&self.context.directory)?;
-        self.context.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
-        Ok((finished, older))
+        write_table(&self.context, immutable, number, moments)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Error;
@@ -10,7 +11,6 @@ use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::Segment;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 
-use crate::flush::older_versions::OlderVersions;
 use crate::index::compaction_log::Slot;
 
 /// An item of the index thread's queue.

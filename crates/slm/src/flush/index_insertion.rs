@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 use slmdb_engine::Event;
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::SpaceController;
-use slmdb_engine::write::memtables::{Immutable, MemTableView};
+use slmdb_engine::write::memtables::Immutable;
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
@@ -25,7 +26,6 @@ use crate::compaction::repointing::Repointing;
 use crate::flush::finished::{Built, Finished};
 use crate::index::Index;
 use crate::index::insertion::insert_segment;
-use crate::index::key_segments::numbered;
 use crate::memory::MemoryShare;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::space::flush_cost::PoolFlushCost;
@@ -134,27 +134,12 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             _ => {}
         }
         let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
-        {
-            let _traffic = self.writes.memtables.lock();
-            let view = self.writes.view.load_full();
-            let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, &memtable)).cloned().collect();
-            self.writes.view.store(Arc::new(MemTableView { memtables: rest }));
-        }
+        self.writes.take_from_view(&memtable);
         // Before `release_in_pool` counts the space as returned: writers that wait for it look again then.
         self.writes.arenas.retire(memtable)?;
         self.memory.flush_freed(&totals, list_bytes);
         self.cost.release_in_pool(&totals)?;
-        let now_ns = self.context.env.monotonic_ns();
-        let mut memtables = self.writes.memtables.lock();
-        self.writes.pacing.flushed(bytes, now_ns.saturating_sub(began_ns.max(memtables.last_flush_end_ns)));
-        memtables.last_flush_end_ns = now_ns;
-        self.writes.set_pace(&memtables);
-        self.writes.flushed_through.store(last_sequence, Ordering::Release);
-        self.writes.group_sync.advance(last_sequence);
-        self.writes.work_done.notify_all();
-        self.writes.work_to_do.notify_all();
-        // Writers need the lock, and what follows takes locks that may be held while the MANIFEST is synced.
-        drop(memtables);
+        self.writes.flush_ended(last_sequence, bytes, began_ns);
         self.pace.set();
         self.compactions.wake();
         Ok(())

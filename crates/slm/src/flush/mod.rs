@@ -3,4 +3,3 @@
 pub(crate) mod file_creation;
 pub(crate) mod finished;
 pub(crate) mod index_insertion;
-pub(crate) mod older_versions;

@@ -35,36 +35,6 @@ pub(crate) fn segment_of<M: Medium>(
     write_segment_claiming(pool, number, entries, claim)
 }
 
-/// What the MANIFEST keeps of a table file. In a new file all puts are live, except older versions, which never are.
-pub(crate) fn file_record(properties: &slmdb_table::Properties, length_bytes: u64) -> FileRecord {
-    FileRecord {
-        length_bytes,
-        entries: properties.entries,
-        deletes: properties.deletes,
-        live_keys: properties.entries - properties.older_versions - properties.deletes,
-        smallest_key: properties.smallest_key.clone(),
-        largest_key: properties.largest_key.clone(),
-        lowest_sequence: properties.lowest_sequence,
-        highest_sequence: properties.highest_sequence,
-        created_unix_ns: properties.created_unix_ns,
-        level: 0,
-    }
-}
-
-/// Adds to an edit the number of its job and the next file number.
-pub(crate) fn numbered(state: &StoreState, edit: Edit) -> Edit {
-    let next =
-        edit.files_added.iter().map(|&(number, _)| number.saturating_add(1)).fold(state.next_file_number, u32::max);
-    Edit { job: state.last_job + 1, next_file_number: Some(next), ..edit }
-}
-
-pub(crate) fn table_kind(kind: EntryKind) -> slmdb_table::EntryKind {
-    match kind {
-        EntryKind::Put => slmdb_table::EntryKind::Put,
-        EntryKind::Delete => slmdb_table::EntryKind::Delete,
-    }
-}
-
 pub(crate) fn structures_kind(kind: slmdb_table::EntryKind) -> EntryKind {
     match kind {
         slmdb_table::EntryKind::Put => EntryKind::Put,

@@ -5,14 +5,13 @@ pub(crate) mod index_iterator;
 pub(crate) mod insertion;
 pub(crate) mod key_segments;
 pub(crate) mod location;
-pub(crate) mod replaced_records;
 pub(crate) mod retired_segments;
-pub(crate) mod snapshots;
 
 use std::sync::Arc;
 
 use slmdb_engine::files::location::Location;
 use slmdb_engine::lock_order;
+use slmdb_engine::read::snapshots;
 use slmdb_env::{Lock, Result};
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::fast_fair::Tree;
@@ -21,7 +20,9 @@ use slmdb_sync::scheduled::Mutex;
 
 use self::compaction_log::CompactionLog;
 use self::retired_segments::RetiredSegments;
-use self::snapshots::Snapshots;
+
+/// What readers of earlier moments still see.
+pub(crate) type Snapshots = snapshots::Snapshots<Location>;
 
 /// The index of an open store, and its pool. Dropping it ends their use.
 pub(crate) struct Index<M: Medium> {

@@ -6,7 +6,7 @@
 //! no block is read.
 //!
 //! A read at a snapshot's moment goes the same way and passes over newer versions. A version that the index has
-//! replaced since is in the map of replaced records ([`crate::index::snapshots`]).
+//! replaced since is in the map of replaced records ([`slmdb_engine::read::snapshots`]).
 //!
 //! After the look into the index, a compaction may move the entry and remove its file before the block is read. Then
 //! the file is gone from the store, and the key is looked up again.

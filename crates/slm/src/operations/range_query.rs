@@ -2,7 +2,7 @@
 //! query»).
 //!
 //! A cursor merges the MemTables of its moment with the index. It keeps the MemTables alive. The index moves on:
-//! versions that it no longer holds are in the map of replaced records ([`crate::index::snapshots`]). Every source
+//! versions that it no longer holds are in the map of replaced records ([`slmdb_engine::read::snapshots`]). Every source
 //! gives at most one version of a key, the newest that the moment covers. Among sources the highest sequence number
 //! wins, and a delete hides the key. A block is read only when a value is asked for.
 //!

@@ -1,6 +1,6 @@
 //! [`SlmSnapshot`]: the store as it was at one moment, for as long as the snapshot is held.
 //!
-//! A snapshot keeps its moment registered and nothing else: no MemTable, no file. [`crate::index::snapshots`] says what
+//! A snapshot keeps its moment registered and nothing else: no MemTable, no file. [`slmdb_engine::read::snapshots`] says what
 //! that means for flushes, and why every read finds its version.
 
 use std::sync::Arc;

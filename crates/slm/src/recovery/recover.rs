@@ -18,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::Options;
+use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::recovery::recovered_log::RecoveredLog;
@@ -32,7 +33,6 @@ use tracing::info_span;
 use crate::compaction::repointing::{add_output, repoint_to};
 use crate::index::compaction_log::{CompactionLog, Phase, Slot};
 use crate::index::insertion::insert_segment;
-use crate::index::key_segments::{file_record, numbered};
 use crate::space::pool_reserve::PoolReserve;
 
 /// The opened fast tier.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use slmdb_engine::Loss;
+use slmdb_engine::flush::table_file::table_kind;
 use slmdb_engine::recovery::replay::{check_strays, replay_log};
 use slmdb_engine::write::arenas::Arenas;
 use slmdb_env::{Error, Result};
@@ -10,7 +11,6 @@ use slmdb_manifest::ArenaRecord;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
 
-use crate::index::key_segments::table_kind;
 use crate::recovery::repair::Repair;
 
 impl Repair<'_> {

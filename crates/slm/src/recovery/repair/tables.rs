@@ -1,13 +1,13 @@
 //! Step 1: every table file is read from end to end. What can be read of a damaged one goes into a new one.
 
 use slmdb_engine::files::file_names as names;
+use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::files::table_cache::missing;
 use slmdb_engine::{Loss, RepairProgress};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
 use slmdb_table::{Block, EntryKind, Place, TableBuilder, TableReader};
 
-use crate::index::key_segments::file_record;
 use crate::recovery::repair::Repair;
 
 impl Repair<'_> {

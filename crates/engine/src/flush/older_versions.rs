@@ -1,42 +1,52 @@
-//! What a flush writes for snapshots: versions that are not the newest of their key. [`crate::index::snapshots`] has
+//! What a flush writes for snapshots: versions that are not the newest of their key. [`crate::read::snapshots`] has
 //! the rules and why they suffice (INV-13).
 //!
 //! The newest version of each key is always written. An older put is written if a snapshot's moment lies between its
-//! own number and that of the next newer version. An older delete is not: the map has no value of the key for that
-//! moment, which says the same. If no snapshot's moment lies within a MemTable, only newest versions are written.
+//! own number and that of the next newer version. An older delete is not: it is told to the engine, for whose index it
+//! may mean something. If no snapshot's moment lies within a MemTable, only newest versions are written.
 
 use std::collections::HashMap;
 
-use slmdb_engine::files::location::Location;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{MemTable, MemTableEntry};
-use slmdb_table::KeySection;
-
-use crate::index::snapshots::Snapshots;
+use slmdb_table::{KeyEntry, KeySection};
 
 /// The versions of one MemTable that snapshots see beside the newest.
 #[derive(Debug, Default)]
-pub(crate) struct OlderVersions {
+pub struct OlderVersions {
     /// Moments of snapshots that lie within the MemTable, ascending.
     moments: Vec<u64>,
     /// When each older version that was written was replaced, in the order of writing.
     replaced_at: Vec<u64>,
+    /// Older deletes that a snapshot sees.
+    deletes: Vec<OlderDelete>,
     /// For each key whose versions differ for a snapshot: its oldest version in the MemTable, where that is not the
     /// newest. It is what replaced the version before the MemTable.
     oldest: HashMap<Vec<u8>, u64>,
 }
 
+/// A delete that is not the newest version of its key, and that a snapshot sees.
+#[derive(Debug)]
+pub struct OlderDelete {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Its number.
+    pub sequence: u64,
+    /// The number of the version that replaced it.
+    pub replaced_at: u64,
+}
+
 impl OlderVersions {
     /// Writes the entries of a MemTable that belong into its table file, in its order: the newest version of each key,
     /// and what snapshots at these moments see otherwise.
-    pub(crate) fn write<M: Medium>(
+    pub fn write<M: Medium>(
         memtable: &MemTable<M>,
         moments: Vec<u64>,
         mut write: impl FnMut(&MemTableEntry<'_>) -> Result<()>,
     ) -> Result<OlderVersions> {
-        let mut older = OlderVersions { moments, replaced_at: Vec::new(), oldest: HashMap::new() };
+        let mut older = OlderVersions { moments, ..OlderVersions::default() };
         if older.moments.is_empty() {
             memtable.newest_entries().try_for_each(|entry| write(&entry))?;
             return Ok(older);
@@ -48,6 +58,9 @@ impl OlderVersions {
                     if entry.kind == EntryKind::Put {
                         write(&entry)?;
                         older.replaced_at.push(newer.sequence);
+                    } else {
+                        let (sequence, replaced_at) = (entry.sequence, newer.sequence);
+                        older.deletes.push(OlderDelete { key: entry.key.to_vec(), sequence, replaced_at });
                     }
                     older.oldest.insert(entry.key.to_vec(), entry.sequence);
                 }
@@ -70,18 +83,16 @@ impl OlderVersions {
         self.moments.get(after).is_some_and(|&moment| moment < replaced_at)
     }
 
-    /// Adds the older versions that were written to the map of replaced records. `keys` is the key section of table
-    /// file `number`, which is durable.
-    pub(crate) fn note(&self, number: u32, keys: &KeySection, snapshots: &Snapshots) -> Result<()> {
+    /// Tells `note` of each older version that was written, and when it was replaced. `keys` is the key section of the
+    /// table file, which is durable.
+    pub fn note(&self, keys: &KeySection, mut note: impl FnMut(&KeyEntry<'_>, u64)) -> Result<()> {
         let mut replaced_at = self.replaced_at.iter();
         if self.replaced_at.is_empty() {
             return Ok(());
         }
         for entry in keys.older_entries() {
-            let entry = entry?;
             let Some(&replaced_at) = replaced_at.next() else { break };
-            let location = Location { file: number, place: entry.place, sequence: entry.sequence };
-            snapshots.note_replaced(entry.key, location, replaced_at);
+            note(&entry?, replaced_at);
         }
         match replaced_at.next() {
             None => Ok(()),
@@ -91,8 +102,13 @@ impl OlderVersions {
         }
     }
 
+    /// The older deletes that snapshots see.
+    pub fn deletes(&self) -> &[OlderDelete] {
+        &self.deletes
+    }
+
     /// When a record of the index is replaced, if the MemTable's version `newest` of `key` takes its place.
-    pub(crate) fn replaced_at(&self, key: &[u8], newest: u64) -> u64 {
+    pub fn replaced_at(&self, key: &[u8], newest: u64) -> u64 {
         if self.oldest.is_empty() { newest } else { self.oldest.get(key).copied().unwrap_or(newest) }
     }
 }

@@ -1,6 +1,9 @@
 use slmdb_table::Place;
 
-use crate::index::snapshots::*;
+use super::*;
+use crate::files::location::Location;
+
+type Snapshots = super::Snapshots<Location>;
 
 fn at(sequence: u64) -> Location {
     in_file(1, sequence)

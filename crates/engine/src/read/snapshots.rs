@@ -1,8 +1,8 @@
 //! The versions that open snapshots and cursors still see, and the index no longer has.
 //!
 //! The index holds only the newest version of a key. A reader of an [earlier
-//! moment](slmdb_engine::read::snapshot_registry) finds every other version that it sees in one of two places: in a
-//! MemTable that is not retired, or in the [map of replaced records](crate::index::replaced_records). Only such readers
+//! moment](super::snapshot_registry) finds every other version that it sees in one of two places: in a
+//! MemTable that is not retired, or in the [map of replaced records](super::replaced_versions). Only such readers
 //! use the map. It dies with the process.
 //!
 //! A flush of MemTable M follows two rules:
@@ -34,13 +34,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_engine::files::location::Location;
-use slmdb_engine::files::obsolete_files::PinnedFiles;
-use slmdb_engine::read::snapshot_registry::{Registered, SnapshotKind, SnapshotRegistry};
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::atomic::AtomicUsize;
 
-use crate::index::replaced_records::ReplacedRecords;
+use super::replaced_versions::{IndexedVersion, ReplacedVersions};
+use super::snapshot_registry::{Registered, SnapshotKind, SnapshotRegistry};
+use crate::files::obsolete_files::PinnedFiles;
 
 /// How many versions are passed on or forgotten per hold of the lock, so that other threads get a chance at it.
 const RELEASED_AT_ONCE: usize = 256;
@@ -50,9 +49,9 @@ type Charges = Vec<(Arc<[u8]>, u64)>;
 
 /// The versions that open snapshots and cursors still see, and the index no longer has.
 #[derive(Debug)]
-pub(crate) struct Snapshots {
+pub struct Snapshots<V> {
     /// The moments, each with the versions that it has charge of; and the map.
-    registry: SnapshotRegistry<Charges, ReplacedRecords>,
+    registry: SnapshotRegistry<Charges, ReplacedVersions<V>>,
     /// Number of versions in the map. Read without the lock where only "any at all?" matters. A reader that has seen a
     /// leaf's word swing sees what was added before.
     kept: AtomicUsize,
@@ -60,21 +59,21 @@ pub(crate) struct Snapshots {
 
 /// What is open, and what the map keeps for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SnapshotStats {
+pub struct SnapshotStats {
     /// Versions in the map.
-    pub(crate) records: u64,
+    pub records: u64,
     /// Their approximate memory in bytes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Open cursors.
-    pub(crate) cursors: u64,
+    pub cursors: u64,
     /// Open snapshots.
-    pub(crate) snapshots: u64,
+    pub snapshots: u64,
 }
 
 /// Passes on the charge of a version whose oldest viewer, at `gone`, is gone. Returns its file if nothing pins that any
 /// more.
-fn pass_on(
-    registered: &mut Registered<Charges, ReplacedRecords>,
+fn pass_on<V: IndexedVersion>(
+    registered: &mut Registered<Charges, ReplacedVersions<V>>,
     key: Arc<[u8]>,
     sequence: u64,
     gone: u64,
@@ -89,14 +88,14 @@ fn pass_on(
     }
 }
 
-impl Snapshots {
+impl<V: IndexedVersion> Snapshots<V> {
     /// Nothing is seen yet, in a store with this order of keys.
-    pub(crate) fn new(order: KeyOrder) -> Snapshots {
-        Snapshots { registry: SnapshotRegistry::new(ReplacedRecords::new(order)), kept: AtomicUsize::default() }
+    pub fn new(order: KeyOrder) -> Snapshots<V> {
+        Snapshots { registry: SnapshotRegistry::new(ReplacedVersions::new(order)), kept: AtomicUsize::default() }
     }
 
     /// See [`SnapshotRegistry::register`].
-    pub(crate) fn register(&self, kind: SnapshotKind, published: impl FnOnce() -> u64) -> u64 {
+    pub fn register(&self, kind: SnapshotKind, published: impl FnOnce() -> u64) -> u64 {
         self.registry.register(kind, published)
     }
 
@@ -105,10 +104,10 @@ impl Snapshots {
     /// pinned again by now.
     /// LOCKS: snapshots
     #[must_use]
-    pub(crate) fn release(&self, moment: u64, kind: SnapshotKind) -> Vec<u32> {
+    pub fn release(&self, moment: u64, kind: SnapshotKind) -> Vec<u32> {
         let Some((mut charges, mut registered)) = self.registry.release(moment, kind) else { return Vec::new() };
         if registered.is_empty() {
-            let empty = ReplacedRecords::new(registered.kept.order().clone());
+            let empty = ReplacedVersions::new(registered.kept.order().clone());
             let forgotten = std::mem::replace(&mut registered.kept, empty);
             self.kept.store(0, Ordering::Release);
             // Freeing them may take a while.
@@ -128,12 +127,12 @@ impl Snapshots {
     }
 
     /// Number of open cursors and snapshots together.
-    pub(crate) fn open(&self) -> usize {
+    pub fn open(&self) -> usize {
         self.registry.open()
     }
 
     /// What is open, and what is kept for it.
-    pub(crate) fn kept(&self) -> SnapshotStats {
+    pub fn kept(&self) -> SnapshotStats {
         let registered = self.registry.lock();
         SnapshotStats {
             records: registered.kept.len() as u64,
@@ -144,12 +143,24 @@ impl Snapshots {
     }
 
     /// Approximate memory of the map in bytes.
-    pub(crate) fn kept_bytes(&self) -> u64 {
+    pub fn kept_bytes(&self) -> u64 {
         if self.kept.load(Ordering::Acquire) == 0 { 0 } else { self.registry.lock().kept.bytes() as u64 }
     }
 
+    /// All registered moments, ascending.
+    /// LOCKS: snapshots
+    pub fn moments(&self) -> Vec<u64> {
+        if self.open() == 0 { Vec::new() } else { self.registry.lock().moments() }
+    }
+
+    /// Whether a moment sees a version that is visible from `from` until `until`.
+    /// LOCKS: snapshots
+    pub fn sees(&self, from: u64, until: u64) -> bool {
+        self.open() > 0 && self.registry.lock().oldest_viewer(from, until).is_some()
+    }
+
     /// See [`SnapshotRegistry::snapshots_within`].
-    pub(crate) fn snapshots_within(&self, first: u64, last: u64) -> Vec<u64> {
+    pub fn snapshots_within(&self, first: u64, last: u64) -> Vec<u64> {
         self.registry.snapshots_within(first, last)
     }
 
@@ -157,23 +168,23 @@ impl Snapshots {
     /// replace or remove it, or did so before `old` was ever indexed. REQUIRES: for a record of the index, the leaf's
     /// lock is held and the word has not swung (INV-12).
     /// LOCKS: snapshots
-    pub(crate) fn note_replaced(&self, key: &[u8], old: Location, replaced_at: u64) {
+    pub fn note_replaced(&self, key: &[u8], old: V, replaced_at: u64) {
         if self.open() == 0 {
             return;
         }
         let mut registered = self.registry.lock();
-        if registered.oldest_viewer(old.sequence, replaced_at).is_none() {
+        if registered.oldest_viewer(old.sequence(), replaced_at).is_none() {
             return;
         }
         let Some(key) = registered.kept.insert(key, old, replaced_at) else { return };
         self.kept.store(registered.kept.len(), Ordering::Release);
-        if let Some(charges) = registered.oldest_viewer(old.sequence, replaced_at) {
-            charges.push((key, old.sequence));
+        if let Some(charges) = registered.oldest_viewer(old.sequence(), replaced_at) {
+            charges.push((key, old.sequence()));
         }
     }
 
     /// The replaced record of `key` that `moment` sees.
-    pub(crate) fn replaced(&self, key: &[u8], moment: u64) -> Option<Location> {
+    pub fn replaced(&self, key: &[u8], moment: u64) -> Option<V> {
         if self.kept.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -181,7 +192,7 @@ impl Snapshots {
     }
 
     /// The replaced records with keys in the range that `moment` sees, in key order.
-    pub(crate) fn replaced_in(&self, range: (Bound<&[u8]>, Bound<&[u8]>), moment: u64) -> Vec<(Arc<[u8]>, Location)> {
+    pub fn replaced_in(&self, range: (Bound<&[u8]>, Bound<&[u8]>), moment: u64) -> Vec<(Arc<[u8]>, V)> {
         if self.kept.load(Ordering::Acquire) == 0 {
             return Vec::new();
         }
@@ -189,7 +200,7 @@ impl Snapshots {
     }
 }
 
-impl PinnedFiles for Snapshots {
+impl<V: IndexedVersion> PinnedFiles for Snapshots<V> {
     /// Whether a version in the map lies in this table file, so that the file must stay.
     fn pins(&self, file: u32) -> bool {
         self.kept.load(Ordering::Acquire) > 0 && self.registry.lock().kept.pins(file)

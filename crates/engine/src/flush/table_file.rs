@@ -1,0 +1,59 @@
+//! [`write_table`]: the table file of an Immutable MemTable.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
+use slmdb_table::{FinishedTable, TableBuilder};
+
+use super::older_versions::OlderVersions;
+use crate::context::StoreContext;
+use crate::files::file_names as names;
+use crate::space::reserved_file::ReservedFile;
+use crate::write::memtables::Immutable;
+
+/// Writes table file `number`: the newest version of each key of a MemTable, and older ones that snapshots at these
+/// moments see. It goes into the space that was set aside for it, if there is any. The file and its name are durable on
+/// return.
+pub fn write_table<M: Medium>(
+    context: &StoreContext,
+    immutable: &Immutable<M>,
+    number: u32,
+    moments: Vec<u64>,
+) -> Result<(FinishedTable, OlderVersions)> {
+    let env = &*context.env;
+    let path = names::table(&context.directory, number);
+    let (options, order) = (context.options.table(), context.options.comparator.clone());
+    let space = immutable.space.as_ref().map_or(Ok(None), |space| space.take(env, &path))?;
+    let mut builder = match space {
+        Some(file) => TableBuilder::in_file(file, env, &path, number, context.files_uuid, options, order)?,
+        None => TableBuilder::new_in_order(env, &path, number, context.files_uuid, options, order)?,
+    };
+    let older = OlderVersions::write(&immutable.memtable, moments, |entry| {
+        builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)
+    })?;
+    let finished = builder.finish()?;
+    env.sync_directory(&context.directory)?;
+    context.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+    Ok((finished, older))
+}
+
+/// Removes what a failed flush has left of table file `number`. Its space is set aside again, if it was.
+pub fn give_up_table<M: Medium>(context: &StoreContext, immutable: &Immutable<M>, number: u32) -> Result<()> {
+    let path = names::table(&context.directory, number);
+    let put_back = |space: &Arc<ReservedFile>| space.put_back(&*context.env, &path).unwrap_or(false);
+    if context.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {
+        context.env.remove_file(&path)?;
+    }
+    Ok(())
+}
+
+/// The kind of an entry as a table file has it.
+pub fn table_kind(kind: EntryKind) -> slmdb_table::EntryKind {
+    match kind {
+        EntryKind::Put => slmdb_table::EntryKind::Put,
+        EntryKind::Delete => slmdb_table::EntryKind::Delete,
+    }
+}
