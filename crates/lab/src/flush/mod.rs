@@ -1,0 +1,184 @@
+//! Section 3.2: a flush writes a run file and changes the mutable tree in place (Figure 7).
+
+mod tree_insertion;
+
+pub(crate) use tree_insertion::version;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slmdb_engine::Event;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::files::file_records::{file_record, numbered};
+use slmdb_engine::flush::older_versions::OlderVersions;
+use slmdb_engine::flush::table_file::{give_up_table, write_table};
+use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::write::memtables::Immutable;
+use slmdb_engine::write::write_path::WritePath;
+use slmdb_env::Result;
+use slmdb_manifest::{Edit, FileRecord};
+use slmdb_pmem::Medium;
+use slmdb_table::{KeySection, Properties};
+
+use crate::compaction::queue::CompactionQueue;
+use crate::level_zero::LevelZero;
+use crate::memory::MemoryShare;
+use crate::space::PoolFlushCost;
+
+/// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
+///
+/// The run file is durable before a record leads to it (INV-7). The MemTable leaves the readers' list only after the
+/// commit (INV-9). A crash in between leaves records of a file that the MANIFEST lacks: the next opening takes them out,
+/// and the MemTable, whose arena is still there, has newer versions of all their keys.
+pub(crate) struct Flush<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) level_zero: Arc<LevelZero<M>>,
+    pub(crate) space: Arc<SpaceController<M>>,
+    pub(crate) cost: Arc<PoolFlushCost<M>>,
+    pub(crate) compactions: Arc<CompactionQueue>,
+    pub(crate) memory: Arc<MemoryShare<M>>,
+}
+
+/// A durable run file that no record leads to yet.
+struct RunFile {
+    number: u32,
+    record: FileRecord,
+    keys: KeySection,
+    older: OlderVersions,
+}
+
+impl<M: Medium + Clone> Flush<M> {
+    /// The thread's loop, until the store closes or fails.
+    pub(crate) fn run(&self) {
+        while let Some(immutable) = self.writes.next_immutable() {
+            match self.flush(immutable) {
+                Ok(()) => {}
+                // Everything is in the arenas, and stays there for the next opening.
+                Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
+                Err(error) => return self.context.fail(error),
+            }
+        }
+    }
+
+    fn flush(&self, immutable: Immutable<M>) -> Result<()> {
+        // Writers may still be filling places (INV-5).
+        self.writes.publication.wait_for(immutable.last_sequence);
+        if !self.compactions.wait_for_level_zero(|| self.is_full(), || self.writes.gives_up()) {
+            return Ok(());
+        }
+        self.memory.share();
+        let began_ns = self.context.env.monotonic_ns();
+        let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
+        let memtable_bytes = immutable.memtable.used_bytes();
+        self.context.notify(|| Event::FlushBegan { generation, entries, memtable_bytes });
+        let file = self.write_when_there_is_space(&immutable)?;
+        let written = self.insert_and_commit(&immutable, file)?;
+        self.retire(immutable, began_ns)?;
+        let duration = self.context.since(began_ns);
+        let (file, entries, bytes) =
+            written.map_or((None, 0, 0), |(number, entries, bytes)| (Some(number), entries, bytes));
+        tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
+        self.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
+        self.compactions.wake();
+        Ok(())
+    }
+
+    /// Whether level 0 has no room for another flush.
+    fn is_full(&self) -> bool {
+        self.level_zero.used_bytes() >= self.context.options.lab.level_zero_bytes
+            && self.level_zero.immutable().counts().keys > 0
+    }
+
+    /// Writes the run file of a MemTable. `None` if it is empty.
+    fn write_when_there_is_space(&self, immutable: &Immutable<M>) -> Result<Option<RunFile>> {
+        if immutable.memtable.entries() == 0 {
+            return Ok(None);
+        }
+        let number = self.catalog.numbers.begin()?;
+        let written = self.space.until_there_is_space(|| self.write(immutable, number));
+        if written.is_err() {
+            self.catalog.numbers.end(number);
+        }
+        written.map(Some)
+    }
+
+    fn write(&self, immutable: &Immutable<M>, number: u32) -> Result<RunFile> {
+        let _held = self.context.budget.background.hold(flush_bytes(&immutable.totals));
+        let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
+        let moments = self.level_zero.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        match write_table(&self.context, immutable, number, moments) {
+            Ok((finished, older)) => {
+                let record = run_file_record(&finished.properties, finished.length_bytes);
+                Ok(RunFile { number, record, keys: finished.keys, older })
+            }
+            Err(error) => {
+                if error.may_be_tried_again() {
+                    give_up_table(&self.context, immutable, number)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings the entries of a run file into the mutable tree, and commits the flush. Returns the file's number, entries
+    /// and bytes.
+    /// LOCKS: indexing, snapshots; catalog
+    fn insert_and_commit(&self, immutable: &Immutable<M>, file: Option<RunFile>) -> Result<Option<(u32, u64, u64)>> {
+        let mut is_ahead = self.level_zero.indexing.lock();
+        *is_ahead = true;
+        let mut edit = Edit {
+            arenas_removed: vec![immutable.memtable.generation()],
+            flushed_through: Some(immutable.last_sequence),
+            ..Edit::default()
+        };
+        let mut written = None;
+        if let Some(file) = &file {
+            self.note_older(file)?;
+            self.space.until_there_is_space(|| self.insert(file))?;
+            edit.files_added = vec![(file.number, file.record.clone())];
+            written = Some((file.number, file.record.entries, file.record.length_bytes));
+        }
+        self.space.until_there_is_space(|| self.catalog.commit(|state| numbered(state, edit.clone())))?;
+        written.inspect(|&(number, ..)| self.catalog.numbers.end(number));
+        *is_ahead = false;
+        if self.is_switch_due() {
+            self.space.until_there_is_space(|| self.level_zero.switch(&self.catalog))?;
+        }
+        self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    /// Whether the trees have so many bytes that the mutable one should become immutable.
+    fn is_switch_due(&self) -> bool {
+        let options = &self.context.options.lab;
+        let due_bytes = options.level_zero_bytes as f64 * options.level_zero_compaction_at;
+        self.level_zero.used_bytes() as f64 >= due_bytes
+    }
+
+    /// Takes a flushed MemTable from the readers' list, and frees what was set aside for it.
+    /// LOCKS: catalog; memtables
+    fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
+        let Immutable { memtable, last_sequence, totals, space } = flushed;
+        space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
+        match self.catalog.fill_reserve() {
+            Err(error) if !error.may_be_tried_again() => return Err(error),
+            _ => {}
+        }
+        let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
+        self.writes.take_from_view(&memtable);
+        self.writes.arenas.retire(memtable)?;
+        self.memory.flush_freed(&totals, list_bytes);
+        self.cost.release_in_pool(&totals)?;
+        self.writes.flush_ended(last_sequence, bytes, began_ns);
+        Ok(())
+    }
+}
+
+/// The record of a run file. Which of its entries count, the trees know alone.
+fn run_file_record(properties: &Properties, length_bytes: u64) -> FileRecord {
+    FileRecord { live_keys: 0, ..file_record(properties, length_bytes) }
+}

@@ -1,0 +1,167 @@
+//! Level 0: a pair of B+-trees in the fast tier, and the run files that their records lead to (paper, section 3.1).
+//!
+//! One tree is *mutable*: flushes go there. The other is *immutable*, or empty: compactions take it apart, chunk by
+//! chunk, from its left end. Which is which follows from the epoch in the MANIFEST: tree `epoch % 2` is the mutable one.
+//!
+//! A record says in which run file an entry lies. A run file is a table file of level 0: a flush writes one, and it
+//! stays until no record leads to it. Run files leave the MANIFEST oldest first (I4). So a version in one of them always
+//! has what replaced it in a younger one that is still there, and the trees can be made again from the files.
+
+pub(crate) mod state;
+pub(crate) mod switch;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use slmdb_engine::files::location::Location;
+use slmdb_engine::lock_order;
+use slmdb_engine::read::snapshots;
+use slmdb_env::{Lock, Result};
+use slmdb_manifest::StoreState;
+use slmdb_pmem::{Medium, Pool, Slots};
+use slmdb_structures::hybrid_tree::{HybridTree, Version};
+use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::atomic::AtomicU64;
+use slmdb_table::Place;
+
+/// What readers of earlier moments still see, and the trees no longer have.
+pub(crate) type Snapshots = snapshots::Snapshots<Version>;
+
+/// Level 0 of an open store, and its pool. Dropping it ends their use.
+pub(crate) struct LevelZero<M: Medium> {
+    pub(crate) pool: Arc<Pool<M>>,
+    pub(crate) slots: Arc<Slots<M>>,
+    trees: [HybridTree<M>; 2],
+    epoch: AtomicU64,
+    pub(crate) snapshots: Arc<Snapshots>,
+    /// Held from a flush's first change of the mutable tree to its commit, and by a chunk's commit (3.5 (d) of the
+    /// design). If it is `true`, a flush was given up in between.
+    pub(crate) indexing: Mutex<bool>,
+    /// Lock of the store's directory. Released when the last cursor and the last handle are gone.
+    _lock: Option<Box<dyn Lock>>,
+}
+
+impl<M: Medium> LevelZero<M> {
+    /// Level 0 of a store that has just been recovered.
+    pub(crate) fn new(trees: [HybridTree<M>; 2], epoch: u32, lock: Option<Box<dyn Lock>>) -> LevelZero<M> {
+        let [first, _] = &trees;
+        let (slots, order) = (first.slots().clone(), first.order().clone());
+        LevelZero {
+            pool: slots.pool().clone(),
+            slots,
+            trees,
+            epoch: AtomicU64::new(u64::from(epoch)),
+            snapshots: Arc::new(Snapshots::new(order)),
+            indexing: Mutex::ranked(lock_order::INDEXING, false),
+            _lock: lock,
+        }
+    }
+
+    /// The epoch: how often the trees have changed their roles.
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire) as u32
+    }
+
+    /// Both trees, the mutable one first. A reader takes them after its MemTables, and looks in this order.
+    pub(crate) fn trees(&self) -> [&HybridTree<M>; 2] {
+        let [even, odd] = &self.trees;
+        if self.epoch() % 2 == 0 { [even, odd] } else { [odd, even] }
+    }
+
+    /// The tree that flushes go to.
+    pub(crate) fn mutable(&self) -> &HybridTree<M> {
+        self.trees()[0]
+    }
+
+    /// The tree that compactions take apart.
+    pub(crate) fn immutable(&self) -> &HybridTree<M> {
+        self.trees()[1]
+    }
+
+    /// What level 0 says of a key now, deletes too.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Version>> {
+        let [mutable, immutable] = self.trees();
+        mutable.get(key)?.map_or_else(|| immutable.get(key), |version| Ok(Some(version)))
+    }
+
+    /// What level 0 says of a key at a registered moment. A version may move from a tree to the map of replaced ones
+    /// meanwhile, never the other way.
+    pub(crate) fn get_at(&self, key: &[u8], moment: u64) -> Result<Option<Version>> {
+        let mut found: Option<Version> = None;
+        let [mutable, immutable] = self.trees();
+        for version in [mutable.get(key)?, immutable.get(key)?, self.snapshots.replaced(key, moment)] {
+            found = newer(found, version.filter(|version| version.sequence <= moment));
+        }
+        Ok(found)
+    }
+
+    /// Bytes of leaves and records of both trees.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.trees.iter().map(|tree| tree.counts()).map(|counts| counts.leaf_bytes + counts.record_bytes).sum()
+    }
+
+    /// Keys of both trees, those of deletes too.
+    pub(crate) fn keys(&self) -> u64 {
+        self.trees.iter().map(|tree| tree.counts().keys).sum()
+    }
+
+    /// How many records lead to each run file.
+    pub(crate) fn live(&self) -> BTreeMap<u32, u64> {
+        let mut live = BTreeMap::new();
+        for (file, records) in self.trees.iter().flat_map(|tree| tree.counts().live) {
+            *live.entry(file).or_default() += records;
+        }
+        live
+    }
+
+    /// Plain memory of the directories, in bytes.
+    pub(crate) fn directory_bytes(&self) -> u64 {
+        self.trees.iter().map(HybridTree::directory_bytes).sum()
+    }
+}
+
+impl<M: Medium> Drop for LevelZero<M> {
+    /// Ends the pool's use before the lock is released. After a clean close there is nothing left to do.
+    fn drop(&mut self) {
+        self.pool.end();
+    }
+}
+
+/// The newer of two versions of a key.
+pub(crate) fn newer(left: Option<Version>, right: Option<Version>) -> Option<Version> {
+    match (left, right) {
+        (Some(left), Some(right)) if right.sequence > left.sequence => Some(right),
+        (None, right) => right,
+        (left, _) => left,
+    }
+}
+
+/// Where a version lies.
+pub(crate) fn location(version: &Version) -> Location {
+    let place = Place { offset: version.offset, length: version.length_bytes };
+    Location { file: version.file, place, sequence: version.sequence }
+}
+
+/// The run files of a store, oldest first: by their highest sequence numbers.
+pub(crate) fn run_files(state: &StoreState) -> Vec<(u32, u64)> {
+    let mut files: Vec<(u32, u64)> = state
+        .files
+        .iter()
+        .filter(|(_, file)| file.level == 0)
+        .map(|(&number, file)| (number, file.highest_sequence))
+        .collect();
+    files.sort_by_key(|&(_, highest)| highest);
+    files
+}
+
+/// The run files that may leave the MANIFEST: the oldest ones, up to the first that a record leads to (I4).
+pub(crate) fn run_files_done(state: &StoreState, live: &BTreeMap<u32, u64>) -> Vec<u32> {
+    run_files(state).into_iter().map(|(number, _)| number).take_while(|number| !live.contains_key(number)).collect()
+}
+
+/// Deletes with numbers below this may be dropped at the bottom: no run file has anything as old (I8).
+pub(crate) fn deletes_below(state: &StoreState) -> u64 {
+    let lowest = state.files.values().filter(|file| file.level == 0).map(|file| file.lowest_sequence).min();
+    lowest.unwrap_or(state.flushed_through + 1)
+}

@@ -1,0 +1,80 @@
+//! [`LevelZeroState`]: what the MANIFEST says of level 0, in the section that is the engine's own.
+//!
+//! ```text
+//! 0   u32    epoch: how often the trees have changed their roles
+//! 4   u64    immutable through: the highest sequence number in the immutable tree's run files
+//! 12  u8     1 if a key follows
+//! 13  bytes  compacted through: the immutable tree's keys up to this one are in level 1
+//! ```
+
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{EngineSection, FILE_NAME, StoreState};
+
+const VERSION: u32 = 1;
+
+/// What the MANIFEST says of level 0.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct LevelZeroState {
+    /// How often the trees have changed their roles.
+    pub(crate) epoch: u32,
+    /// Run files with numbers up to this belong to the immutable tree.
+    pub(crate) immutable_through: u64,
+    /// The immutable tree's keys up to this one have gone to level 1. `None`: none has.
+    pub(crate) compacted_through: Option<Vec<u8>>,
+}
+
+impl LevelZeroState {
+    /// What a MANIFEST has. A store that never had a switch has nothing there.
+    pub(crate) fn of(state: &StoreState) -> Result<LevelZeroState> {
+        let Some(section) = &state.engine_section else { return Ok(LevelZeroState::default()) };
+        if section.version != VERSION {
+            let what = format!("level 0 of format version {}", section.version);
+            return Err(Error::Unsupported { what, file: Some(FILE_NAME.into()) });
+        }
+        Self::decode(&section.bytes).ok_or_else(|| Error::corruption(FILE_NAME, 0, "the section of level 0 is damaged"))
+    }
+
+    fn decode(bytes: &[u8]) -> Option<LevelZeroState> {
+        let (epoch, rest) = bytes.split_first_chunk::<4>()?;
+        let (immutable_through, rest) = rest.split_first_chunk::<8>()?;
+        let compacted_through = match rest.split_first()? {
+            (0, []) => None,
+            (1, key) => Some(key.to_vec()),
+            _ => return None,
+        };
+        let (epoch, immutable_through) = (u32::from_le_bytes(*epoch), u64::from_le_bytes(*immutable_through));
+        Some(LevelZeroState { epoch, immutable_through, compacted_through })
+    }
+
+    /// As the MANIFEST has it.
+    pub(crate) fn section(&self) -> EngineSection {
+        let mut bytes = self.epoch.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&self.immutable_through.to_le_bytes());
+        bytes.push(u8::from(self.compacted_through.is_some()));
+        bytes.extend_from_slice(self.compacted_through.as_deref().unwrap_or_default());
+        EngineSection { version: VERSION, bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for compacted_through in [None, Some(Vec::new()), Some(b"key".to_vec())] {
+            let state = LevelZeroState { epoch: 7, immutable_through: 1 << 40, compacted_through };
+            assert_eq!(LevelZeroState::decode(&state.section().bytes), Some(state));
+        }
+    }
+
+    #[test]
+    fn other_bytes_are_refused() {
+        let bytes = LevelZeroState::default().section().bytes;
+        for length in 0..bytes.len() {
+            assert_eq!(LevelZeroState::decode(&bytes[..length]), None);
+        }
+        assert_eq!(LevelZeroState::decode(&[&bytes[..], b"x"].concat()), None);
+        assert_eq!(LevelZeroState::decode(&[&bytes[..12], &[2]].concat()), None);
+    }
+}

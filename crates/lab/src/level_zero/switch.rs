@@ -1,0 +1,32 @@
+//! The switch: a mutable tree that is full enough becomes immutable, and the empty one takes the flushes (paper,
+//! section 3.2).
+
+use std::sync::atomic::Ordering;
+
+use slmdb_engine::files::catalog::Catalog;
+use slmdb_env::Result;
+use slmdb_manifest::Edit;
+use slmdb_pmem::Medium;
+
+use super::LevelZero;
+use super::state::LevelZeroState;
+
+impl<M: Medium> LevelZero<M> {
+    /// Lets the trees change their roles, if the immutable one is empty and the mutable one is not. Returns whether they
+    /// did. One record of the MANIFEST says so. Nothing in the pool changes but the epoch of the empty tree.
+    /// LOCKS: indexing (held), catalog
+    pub(crate) fn switch(&self, catalog: &Catalog) -> Result<bool> {
+        if self.immutable().counts().keys > 0 || self.mutable().counts().keys == 0 {
+            return Ok(false);
+        }
+        let epoch = self.epoch() + 1;
+        self.immutable().begin_again(epoch)?;
+        catalog.commit(|state| {
+            let section = LevelZeroState { epoch, immutable_through: state.flushed_through, compacted_through: None };
+            Edit { engine_section: Some(section.section()), ..Edit::default() }
+        })?;
+        self.epoch.store(u64::from(epoch), Ordering::Release);
+        tracing::info!(epoch, "level 0: the mutable tree became immutable");
+        Ok(true)
+    }
+}

@@ -1,0 +1,53 @@
+//! LAB-DB: Kim, Choi, Lee, Nam, and others: «LAB-DB», ACM Transactions on Storage 20(1), article 4, 2024.
+//!
+//! An LSM tree whose level 0 is a pair of persistent B+-trees. Where each part of the paper is:
+//!
+//! | paper | here |
+//! |---|---|
+//! | 3.1 the MemTable, the log of values | `slmdb_structures::memtable`: the MemTable's arena is the log |
+//! | 3.1 level 0, a pair of B+-trees | `level_zero`; the tree itself: `slmdb_structures::hybrid_tree` |
+//! | 3.1 level 1 and below | `slmdb_levels` |
+//! | 3.2 flush, in-place update (Figure 7) | `flush` |
+//! | 3.2 the mutable tree becomes immutable | `level_zero::switch` |
+//! | 3.2 level 0 to level 1, chunk by chunk (Figure 8) | `compaction::chunk`, `compaction::compactor` |
+//! | 3.3 leaf scan | `compaction::chunk` |
+//! | 3.2 point reads, range queries | `operations::get`, `operations::range_query` |
+//! | 3.2 recovery | `recovery` |
+//!
+//! What differs, and why, is in `docs/internals/lab.md`. Not there yet: file scans, the hot buffer, repair.
+#![forbid(unsafe_code)]
+
+mod compaction;
+mod engine;
+mod flush;
+mod level_zero;
+mod memory;
+mod operations;
+mod recovery;
+mod space;
+mod stats;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::directory::EngineKind;
+use slmdb_engine::{Engine, Options};
+use slmdb_env::Result;
+
+/// This engine, as the MANIFEST records it.
+pub const KIND: EngineKind = EngineKind { name: "lab", check_pool: space::check_pool };
+
+/// Opens, recovers or makes a LAB-DB store.
+pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    recovery::open::open(options, directory)
+}
+
+/// Opens, recovers or makes a LAB-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
+/// brings instead of the machine's own. For simulators: the medium alone decides what survives what.
+pub fn open_on<M: slmdb_pmem::Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: M,
+) -> Result<Arc<dyn Engine>> {
+    recovery::open::open_on(options, directory, medium)
+}

@@ -1,0 +1,59 @@
+//! What a store keeps in plain memory, and what the memory budget leaves for the block cache
+//! ([`slmdb_engine::memory::budget`]).
+
+use std::sync::Arc;
+
+use slmdb_engine::Memory;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::catalog::Catalog;
+use slmdb_engine::files::table_cache::Tables;
+use slmdb_engine::memory::budget::CURSOR_BYTES;
+use slmdb_engine::write::write_path::WritePath;
+use slmdb_pmem::Medium;
+
+use crate::level_zero::LevelZero;
+
+/// Adds up what takes memory in a store, and gives the block cache the rest of the budget.
+pub(crate) struct MemoryShare<M: Medium> {
+    pub(crate) context: Arc<StoreContext>,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) level_zero: Arc<LevelZero<M>>,
+    pub(crate) catalog: Arc<Catalog>,
+}
+
+impl<M: Medium + Clone> MemoryShare<M> {
+    /// What the store keeps in plain memory now.
+    /// LOCKS: snapshots; catalog; arenas; memtables
+    pub(crate) fn memory(&self) -> Memory {
+        let snapshots = &self.level_zero.snapshots;
+        let mut memory = Memory {
+            block_cache_bytes: self.tables.cache_memory_bytes(),
+            open_tables_bytes: self.tables.readers_memory_bytes(),
+            index_bytes: self.level_zero.pool.dram_bytes() + self.level_zero.directory_bytes(),
+            replaced_records_bytes: snapshots.kept_bytes(),
+            cursors_bytes: snapshots.open() as u64 * CURSOR_BYTES + self.context.budget.cursor_blocks.bytes(),
+            catalog_bytes: self.catalog.lock().state().memory_bytes(),
+            background_bytes: self.context.budget.background.bytes().max(self.context.budget.left_with_threads()),
+            ..Memory::default()
+        };
+        for memtable in &self.writes.view.load().memtables {
+            memory.memtable_lists_bytes += memtable.memory_bytes();
+            memory.memtable_arenas_bytes += memtable.arena().dram_bytes(memtable.used_bytes());
+        }
+        memory
+    }
+
+    /// Takes note that a flush has ended: its buffers are free, and its MemTable's list, unless a reader has it.
+    pub(crate) fn flush_freed(&self, totals: &Totals, list_bytes: u64) {
+        self.context.budget.flush_ended(totals, list_bytes);
+        self.share();
+    }
+
+    /// Gives the block cache what the rest leaves of the memory budget.
+    pub(crate) fn share(&self) {
+        let memory = self.memory();
+        self.context.budget.share(&self.tables, memory.total_bytes() - memory.block_cache_bytes);
+    }
+}

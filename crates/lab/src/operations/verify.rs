@@ -1,0 +1,112 @@
+//! Verification: everything in the store, checked against everything else.
+//!
+//! - Every table file from end to end ([`FileVerifier`]).
+//! - Both trees: chain, order, fingerprints, check bytes, slots.
+//! - Every record of a tree against the key section of its run file.
+//! - The levels: in order, and disjoint.
+//! - The directory against the MANIFEST.
+//!
+//! Flushes and compactions of level 0 wait meanwhile. Reads and writes don't.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use slmdb_engine::files::file_verifier::FileVerifier;
+use slmdb_engine::write::write_path::WritePath;
+use slmdb_engine::{VerifyProgress, VerifyReport};
+use slmdb_env::{Error, Result};
+use slmdb_levels::{Levels, TableRun};
+use slmdb_manifest::FILE_NAME as MANIFEST_NAME;
+use slmdb_pmem::Medium;
+use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Place, Version};
+
+use crate::compaction::compactor::Compactor;
+use crate::flush::version;
+use crate::level_zero::LevelZero;
+
+/// Where the entries of a run file lie: key and version.
+type Records = HashMap<Vec<u8>, Version>;
+
+/// Checks everything there is against everything else.
+pub(crate) struct Verifier<'s, M: Medium> {
+    pub(crate) files: FileVerifier,
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) level_zero: Arc<LevelZero<M>>,
+    pub(crate) levels: Arc<Levels<TableRun>>,
+    pub(crate) compactor: &'s Compactor<M>,
+}
+
+impl<M: Medium + Clone> Verifier<'_, M> {
+    /// See [`slmdb_engine::Engine::verify`].
+    /// LOCKS: level 0 compaction, indexing, catalog
+    pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        let _chunk = self.compactor.chunk.lock();
+        let indexing = self.level_zero.indexing.lock();
+        if *indexing {
+            let what = "a flush was given up; the store can be verified when it has been opened again";
+            return Err(Error::ReadOnly { cause: what.into() });
+        }
+        let under_way = self.files.under_way();
+        let files = self.files.catalog.lock().state().files.clone();
+        let memtable_entries = self.writes.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
+        let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
+        report.findings.extend(self.level_zero.pool.verify());
+        report.findings.extend(HybridTree::verify(&self.level_zero.trees()));
+        let mut run_files: HashMap<u32, Records> = HashMap::new();
+        self.files.verify_tables(&files, &mut report, progress, |number, reader, report| {
+            report.entries_checked += reader.properties().entries;
+            if !reader.is_searched_by_key() {
+                match records(number, reader) {
+                    Ok(records) => drop(run_files.insert(number, records)),
+                    Err(error) => report.findings.push(error),
+                }
+            }
+        });
+        for tree in self.level_zero.trees() {
+            self.verify_records(tree, &run_files, &mut report)?;
+        }
+        if let Err(what) = self.levels.current().check() {
+            report.findings.push(Error::corruption(self.files.context.directory.join(MANIFEST_NAME), 0, what));
+        }
+        let is_kept = |number| slmdb_engine::files::obsolete_files::PinnedFiles::pins(&*self.levels, number);
+        self.files.find_stray_tables(&files, &under_way, is_kept, &mut report)?;
+        self.files.limit_findings(&mut report);
+        Ok(report)
+    }
+
+    /// Checks that each record of a tree leads to an entry of its run file.
+    fn verify_records(
+        &self,
+        tree: &HybridTree<M>,
+        run_files: &HashMap<u32, Records>,
+        report: &mut VerifyReport,
+    ) -> Result<()> {
+        let (mut copy, mut next) = (LeafCopy::default(), None::<Vec<u8>>);
+        loop {
+            match tree.copy_leaf(next.as_deref().map_or(Place::First, Place::At), &mut copy) {
+                Ok(true) => {}
+                Ok(false) => return Ok(()),
+                Err(error) => {
+                    report.findings.push(error);
+                    return Ok(());
+                }
+            }
+            for (key, version) in copy.iter() {
+                let in_file = run_files.get(&version.file).and_then(|records| records.get(key));
+                if in_file != Some(&version) {
+                    let what = format!("level 0 leads to table file {}, which does not have the entry", version.file);
+                    report.findings.push(Error::corruption(self.level_zero.pool.path(), 0, what));
+                }
+            }
+            match copy.high() {
+                Some(high) => next = Some(high.to_vec()),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn records(number: u32, reader: &slmdb_table::TableReader) -> Result<Records> {
+    let keys = reader.key_section()?;
+    keys.newest_entries().map(|entry| entry.map(|entry| (entry.key.to_vec(), version(number, &entry)))).collect()
+}

@@ -1,0 +1,102 @@
+//! What a flush takes of the pool, and how space is given back.
+
+use std::sync::Arc;
+
+use slmdb_engine::Options;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::space::admission::Grant;
+use slmdb_engine::space::controller::{FlushCost, Reclaim, Resource, TakenFrom};
+use slmdb_engine::write::write_path::WritePath;
+use slmdb_env::{Error, Result};
+use slmdb_manifest::MediumKind;
+use slmdb_pmem::{Medium, Pool, UNIT_BYTES};
+use slmdb_structures::hybrid_tree::{MAXIMUM_KEY_BYTES, pool_bytes_max};
+
+use crate::compaction::queue::CompactionQueue;
+use crate::level_zero::LevelZero;
+
+/// Whether a pool with these options can take a write. LAB-DB finds out when the first write comes.
+pub(crate) fn check_pool(_: &Options, _: MediumKind, _: Option<u64>) -> Result<()> {
+    Ok(())
+}
+
+/// What flushes take of the pool: records, and at worst leaves that are split.
+pub(crate) struct PoolFlushCost<M: Medium> {
+    pub(crate) writes: Arc<WritePath<M>>,
+    pub(crate) level_zero: Arc<LevelZero<M>>,
+}
+
+impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
+    /// LOCKS: memtables
+    fn provide_in_pool(&self, more: Grant, _: TakenFrom) -> Result<()> {
+        let grant = {
+            let mut memtables = self.writes.memtables.lock();
+            let totals = memtables.admitted.plus(&more.totals);
+            let grant = Grant { totals, memtables: memtables.immutables as u64 + more.memtables };
+            // Perhaps a smaller grant than before; and writers are at work meanwhile.
+            memtables.granted_in_pool = memtables.granted_in_pool.at_most(&grant);
+            grant
+        };
+        reserve::<M>(&self.level_zero.pool, &grant, self.level_zero.mutable().counts().leaves)?;
+        self.writes.memtables.lock().granted_in_pool = grant;
+        Ok(())
+    }
+}
+
+impl<M: Medium + Clone> PoolFlushCost<M> {
+    /// Frees what was set aside in the pool for a flushed MemTable and not used (INV-31).
+    /// LOCKS: memtables
+    pub(crate) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
+        let granted = {
+            let mut memtables = self.writes.memtables.lock();
+            memtables.admitted = memtables.admitted.minus(flushed);
+            memtables.immutables -= 1;
+            memtables.space_returned += 1;
+            memtables.granted_in_pool = memtables.granted_in_pool.minus(flushed);
+            memtables.granted_in_pool
+        };
+        match reserve::<M>(&self.level_zero.pool, &granted, self.level_zero.mutable().counts().leaves) {
+            // The bound does not know how much of the worst case has already happened. What was granted is there.
+            Err(Error::Full { .. }) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+/// Sets aside in the pool what flushing a grant takes. [`Error::Full`] if it is not there.
+pub(crate) fn reserve<M: Medium>(pool: &Pool<M>, grant: &Grant, leaves: u64) -> Result<()> {
+    let Totals { entries, key_bytes, longest_key_bytes, .. } = grant.totals;
+    let longest_key_bytes = longest_key_bytes.min(MAXIMUM_KEY_BYTES as u32);
+    let bytes = pool_bytes_max::<M>(entries, key_bytes, longest_key_bytes, leaves);
+    let piece_bytes = (u64::from(longest_key_bytes) * 2).max(UNIT_BYTES);
+    // First lowered to the part that is free, so that raising it finds out what is missing.
+    pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;
+    pool.set_reserve(bytes, piece_bytes)
+}
+
+/// Asks for compactions that give space back.
+pub(crate) struct SpaceReclaim<M: Medium> {
+    pub(crate) level_zero: Arc<LevelZero<M>>,
+    pub(crate) compactions: Arc<CompactionQueue>,
+}
+
+impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {
+    fn lacking(&self, full: &Error) -> Resource {
+        match full {
+            Error::Full { path, .. } if path == self.level_zero.pool.path() => Resource::Pool,
+            _ => Resource::Disk,
+        }
+    }
+
+    fn returned_by_readers(&self) -> u64 {
+        0
+    }
+
+    fn readers_hold(&self, resource: Resource) -> bool {
+        resource == Resource::Pool && self.level_zero.slots.retiring() > 0
+    }
+
+    fn compact_for(&self, _: Resource, _: bool) -> bool {
+        self.compactions.want_space()
+    }
+}
