@@ -10,6 +10,8 @@ use slmdb_manifest::{FILE_NAME, Manifest};
 pub(crate) fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
     match of_store(options, directory)? {
         EngineName::Slm => slmdb_slm::open(options, directory),
+        #[cfg(feature = "lab")]
+        EngineName::Lab => slmdb_lab::open(options, directory),
         other => Err(lacking(other.as_str(), None)),
     }
 }
@@ -30,6 +32,8 @@ pub(crate) fn repair(
 pub(crate) fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
     match of_store(options, directory)? {
         EngineName::Slm => directory::destroy::destroy(options, directory),
+        #[cfg(feature = "lab")]
+        EngineName::Lab => directory::destroy::destroy(options, directory),
         other => Err(lacking(other.as_str(), None)),
     }
 }

@@ -31,7 +31,11 @@ pub fn no_compaction() -> CompactionOptions {
 /// The engines that every test runs on. To test another one, name it here.
 ///
 /// A test program is about one of them, and runs itself again for each other one ([`every_other_engine_passes`]).
-pub const ENGINES: &[EngineName] = &[EngineName::Slm];
+pub const ENGINES: &[EngineName] = &[
+    EngineName::Slm,
+    #[cfg(feature = "lab")]
+    EngineName::Lab,
+];
 
 /// Names another engine than the first to a test program.
 const ENGINE: &str = "SLMDB_TEST_ENGINE";
