@@ -93,6 +93,11 @@ impl<V: IndexedVersion> ReplacedVersions<V> {
         self.versions.len()
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.versions.is_empty()
+    }
+
     /// Approximate memory in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes

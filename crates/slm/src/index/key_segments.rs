@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_pmem::{Claim, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, SegmentEntry, write_segment_claiming};
