@@ -30,7 +30,7 @@ use super::tree::Tree;
 /// than a millisecond.
 const SHORTCUTS_MAX: usize = 8192;
 /// They are made after as many descents without them as they will have nodes, but not after fewer than this.
-const MISSES_MIN: u32 = if cfg!(test) { 2 } else { 256 };
+const MISSES_MIN: u32 = if cfg!(all(test, not(loom))) { 2 } else { 256 };
 
 /// Trees with a root of a lower level need no shortcuts.
 const SHORTEST_WAY: u8 = 2;
@@ -108,12 +108,11 @@ impl<M: Medium> Tree<M> {
     #[inline]
     pub(super) fn shortcut(&self, target: &Target<'_>, level: u8) -> Result<Option<Node<'_>>> {
         let (Target::At(key) | Target::Below(key)) = target else { return Ok(None) };
-        if self.root()?.level() < SHORTEST_WAY || !self.order.is_bytewise() {
-            return Ok(None);
-        }
         let shortcuts = self.shortcuts.current.load();
         if shortcuts.version != self.shortcuts.version() {
-            self.make_shortcuts_if_due();
+            if self.order.is_bytewise() && self.shortcuts.count_miss() {
+                self.make_shortcuts_unless_busy();
+            }
             return Ok(None);
         }
         if shortcuts.level < level {
@@ -145,12 +144,9 @@ impl<M: Medium> Tree<M> {
         low.is_ok_and(|low| low.is_none_or(|low| low.as_slice() <= key))
     }
 
-    /// Counts a descent without shortcuts, and makes them if that is due.
+    /// Makes shortcuts, unless somebody changes the tree's structure just now.
     #[cold]
-    fn make_shortcuts_if_due(&self) {
-        if !self.shortcuts.count_miss() {
-            return;
-        }
+    fn make_shortcuts_unless_busy(&self) {
         let Some(structure) = self.try_structure() else { return };
         // What is damaged is told by who descends there.
         let made = self.make_shortcuts().unwrap_or_default();
@@ -162,6 +158,9 @@ impl<M: Medium> Tree<M> {
     fn make_shortcuts(&self) -> Result<Shortcuts> {
         let version = self.shortcuts.version();
         let root = self.root()?;
+        if root.level() < SHORTEST_WAY {
+            return Ok(Shortcuts::default());
+        }
         let (mut level, mut nodes) = (root.level(), vec![root.offset]);
         while level > 1 {
             let children = self.children(&nodes, level)?;
