@@ -215,8 +215,9 @@ fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool)
     drop(engine);
     if thorough {
         let engine = open("again")?;
-        if contents(&*engine)? != found {
-            return Err("another opening changed what is there".into());
+        let again = contents(&*engine)?;
+        if again != found {
+            return Err(format!("another opening changed what is there: {}", differences(&found, &again)));
         }
         verify(&*engine, "opened again")?;
         engine.close().map_err(|error| format!("does not close again: {error:?}"))?;
