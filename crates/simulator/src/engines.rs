@@ -26,6 +26,16 @@ pub fn open(options: &Options, directory: &Path, medium: Option<&Simulated>) -> 
     }
 }
 
+/// Whether stores of an engine can be repaired.
+pub fn can_repair(engine: EngineName) -> bool {
+    engine == EngineName::Slm
+}
+
+/// How many keys a client of a workload has. A tree of LAB-DB has to have several leaves, so that chunks are parts of it.
+pub fn keys_of_client(engine: EngineName) -> u64 {
+    if engine == EngineName::Slm { 24 } else { 96 }
+}
+
 /// Repairs one.
 pub fn repair(options: &Options, directory: &Path, medium: Option<&Simulated>) -> Result<RepairReport> {
     match (options.engine.unwrap_or_default(), medium) {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use slmdb_engine::{
-    CompactionOptions, CompactionPolicy, Destroyed, Engine, EngineName, LinkPolicy, Medium, Options, RepairReport,
-    Result,
+    CompactionOptions, CompactionPolicy, Destroyed, Engine, EngineName, LabOptions, LinkPolicy, Medium, Options,
+    RepairReport, Result,
 };
 use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
@@ -96,6 +96,13 @@ impl Setup {
             // (In memory. With no more than the device a put was once refused as full on a busy machine, and why is open.)
             pool_maximum_bytes: if self.has_pool { DEVICE_BYTES } else { 4 * DEVICE_BYTES },
             checkpoint_entries: 64,
+            // The trees change their roles after a few flushes, and what leaves them goes on to the second level and the third.
+            lab: LabOptions {
+                level_zero_bytes: 4 << 10,
+                level_zero_compaction_at: if self.is_paper { 0.75 } else { 0.3 },
+                level_base_bytes: 4 << 10,
+                level_growth: 2,
+            },
             ..Options::default()
         }
     }

@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use slmdb_engine::{Engine, WriteBatch};
+use slmdb_engine::{Engine, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
 use slmdb_pmem::{Dram, Pool};
@@ -186,9 +186,13 @@ fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool)
         opened.map_err(|error| format!("does not open {when}: {error:?}"))
     };
     check_checkpoints(&env)?;
+    let read = if thorough { read_only(&env, expected, setup)? } else { None };
     let engine = open("after the crash")?;
     let mut found = contents(&*engine)?;
     expected.check(&found)?;
+    if read.is_some_and(|read| read != found) {
+        return Err("an opening for reading alone found something else".into());
+    }
     verify(&*engine, "after the crash")?;
     if thorough {
         let mut random = Random(image.fingerprint());
@@ -211,13 +215,29 @@ fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool)
     drop(engine);
     if thorough {
         let engine = open("again")?;
-        if contents(&*engine)? != found {
-            return Err("another opening changed what is there".into());
+        let again = contents(&*engine)?;
+        if again != found {
+            return Err(format!("another opening changed what is there: {}", differences(&found, &again)));
         }
         verify(&*engine, "opened again")?;
         engine.close().map_err(|error| format!("does not close again: {error:?}"))?;
     }
     Ok(())
+}
+
+/// What a store holds that is opened for reading alone; what is wrong. `None`: the crash came while the store was made, and
+/// such an opening makes nothing.
+fn read_only(env: &MemoryEnv, expected: &Expected, setup: Setup) -> Result<Option<Model>, String> {
+    let options = Options { read_only: true, ..setup.options(env) };
+    let engine = match engines::open(&options, Path::new(STORE), None) {
+        Ok(engine) => engine,
+        Err(_) if expected.check(&Model::new()).is_ok() => return Ok(None),
+        Err(error) => return Err(format!("does not open for reading alone: {error:?}")),
+    };
+    let found = contents(&*engine)?;
+    verify(&*engine, "opened for reading alone")?;
+    engine.close().map_err(|error| format!("does not close, opened for reading alone: {error:?}"))?;
+    Ok(Some(found))
 }
 
 /// Checks that every index checkpoint that the MANIFEST tells of is there; what is wrong. (An opening may do without.)

@@ -12,6 +12,7 @@ use slmdb_env::Error;
 use slmdb_sync::scheduled::thread;
 
 use crate::Random;
+use crate::engines::keys_of_client;
 use crate::machine::{Recorded, Setup};
 
 /// What a client's part of the store holds.
@@ -104,7 +105,8 @@ pub fn run(plan: &Plan, machine: &Recorded) -> Done {
                 scope.spawn(move || {
                     let number = (opening * 64 + client + 1) as u64;
                     let random = Random(plan.seed ^ (number * 0x1234_5678_9abc));
-                    let mut client = Client { prefix: prefix(client), machine, engine, model, writes, random };
+                    let keys = keys_of_client(plan.setup.engine);
+                    let mut client = Client { prefix: prefix(client), keys, machine, engine, model, writes, random };
                     (0..plan.writes).for_each(|_| client.act(syncs));
                 });
             }
@@ -142,6 +144,8 @@ impl Syncs<'_> {
 
 struct Client<'a> {
     prefix: u8,
+    /// How many keys it has.
+    keys: u64,
     machine: &'a Recorded,
     engine: &'a Arc<dyn Engine>,
     model: &'a mut Model,
@@ -161,7 +165,7 @@ impl Client<'_> {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let number = self.random.below(24);
+        let number = self.random.below(self.keys);
         // Some are long, with a head in common.
         let stem = if number % 6 == 0 { "a-key-with-a-long-head-in-common-" } else { "" };
         let mut key = vec![self.prefix];

@@ -56,7 +56,9 @@ impl<M: Medium + Clone> Flush<M> {
     pub(crate) fn run(&self) {
         while let Some(immutable) = self.writes.next_immutable() {
             match self.flush(immutable) {
-                Ok(()) => {}
+                Ok(true) => {}
+                // A later MemTable must not be flushed either: what is flushed is a beginning of the log (INV-6).
+                Ok(false) => return,
                 // Everything is in the arenas, and stays there for the next opening.
                 Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
                 Err(error) => return self.context.fail(error),
@@ -64,11 +66,12 @@ impl<M: Medium + Clone> Flush<M> {
         }
     }
 
-    fn flush(&self, immutable: Immutable<M>) -> Result<()> {
+    /// Flushes a MemTable. `false`: level 0 is full and the store closes, so it is left to the next opening.
+    fn flush(&self, immutable: Immutable<M>) -> Result<bool> {
         // Writers may still be filling places (INV-5).
         self.writes.publication.wait_for(immutable.last_sequence);
         if !self.compactions.wait_for_level_zero(|| self.is_full(), || self.writes.gives_up()) {
-            return Ok(());
+            return Ok(false);
         }
         self.memory.share();
         let began_ns = self.context.env.monotonic_ns();
@@ -84,7 +87,7 @@ impl<M: Medium + Clone> Flush<M> {
         tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
         self.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
         self.compactions.wake();
-        Ok(())
+        Ok(true)
     }
 
     /// Whether level 0 has no room for another flush.

@@ -9,6 +9,7 @@
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{EngineSection, FILE_NAME, StoreState};
+use slmdb_order::KeyOrder;
 
 const VERSION: u32 = 1;
 
@@ -53,6 +54,32 @@ impl LevelZeroState {
         bytes.push(u8::from(self.compacted_through.is_some()));
         bytes.extend_from_slice(self.compacted_through.as_deref().unwrap_or_default());
         EngineSection { version: VERSION, bytes }
+    }
+}
+
+/// Which tree an entry of a run file belongs to, by what the MANIFEST says.
+#[derive(Debug, Clone)]
+pub(crate) struct Eras(LevelZeroState);
+
+impl Eras {
+    /// As a MANIFEST has them.
+    pub(crate) fn of(state: &StoreState) -> Result<Eras> {
+        LevelZeroState::of(state).map(Eras)
+    }
+
+    fn is_immutable(&self, highest_sequence: u64) -> bool {
+        highest_sequence <= self.0.immutable_through
+    }
+
+    /// The number of the tree that a run file with this highest sequence number belongs to.
+    pub(crate) fn tree(&self, highest_sequence: u64) -> u32 {
+        (self.0.epoch + u32::from(self.is_immutable(highest_sequence))) % 2
+    }
+
+    /// Whether the tree of such a run file has a key still: a chunk has not moved it on.
+    pub(crate) fn has(&self, highest_sequence: u64, key: &[u8], order: &KeyOrder) -> bool {
+        let through = self.0.compacted_through.as_deref().filter(|_| self.is_immutable(highest_sequence));
+        through.is_none_or(|through| order.compare(key, through).is_gt())
     }
 }
 

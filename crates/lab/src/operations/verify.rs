@@ -3,6 +3,7 @@
 //! - Every table file from end to end ([`FileVerifier`]).
 //! - Both trees: chain, order, fingerprints, check bytes, slots.
 //! - Every record of a tree against the key section of its run file.
+//! - Both trees against what an opening would make of the run files, if they were lost ([`crate::recovery`]).
 //! - The levels: in order, and disjoint.
 //! - The directory against the MANIFEST.
 //!
@@ -22,7 +23,8 @@ use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Place, Version};
 
 use crate::compaction::compactor::Compactor;
 use crate::flush::version;
-use crate::level_zero::LevelZero;
+use crate::level_zero::state::Eras;
+use crate::level_zero::{self, LevelZero};
 
 /// Where the entries of a run file lie: key and version.
 type Records = HashMap<Vec<u8>, Version>;
@@ -63,7 +65,8 @@ impl<M: Medium + Clone> Verifier<'_, M> {
             }
         });
         for tree in self.level_zero.trees() {
-            self.verify_records(tree, &run_files, &mut report)?;
+            let found = self.verify_records(tree, &run_files, &mut report);
+            self.verify_rebuild(tree, found.as_ref(), &run_files, &mut report);
         }
         if let Err(what) = self.levels.current().check() {
             report.findings.push(Error::corruption(self.files.context.directory.join(MANIFEST_NAME), 0, what));
@@ -74,21 +77,22 @@ impl<M: Medium + Clone> Verifier<'_, M> {
         Ok(report)
     }
 
-    /// Checks that each record of a tree leads to an entry of its run file.
+    /// Checks that each record of a tree leads to an entry of its run file. Returns what the tree has, unless it can't be
+    /// read.
     fn verify_records(
         &self,
         tree: &HybridTree<M>,
         run_files: &HashMap<u32, Records>,
         report: &mut VerifyReport,
-    ) -> Result<()> {
-        let (mut copy, mut next) = (LeafCopy::default(), None::<Vec<u8>>);
+    ) -> Option<Records> {
+        let (mut copy, mut next, mut found) = (LeafCopy::default(), None::<Vec<u8>>, Records::new());
         loop {
             match tree.copy_leaf(next.as_deref().map_or(Place::First, Place::At), &mut copy) {
                 Ok(true) => {}
-                Ok(false) => return Ok(()),
+                Ok(false) => return Some(found),
                 Err(error) => {
                     report.findings.push(error);
-                    return Ok(());
+                    return None;
                 }
             }
             for (key, version) in copy.iter() {
@@ -97,11 +101,41 @@ impl<M: Medium + Clone> Verifier<'_, M> {
                     let what = format!("level 0 leads to table file {}, which does not have the entry", version.file);
                     report.findings.push(Error::corruption(self.level_zero.pool.path(), 0, what));
                 }
+                found.insert(key.to_vec(), version);
             }
             match copy.high() {
                 Some(high) => next = Some(high.to_vec()),
-                None => return Ok(()),
+                None => return Some(found),
             }
+        }
+    }
+
+    /// Checks that the run files alone would give the same tree.
+    fn verify_rebuild(
+        &self,
+        tree: &HybridTree<M>,
+        found: Option<&Records>,
+        run_files: &HashMap<u32, Records>,
+        report: &mut VerifyReport,
+    ) {
+        let state = self.files.catalog.lock().state().clone();
+        let is_whole = state.files.iter().all(|(number, file)| file.level > 0 || run_files.contains_key(number));
+        // What can't be read was told already.
+        let (Some(found), true, Ok(eras)) = (found, is_whole, Eras::of(&state)) else { return };
+        let mut rebuilt = Records::new();
+        for (number, highest_sequence) in level_zero::run_files(&state) {
+            if eras.tree(highest_sequence) != tree.number() {
+                continue;
+            }
+            let entries = run_files.get(&number).into_iter().flatten();
+            for (key, version) in entries.filter(|(key, _)| eras.has(highest_sequence, key, tree.order())) {
+                let newest = rebuilt.entry(key.clone()).or_insert(*version);
+                *newest = if newest.sequence < version.sequence { *version } else { *newest };
+            }
+        }
+        if rebuilt != *found {
+            let what = format!("tree {} of level 0 is not what its run files have", tree.number());
+            report.findings.push(Error::corruption(self.level_zero.pool.path(), 0, what));
         }
     }
 }

@@ -17,23 +17,19 @@ use slmdb_structures::hybrid_tree::Entry;
 use super::trees_in_pool::{self, Trees};
 use crate::flush::version;
 use crate::level_zero::run_files;
-use crate::level_zero::state::LevelZeroState;
+use crate::level_zero::state::Eras;
 
 /// The trees of a `Dram` store.
 pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState) -> Result<Trees<Dram>> {
     let trees = trees_in_pool::in_memory(options, state)?;
-    let level_zero = LevelZeroState::of(state)?;
+    let eras = Eras::of(state)?;
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     for (number, highest_sequence) in run_files(state) {
-        let is_immutable = highest_sequence <= level_zero.immutable_through;
-        let compacted_through = level_zero.compacted_through.as_deref().filter(|_| is_immutable);
-        let tree = &trees[((level_zero.epoch + u32::from(is_immutable)) % 2) as usize];
+        let tree = &trees[eras.tree(highest_sequence) as usize];
         let keys = tables.reader(number)?.key_section()?;
         let mut failure = None;
         let entries = keys.newest_entries().map_while(|entry| entry.map_err(|error| failure = Some(error)).ok());
-        let left = entries.filter(|entry| {
-            compacted_through.is_none_or(|through| options.comparator.compare(entry.key, through).is_gt())
-        });
+        let left = entries.filter(|entry| eras.has(highest_sequence, entry.key, &options.comparator));
         tree.apply(left.map(|entry| Entry { key: entry.key, version: version(number, &entry) }), |_, _| ())?;
         if let Some(failure) = failure {
             return Err(failure);

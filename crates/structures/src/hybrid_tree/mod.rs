@@ -180,6 +180,11 @@ impl<M: Medium> HybridTree<M> {
         &self.order
     }
 
+    /// Its place in the pool, from 0.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// The slots that it shares with the pool's other tree.
     pub fn slots(&self) -> &Arc<Slots<M>> {
         &self.slots
