@@ -13,7 +13,7 @@
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_engine::background::workers::{Work, Workers, work};
 use slmdb_engine::context::StoreContext;
@@ -174,6 +174,8 @@ impl<M: Medium + Clone> Lab<M> {
             obsolete: obsolete.clone(),
             compactions: compactions.clone(),
             chunk: chunk_lock(),
+            begun: AtomicU64::new(0),
+            unreadable: AtomicU64::new(0),
         });
         let reader = Arc::new(Reader {
             context: context.clone(),
@@ -184,6 +186,7 @@ impl<M: Medium + Clone> Lab<M> {
             catalog: catalog.clone(),
             memory: memory.clone(),
             obsolete: obsolete.clone(),
+            compactions: compactions.clone(),
         });
         Lab {
             context,
@@ -317,7 +320,7 @@ impl<M: Medium + Clone> Engine for Lab<M> {
     }
 
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
-        self.estimate(range)
+        self.reader.estimate(range)
     }
 
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {

@@ -4,20 +4,61 @@ use std::sync::Arc;
 
 use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
-use slmdb_engine::space::admission::Grant;
+use slmdb_engine::space::admission::{Grant, KEPT_DELETE_KEY_BYTES};
 use slmdb_engine::space::controller::{FlushCost, Reclaim, Resource, TakenFrom};
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::MediumKind;
-use slmdb_pmem::{Medium, Pool, UNIT_BYTES};
+use slmdb_pmem::{Dram, ExtentKind, Medium, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::hybrid_tree::{MAXIMUM_KEY_BYTES, pool_bytes_max};
+use slmdb_sync::epoch;
 
 use crate::compaction::queue::CompactionQueue;
 use crate::level_zero::LevelZero;
 
-/// Whether a pool with these options can take a write. LAB-DB finds out when the first write comes.
-pub(crate) fn check_pool(_: &Options, _: MediumKind, _: Option<u64>) -> Result<()> {
-    Ok(())
+/// A pool whose maximum is this many MemTables and this many bytes takes writes.
+const ROOMY_TIMES: u64 = 4;
+const ROOMY_BYTES: u64 = 64 << 20;
+
+/// How many table files a compaction for space may need at once: the oldest run file stays until all of it has gone to
+/// level 1, and one file there is written anew with a part of it.
+pub(crate) const OUTPUTS_FOR_SPACE: u64 = 3;
+
+/// [`Error::Invalid`] if a pool with these options, and no larger than `device_bytes`, refuses every write. Only small
+/// pools are checked: a write is admitted in a pool in memory with the same maximum.
+pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {
+    let (initial_bytes, maximum_bytes) = match device_bytes {
+        Some(device_bytes) => {
+            let bytes = device_bytes.min(options.pool_maximum_bytes);
+            (bytes, bytes)
+        }
+        None => (options.pool_initial_bytes, options.pool_maximum_bytes.max(options.pool_initial_bytes)),
+    };
+    let is_roomy = maximum_bytes >= options.memtable_bytes.saturating_mul(ROOMY_TIMES).saturating_add(ROOMY_BYTES);
+    if options.read_only || is_roomy {
+        return Ok(());
+    }
+    let pool = PoolOptions { initial_bytes, growth_bytes: options.pool_growth_bytes, maximum_bytes, uuid: [0; 16] };
+    match admit_one(options, kind, &pool) {
+        Err(Error::Full { .. }) => Err(Error::invalid(format!(
+            "a pool that may have {maximum_bytes} bytes has no room for one MemTable of {} and what its flush takes: raise \
+             pool_maximum_bytes{}, or lower memtable_bytes",
+            options.memtable_bytes,
+            if device_bytes.is_some() { " or take a larger device" } else { "" }
+        ))),
+        tried => tried,
+    }
+}
+
+/// [`Error::Full`] if the first write would get that error.
+fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<()> {
+    let pool = Pool::anonymous(Dram, pool)?;
+    if kind != MediumKind::Dram {
+        pool.allocate_extent(ExtentKind::Arena, options.memtable_bytes, 1)?;
+    }
+    let mut write = Totals::default();
+    write.add(KEPT_DELETE_KEY_BYTES, Some(0));
+    reserve(&pool, &Grant::for_write(options, &write), 0)
 }
 
 /// What flushes take of the pool: records, and at worst leaves that are split.
@@ -89,14 +130,19 @@ impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {
     }
 
     fn returned_by_readers(&self) -> u64 {
-        0
+        self.level_zero.slots.returned()
     }
 
     fn readers_hold(&self, resource: Resource) -> bool {
-        resource == Resource::Pool && self.level_zero.slots.retiring() > 0
+        if resource != Resource::Pool || self.level_zero.slots.retiring() == 0 {
+            return false;
+        }
+        // What nobody reads any more is given back by whoever asks next.
+        epoch::pin().flush();
+        self.level_zero.slots.retiring() > 0
     }
 
-    fn compact_for(&self, _: Resource, _: bool) -> bool {
-        self.compactions.want_space()
+    fn compact_for(&self, resource: Resource, _: bool) -> bool {
+        self.compactions.want_space(resource)
     }
 }

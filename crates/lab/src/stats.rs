@@ -4,9 +4,9 @@ use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::context::StoreContext;
-use slmdb_engine::{Approximate, CompactionChoices, FORMAT_VERSION, Stats, TableFile};
-use slmdb_env::Result;
-use slmdb_manifest::{Counters, MediumKind};
+use slmdb_engine::{CompactionChoices, FORMAT_VERSION, Stats, TableFile};
+use slmdb_levels::{Run, TableRun};
+use slmdb_manifest::{Counters, FileRecord, MediumKind};
 use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
 
 use crate::KIND;
@@ -33,14 +33,21 @@ pub(crate) fn since_open<M: Medium>(context: &StoreContext, level_zero: &LevelZe
 }
 
 impl<M: Medium + Clone> Lab<M> {
-    /// See [`slmdb_engine::Engine::table_files`]. How many of a file's keys live is not known.
+    /// See [`slmdb_engine::Engine::table_files`]. A key of a run file lives if a tree leads there. In a file of a level all
+    /// that are no deletes are taken to live.
     pub(crate) fn list_table_files(&self) -> Vec<TableFile> {
+        let live = self.level_zero.live();
+        let live_keys = |number: u32, file: &FileRecord| match file.level {
+            // (How many of the records are deletes is not counted.)
+            0 => live.get(&number).copied().unwrap_or(0).saturating_sub(file.deletes),
+            _ => file.entries - file.deletes,
+        };
         let catalog = self.catalog.lock();
         let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
             number,
             bytes: file.length_bytes,
             entries: file.entries,
-            live_keys: file.live_keys,
+            live_keys: live_keys(number, file),
             deletes: file.deletes,
             smallest_key: file.smallest_key.clone(),
             largest_key: file.largest_key.clone(),
@@ -51,7 +58,7 @@ impl<M: Medium + Clone> Lab<M> {
         files.collect()
     }
 
-    /// See [`slmdb_engine::Engine::stats`]. `index_keys` are those of level 0. `live_bytes` is what the deepest level has, about.
+    /// See [`slmdb_engine::Engine::stats`]. `index_keys` are those of level 0.
     pub(crate) fn make_stats(&self) -> Stats {
         let view = self.writes.view.load_full();
         let (medium, table_bytes, table_files) = {
@@ -64,8 +71,7 @@ impl<M: Medium + Clone> Lab<M> {
             let files = &catalog.state().files;
             (medium, files.values().map(|file| file.length_bytes).sum::<u64>(), files.len() as u64)
         };
-        let version = self.levels.current();
-        let live_bytes = (1..=slmdb_levels::LEVEL_LAST).map(|level| version.level_bytes(level)).max().unwrap_or(0);
+        let live_bytes = self.live_bytes();
         let extents = self.level_zero.pool.extents();
         let taken_by =
             |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
@@ -115,15 +121,23 @@ impl<M: Medium + Clone> Lab<M> {
         }
     }
 
-    /// See [`slmdb_engine::Engine::approximate`]: what the levels have in the range. Level 0 and the MemTables count as
-    /// a whole.
-    pub(crate) fn estimate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
-        let of_levels = self.levels.current().approximate(range)?;
-        let memtables = self.writes.view.load_full();
-        Ok(Approximate {
-            keys: of_levels.entries + self.level_zero.keys(),
-            table_bytes: of_levels.bytes,
-            memtable_bytes: memtables.memtables.iter().map(|memtable| memtable.used_bytes()).sum(),
-        })
+    /// What is not garbage, about: the deepest level, and what lies above it and overlaps nothing below. While level 0 has
+    /// more than that, what level 0 leads to.
+    /// LOCKS: catalog
+    fn live_bytes(&self) -> u64 {
+        let version = self.levels.current();
+        let everything = (Bound::Unbounded, Bound::Unbounded);
+        let deepest = version.deepest_level(everything).unwrap_or(0);
+        let is_alone = |level: u8, run: &TableRun| {
+            let record = run.record();
+            let range = (Bound::Included(&record.smallest_key[..]), Bound::Included(&record.largest_key[..]));
+            (level + 1..=deepest).all(|below| version.overlapping(below, range).is_empty())
+        };
+        let of_levels = version.runs().filter(|(level, run)| is_alone(*level, run)).map(|(_, run)| run.record().bytes);
+        let (of_levels, means) = (of_levels.sum::<u64>(), self.reader.mean_entry_bytes());
+        let live = self.level_zero.live();
+        let of_level_zero: f64 =
+            live.iter().map(|(file, &records)| means.get(file).copied().unwrap_or(0.0) * records as f64).sum();
+        of_levels.max(of_level_zero as u64)
     }
 }

@@ -62,6 +62,8 @@ pub struct Slots<M: Medium> {
     pool: Arc<Pool<M>>,
     classes: Mutex<BTreeMap<(ExtentKind, u32), Class>>,
     retiring: AtomicU64,
+    /// How often such slots were given back.
+    returned: AtomicU64,
 }
 
 /// Slots of one kind and size.
@@ -141,7 +143,7 @@ impl<M: Medium> Slots<M> {
             }
             classes.entry((extent.kind, extent.owner)).or_default().add(&extent);
         }
-        Ok(Slots { pool, classes: Mutex::new(classes), retiring: AtomicU64::new(0) })
+        Ok(Slots { pool, classes: Mutex::new(classes), retiring: AtomicU64::new(0), returned: AtomicU64::new(0) })
     }
 
     /// The pool they are in.
@@ -292,12 +294,19 @@ impl<M: Medium> Slots<M> {
     /// Gives back slots that [`Slots::count_retired`] has counted.
     pub fn give_back_retired(&self, slots: &[u64]) {
         self.give_back(slots);
+        // Count first: whoever does not see them waiting any more sees the count.
+        self.returned.fetch_add(1, Ordering::AcqRel);
         self.retiring.fetch_sub(slots.len() as u64, Ordering::AcqRel);
     }
 
     /// How many slots wait until no reader is left.
     pub fn retiring(&self) -> u64 {
         self.retiring.load(Ordering::Acquire)
+    }
+
+    /// How often slots that waited were given back. A change is a reason to look for space again.
+    pub fn returned(&self) -> u64 {
+        self.returned.load(Ordering::Acquire)
     }
 
     /// What so many more slots for so many bytes each take of the pool at most, be nothing free.

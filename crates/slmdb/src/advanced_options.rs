@@ -31,6 +31,13 @@ impl AdvancedOptions {
         self
     }
 
+    /// What LAB-DB alone looks at: the sizes of its levels. Another engine's store ignores it.
+    #[cfg(feature = "lab")]
+    pub fn lab(mut self, lab: slmdb_engine::LabOptions) -> AdvancedOptions {
+        self.0.lab = lab;
+        self
+    }
+
     /// Time that the fast tier is to take, as if it were slower memory than it is; on [`Medium::Emulated`](crate::Medium::Emulated) alone, and for
     /// this opening. Default: none, which costs nothing. For measurements: `docs/guide/media.md` says what the models mean.
     pub fn emulation(mut self, emulation: Emulation) -> AdvancedOptions {

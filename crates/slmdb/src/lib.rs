@@ -52,6 +52,8 @@ pub use cursor::Cursor;
 pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
+#[cfg(feature = "lab")]
+pub use slmdb_engine::LabOptions;
 pub use slmdb_engine::{
     Approximate, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression,
     Counters, Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, LatencyModel,

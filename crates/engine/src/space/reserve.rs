@@ -77,6 +77,8 @@ pub struct Reserve {
     all_bytes: AtomicU64,
     largest_bytes: AtomicU64,
     coming_bytes: AtomicU64,
+    /// How many outputs a compaction for space writes at most.
+    outputs: AtomicU64,
     held: Mutex<Held>,
 }
 
@@ -102,6 +104,7 @@ impl Reserve {
             all_bytes: AtomicU64::new(0),
             largest_bytes: AtomicU64::new(0),
             coming_bytes: AtomicU64::new(0),
+            outputs: AtomicU64::new(1),
             held: Mutex::ranked(lock_order::RESERVE, Held::default()),
         }
     }
@@ -109,6 +112,11 @@ impl Reserve {
     /// Sets the most bytes that a new MANIFEST takes.
     pub fn set_manifest_bytes(&self, bytes: u64) {
         self.manifest_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// Sets how many outputs a compaction for space writes at most: 1 unless an engine says otherwise.
+    pub fn set_outputs(&self, outputs: u64) {
+        self.outputs.store(outputs, Ordering::Relaxed);
     }
 
     /// Sets the lengths of all table files, in bytes.
@@ -146,9 +154,10 @@ impl Reserve {
         self.coming_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// The most bytes that one output of a compaction takes.
+    /// The most bytes that the outputs of a compaction for space take.
     pub fn output_bytes(&self) -> u64 {
-        self.largest_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed))
+        let one_bytes = self.largest_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed));
+        one_bytes.saturating_mul(self.outputs.load(Ordering::Relaxed))
     }
 
     /// The bytes that an output may take of the reserve and of free space: what leaves the deletes their part, but in
@@ -320,6 +329,24 @@ impl Reserve {
             held.file = Some(space);
         }
         Ok(is_back)
+    }
+
+    /// Lends the reserve to a compaction that writes several files: all but the part for deletes goes back to the file
+    /// system. Until its [`release`](Reserve::release) nobody fills it again. `false`: another compaction has it.
+    /// LOCKS: reserve, reserved file
+    pub fn lend(&self) -> Result<bool> {
+        let mut held = self.held.lock();
+        if held.is_taken {
+            return Ok(false);
+        }
+        if let Some(file) = &held.file {
+            let lent_bytes = file.length_bytes().saturating_sub(self.for_deletes_bytes);
+            if lent_bytes > 0 {
+                file.lower_by(lent_bytes)?;
+            }
+        }
+        held.is_taken = true;
+        Ok(true)
     }
 
     /// Notes that the compaction that had the reserve has ended.

@@ -1,10 +1,13 @@
-//! [`Chunk`]: what a compaction takes out of the immutable tree (paper, sections 3.2 and 3.3: leaf scan).
+//! [`Chunk`]: what a compaction takes out of the immutable tree (paper, sections 3.2 and 3.3).
 //!
-//! Whole leaves from the left end, until their values have as many bytes as a MemTable. What the mutable tree has newer,
-//! and no moment sees, is left out: the paper writes that to level 1 all the same.
+//! - *Leaf scan*: whole leaves from the left end, until their values have as many bytes as a MemTable.
+//! - *File scan*: keys whose values lie in one run file, in order, so that this file can go soon.
+//!
+//! What the mutable tree has newer, and no moment sees, is left out: the paper writes that to level 1 all the same.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_engine::files::table_cache::Tables;
@@ -14,11 +17,11 @@ use slmdb_levels::EntrySource;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{LeafCopy, Place, Version};
-use slmdb_table::Slice;
+use slmdb_table::{KeySection, Slice};
 
 use crate::level_zero::{LevelZero, location};
 
-/// Entries from the left end of the immutable tree.
+/// Entries that leave the immutable tree.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     /// Those that go to level 1, in order.
@@ -27,6 +30,8 @@ pub(crate) struct Chunk {
     pub(crate) last: Vec<u8>,
     /// How many records leave the tree, for each run file.
     pub(crate) leaving: BTreeMap<u32, u64>,
+    /// The keys that leave the tree, with their numbers, if it is not all of them up to `last`.
+    pub(crate) scattered: Option<Vec<(Box<[u8]>, u64)>>,
 }
 
 impl Chunk {
@@ -63,6 +68,49 @@ impl Chunk {
             }
         }
         Ok((!chunk.leaving.is_empty()).then_some(chunk))
+    }
+
+    /// Takes keys that the tree still has in this run file, until their values have `bytes_max` bytes, but one at least.
+    /// All of them come between the same two keys that `bound` says for the first. Changes nothing. `None`: there is
+    /// nothing.
+    pub(crate) fn of_file<M: Medium>(
+        level_zero: &LevelZero<M>,
+        file: u32,
+        keys: &KeySection,
+        bytes_max: u64,
+        bound: impl Fn(&[u8]) -> Bound<Vec<u8>>,
+    ) -> Result<Option<Chunk>> {
+        let (tree, order) = (level_zero.immutable(), level_zero.immutable().order());
+        let (mut chunk, mut scattered, mut bytes) = (Chunk::default(), Vec::new(), 0);
+        let mut end = Bound::Unbounded;
+        for entry in keys.newest_entries() {
+            let entry = entry?;
+            let Some(version) = tree.get(entry.key)?.filter(|version| version.file == file) else { continue };
+            if scattered.is_empty() {
+                end = bound(entry.key);
+            } else if bytes >= bytes_max || !order.is_up_to(entry.key, end.as_ref().map(Vec::as_slice)) {
+                break;
+            }
+            chunk.take(level_zero, entry.key, version)?;
+            scattered.push((entry.key.into(), version.sequence));
+            bytes += u64::from(version.length_bytes);
+        }
+        let has_some = !scattered.is_empty();
+        chunk.scattered = Some(scattered);
+        Ok(has_some.then_some(chunk))
+    }
+
+    /// Bytes of all values that go to level 1.
+    pub(crate) fn value_bytes(&self) -> u64 {
+        self.entries.iter().map(|(_, version)| u64::from(version.length_bytes)).sum()
+    }
+
+    /// Takes the chunk's keys out of the tree. REQUIRES: the levels have what it had to give.
+    pub(crate) fn leave<M: Medium>(&self, level_zero: &LevelZero<M>) -> Result<()> {
+        match &self.scattered {
+            None => level_zero.immutable().cut_through(&self.last),
+            Some(keys) => level_zero.immutable().remove(keys.iter().map(|(key, sequence)| (&key[..], *sequence))),
+        }
     }
 
     fn take<M: Medium>(&mut self, level_zero: &LevelZero<M>, key: &[u8], version: Version) -> Result<()> {

@@ -1,8 +1,8 @@
 //! [`Compactor`]: what compaction threads do. Level 0 comes first, then the level that is most above its size.
 
-use std::ops::{Bound, ControlFlow};
+use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
@@ -13,13 +13,13 @@ use slmdb_engine::write::write_path::WritePath;
 use slmdb_engine::{CompactionPolicy, lock_order};
 use slmdb_env::{Error, Result};
 use slmdb_levels::{
-    EntrySource, KeyRange, LEVEL_LAST, LevelFiles, Levels, MergeCounts, MergeError, MergeSettings, Picked, Plan, Run,
-    TableOutput, TableRun,
+    Change, EntrySource, LevelFiles, Levels, MergeCounts, MergeError, MergeSettings, Plan, Run, TableOutput, TableRun,
 };
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
+use super::observer::Work;
 use super::queue::CompactionQueue;
 use crate::level_zero::{LevelZero, deletes_below};
 
@@ -38,6 +38,10 @@ pub(crate) struct Compactor<M: Medium> {
     pub(crate) compactions: Arc<CompactionQueue>,
     /// Held while a chunk is moved: one at a time.
     pub(crate) chunk: Mutex<()>,
+    /// Compactions that have begun since the store was opened.
+    pub(crate) begun: AtomicU64,
+    /// A bit for each level that has an input which can't be read. It is left alone until the next opening.
+    pub(crate) unreadable: AtomicU64,
 }
 
 /// The lock that is held while a chunk is moved.
@@ -50,13 +54,10 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(crate) fn run(&self) {
         let mut seen = 0;
         loop {
-            let worked = self.work_once();
-            match worked {
+            match self.work_once() {
                 Ok(true) => continue,
                 Ok(false) => {}
-                Err(error) if error.may_be_tried_again() || matches!(error, Error::Corruption { .. }) => {
-                    tracing::warn!(%error, "a compaction was given up for now");
-                }
+                Err(error) if error.may_be_tried_again() || matches!(error, Error::Corruption { .. }) => {}
                 Err(Error::ReadOnly { .. }) => return,
                 Err(error) => return self.context.fail(error),
             }
@@ -68,72 +69,119 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Does one piece of work. Returns whether there was any.
+    /// LOCKS: compactions; memtables; those of the work
     fn work_once(&self) -> Result<bool> {
         if self.compactions.is_stopping() || self.context.has_failed() {
             return Ok(false);
         }
-        self.compactions.begin();
-        let is_wanted = self.compactions.is_space_wanted();
-        let worked = self.compact_level_zero(is_wanted);
-        let worked = match worked {
-            Ok(false) if self.context.options.compaction.policy != CompactionPolicy::Manual => self.compact_levels(),
-            worked => worked,
+        let wanted = self.compactions.begin();
+        let worked = match wanted {
+            Some(resource) => self.compact_for_space(resource),
+            None => self.compact_what_is_due(),
         };
-        self.compactions.end(!matches!(worked, Ok(true)));
-        if matches!(worked, Ok(true)) {
-            self.writes.memtables.lock().space_returned += 1;
-            self.writes.work_to_do.notify_all();
+        self.compactions.end(matches!(worked, Ok(true)), wanted.is_some());
+        // Whoever waits for a compaction looks again, whether it has given anything back or not.
+        drop(self.writes.memtables.lock());
+        self.writes.work_to_do.notify_all();
+        worked
+    }
+
+    /// Level 0 comes first.
+    fn compact_what_is_due(&self) -> Result<bool> {
+        let is_manual = self.context.options.compaction.policy == CompactionPolicy::Manual;
+        match self.compact_level_zero() {
+            Ok(false) if is_manual => Ok(false),
+            Ok(false) if self.drop_run_files()? => self.gave_space_back().map(|()| true),
+            Ok(false) => self.compact_levels(),
+            worked => worked,
+        }
+    }
+
+    /// Whether an input of a level can't be read.
+    fn is_unreadable(&self, level: u8) -> bool {
+        self.unreadable.load(Ordering::Relaxed) & (1 << level) != 0
+    }
+
+    /// Notes if it was an input that could not be read.
+    fn note_unreadable<T>(&self, level: u8, worked: Result<T>) -> Result<T> {
+        if matches!(worked, Err(Error::Corruption { .. })) {
+            self.unreadable.fetch_or(1 << level, Ordering::Relaxed);
         }
         worked
     }
 
-    /// Whether level 0 has so much that chunks of it should go.
+    /// Whether level 0 has so much that chunks of it should go. Where only what is asked for is compacted, it may become
+    /// full: then flushes would wait.
     fn is_level_zero_due(&self) -> bool {
-        let options = &self.context.options.lab;
-        let due_bytes = options.level_zero_bytes as f64 * options.level_zero_compaction_at;
-        self.level_zero.used_bytes() as f64 >= due_bytes
+        let options = &self.context.options;
+        let is_manual = options.compaction.policy == CompactionPolicy::Manual;
+        let part = if is_manual { 1.0 } else { options.lab.level_zero_compaction_at };
+        self.level_zero.used_bytes() as f64 >= options.lab.level_zero_bytes as f64 * part
     }
 
-    /// Moves a chunk of level 0 on, if that is due or wanted, and no other thread does.
+    /// Moves a chunk of level 0 on, if that is due, and no other thread does. If there is no space for that, it goes in
+    /// smaller parts, with the reserve.
     /// LOCKS: level 0 compaction (tried); indexing, catalog
-    fn compact_level_zero(&self, is_wanted: bool) -> Result<bool> {
-        if !is_wanted && !self.is_level_zero_due() {
+    fn compact_level_zero(&self) -> Result<bool> {
+        if !self.is_level_zero_due() || self.is_unreadable(0) {
             return Ok(false);
         }
-        let Some(_chunk) = self.chunk.try_lock() else { return Ok(false) };
+        let Some(chunk) = self.chunk.try_lock() else { return Ok(false) };
         if self.level_zero.immutable().counts().keys == 0 && !self.switch()? {
             return Ok(false);
         }
-        self.compact_chunk()
+        let worked = self.note_unreadable(0, self.compact_chunk_or_part());
+        drop(chunk);
+        self.compactions.record_level_zero(worked.as_ref().err().cloned());
+        worked
+    }
+
+    /// See [`Compactor::compact_chunk`]. On a full disk: [`Compactor::compact_oldest_run_file`].
+    /// LOCKS: level 0 compaction (held)
+    pub(super) fn compact_chunk_or_part(&self) -> Result<bool> {
+        match self.compact_chunk() {
+            Err(Error::Full { .. }) => self.in_reserve(|| self.compact_oldest_run_file()),
+            worked => worked,
+        }
     }
 
     /// LOCKS: indexing, catalog
-    fn switch(&self) -> Result<bool> {
+    pub(super) fn switch(&self) -> Result<bool> {
         let indexing = self.level_zero.indexing.lock();
         if *indexing { Ok(false) } else { self.level_zero.switch(&self.catalog) }
     }
 
     /// Moves something from the level that is most above its size to the next one.
     fn compact_levels(&self) -> Result<bool> {
-        match self.levels.pick(&|_| true) {
-            Some(plan) => self.compact(plan).map(|()| true),
-            None => Ok(false),
-        }
+        let Some(plan) = self.levels.pick(&|level| !self.is_unreadable(level)) else { return Ok(false) };
+        let level = plan.from();
+        self.note_unreadable(level, self.compact(plan)).map(|()| true)
     }
 
     /// Carries out a plan whose inputs are all in levels.
     /// LOCKS: those of [`Compactor::merge`]; indexing, catalog
-    fn compact(&self, plan: Plan<TableRun>) -> Result<()> {
-        let (change, outputs) = if plan.is_move() {
-            (plan.change_of_move(), Vec::new())
-        } else {
-            let sources = plan.inputs().map(|run| Ok(Box::new(run.source()?) as Box<dyn EntrySource>));
-            let outputs = self.merge(&plan, sources.collect::<Result<_>>()?)?;
-            (plan.change(outputs.iter().cloned()), outputs)
+    pub(super) fn compact(&self, plan: Plan<TableRun>) -> Result<()> {
+        if plan.is_move() {
+            return self.commit_change(plan.change_of_move(), &[], plan);
+        }
+        let work = Work {
+            chosen_by: plan.reason().as_str(),
+            inputs: plan.inputs().map(|run| run.number()).collect(),
+            input_bytes: plan.input_bytes(),
         };
+        self.observe(work, |done| {
+            let sources = plan.inputs().map(|run| Ok(Box::new(run.source()?) as Box<dyn EntrySource>));
+            let (outputs, bytes_read) = self.merge(&plan, sources.collect::<Result<_>>()?)?;
+            done.record(&outputs, bytes_read);
+            self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan)
+        })
+    }
+
+    /// LOCKS: indexing, catalog
+    fn commit_change(&self, change: Change<TableRun>, outputs: &[Arc<TableRun>], plan: Plan<TableRun>) -> Result<()> {
         // A verification holds the lock, and sees a MANIFEST that does not change.
         let indexing = self.level_zero.indexing.lock();
-        self.commit(slmdb_levels::edit_of(&change), &outputs, |_, _| ())?;
+        self.commit(slmdb_levels::edit_of(&change), outputs, |_, _| ())?;
         drop(indexing);
         self.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
         let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).collect();
@@ -142,13 +190,13 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// Merges the inputs of a plan. The outputs are durable.
+    /// Merges the inputs of a plan. Returns the outputs, which are durable, and how many bytes were read.
     /// LOCKS: catalog; snapshots; file numbers
     pub(super) fn merge(
         &self,
         plan: &Plan<TableRun>,
         sources: Vec<Box<dyn EntrySource>>,
-    ) -> Result<Vec<Arc<TableRun>>> {
+    ) -> Result<(Vec<Arc<TableRun>>, u64)> {
         let deletes_below = deletes_below(self.catalog.lock().state());
         let mut report = |_: &MergeCounts| {
             if self.compactions.is_stopping() || self.context.has_failed() {
@@ -170,9 +218,7 @@ impl<M: Medium + Clone> Compactor<M> {
             MergeError::Ended => Error::ReadOnly { cause: "the store closes".into() },
             MergeError::Source(_, error) | MergeError::Output(error) => error,
         })?;
-        self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
-        self.context.counted.compaction_bytes_read.fetch_add(counts.bytes_read, Ordering::Relaxed);
-        Ok(outputs)
+        Ok((outputs, counts.bytes_read))
     }
 
     fn files(&self) -> LevelFiles<'_> {
@@ -209,45 +255,5 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Hands over files that the MANIFEST does not name any more.
     pub(super) fn retire(&self, removed: &[u32]) {
         self.obsolete.retire(removed, || ());
-    }
-
-    /// See [`slmdb_engine::Engine::compact_range`]: all of level 0, then the range, level by level.
-    pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
-        self.context.check_writable()?;
-        self.writes.flush()?;
-        // Twice: what is in the immutable tree, and then what was in the mutable one.
-        for _ in 0..2 {
-            let _chunk = self.chunk.lock();
-            while self.level_zero.immutable().counts().keys > 0 {
-                self.context.check_writable()?;
-                self.compact_chunk()?;
-            }
-            self.switch()?;
-        }
-        let _chunk = self.chunk.lock();
-        while self.level_zero.immutable().counts().keys > 0 {
-            self.context.check_writable()?;
-            self.compact_chunk()?;
-        }
-        drop(_chunk);
-        for level in 1..LEVEL_LAST {
-            let deepest = self.levels.current().deepest_level(range);
-            if deepest.is_none_or(|deepest| deepest <= level) {
-                break;
-            }
-            self.compact_range_of(level, range)?;
-        }
-        Ok(())
-    }
-
-    fn compact_range_of(&self, level: u8, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<()> {
-        loop {
-            self.context.check_writable()?;
-            match self.levels.plan_range(level, range) {
-                Picked::Nothing => return Ok(()),
-                Picked::Plan(plan) => self.compact(plan)?,
-                Picked::Busy => drop(self.compactions.wait(0)),
-            }
-        }
     }
 }

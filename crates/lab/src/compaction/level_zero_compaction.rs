@@ -1,6 +1,6 @@
 //! A chunk of level 0 is merged into level 1 (paper, section 3.2, Figure 8).
 //!
-//! 1. Entries are taken from the left end of the immutable tree. The tree is not changed.
+//! 1. Entries are taken from the immutable tree, which is not changed.
 //! 2. They are merged with what level 1 has in their range. Outputs are durable.
 //! 3. Under the lock of indexing one record of the MANIFEST adds the outputs, removes the inputs, says how far the tree is
 //!    compacted, and gives up run files to which no record leads, oldest first. Whatever flush made step 1 leave an entry
@@ -8,60 +8,129 @@
 //! 4. The new version of the levels is published, and only then the chunk leaves the tree: readers look in that order.
 //!
 //! A crash before step 3 leaves outputs that nobody knows. One between 3 and 4 leaves entries in the tree that are in
-//! level 1, too. The next opening takes them out.
+//! level 1, too. The next opening takes them out, or they go to level 1 once more, with the same numbers.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
-use slmdb_levels::{EntrySource, Run};
+use slmdb_levels::{Change, EntrySource, Plan, Run, TableRun};
 use slmdb_manifest::Edit;
 use slmdb_pmem::Medium;
 
 use super::chunk::{Chunk, ChunkSource};
 use super::compactor::Compactor;
-use crate::level_zero::run_files_done;
+use super::observer::Work;
 use crate::level_zero::state::LevelZeroState;
+use crate::level_zero::{run_files, run_files_done};
 
 impl<M: Medium + Clone> Compactor<M> {
-    /// Moves the next chunk of level 0 to level 1. Returns whether there was one.
+    /// Moves the next chunk of level 0 to level 1, by leaf scan. Returns whether there was one.
     /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
     pub(super) fn compact_chunk(&self) -> Result<bool> {
         let chunk_bytes = self.context.options.memtable_bytes;
         let Some(mut chunk) = Chunk::of_leaves(&self.level_zero, chunk_bytes, None)? else { return Ok(false) };
-        let plan = loop {
-            let first = self.first_key()?;
-            let smallest = chunk.entries.first().map_or_else(|| first.clone(), |(key, _)| key.to_vec());
-            match self.levels.plan_inflow(1, &smallest, &chunk.last) {
-                Ok(plan) => break plan,
-                Err(busy) => match Chunk::of_leaves(&self.level_zero, chunk_bytes, Some(&busy.from))? {
+        loop {
+            match self.plan_chunk(&chunk) {
+                Ok(plan) => return self.move_chunk(chunk, plan, "l0 leaf scan").map(|()| true),
+                Err(busy) => match Chunk::of_leaves(&self.level_zero, chunk_bytes, Some(&busy))? {
                     Some(shorter) if shorter.last != chunk.last => chunk = shorter,
                     // Another compaction has all of it.
                     _ => return Ok(false),
                 },
             }
-        };
-        let chunk = Arc::new(chunk);
-        let mut sources: Vec<Box<dyn EntrySource>> =
-            vec![Box::new(ChunkSource::new(chunk.clone(), self.tables.clone()))];
-        for run in plan.inputs() {
-            sources.push(Box::new(run.source()?));
         }
-        let outputs = self.merge(&plan, sources)?;
-        let change = plan.change(outputs.iter().cloned());
-        let committed = self.commit_chunk(&chunk, slmdb_levels::edit_of(&change), &outputs);
-        let run_files = committed?;
-        self.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
-        self.level_zero.immutable().cut_through(&chunk.last)?;
-        let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).chain(run_files).collect();
-        drop((plan, change));
-        self.retire(&removed);
-        Ok(true)
+    }
+
+    /// Moves keys of the oldest run file to level 1, at most as many as one file there has to be written anew for.
+    /// Returns whether there were any.
+    /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
+    pub(super) fn compact_oldest_run_file(&self) -> Result<bool> {
+        let live = self.level_zero.immutable().counts().live;
+        let files = run_files(self.catalog.lock().state());
+        let Some((file, _)) = files.into_iter().find(|(file, _)| live.contains_key(file)) else { return Ok(false) };
+        let keys = self.tables.reader(file)?.key_section()?;
+        let bytes_max = self.context.options.compaction.table_file_bytes;
+        let bound = |key: &[u8]| self.end_of_one_run(key);
+        let Some(chunk) = Chunk::of_file(&self.level_zero, file, &keys, bytes_max, bound)? else { return Ok(false) };
+        match self.plan_chunk(&chunk) {
+            Ok(plan) => self.move_chunk(chunk, plan, "l0 file scan").map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// How far keys from this one on overlap no other run of level 1 than it does.
+    fn end_of_one_run(&self, key: &[u8]) -> Bound<Vec<u8>> {
+        let (version, order) = (self.levels.current(), self.level_zero.immutable().order());
+        let next = version.level(1).iter().find(|run| order.compare(&run.record().largest_key, key).is_ge());
+        match next.map(|run| run.record()) {
+            None => Bound::Unbounded,
+            Some(run) if order.compare(&run.smallest_key, key).is_gt() => Bound::Excluded(run.smallest_key.to_vec()),
+            Some(run) => Bound::Included(run.largest_key.to_vec()),
+        }
+    }
+
+    /// Commits that run files to which no record leads have gone, oldest first. Returns whether there were any.
+    /// LOCKS: indexing, catalog
+    pub(super) fn drop_run_files(&self) -> Result<bool> {
+        let indexing = self.level_zero.indexing.lock();
+        let (live, mut dropped) = (self.level_zero.live(), Vec::new());
+        if *indexing || run_files_done(self.catalog.lock().state(), &live).is_empty() {
+            return Ok(false);
+        }
+        self.commit(Edit::default(), &[], |state, edit| {
+            dropped = run_files_done(state, &live);
+            edit.files_removed.clone_from(&dropped);
+        })?;
+        drop(indexing);
+        self.retire(&dropped);
+        Ok(!dropped.is_empty())
+    }
+
+    /// What a chunk is merged with. `None`: it has nothing to give. An error: another compaction has keys from there on.
+    fn plan_chunk(&self, chunk: &Chunk) -> std::result::Result<Option<Plan<TableRun>>, Vec<u8>> {
+        let (Some((smallest, _)), Some((largest, _))) = (chunk.entries.first(), chunk.entries.last()) else {
+            return Ok(None);
+        };
+        self.levels.plan_inflow(1, smallest, largest).map(Some).map_err(|busy| busy.from.to_vec())
+    }
+
+    /// Steps 2 to 4.
+    fn move_chunk(&self, chunk: Chunk, plan: Option<Plan<TableRun>>, chosen_by: &'static str) -> Result<()> {
+        let runs = plan.iter().flat_map(Plan::inputs);
+        let work = Work {
+            chosen_by,
+            inputs: chunk.leaving.keys().copied().chain(runs.clone().map(|run| run.number())).collect(),
+            input_bytes: chunk.value_bytes() + runs.map(|run| run.record().bytes).sum::<u64>(),
+        };
+        self.observe(work, |done| {
+            let chunk = Arc::new(chunk);
+            let (outputs, bytes_read) = match &plan {
+                Some(plan) => self.merge(plan, self.sources(&chunk, plan)?)?,
+                None => (Vec::new(), 0),
+            };
+            done.record(&outputs, bytes_read);
+            let change = plan.as_ref().map_or_else(Change::default, |plan| plan.change(outputs.iter().cloned()));
+            let run_files = self.commit_chunk(&chunk, slmdb_levels::edit_of(&change), &outputs)?;
+            self.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
+            chunk.leave(&self.level_zero)?;
+            let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).chain(run_files).collect();
+            drop((plan, change));
+            self.retire(&removed);
+            Ok(())
+        })
+    }
+
+    fn sources(&self, chunk: &Arc<Chunk>, plan: &Plan<TableRun>) -> Result<Vec<Box<dyn EntrySource>>> {
+        let of_chunk = Box::new(ChunkSource::new(chunk.clone(), self.tables.clone())) as Box<dyn EntrySource>;
+        let of_runs = plan.inputs().map(|run| Ok(Box::new(run.source()?) as Box<dyn EntrySource>));
+        std::iter::once(Ok(of_chunk)).chain(of_runs).collect()
     }
 
     /// Step 3. Returns the run files that the MANIFEST has given up.
     /// LOCKS: indexing, catalog
-    fn commit_chunk(&self, chunk: &Chunk, edit: Edit, outputs: &[Arc<slmdb_levels::TableRun>]) -> Result<Vec<u32>> {
+    fn commit_chunk(&self, chunk: &Chunk, edit: Edit, outputs: &[Arc<TableRun>]) -> Result<Vec<u32>> {
         let indexing = self.level_zero.indexing.lock();
         if *indexing {
             self.give_up(outputs);
@@ -72,9 +141,11 @@ impl<M: Medium + Clone> Compactor<M> {
         let committed = self.commit(edit, outputs, |state, edit| {
             run_files = run_files_done(state, &live);
             edit.files_removed.extend(&run_files);
-            let level_zero = LevelZeroState::of(state).unwrap_or_default();
-            let level_zero = LevelZeroState { compacted_through: Some(chunk.last.clone()), ..level_zero };
-            edit.engine_section = Some(level_zero.section());
+            if chunk.scattered.is_none() {
+                let level_zero = LevelZeroState::of(state).unwrap_or_default();
+                let level_zero = LevelZeroState { compacted_through: Some(chunk.last.clone()), ..level_zero };
+                edit.engine_section = Some(level_zero.section());
+            }
         });
         committed.map(|()| run_files)
     }
@@ -89,12 +160,5 @@ impl<M: Medium + Clone> Compactor<M> {
         }
         live.retain(|_, records| *records > 0);
         live
-    }
-
-    /// The smallest key of the immutable tree.
-    fn first_key(&self) -> Result<Vec<u8>> {
-        let mut copy = slmdb_structures::hybrid_tree::LeafCopy::default();
-        self.level_zero.immutable().copy_leaf(slmdb_structures::hybrid_tree::Place::First, &mut copy)?;
-        Ok(copy.entry(0).map_or_else(Vec::new, |(key, _)| key.to_vec()))
     }
 }

@@ -2,5 +2,8 @@
 
 pub(crate) mod chunk;
 pub(crate) mod compactor;
-pub(crate) mod level_zero_compaction;
+mod for_space;
+mod level_zero_compaction;
+mod observer;
 pub(crate) mod queue;
+mod requests;

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use slmdb_engine::lock_order;
+use slmdb_engine::space::controller::Resource;
+use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::{Condvar, Mutex};
 
 /// How long a thread waits before it looks again, if nobody wakes it.
@@ -18,10 +20,14 @@ pub(crate) struct CompactionQueue {
 struct Inner {
     /// How often there may have come work, or an end of some.
     changes: u64,
-    /// Somebody needs level 0 to give way, whatever it has.
-    is_space_wanted: bool,
-    /// Compactions that are running.
+    /// Somebody needs space of this resource.
+    space_wanted: Option<Resource>,
+    /// The last compaction for space found nothing to do, or no space itself, and nothing has changed since.
+    has_nothing_to_gain: bool,
+    /// Threads that compact, or look whether they should.
     running: usize,
+    /// Why level 0 could not be compacted when that was last tried.
+    lack: Option<Error>,
     is_stopping: bool,
 }
 
@@ -32,10 +38,12 @@ impl Default for CompactionQueue {
 }
 
 impl CompactionQueue {
-    /// Lets all threads look again.
+    /// Lets all threads look again: there may be more to compact than before.
     /// LOCKS: compactions
     pub(crate) fn wake(&self) {
-        self.inner.lock().changes += 1;
+        let mut inner = self.inner.lock();
+        inner.has_nothing_to_gain = false;
+        inner.changes += 1;
         self.changed.notify_all();
     }
 
@@ -52,39 +60,49 @@ impl CompactionQueue {
         self.inner.lock().is_stopping
     }
 
-    /// Asks for a compaction of level 0, for space. Returns whether one runs or will.
+    /// Asks for a compaction for space. Returns whether one runs or will.
     /// LOCKS: compactions
-    pub(crate) fn want_space(&self) -> bool {
+    pub(crate) fn want_space(&self, resource: Resource) -> bool {
         let mut inner = self.inner.lock();
         if inner.is_stopping {
             return false;
         }
-        let is_new = !inner.is_space_wanted;
-        inner.is_space_wanted = true;
+        if inner.has_nothing_to_gain {
+            // The one that runs may change that.
+            return inner.running > 0;
+        }
+        inner.space_wanted = Some(resource);
         inner.changes += 1;
         self.changed.notify_all();
-        is_new || inner.running > 0
+        true
     }
 
-    /// Whether somebody wants space.
+    /// Takes note that a thread looks for work. Returns of what space is wanted: it alone compacts for that.
     /// LOCKS: compactions
-    pub(crate) fn is_space_wanted(&self) -> bool {
-        self.inner.lock().is_space_wanted
+    pub(crate) fn begin(&self) -> Option<Resource> {
+        let mut inner = self.inner.lock();
+        inner.running += 1;
+        inner.space_wanted.take()
     }
 
-    /// Takes note that a compaction begins.
+    /// Takes note that it has ended. `has_worked`: something was compacted. `was_for_space`: that was for space alone.
     /// LOCKS: compactions
-    pub(crate) fn begin(&self) {
-        self.inner.lock().running += 1;
-    }
-
-    /// Takes note that it has ended. `is_exhausted`: nothing can be compacted for space any more.
-    /// LOCKS: compactions
-    pub(crate) fn end(&self, is_exhausted: bool) {
+    pub(crate) fn end(&self, has_worked: bool, was_for_space: bool) {
         let mut inner = self.inner.lock();
         inner.running -= 1;
-        inner.is_space_wanted &= !is_exhausted;
-        inner.changes += 1;
+        if has_worked {
+            inner.has_nothing_to_gain = false;
+            inner.changes += 1;
+        } else if was_for_space {
+            inner.has_nothing_to_gain = true;
+        }
+        self.changed.notify_all();
+    }
+
+    /// Records how a compaction of level 0 has ended.
+    /// LOCKS: compactions
+    pub(crate) fn record_level_zero(&self, lack: Option<Error>) {
+        self.inner.lock().lack = lack;
         self.changed.notify_all();
     }
 
@@ -99,20 +117,24 @@ impl CompactionQueue {
         (!inner.is_stopping).then_some(inner.changes)
     }
 
-    /// Waits while level 0 is full. `false`: the caller gives up.
+    /// Waits while level 0 is full. `false`: the caller gives up. An error: why level 0 can't be compacted.
     /// LOCKS: compactions
-    pub(crate) fn wait_for_level_zero(&self, is_full: impl Fn() -> bool, gives_up: impl Fn() -> bool) -> bool {
-        let mut seen = 0;
+    pub(crate) fn wait_for_level_zero(&self, is_full: impl Fn() -> bool, gives_up: impl Fn() -> bool) -> Result<bool> {
         while is_full() {
             if gives_up() {
-                return false;
+                return Ok(false);
             }
-            self.wake();
-            match self.wait(seen) {
-                Some(changes) => seen = changes,
-                None => return false,
+            let mut inner = self.inner.lock();
+            if inner.is_stopping {
+                return Ok(false);
             }
+            if let Some(lack) = inner.lack.clone() {
+                return Err(lack);
+            }
+            inner.changes += 1;
+            self.changed.notify_all();
+            drop(self.changed.wait_timeout(inner, LOOK_AGAIN));
         }
-        true
+        Ok(true)
     }
 }

@@ -70,7 +70,8 @@ impl<M: Medium + Clone> Flush<M> {
     fn flush(&self, immutable: Immutable<M>) -> Result<bool> {
         // Writers may still be filling places (INV-5).
         self.writes.publication.wait_for(immutable.last_sequence);
-        if !self.compactions.wait_for_level_zero(|| self.is_full(), || self.writes.gives_up()) {
+        let wait = || self.compactions.wait_for_level_zero(|| self.is_full(), || self.writes.gives_up());
+        if !self.space.until_there_is_space(wait)? {
             return Ok(false);
         }
         self.memory.share();
@@ -146,7 +147,10 @@ impl<M: Medium + Clone> Flush<M> {
             written = Some((file.number, file.record.entries, file.record.length_bytes));
         }
         self.space.until_there_is_space(|| self.catalog.commit(|state| numbered(state, edit.clone())))?;
-        written.inspect(|&(number, ..)| self.catalog.numbers.end(number));
+        if let Some((number, _, bytes)) = written {
+            self.catalog.numbers.end(number);
+            self.catalog.reserve.add_file(bytes);
+        }
         *is_ahead = false;
         if self.is_switch_due() {
             self.space.until_there_is_space(|| self.level_zero.switch(&self.catalog))?;

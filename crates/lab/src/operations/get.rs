@@ -22,6 +22,7 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::Version;
 use slmdb_table::Slice;
 
+use crate::compaction::queue::CompactionQueue;
 use crate::level_zero::{LevelZero, location};
 use crate::memory::MemoryShare;
 
@@ -44,6 +45,7 @@ pub(crate) struct Reader<M: Medium> {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) memory: Arc<MemoryShare<M>>,
     pub(crate) obsolete: Arc<ObsoleteFiles>,
+    pub(crate) compactions: Arc<CompactionQueue>,
 }
 
 impl<M: Medium + Clone> Reader<M> {
@@ -95,7 +97,7 @@ impl<M: Medium + Clone> Reader<M> {
         }
     }
 
-    fn get_in_levels(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
+    pub(super) fn get_in_levels(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         let sequence_max = match moment {
             Moment::Now => u64::MAX,
             Moment::At(moment) => moment,
@@ -124,6 +126,7 @@ impl<M: Medium + Clone> Reader<M> {
         if !unpinned.is_empty() {
             self.obsolete.remove_unpinned();
             self.writes.memtables.lock().space_returned += 1;
+            self.compactions.wake();
         }
         // Nothing of a failed store is deleted (INV-27), and a closed one belongs to the next opening.
         let is_open = self.context.check_writable().is_ok();

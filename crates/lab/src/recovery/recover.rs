@@ -26,7 +26,7 @@ use tracing::info_span;
 use super::trees_in_pool::Trees;
 use crate::level_zero::LevelZero;
 use crate::level_zero::state::LevelZeroState;
-use crate::space::reserve;
+use crate::space::{OUTPUTS_FOR_SPACE, reserve};
 
 /// A store as recovery has found or made it.
 pub(crate) struct RecoveredStore<M: Medium> {
@@ -92,6 +92,7 @@ impl<M: Medium + Clone> RecoveredStore<M> {
 /// Sets the reserve of a recovered store, and sets aside in the pool what the flushes of its MemTables will need. That was
 /// set aside when they were written. If there is less now, their flushes wait for space.
 fn provide_for_recovered<M: Medium + Clone>(log: &RecoveredLog<M>, level_zero: &LevelZero<M>) -> Result<()> {
+    log.reserve.set_outputs(OUTPUTS_FOR_SPACE);
     log.reserve.set_files(log.catalog.state().files.values().map(|file| file.length_bytes));
     let totals = log.memtables.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
     let memtables = log.memtables.len() as u64;

@@ -48,7 +48,23 @@ pub fn engine() -> EngineName {
 /// Options with that engine: whoever makes a store begins with these. (A machine in memory copies a pool with each crash: it is not
 /// to grow by much.)
 pub fn options() -> Options {
-    Options::default().engine(engine()).pool_growth_bytes(1 << 20)
+    let options = Options::default().engine(engine()).pool_growth_bytes(1 << 20);
+    #[cfg(feature = "lab")]
+    let options = options.advanced(|advanced| advanced.lab(small_levels()));
+    options
+}
+
+/// So small that a few dozen keys leave LAB-DB's level 0, and a few hundred entries go through several levels. Where only
+/// what is asked for is compacted, level 0 keeps some thousand keys.
+#[cfg(feature = "lab")]
+fn small_levels() -> slmdb::LabOptions {
+    slmdb::LabOptions {
+        level_zero_bytes: 256 << 10,
+        level_zero_compaction_at: 1.0 / 64.0,
+        level_base_bytes: 32 << 10,
+        level_growth: 4,
+        ..slmdb::LabOptions::default()
+    }
 }
 
 /// Runs this test program again for each engine but the first. What is in a folder with another engine's name is left out.

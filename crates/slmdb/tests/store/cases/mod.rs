@@ -32,7 +32,7 @@ macro_rules! cases {
 }
 
 cases! {
-    compaction: deletes garbage garbage_alone live_key_ratio overlap range_queries small_files;
+    slm: deletes garbage garbage_alone live_key_ratio overlap range_queries small_files;
     recovery: batches damaged_log killed_compaction killed_flush large_values logs power_cut repaired;
     space: full_disk full_pool no_compaction no_room snapshot way_out;
 }

@@ -125,31 +125,37 @@ fn files_that_another_compaction_was_removing_have_gone() {
     db.close().unwrap();
 }
 
-/// (It was taken when `compact_range` had returned, and left files in which nothing was needed.)
-#[test]
-fn deletes_that_a_checkpoint_under_way_covers_have_gone() {
-    let env = MemoryEnv::new();
-    let checkpoints = Arc::new(AtomicU64::new(0));
-    let counted = checkpoints.clone();
-    let options = crate::common::options().env(Arc::new(Slow(env.clone()))).sync(true).compaction(no_compaction());
-    let options = options.advanced(|advanced| advanced.checkpoint_entries(50)).event_listener(move |event: &Event| {
-        let is_one = matches!(event, Event::IndexCheckpointTaken { .. });
-        counted.fetch_add(u64::from(is_one), Ordering::Relaxed);
-    });
-    let db = options.open(STORE).unwrap();
-    let one_more = |number| {
-        db.flush().unwrap();
-        wait_until("a checkpoint is taken", || checkpoints.load(Ordering::Relaxed) == number);
-    };
-    (0..100).for_each(|key: u32| db.put(key.to_be_bytes(), [7; 100]).unwrap());
-    one_more(1);
-    (0..100).for_each(|key: u32| db.delete(key.to_be_bytes()).unwrap());
-    one_more(2);
-    // After this flush the third is taken. Then two of them cover the deletes.
-    (100..200).for_each(|key: u32| db.put(key.to_be_bytes(), [7; 100]).unwrap());
-    db.compact_range::<&[u8]>(..).unwrap();
-    let deletes: u64 = db.table_files().iter().map(|file| file.deletes).sum();
-    assert_eq!(deletes, 0, "they became garbage when it had returned");
-    assert_eq!(tables(&env), named(&db));
-    db.close().unwrap();
+/// Only SLM-DB has checkpoints of an index.
+mod slm {
+    use super::*;
+
+    /// (It was taken when `compact_range` had returned, and left files in which nothing was needed.)
+    #[test]
+    fn deletes_that_a_checkpoint_under_way_covers_have_gone() {
+        let env = MemoryEnv::new();
+        let checkpoints = Arc::new(AtomicU64::new(0));
+        let counted = checkpoints.clone();
+        let options = crate::common::options().env(Arc::new(Slow(env.clone()))).sync(true).compaction(no_compaction());
+        let options =
+            options.advanced(|advanced| advanced.checkpoint_entries(50)).event_listener(move |event: &Event| {
+                let is_one = matches!(event, Event::IndexCheckpointTaken { .. });
+                counted.fetch_add(u64::from(is_one), Ordering::Relaxed);
+            });
+        let db = options.open(STORE).unwrap();
+        let one_more = |number| {
+            db.flush().unwrap();
+            wait_until("a checkpoint is taken", || checkpoints.load(Ordering::Relaxed) == number);
+        };
+        (0..100).for_each(|key: u32| db.put(key.to_be_bytes(), [7; 100]).unwrap());
+        one_more(1);
+        (0..100).for_each(|key: u32| db.delete(key.to_be_bytes()).unwrap());
+        one_more(2);
+        // After this flush the third is taken. Then two of them cover the deletes.
+        (100..200).for_each(|key: u32| db.put(key.to_be_bytes(), [7; 100]).unwrap());
+        db.compact_range::<&[u8]>(..).unwrap();
+        let deletes: u64 = db.table_files().iter().map(|file| file.deletes).sum();
+        assert_eq!(deletes, 0, "they became garbage when it had returned");
+        assert_eq!(tables(&env), named(&db));
+        db.close().unwrap();
+    }
 }

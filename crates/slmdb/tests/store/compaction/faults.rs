@@ -174,80 +174,85 @@ fn settled(db: &Db) -> u64 {
     panic!("compaction goes on without end: {before} bytes written");
 }
 
-/// In published code compaction rewrote the whole store for ever once values had some KiB: 13 to 38 bytes written per byte put.
-#[test]
-fn bytes_written_per_byte_put_stay_bounded_as_values_grow() {
-    const LIVE_BYTES: u64 = 1 << 20;
-    for policy in [CompactionPolicy::GarbageFirst, CompactionPolicy::Paper] {
-        for value_bytes in [128, 1 << 10, 4 << 10, 16 << 10] {
-            let home = Home::new(On::Emulated);
-            let compaction = CompactionOptions { policy, table_file_bytes: 128 << 10, ..Default::default() };
-            let options = home.options().memtable_bytes(128 << 10).compression(Compression::None);
-            let db = options.compaction(compaction).open(home.store()).unwrap();
-            let keys = LIVE_BYTES / value_bytes;
-            let mut random = Random(value_bytes);
-            let mut value = random.bytes(value_bytes as usize);
-            for number in 0..5 * keys {
-                // All once, then at random.
-                let number = if number < keys { number } else { random.below(keys) };
-                value[..8].copy_from_slice(&random.next().to_le_bytes());
-                db.put(key(number), &value).unwrap();
-            }
+/// Only SLM-DB's compactions read key sections. Levels write a byte more often than it does.
+mod slm {
+    use super::*;
+
+    /// A compaction reads key sections piece by piece, so it may find only after its first outputs that one can't be read. It
+    /// names the file, what it has moved stays moved, and nothing is lost by that.
+    #[test]
+    fn a_damaged_key_section_is_named_and_costs_nothing_else() {
+        let home = Home::new(On::Emulated);
+        let compaction = CompactionOptions { table_file_bytes: 128 << 10, ..no_compaction() };
+        let db = home.options().compaction(compaction).compression(Compression::None).open(home.store()).unwrap();
+        let (mut random, count) = (Random(7), 3000);
+        let keys: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(200)).collect();
+        for (round, step) in [(0_u64, 1), (1, 2)] {
+            keys.iter().step_by(step).for_each(|key| db.put(key, round.to_le_bytes()).unwrap());
             db.flush().unwrap();
-            let of_compactions = settled(&db);
-            let counted = db.stats().since_open;
-            let per_byte_put = counted.file_bytes_written as f64 / counted.user_bytes_put as f64;
-            println!(
-                "{policy:?}, {value_bytes} bytes: {per_byte_put:.2} bytes written per byte put, {of_compactions} by compactions"
-            );
-            assert!(counted.compactions > 0, "{policy:?}, {value_bytes} bytes: nothing was compacted");
-            assert!(per_byte_put < 5.0, "{policy:?}, {value_bytes} bytes: {per_byte_put:.2} written per byte put");
-            let stats = db.stats();
-            let space = stats.table_bytes as f64 / stats.live_bytes as f64;
-            assert!(space < 2.5, "{policy:?}, {value_bytes} bytes: {space:.2} times the live data");
+        }
+        let value = |number: usize| if number % 2 == 0 { 1_u64 } else { 0 }.to_le_bytes();
+        let assert_all_there = |when: &str| {
+            for (number, key) in keys.iter().enumerate() {
+                assert_eq!(db.get(key).unwrap().as_deref(), Some(&value(number)[..]), "{when}: key {number}");
+            }
+        };
+        let listed = std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path());
+        let table = listed.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).max().unwrap();
+        // Keys stand in the blocks, and whole in the key section behind them: this is in the middle of that.
+        let flip = || {
+            let mut bytes = std::fs::read(&table).unwrap();
+            let at = bytes.len() * 3 / 4;
+            bytes[at] ^= 1;
+            let file = std::fs::OpenOptions::new().write(true).open(&table).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &bytes[at..=at], at as u64).unwrap();
+        };
+        flip();
+        let error = db.compact_range::<&[u8]>(..).expect_err("a key section is damaged");
+        assert!(matches!(&error, slmdb::Error::Corruption { file, .. } if *file == table), "{error:?}");
+        assert!(db.stats().table_files > 2, "outputs were made before that");
+        assert_all_there("behind the error");
+        db.put("new", "written").unwrap();
+
+        flip();
+        db.compact_range::<&[u8]>(..).unwrap();
+        assert!(!table.exists());
+        assert_all_there("compacted");
+        assert_verified(&db, "compacted");
+    }
+
+    /// In published code compaction rewrote the whole store for ever once values had some KiB: 13 to 38 bytes written per byte put.
+    #[test]
+    fn bytes_written_per_byte_put_stay_bounded_as_values_grow() {
+        const LIVE_BYTES: u64 = 1 << 20;
+        for policy in [CompactionPolicy::GarbageFirst, CompactionPolicy::Paper] {
+            for value_bytes in [128, 1 << 10, 4 << 10, 16 << 10] {
+                let home = Home::new(On::Emulated);
+                let compaction = CompactionOptions { policy, table_file_bytes: 128 << 10, ..Default::default() };
+                let options = home.options().memtable_bytes(128 << 10).compression(Compression::None);
+                let db = options.compaction(compaction).open(home.store()).unwrap();
+                let keys = LIVE_BYTES / value_bytes;
+                let mut random = Random(value_bytes);
+                let mut value = random.bytes(value_bytes as usize);
+                for number in 0..5 * keys {
+                    // All once, then at random.
+                    let number = if number < keys { number } else { random.below(keys) };
+                    value[..8].copy_from_slice(&random.next().to_le_bytes());
+                    db.put(key(number), &value).unwrap();
+                }
+                db.flush().unwrap();
+                let of_compactions = settled(&db);
+                let counted = db.stats().since_open;
+                let per_byte_put = counted.file_bytes_written as f64 / counted.user_bytes_put as f64;
+                println!(
+                    "{policy:?}, {value_bytes} bytes: {per_byte_put:.2} bytes written per byte put, {of_compactions} by compactions"
+                );
+                assert!(counted.compactions > 0, "{policy:?}, {value_bytes} bytes: nothing was compacted");
+                assert!(per_byte_put < 5.0, "{policy:?}, {value_bytes} bytes: {per_byte_put:.2} written per byte put");
+                let stats = db.stats();
+                let space = stats.table_bytes as f64 / stats.live_bytes as f64;
+                assert!(space < 2.5, "{policy:?}, {value_bytes} bytes: {space:.2} times the live data");
+            }
         }
     }
-}
-
-/// A compaction reads key sections piece by piece, so it may find only after its first outputs that one can't be read. It
-/// names the file, what it has moved stays moved, and nothing is lost by that.
-#[test]
-fn a_damaged_key_section_is_named_and_costs_nothing_else() {
-    let home = Home::new(On::Emulated);
-    let compaction = CompactionOptions { table_file_bytes: 128 << 10, ..no_compaction() };
-    let db = home.options().compaction(compaction).compression(Compression::None).open(home.store()).unwrap();
-    let (mut random, count) = (Random(7), 3000);
-    let keys: Vec<Vec<u8>> = (0..count).map(|_| random.bytes(200)).collect();
-    for (round, step) in [(0_u64, 1), (1, 2)] {
-        keys.iter().step_by(step).for_each(|key| db.put(key, round.to_le_bytes()).unwrap());
-        db.flush().unwrap();
-    }
-    let value = |number: usize| if number % 2 == 0 { 1_u64 } else { 0 }.to_le_bytes();
-    let assert_all_there = |when: &str| {
-        for (number, key) in keys.iter().enumerate() {
-            assert_eq!(db.get(key).unwrap().as_deref(), Some(&value(number)[..]), "{when}: key {number}");
-        }
-    };
-    let listed = std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().path());
-    let table = listed.filter(|path| path.extension().is_some_and(|extension| extension == "sst")).max().unwrap();
-    // Keys stand in the blocks, and whole in the key section behind them: this is in the middle of that.
-    let flip = || {
-        let mut bytes = std::fs::read(&table).unwrap();
-        let at = bytes.len() * 3 / 4;
-        bytes[at] ^= 1;
-        let file = std::fs::OpenOptions::new().write(true).open(&table).unwrap();
-        std::os::unix::fs::FileExt::write_all_at(&file, &bytes[at..=at], at as u64).unwrap();
-    };
-    flip();
-    let error = db.compact_range::<&[u8]>(..).expect_err("a key section is damaged");
-    assert!(matches!(&error, slmdb::Error::Corruption { file, .. } if *file == table), "{error:?}");
-    assert!(db.stats().table_files > 2, "outputs were made before that");
-    assert_all_there("behind the error");
-    db.put("new", "written").unwrap();
-
-    flip();
-    db.compact_range::<&[u8]>(..).unwrap();
-    assert!(!table.exists());
-    assert_all_there("compacted");
-    assert_verified(&db, "compacted");
 }

@@ -54,35 +54,6 @@ fn random_changes_agree_with_a_model_while_files_are_compacted() {
     }
 }
 
-#[test]
-fn compact_range_leaves_disjoint_files_without_garbage() {
-    for on in MEDIA {
-        let home = Home::new(on);
-        let manual = CompactionOptions { policy: CompactionPolicy::Manual, ..eager_compaction() };
-        let db = options(&home).compaction(manual).open(home.store()).unwrap();
-        let mut model = Model::new();
-        let mut random = Random(1);
-        for _ in 0..4000 {
-            let (key, value) = (key(random.below(500)), random.bytes(100));
-            db.put(&key, &value).unwrap();
-            model.insert(key, value);
-        }
-        db.flush().unwrap();
-        let before = db.stats();
-        assert_eq!(before.since_open.compactions, 0);
-        assert!(before.live_bytes < before.table_bytes);
-        db.compact_range::<&[u8]>(..).unwrap();
-        let after = db.stats();
-        assert_eq!(after.live_bytes, after.table_bytes, "no garbage is left");
-        assert!(after.table_files > 1 && after.table_bytes < before.table_bytes);
-        assert_eq!(after.since_open.compactions, 1);
-        db.compact_range::<&[u8]>(..).unwrap();
-        assert_eq!(db.stats().since_open.compactions, 1, "there was nothing to gain");
-        assert_same(&contents(&db).unwrap(), &model, "contents");
-        assert_verified(&db, "verify");
-    }
-}
-
 /// Every put has a number that grows, so that reading one that is older than what was acknowledged shows.
 #[test]
 fn no_older_value_is_served_while_flushes_and_compactions_race() {
@@ -209,4 +180,38 @@ fn the_manifest_of_an_open_store_does_not_grow_for_ever() {
         assert_eq!(db.get(key).unwrap().as_deref(), Some(&59_u32.to_be_bytes()[..]));
     }
     assert_verified(&db, "after many flushes");
+}
+
+/// Only SLM-DB knows what is garbage, and compacts all of it at once.
+mod slm {
+    use super::*;
+
+    #[test]
+    fn compact_range_leaves_disjoint_files_without_garbage() {
+        for on in MEDIA {
+            let home = Home::new(on);
+            let manual = CompactionOptions { policy: CompactionPolicy::Manual, ..eager_compaction() };
+            let db = options(&home).compaction(manual).open(home.store()).unwrap();
+            let mut model = Model::new();
+            let mut random = Random(1);
+            for _ in 0..4000 {
+                let (key, value) = (key(random.below(500)), random.bytes(100));
+                db.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            db.flush().unwrap();
+            let before = db.stats();
+            assert_eq!(before.since_open.compactions, 0);
+            assert!(before.live_bytes < before.table_bytes);
+            db.compact_range::<&[u8]>(..).unwrap();
+            let after = db.stats();
+            assert_eq!(after.live_bytes, after.table_bytes, "no garbage is left");
+            assert!(after.table_files > 1 && after.table_bytes < before.table_bytes);
+            assert_eq!(after.since_open.compactions, 1);
+            db.compact_range::<&[u8]>(..).unwrap();
+            assert_eq!(db.stats().since_open.compactions, 1, "there was nothing to gain");
+            assert_same(&contents(&db).unwrap(), &model, "contents");
+            assert_verified(&db, "verify");
+        }
+    }
 }

@@ -291,51 +291,60 @@ fn a_repair_corrects_what_the_manifest_says_of_table_files() {
     }
 }
 
-/// Of what a repair has lost there are older versions. The repair's index checkpoint says that they are dead; without it nobody does.
-#[test]
-fn no_older_version_of_what_a_repair_lost_comes_back_untold() {
-    use slmdb_manifest::Manifest;
-    for on in crate::common::MEDIA {
-        let (home, env) = (Home::new(on), slmdb_env::OsEnv::new());
-        let options = home.options().advanced(|advanced| advanced.checkpoint_entries(1)).compaction(no_compaction());
-        let db = options.open(home.store()).unwrap();
-        for round in 0..2_u8 {
-            (0..50_u8).for_each(|number| db.put([number], [round]).unwrap());
-            db.flush().unwrap();
-        }
-        wait_until("an index checkpoint of all there is", || {
-            // (It may be written anew at this moment.)
-            let state = Manifest::read(&env, &home.store()).map(|reading| reading.state);
-            state.is_ok_and(|state| state.checkpoints.last().is_some_and(|newest| newest.through == 100))
-        });
-        db.close().unwrap();
-        let tables = tables(&home);
-        assert_eq!(tables.len(), 2, "{on:?}");
-        std::fs::remove_file(&tables[1]).unwrap();
-        let repair = || options.repair(home.store(), &mut |_| ()).unwrap();
-        let report = repair();
-        assert!(matches!(report.losses[0], Loss::TableFile { number: 2, .. }), "{on:?}: {report:#?}");
-        let db = options.open(home.store()).unwrap();
-        assert!(contents(&db).unwrap().is_empty(), "{on:?}: the checkpoint told of newer versions");
-        assert_verified(&db, "repaired");
-        db.close().unwrap();
+/// Only SLM-DB has checkpoints of an index.
+mod slm {
+    use super::*;
 
-        let state = Manifest::read(&env, &home.store()).unwrap().state;
-        let [checkpoint] = state.checkpoints[..] else { panic!("{on:?}: {:?}", state.checkpoints) };
-        let checkpoint = home.store().join(format!("{:010}.checkpoint", checkpoint.number));
-        std::fs::remove_file(&checkpoint).unwrap();
-        let opened = options.open(home.store());
-        if on == On::Dram {
-            let error = opened.unwrap_err();
-            assert!(matches!(&error, Error::Corruption { file, .. } if *file == checkpoint), "{on:?}: {error}");
-        } else {
-            // The pool says so, too.
-            assert!(contents(&opened.unwrap()).unwrap().is_empty(), "{on:?}");
+    /// Of what a repair has lost there are older versions. The repair's index checkpoint says that they are dead; without it nobody does.
+    #[test]
+    fn no_older_version_of_what_a_repair_lost_comes_back_untold() {
+        use slmdb_manifest::Manifest;
+        for on in crate::common::MEDIA {
+            let (home, env) = (Home::new(on), slmdb_env::OsEnv::new());
+            let options =
+                home.options().advanced(|advanced| advanced.checkpoint_entries(1)).compaction(no_compaction());
+            let db = options.open(home.store()).unwrap();
+            for round in 0..2_u8 {
+                (0..50_u8).for_each(|number| db.put([number], [round]).unwrap());
+                db.flush().unwrap();
+            }
+            wait_until("an index checkpoint of all there is", || {
+                // (It may be written anew at this moment.)
+                let state = Manifest::read(&env, &home.store()).map(|reading| reading.state);
+                state.is_ok_and(|state| state.checkpoints.last().is_some_and(|newest| newest.through == 100))
+            });
+            db.close().unwrap();
+            let tables = tables(&home);
+            assert_eq!(tables.len(), 2, "{on:?}");
+            std::fs::remove_file(&tables[1]).unwrap();
+            let repair = || options.repair(home.store(), &mut |_| ()).unwrap();
+            let report = repair();
+            assert!(matches!(report.losses[0], Loss::TableFile { number: 2, .. }), "{on:?}: {report:#?}");
+            let db = options.open(home.store()).unwrap();
+            assert!(contents(&db).unwrap().is_empty(), "{on:?}: the checkpoint told of newer versions");
+            assert_verified(&db, "repaired");
+            db.close().unwrap();
+
+            let state = Manifest::read(&env, &home.store()).unwrap().state;
+            let [checkpoint] = state.checkpoints[..] else { panic!("{on:?}: {:?}", state.checkpoints) };
+            let checkpoint = home.store().join(format!("{:010}.checkpoint", checkpoint.number));
+            std::fs::remove_file(&checkpoint).unwrap();
+            let opened = options.open(home.store());
+            if on == On::Dram {
+                let error = opened.unwrap_err();
+                assert!(matches!(&error, Error::Corruption { file, .. } if *file == checkpoint), "{on:?}: {error}");
+            } else {
+                // The pool says so, too.
+                assert!(contents(&opened.unwrap()).unwrap().is_empty(), "{on:?}");
+            }
+            let report = repair();
+            assert_eq!(report.losses, [Loss::Deletes { through_sequence: 100 }], "{on:?}");
+            let db = options.open(home.store()).unwrap();
+            assert!(
+                contents(&db).unwrap().values().all(|value| value[..] == [0]),
+                "{on:?}: they may be back, as was told"
+            );
+            assert_verified(&db, "repaired again");
         }
-        let report = repair();
-        assert_eq!(report.losses, [Loss::Deletes { through_sequence: 100 }], "{on:?}");
-        let db = options.open(home.store()).unwrap();
-        assert!(contents(&db).unwrap().values().all(|value| value[..] == [0]), "{on:?}: they may be back, as was told");
-        assert_verified(&db, "repaired again");
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::common::{Home, MEDIA, Model, On, assert_same, assert_verified, contents};
-use slmdb::{Comparator, Db, Error, Snapshot};
+use crate::common::{Home, MEDIA, Model, On, assert_same, assert_verified, contents, engine};
+use slmdb::{Comparator, Db, EngineName, Error, Snapshot};
 
 /// Everything a snapshot sees, forwards; compared with what it sees backwards, key by key, and by cursor.
 fn seen(snapshot: &Snapshot) -> Model {
@@ -75,8 +75,11 @@ fn every_history_of_a_key_is_seen_as_it_was() {
                     }
                 }
                 let stats = db.stats();
-                assert_eq!(stats.replaced_records_kept, kept.len() as u64, "{context}, {} held", held.len());
-                assert_eq!(stats.replaced_records_bytes > 0, !kept.is_empty());
+                if engine() == EngineName::Slm {
+                    // (Others keep deletes, too, or have moved some versions to tables that are searched.)
+                    assert_eq!(stats.replaced_records_kept, kept.len() as u64, "{context}, {} held", held.len());
+                    assert_eq!(stats.replaced_records_bytes > 0, !kept.is_empty());
+                }
                 assert_eq!((stats.open_snapshots, stats.open_cursors), (held.len() as u64, 0));
                 assert_eq!(stats.memtable_entries, 0);
                 for (after, snapshot, was) in &held {
@@ -128,7 +131,9 @@ fn a_version_outlives_its_memtable() {
         db.flush().unwrap();
         let stats = db.stats();
         assert!(stats.table_bytes > before);
-        assert_eq!((stats.memtable_entries, stats.replaced_records_kept, stats.open_snapshots), (0, 2, 1), "{on:?}");
+        // (Where a key that is missing says nothing, its delete is kept, too.)
+        let kept = if engine() == EngineName::Slm { 2 } else { 3 };
+        assert_eq!((stats.memtable_entries, stats.replaced_records_kept, stats.open_snapshots), (0, kept, 1), "{on:?}");
         assert_eq!(snapshot.get("deleted, then put").unwrap(), None);
         assert_eq!(snapshot.get("put, then deleted").unwrap().as_deref(), Some(b"old".as_slice()));
         assert_eq!(snapshot.get("put, twice").unwrap().as_deref(), Some(b"old".as_slice()));
@@ -143,7 +148,10 @@ fn a_version_outlives_its_memtable() {
         drop(snapshot);
         assert_eq!(again.get("put, twice").unwrap().as_deref(), Some(b"old".as_slice()));
         drop(again);
-        assert_eq!((db.stats().open_snapshots, db.stats().open_cursors, db.stats().replaced_records_kept), (0, 1, 2));
+        assert_eq!(
+            (db.stats().open_snapshots, db.stats().open_cursors, db.stats().replaced_records_kept),
+            (0, 1, kept)
+        );
         db.put("put, twice", "newer").unwrap();
         db.flush().unwrap();
         cursor.seek_last().unwrap();

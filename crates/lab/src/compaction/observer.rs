@@ -1,0 +1,62 @@
+//! What listeners and counters are told of a compaction.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use slmdb_engine::Event;
+use slmdb_engine::observe::spans::timed;
+use slmdb_env::Result;
+use slmdb_levels::{Run, TableRun};
+use slmdb_pmem::Medium;
+use tracing::field::Empty;
+use tracing::info_span;
+
+use super::compactor::Compactor;
+
+/// What a compaction is to do.
+pub(super) struct Work {
+    pub(super) chosen_by: &'static str,
+    pub(super) inputs: Vec<u32>,
+    pub(super) input_bytes: u64,
+}
+
+/// What it has done.
+#[derive(Default)]
+pub(super) struct Done {
+    outputs: Vec<u32>,
+    bytes_read: u64,
+    bytes_written: u64,
+}
+
+impl Done {
+    pub(super) fn record(&mut self, outputs: &[Arc<TableRun>], bytes_read: u64) {
+        self.outputs = outputs.iter().map(|run| run.number()).collect();
+        self.bytes_written = outputs.iter().map(|run| run.record().bytes).sum();
+        self.bytes_read = bytes_read;
+    }
+}
+
+impl<M: Medium + Clone> Compactor<M> {
+    /// Runs a compaction, and tells listeners of its beginning and its end. What it gave back is there when it is told.
+    /// LOCKS: those of `compact` and [`Compactor::gave_space_back`]
+    pub(super) fn observe(&self, work: Work, compact: impl FnOnce(&mut Done) -> Result<()>) -> Result<()> {
+        let Work { chosen_by, inputs, input_bytes } = work;
+        let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let (began_ns, mut done) = (self.context.env.monotonic_ns(), Done::default());
+        let span = info_span!("compaction", number, chosen_by, files = inputs.len(), ms = Empty);
+        self.context.notify(|| Event::CompactionBegan { number, chosen_by, inputs: inputs.clone(), input_bytes });
+        let ended = timed(&*self.context.env, span, || compact(&mut done)).and_then(|()| self.gave_space_back());
+        if let Err(cause) = ended {
+            tracing::warn!(%cause, "a compaction was given up");
+            self.context.notify(|| Event::CompactionGivenUp { number, inputs, cause: cause.clone() });
+            return Err(cause);
+        }
+        self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
+        let Done { outputs, bytes_read, bytes_written } = done;
+        self.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        let duration = Duration::from_nanos(self.context.env.monotonic_ns().saturating_sub(began_ns));
+        self.context.notify(|| Event::CompactionEnded { number, inputs, outputs, bytes_read, bytes_written, duration });
+        Ok(())
+    }
+}
