@@ -63,7 +63,6 @@ fn small_levels() -> slmdb::LabOptions {
         level_zero_compaction_at: 1.0 / 64.0,
         level_base_bytes: 32 << 10,
         level_growth: 4,
-        ..slmdb::LabOptions::default()
     }
 }
 
