@@ -4,3 +4,6 @@ pub(crate) mod chunk;
 pub(crate) mod compactor;
 pub(crate) mod level_zero_compaction;
 pub(crate) mod queue;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
