@@ -66,7 +66,7 @@ pub(crate) struct Lab<M: Medium + Clone> {
     obsolete: Arc<ObsoleteFiles>,
     space: Arc<SpaceController<M>>,
     compactions: Arc<CompactionQueue>,
-    compactor: Arc<Compactor<M>>,
+    pub(crate) compactor: Arc<Compactor<M>>,
     flush: Arc<Flush<M>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }

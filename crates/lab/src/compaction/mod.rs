@@ -7,3 +7,6 @@ mod level_zero_compaction;
 mod observer;
 pub(crate) mod queue;
 mod requests;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -9,6 +9,9 @@
 
 pub(crate) mod state;
 pub(crate) mod switch;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Section 3.2: recovery. Leaves are read, directories made, and the log replayed.
 
 pub(crate) mod open;
-mod rebuild;
+pub(crate) mod rebuild;
 pub(crate) mod recover;
 mod trees_in_pool;

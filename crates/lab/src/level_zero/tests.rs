@@ -1,0 +1,46 @@
+//! The rules by which run files and deletes leave the store.
+
+use std::collections::BTreeMap;
+
+use slmdb_manifest::{FileRecord, MediumKind, MediumRecord, StoreState};
+
+use super::{deletes_below, run_files_done};
+
+/// A store with run files of these numbers and sequence numbers, and one file on level 1.
+fn state(run_files: &[(u32, u64, u64)]) -> StoreState {
+    let record = |level, lowest_sequence, highest_sequence| FileRecord {
+        length_bytes: 100,
+        entries: 1,
+        deletes: 0,
+        live_keys: 0,
+        smallest_key: b"a".to_vec(),
+        largest_key: b"z".to_vec(),
+        lowest_sequence,
+        highest_sequence,
+        created_unix_ns: 0,
+        level,
+    };
+    let files = run_files.iter().map(|&(number, lowest, highest)| (number, record(0, lowest, highest)));
+    let files = files.chain([(99, record(1, 1, 2))]).collect();
+    let medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
+    StoreState { files, flushed_through: 30, ..StoreState::new([1; 16], "lab", "bytewise", medium) }
+}
+
+/// I4. A younger run file may have what replaced an entry of an older one. If it went first, trees that are made again
+/// from the files would have the older entry.
+#[test]
+fn run_files_leave_the_store_oldest_first() {
+    // By number the second is the oldest.
+    let state = state(&[(7, 11, 20), (3, 21, 30), (9, 3, 10)]);
+    assert_eq!(run_files_done(&state, &BTreeMap::from([(9, 1)])), []);
+    assert_eq!(run_files_done(&state, &BTreeMap::from([(7, 1)])), [9]);
+    assert_eq!(run_files_done(&state, &BTreeMap::from([(3, 1)])), [9, 7]);
+    assert_eq!(run_files_done(&state, &BTreeMap::new()), [9, 7, 3]);
+}
+
+/// I8. A delete that hides a put of a run file has to stay.
+#[test]
+fn deletes_stay_while_a_run_file_may_have_what_they_hide() {
+    assert_eq!(deletes_below(&state(&[(7, 11, 20), (3, 21, 30), (9, 3, 10)])), 3);
+    assert_eq!(deletes_below(&state(&[])), 31);
+}
