@@ -19,7 +19,7 @@ use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
-use super::observer::Work;
+use super::observer::{Done, Work};
 use super::queue::CompactionQueue;
 use crate::level_zero::{LevelZero, deletes_below};
 
@@ -56,10 +56,10 @@ impl<M: Medium + Clone> Compactor<M> {
         loop {
             match self.work_once() {
                 Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) if error.may_be_tried_again() || matches!(error, Error::Corruption { .. }) => {}
+                _ if self.context.has_failed() => return,
                 Err(Error::ReadOnly { .. }) => return,
-                Err(error) => return self.context.fail(error),
+                // It is tried again when something has changed, but not what can't be read.
+                Ok(false) | Err(_) => {}
             }
             match self.compactions.wait(seen) {
                 Some(changes) => seen = changes,
@@ -102,14 +102,6 @@ impl<M: Medium + Clone> Compactor<M> {
         self.unreadable.load(Ordering::Relaxed) & (1 << level) != 0
     }
 
-    /// Notes if it was an input that could not be read.
-    fn note_unreadable<T>(&self, level: u8, worked: Result<T>) -> Result<T> {
-        if matches!(worked, Err(Error::Corruption { .. })) {
-            self.unreadable.fetch_or(1 << level, Ordering::Relaxed);
-        }
-        worked
-    }
-
     /// Whether level 0 has so much that chunks of it should go. Where only what is asked for is compacted, it may become
     /// full: then flushes would wait.
     fn is_level_zero_due(&self) -> bool {
@@ -130,7 +122,7 @@ impl<M: Medium + Clone> Compactor<M> {
         if self.level_zero.immutable().counts().keys == 0 && !self.switch()? {
             return Ok(false);
         }
-        let worked = self.note_unreadable(0, self.compact_chunk_or_part());
+        let worked = self.compact_chunk_or_part();
         drop(chunk);
         self.compactions.record_level_zero(worked.as_ref().err().cloned());
         worked
@@ -148,14 +140,16 @@ impl<M: Medium + Clone> Compactor<M> {
     /// LOCKS: indexing, catalog
     pub(super) fn switch(&self) -> Result<bool> {
         let indexing = self.level_zero.indexing.lock();
-        if *indexing { Ok(false) } else { self.level_zero.switch(&self.catalog) }
+        if *indexing {
+            return Ok(false);
+        }
+        self.level_zero.switch(&self.catalog).inspect_err(|error| self.fail_unless_it_passes(error))
     }
 
     /// Moves something from the level that is most above its size to the next one.
     fn compact_levels(&self) -> Result<bool> {
         let Some(plan) = self.levels.pick(&|level| !self.is_unreadable(level)) else { return Ok(false) };
-        let level = plan.from();
-        self.note_unreadable(level, self.compact(plan)).map(|()| true)
+        self.compact(plan).map(|()| true)
     }
 
     /// Carries out a plan whose inputs are all in levels.
@@ -165,13 +159,14 @@ impl<M: Medium + Clone> Compactor<M> {
             return self.commit_change(plan.change_of_move(), &[], plan);
         }
         let work = Work {
+            level: plan.from(),
             chosen_by: plan.reason().as_str(),
             inputs: plan.inputs().map(|run| run.number()).collect(),
             input_bytes: plan.input_bytes(),
         };
         self.observe(work, |done| {
             let sources = plan.inputs().map(|run| Ok(Box::new(run.source()?) as Box<dyn EntrySource>));
-            let (outputs, bytes_read) = self.merge(&plan, sources.collect::<Result<_>>()?)?;
+            let (outputs, bytes_read) = self.merge(&plan, sources.collect::<Result<_>>(), done)?;
             done.record(&outputs, bytes_read);
             self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan)
         })
@@ -195,8 +190,10 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(super) fn merge(
         &self,
         plan: &Plan<TableRun>,
-        sources: Vec<Box<dyn EntrySource>>,
+        sources: Result<Vec<Box<dyn EntrySource>>>,
+        done: &mut Done,
     ) -> Result<(Vec<Arc<TableRun>>, u64)> {
+        let sources = sources.inspect_err(|error| done.note_unreadable(error))?;
         let deletes_below = deletes_below(self.catalog.lock().state());
         let mut report = |_: &MergeCounts| {
             if self.compactions.is_stopping() || self.context.has_failed() {
@@ -216,7 +213,11 @@ impl<M: Medium + Clone> Compactor<M> {
         let merged = slmdb_levels::merge(sources, settings, TableOutput::new(self.files()));
         let (outputs, counts) = merged.map_err(|error| match error {
             MergeError::Ended => Error::ReadOnly { cause: "the store closes".into() },
-            MergeError::Source(_, error) | MergeError::Output(error) => error,
+            MergeError::Source(_, error) => {
+                done.note_unreadable(&error);
+                error
+            }
+            MergeError::Output(error) => error,
         })?;
         Ok((outputs, counts.bytes_read))
     }

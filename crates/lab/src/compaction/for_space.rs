@@ -17,6 +17,7 @@ use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, Run, TableRun};
 use slmdb_pmem::Medium;
+use slmdb_sync::epoch;
 
 use super::compactor::Compactor;
 use crate::level_zero::deletes_below;
@@ -136,6 +137,8 @@ impl<M: Medium + Clone> Compactor<M> {
             Err(error) if !error.may_be_tried_again() => return Err(error),
             _ => {}
         }
+        // Or slots of the pool would wait until this thread takes out as much again.
+        epoch::pin().flush();
         self.compactions.wake();
         let mut memtables = self.writes.memtables.lock();
         memtables.space_returned += 1;

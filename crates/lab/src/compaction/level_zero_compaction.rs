@@ -82,7 +82,8 @@ impl<M: Medium + Clone> Compactor<M> {
         self.commit(Edit::default(), &[], |state, edit| {
             dropped = run_files_done(state, &live);
             edit.files_removed.clone_from(&dropped);
-        })?;
+        })
+        .inspect_err(|error| self.fail_unless_it_passes(error))?;
         drop(indexing);
         self.retire(&dropped);
         Ok(!dropped.is_empty())
@@ -100,6 +101,7 @@ impl<M: Medium + Clone> Compactor<M> {
     fn move_chunk(&self, chunk: Chunk, plan: Option<Plan<TableRun>>, chosen_by: &'static str) -> Result<()> {
         let runs = plan.iter().flat_map(Plan::inputs);
         let work = Work {
+            level: 0,
             chosen_by,
             inputs: chunk.leaving.keys().copied().chain(runs.clone().map(|run| run.number())).collect(),
             input_bytes: chunk.value_bytes() + runs.map(|run| run.record().bytes).sum::<u64>(),
@@ -107,7 +109,7 @@ impl<M: Medium + Clone> Compactor<M> {
         self.observe(work, |done| {
             let chunk = Arc::new(chunk);
             let (outputs, bytes_read) = match &plan {
-                Some(plan) => self.merge(plan, self.sources(&chunk, plan)?)?,
+                Some(plan) => self.merge(plan, self.sources(&chunk, plan), done)?,
                 None => (Vec::new(), 0),
             };
             done.record(&outputs, bytes_read);

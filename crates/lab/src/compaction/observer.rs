@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use slmdb_engine::Event;
 use slmdb_engine::observe::spans::timed;
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_levels::{Run, TableRun};
 use slmdb_pmem::Medium;
 use tracing::field::Empty;
@@ -16,6 +16,8 @@ use super::compactor::Compactor;
 
 /// What a compaction is to do.
 pub(super) struct Work {
+    /// The level that it takes from: 0, or one of the levels.
+    pub(super) level: u8,
     pub(super) chosen_by: &'static str,
     pub(super) inputs: Vec<u32>,
     pub(super) input_bytes: u64,
@@ -27,9 +29,16 @@ pub(super) struct Done {
     outputs: Vec<u32>,
     bytes_read: u64,
     bytes_written: u64,
+    /// An input can't be read.
+    pub(super) is_unreadable: bool,
 }
 
 impl Done {
+    /// Notes that an input can't be read, unless that may pass.
+    pub(super) fn note_unreadable(&mut self, error: &Error) {
+        self.is_unreadable = !error.may_be_tried_again();
+    }
+
     pub(super) fn record(&mut self, outputs: &[Arc<TableRun>], bytes_read: u64) {
         self.outputs = outputs.iter().map(|run| run.number()).collect();
         self.bytes_written = outputs.iter().map(|run| run.record().bytes).sum();
@@ -38,10 +47,17 @@ impl Done {
 }
 
 impl<M: Medium + Clone> Compactor<M> {
+    /// Lets the store fail, unless the error may pass: behind what could not be written nothing is sure.
+    pub(super) fn fail_unless_it_passes(&self, error: &Error) {
+        if !error.may_be_tried_again() && !matches!(error, Error::ReadOnly { .. }) {
+            self.context.fail(error.clone());
+        }
+    }
+
     /// Runs a compaction, and tells listeners of its beginning and its end. What it gave back is there when it is told.
     /// LOCKS: those of `compact` and [`Compactor::gave_space_back`]
     pub(super) fn observe(&self, work: Work, compact: impl FnOnce(&mut Done) -> Result<()>) -> Result<()> {
-        let Work { chosen_by, inputs, input_bytes } = work;
+        let Work { level, chosen_by, inputs, input_bytes } = work;
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let (began_ns, mut done) = (self.context.env.monotonic_ns(), Done::default());
         let span = info_span!("compaction", number, chosen_by, files = inputs.len(), ms = Empty);
@@ -49,11 +65,16 @@ impl<M: Medium + Clone> Compactor<M> {
         let ended = timed(&*self.context.env, span, || compact(&mut done)).and_then(|()| self.gave_space_back());
         if let Err(cause) = ended {
             tracing::warn!(%cause, "a compaction was given up");
+            if done.is_unreadable {
+                self.unreadable.fetch_or(1 << level, Ordering::Relaxed);
+            } else {
+                self.fail_unless_it_passes(&cause);
+            }
             self.context.notify(|| Event::CompactionGivenUp { number, inputs, cause: cause.clone() });
             return Err(cause);
         }
         self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
-        let Done { outputs, bytes_read, bytes_written } = done;
+        let Done { outputs, bytes_read, bytes_written, .. } = done;
         self.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
         let duration = Duration::from_nanos(self.context.env.monotonic_ns().saturating_sub(began_ns));
         self.context.notify(|| Event::CompactionEnded { number, inputs, outputs, bytes_read, bytes_written, duration });

@@ -99,6 +99,15 @@ impl CompactionQueue {
         self.changed.notify_all();
     }
 
+    /// Waits until no thread compacts. REQUIRES: the caller is none of them.
+    /// LOCKS: compactions
+    pub(crate) fn wait_until_idle(&self) {
+        let mut inner = self.inner.lock();
+        while inner.running > 0 && !inner.is_stopping {
+            inner = self.changed.wait_timeout(inner, LOOK_AGAIN);
+        }
+    }
+
     /// Records how a compaction of level 0 has ended.
     /// LOCKS: compactions
     pub(crate) fn record_level_zero(&self, lack: Option<Error>) {

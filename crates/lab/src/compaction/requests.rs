@@ -17,16 +17,11 @@ impl<M: Medium + Clone> Compactor<M> {
         let wanted = self.compactions.begin();
         let compacted = self.compact_all(range);
         self.compactions.end(compacted.is_ok(), wanted.is_some());
+        // Another one may still be removing what it has replaced.
+        self.compactions.wait_until_idle();
         drop(self.writes.memtables.lock());
         self.writes.work_to_do.notify_all();
-        match compacted {
-            // Behind an output that could not be written nothing is sure.
-            Err(error @ Error::Io { .. }) if !error.may_be_tried_again() => {
-                self.context.fail(error);
-                self.context.check_writable()
-            }
-            compacted => compacted,
-        }
+        compacted
     }
 
     fn compact_all(&self, range: KeyRange<'_>) -> Result<()> {

@@ -5,6 +5,7 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{Entry, Version};
+use slmdb_sync::epoch;
 use slmdb_table::KeyEntry;
 
 use super::{Flush, RunFile};
@@ -25,6 +26,8 @@ impl<M: Medium + Clone> Flush<M> {
         self.level_zero.mutable().apply(entries, |entry, old| {
             snapshots.note_replaced(entry.key, old, file.older.replaced_at(entry.key, entry.version.sequence));
         })?;
+        // Or what was replaced would wait in the pool until this thread replaces as much again.
+        epoch::pin().flush();
         failure.map_or(Ok(()), Err)
     }
 

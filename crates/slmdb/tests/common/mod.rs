@@ -60,7 +60,7 @@ pub fn options() -> Options {
 fn small_levels() -> slmdb::LabOptions {
     slmdb::LabOptions {
         level_zero_bytes: 256 << 10,
-        level_zero_compaction_at: 1.0 / 64.0,
+        level_zero_compaction_at: 1.0 / 128.0,
         level_base_bytes: 32 << 10,
         level_growth: 4,
     }

@@ -32,9 +32,9 @@ macro_rules! cases {
 }
 
 cases! {
-    slm: deletes garbage garbage_alone live_key_ratio overlap range_queries small_files;
-    recovery: batches damaged_log killed_compaction killed_flush large_values logs power_cut repaired;
-    space: full_disk full_pool no_compaction no_room snapshot way_out;
+    slm: deletes full_pool garbage garbage_alone killed_compaction live_key_ratio no_compaction overlap range_queries small_files;
+    recovery: batches damaged_log killed_flush large_values logs power_cut repaired;
+    space: full_disk no_room snapshot way_out;
 }
 
 fn folder() -> PathBuf {

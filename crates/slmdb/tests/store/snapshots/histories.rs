@@ -255,7 +255,12 @@ fn what_is_held_for_long_stops_no_writer() {
             "{on:?}: {with_snapshot} bytes of arenas with a snapshot, {arenas_alone} without"
         );
         assert_same(&seen(&snapshot), &model, "the snapshot");
-        assert_eq!(db.stats().replaced_records_kept, 100);
+        // (What has gone to the levels is kept there.)
+        let assert_kept = |most: u64| {
+            let kept = db.stats().replaced_records_kept;
+            assert!(kept == most || (kept < most && engine() != EngineName::Slm), "{kept}");
+        };
+        assert_kept(100);
 
         let mut iterator = db.iter().unwrap();
         let present = db.get("key00").unwrap().unwrap();
@@ -270,9 +275,9 @@ fn what_is_held_for_long_stops_no_writer() {
         assert_eq!(iterator.by_ref().count(), 99);
         assert_same(&seen(&snapshot), &model, "the snapshot, later");
         // Each version that one of the two sees, once.
-        assert_eq!(db.stats().replaced_records_kept, 200);
+        assert_kept(200);
         drop(snapshot);
-        assert_eq!(db.stats().replaced_records_kept, 100);
+        assert_kept(100);
         drop(iterator);
         let stats = db.stats();
         assert_eq!((stats.replaced_records_kept, stats.open_cursors, stats.open_snapshots), (0, 0, 0));
