@@ -6,6 +6,7 @@ use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
 use slmdb_engine::space::admission::{Grant, KEPT_DELETE_KEY_BYTES};
 use slmdb_engine::space::controller::{FlushCost, Reclaim, Resource, TakenFrom};
+use slmdb_engine::space::smallest_pool;
 use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::MediumKind;
@@ -16,38 +17,13 @@ use slmdb_sync::epoch;
 use crate::compaction::queue::CompactionQueue;
 use crate::level_zero::LevelZero;
 
-/// A pool whose maximum is this many MemTables and this many bytes takes writes.
-const ROOMY_TIMES: u64 = 4;
-const ROOMY_BYTES: u64 = 64 << 20;
-
 /// How many table files a compaction for space may need at once: the oldest run file stays until all of it has gone to
 /// level 1, and one file there is written anew with a part of it.
 pub(crate) const OUTPUTS_FOR_SPACE: u64 = 3;
 
-/// [`Error::Invalid`] if a pool with these options, and no larger than `device_bytes`, refuses every write. Only small
-/// pools are checked: a write is admitted in a pool in memory with the same maximum.
+/// [`Error::Invalid`] if a pool with these options, and no larger than `device_bytes`, refuses every write.
 pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {
-    let (initial_bytes, maximum_bytes) = match device_bytes {
-        Some(device_bytes) => {
-            let bytes = device_bytes.min(options.pool_maximum_bytes);
-            (bytes, bytes)
-        }
-        None => (options.pool_initial_bytes, options.pool_maximum_bytes.max(options.pool_initial_bytes)),
-    };
-    let is_roomy = maximum_bytes >= options.memtable_bytes.saturating_mul(ROOMY_TIMES).saturating_add(ROOMY_BYTES);
-    if options.read_only || is_roomy {
-        return Ok(());
-    }
-    let pool = PoolOptions { initial_bytes, growth_bytes: options.pool_growth_bytes, maximum_bytes, uuid: [0; 16] };
-    match admit_one(options, kind, &pool) {
-        Err(Error::Full { .. }) => Err(Error::invalid(format!(
-            "a pool that may have {maximum_bytes} bytes has no room for one MemTable of {} and what its flush takes: raise \
-             pool_maximum_bytes{}, or lower memtable_bytes",
-            options.memtable_bytes,
-            if device_bytes.is_some() { " or take a larger device" } else { "" }
-        ))),
-        tried => tried,
-    }
+    smallest_pool::check_pool(options, device_bytes, |pool| admit_one(options, kind, pool))
 }
 
 /// [`Error::Full`] if the first write would get that error.

@@ -6,4 +6,5 @@ pub mod controller;
 pub mod ladder;
 pub mod reserve;
 pub mod reserved_file;
+pub mod smallest_pool;
 pub mod space_errors;

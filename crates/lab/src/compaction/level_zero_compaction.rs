@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
 use slmdb_levels::{Change, EntrySource, Plan, Run, TableRun};
-use slmdb_manifest::Edit;
+use slmdb_manifest::{Edit, EngineSection};
 use slmdb_pmem::Medium;
 
 use super::chunk::{Chunk, ChunkSource};
@@ -138,18 +138,27 @@ impl<M: Medium + Clone> Compactor<M> {
             self.give_up(outputs);
             return Err(Error::ReadOnly { cause: "a flush was given up".into() });
         }
+        let section = self.section_after(chunk).inspect_err(|_| self.give_up(outputs))?;
         let live = self.live_without(&chunk.leaving);
         let mut run_files = Vec::new();
         let committed = self.commit(edit, outputs, |state, edit| {
             run_files = run_files_done(state, &live);
             edit.files_removed.extend(&run_files);
-            if chunk.scattered.is_none() {
-                let level_zero = LevelZeroState::of(state).unwrap_or_default();
-                let level_zero = LevelZeroState { compacted_through: Some(chunk.last.clone()), ..level_zero };
-                edit.engine_section = Some(level_zero.section());
-            }
+            edit.engine_section.clone_from(&section);
         });
         committed.map(|()| run_files)
+    }
+
+    /// What the MANIFEST says of level 0 once the chunk has gone. `None`: what it says now, because a file scan leaves keys
+    /// behind that are smaller than others which it takes.
+    /// LOCKS: indexing (held), catalog
+    fn section_after(&self, chunk: &Chunk) -> Result<Option<EngineSection>> {
+        if chunk.scattered.is_some() {
+            return Ok(None);
+        }
+        let level_zero = LevelZeroState::of(self.catalog.lock().state())?;
+        let compacted_through = Some(chunk.last.clone());
+        Ok(Some(LevelZeroState { compacted_through, ..level_zero }.section()))
     }
 
     /// How many records lead to each run file once the chunk has left the tree.

@@ -1,15 +1,14 @@
 //! Whether a pool can become large enough to take a write at all.
 //!
-//! The need follows from many options, and from how trees and maps are built. So it is not computed but tried: a write
-//! is admitted in a pool in memory with the same maximum, with an arena and a key segment in it. Only small pools are
-//! checked.
+//! [`slmdb_engine::space::smallest_pool`] with an arena and a key segment in the pool.
 
 use std::sync::Arc;
 
 use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
 use slmdb_engine::space::admission::{Grant, KEPT_DELETE_KEY_BYTES};
-use slmdb_env::{Error, Result};
+use slmdb_engine::space::smallest_pool;
+use slmdb_env::Result;
 use slmdb_manifest::MediumKind;
 use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::KeyLengths;
@@ -17,33 +16,10 @@ use slmdb_structures::fast_fair::Tree;
 
 use crate::space::pool_reserve::reserve;
 
-/// A pool whose maximum is this many MemTables and this many bytes takes writes.
-const ROOMY_TIMES: u64 = 4;
-const ROOMY_BYTES: u64 = 64 << 20;
-
-/// [`Error::Invalid`] if a pool with these options, and no larger than `device_bytes`, refuses every write.
+/// [`Error::Invalid`](slmdb_env::Error::Invalid) if a pool with these options, and no larger than `device_bytes`, refuses
+/// every write.
 pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {
-    let (initial_bytes, maximum_bytes) = match device_bytes {
-        Some(device_bytes) => {
-            let bytes = device_bytes.min(options.pool_maximum_bytes);
-            (bytes, bytes)
-        }
-        None => (options.pool_initial_bytes, options.pool_maximum_bytes.max(options.pool_initial_bytes)),
-    };
-    let is_roomy = maximum_bytes >= options.memtable_bytes.saturating_mul(ROOMY_TIMES).saturating_add(ROOMY_BYTES);
-    if options.read_only || is_roomy {
-        return Ok(());
-    }
-    let pool = PoolOptions { initial_bytes, growth_bytes: options.pool_growth_bytes, maximum_bytes, uuid: [0; 16] };
-    match admit_one(options, kind, &pool) {
-        Err(Error::Full { .. }) => Err(Error::invalid(format!(
-            "a pool that may have {maximum_bytes} bytes has no room for one MemTable of {} and what its flush takes: raise \
-             pool_maximum_bytes{}, or lower memtable_bytes",
-            options.memtable_bytes,
-            if device_bytes.is_some() { " or take a larger device" } else { "" }
-        ))),
-        tried => tried,
-    }
+    smallest_pool::check_pool(options, device_bytes, |pool| admit_one(options, kind, pool))
 }
 
 /// [`Error::Full`] if the first write, or the one after its flush, would get that error.
@@ -63,6 +39,8 @@ fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<
 
 #[cfg(test)]
 mod tests {
+    use slmdb_engine::space::smallest_pool::{ROOMY_BYTES, ROOMY_TIMES};
+
     use super::*;
 
     #[test]

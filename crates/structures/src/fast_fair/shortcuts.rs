@@ -140,8 +140,8 @@ impl<M: Medium> Tree<M> {
 
     /// Whether a node's low fence is not behind the key.
     fn begins_at_or_before(&self, node: u64, level: u8, key: &[u8]) -> bool {
-        let low = self.node(node, level).and_then(|node| Ok(node.fences(&self.pool)?.low().map(<[u8]>::to_vec)));
-        low.is_ok_and(|low| low.is_none_or(|low| low.as_slice() <= key))
+        let fences = self.node(node, level).and_then(|node| node.fences(&self.pool));
+        fences.is_ok_and(|fences| fences.low().is_none_or(|low| low <= key))
     }
 
     /// Makes shortcuts, unless somebody changes the tree's structure just now.
