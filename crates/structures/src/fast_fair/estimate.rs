@@ -60,24 +60,28 @@ impl<M: Medium> Tree<M> {
         if samples.len() <= COUNTED_MAX {
             return Ok(samples);
         }
-        self.sample_paths(range, guard)
+        // If the tree became a leaf meanwhile, what was counted has to do.
+        Ok(self.sample_paths(range, guard)?.unwrap_or(samples))
     }
 
-    fn sample_paths(&self, (from, to): (Bound<&[u8]>, Bound<&[u8]>), _guard: &Guard) -> Result<Vec<Sample>> {
+    /// `None`: the tree is a leaf.
+    pub(super) fn sample_paths(&self, (from, to): (Bound<&[u8]>, Bound<&[u8]>), _guard: &Guard) -> Result<Option<Vec<Sample>>> {
         let target = |bound, at_end| match bound {
             Bound::Included(key) | Bound::Excluded(key) => Target::At(key),
             Bound::Unbounded => at_end,
         };
         let (from, to) = (target(from, Target::First), target(to, Target::Last));
         let mut children = Vec::new();
-        let mut level = 1;
-        loop {
-            let is_whole = self.children_between(from, to, level, &mut children)?;
-            // The root is one node, unless it was replaced just now: then what was found has to do.
-            if is_whole || level >= self.root()?.level() {
+        let mut level = 0;
+        // Nodes are replaced meanwhile, and the root, too: then what was found has to do.
+        while let Some(is_whole) = self.children_between(from, to, level + 1, &mut children)? {
+            level += 1;
+            if is_whole {
                 break;
             }
-            level += 1;
+        }
+        if level == 0 {
+            return Ok(None);
         }
         let paths = children.len().min(PATHS);
         let mut samples = Vec::with_capacity(paths * RECORDS_OF_LEAF);
@@ -87,7 +91,7 @@ impl<M: Medium> Tree<M> {
             let weight = children.len() as f64 / paths as f64;
             self.sample_path(child, level - 1, (path as u64, weight), &mut entries, &mut samples)?;
         }
-        Ok(samples)
+        Ok(Some(samples))
     }
 
     /// Goes down from a node to a leaf, choosing as a number says, and samples that.
@@ -127,10 +131,16 @@ impl<M: Medium> Tree<M> {
     }
 
     /// The entries of a level's nodes that cover a range, as far as there are no more than [`NODES_MAX`] of those nodes.
-    /// Says whether that is all of them.
-    fn children_between(&self, from: Target<'_>, to: Target<'_>, level: u8, children: &mut Vec<u64>) -> Result<bool> {
+    /// Says whether that is all of them. `None`: the tree does not have that level.
+    fn children_between(
+        &self,
+        from: Target<'_>,
+        to: Target<'_>,
+        level: u8,
+        children: &mut Vec<u64>,
+    ) -> Result<Option<bool>> {
+        let (Some(first), Some(last)) = (self.edge(from, level)?, self.edge(to, level)?) else { return Ok(None) };
         children.clear();
-        let (first, last) = (self.edge(from, level)?, self.edge(to, level)?);
         let mut node = first.node;
         let mut entries = Vec::new();
         for nodes in 1.. {
@@ -143,18 +153,19 @@ impl<M: Medium> Tree<M> {
             let end = position(&last).map_or(entries.len(), |end| end + 1).max(begin);
             children.extend(entries[begin..end].iter().map(|entry| entry.pointer));
             if node.offset == last.node.offset || node.sibling() == 0 {
-                return Ok(true);
+                return Ok(Some(true));
             }
             if nodes == NODES_MAX {
                 break;
             }
             node = self.node(node.sibling(), level)?;
         }
-        Ok(false)
+        Ok(Some(false))
     }
 
-    fn edge(&self, target: Target<'_>, level: u8) -> Result<Edge<'_>> {
-        let (node, head) = self.descend(target, level)?;
-        Ok(Edge { node, entry: self.child(&node, &target, head)? })
+    /// `None`: the tree does not have that level.
+    fn edge(&self, target: Target<'_>, level: u8) -> Result<Option<Edge<'_>>> {
+        let Some((node, head)) = self.descend_if_so_high(target, level)? else { return Ok(None) };
+        Ok(Some(Edge { node, entry: self.child(&node, &target, head)? }))
     }
 }

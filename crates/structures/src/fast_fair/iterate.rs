@@ -169,10 +169,8 @@ impl<M: Medium> Tree<M> {
     /// far as the parent knows them: else each would be waited for before the next is known.
     fn descend_ahead(&self, target: Target<'_>, records_min: usize) -> Result<(Node<'_>, u64)> {
         let leaves = (records_min / (self.slots() / 2)).min(LEAVES_AHEAD_MAX);
-        if leaves == 0 || self.root()?.level() == 0 {
-            return self.descend(target, 0);
-        }
-        let (parent, head) = self.descend(target, 1)?;
+        let parent = if leaves == 0 { None } else { self.descend_if_so_high(target, 1)? };
+        let Some((parent, head)) = parent else { return self.descend(target, 0) };
         // A wish only: what is found here is not relied on.
         let behind = parent.slots.iter().map(Slot::read).skip_while(|entry| entry.head < head).take(leaves);
         for entry in behind.filter(|entry| entry.pointer > HOLE) {

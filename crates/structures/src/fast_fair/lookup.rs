@@ -68,10 +68,7 @@ impl<M: Medium> Tree<M> {
                 return Ok(last);
             }
         }
-        if self.root()?.level() == 0 {
-            return Ok(None);
-        }
-        Ok(Some(self.descend(target, 1)?.0))
+        Ok(self.descend_if_so_high(target, 1)?.map(|(node, _)| node))
     }
 
     /// Asks for the leaf of a key, if this is its parent. It may have been replaced, or cover the key no more, when it comes.

@@ -59,6 +59,7 @@ const STEPS_MAX: u32 = 4096;
 /// How often a descent begins anew before the tree counts as damaged.
 const RESTARTS_MAX: u32 = 64;
 /// What may be wrong when the tree's keys don't stand to each other as its order says.
+const LEADS_NOWHERE: &str = "the tree leads nowhere";
 pub(super) const OUT_OF_ORDER: &str = "the keys of the tree are out of order (or its comparator is no total order)";
 
 /// A FAST and FAIR B+-tree in a pool. `Send` and `Sync`; any number of readers and writers at once.
@@ -312,30 +313,41 @@ impl<M: Medium> Tree<M> {
     }
 
     /// The node of a level that covers the target, and the target's head in it. It was not replaced yet when it was
-    /// looked at; a writer has to look again under its lock. REQUIRES: the caller is pinned.
+    /// looked at; a writer has to look again under its lock. REQUIRES: the caller is pinned, and the tree has that level
+    /// and keeps it: the level is 0, or the lock of the structure is held.
     #[inline(always)]
     pub(super) fn descend(&self, target: Target, level: u8) -> Result<(Node<'_>, u64)> {
+        match self.descend_if_so_high(target, level)? {
+            Some(found) => Ok(found),
+            None => Err(self.damaged(self.root_word(), LEADS_NOWHERE)),
+        }
+    }
+
+    /// The same in a tree that others may lower meanwhile. `None`: it does not have that level. REQUIRES: the caller is
+    /// pinned.
+    #[inline(always)]
+    pub(super) fn descend_if_so_high(&self, target: Target, level: u8) -> Result<Option<(Node<'_>, u64)>> {
         if let Some(node) = self.shortcut(&target, level)? {
             if let Some(found) = self.descend_from(node, &target, level)? {
-                return Ok(found);
+                return Ok(Some(found));
             }
         }
         self.descend_from_root(&target, level)
     }
 
     /// The same by the whole way.
-    fn descend_from_root(&self, target: &Target, level: u8) -> Result<(Node<'_>, u64)> {
+    fn descend_from_root(&self, target: &Target, level: u8) -> Result<Option<(Node<'_>, u64)>> {
         let mut steps = STEPS_MAX;
         for _ in 0..RESTARTS_MAX {
             let root = self.root()?;
             if root.level() < level {
-                break;
+                return Ok(None);
             }
             if let Some(found) = self.descend_within(&mut steps, root, target, level)? {
-                return Ok(found);
+                return Ok(Some(found));
             }
         }
-        Err(self.damaged(self.root_word(), "the tree leads nowhere"))
+        Err(self.damaged(self.root_word(), LEADS_NOWHERE))
     }
 
     /// Descends from a node that is not to the right of the target. `None`: it has to be tried again from the root.

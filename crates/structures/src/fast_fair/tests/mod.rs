@@ -10,6 +10,8 @@ pub(super) mod pause;
 #[cfg(not(loom))]
 mod shortcuts;
 #[cfg(not(loom))]
+mod shrinking;
+#[cfg(not(loom))]
 mod sides;
 #[cfg(loom)]
 mod split_models;

@@ -13,15 +13,15 @@ use crate::EntryKind;
 use crate::fast_fair::fences::Target;
 use crate::fast_fair::{Direction, SegmentEntry, Tree, write_segment};
 
-struct Store {
-    tree: Tree<Dram>,
-    keys: Vec<Vec<u8>>,
-    records: Vec<u64>,
+pub(super) struct Store {
+    pub tree: Tree<Dram>,
+    pub keys: Vec<Vec<u8>>,
+    pub records: Vec<u64>,
 }
 
 impl Store {
     /// An empty tree of nodes of 12 slots, and the records of these keys.
-    fn new(mut keys: Vec<Vec<u8>>) -> Store {
+    pub fn new(mut keys: Vec<Vec<u8>>) -> Store {
         let options = PoolOptions { initial_bytes: 0, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
         let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
         let blocks = Arc::new(Blocks::open(pool.clone()).unwrap());
@@ -37,7 +37,7 @@ impl Store {
         Store { tree, keys, records }
     }
 
-    fn put(&self, key: usize) {
+    pub fn put(&self, key: usize) {
         self.tree.insert_or_replace(&self.keys[key], self.records[key]).unwrap();
     }
 
