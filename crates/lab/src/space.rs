@@ -14,12 +14,13 @@ use slmdb_pmem::{Dram, ExtentKind, Medium, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::hybrid_tree::{MAXIMUM_KEY_BYTES, pool_bytes_max};
 use slmdb_sync::epoch;
 
-use crate::compaction::queue::CompactionQueue;
+use crate::compaction::queue::{CompactionQueue, SpaceWanted};
 use crate::level_zero::LevelZero;
 
-/// How many table files a compaction for space may need at once: the oldest run file stays until all of it has gone to
-/// level 1, and one file there is written anew with a part of it.
-pub(crate) const OUTPUTS_FOR_SPACE: u64 = 3;
+/// How many table files a compaction for space may need at once. The oldest run file stays until all of it has gone to
+/// level 1, and one file there is written anew with a part of it. Or a file of an upper level stays while it is merged with
+/// one of the level below.
+pub(crate) const OUTPUTS_FOR_SPACE: u64 = 2;
 
 /// [`Error::Invalid`] if a pool with these options, and no larger than `device_bytes`, refuses every write.
 pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Option<u64>) -> Result<()> {
@@ -118,7 +119,7 @@ impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {
         self.level_zero.slots.retiring() > 0
     }
 
-    fn compact_for(&self, resource: Resource, _: bool) -> bool {
-        self.compactions.want_space(resource)
+    fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool {
+        self.compactions.want_space(SpaceWanted { resource, at_any_cost })
     }
 }

@@ -143,6 +143,16 @@ impl<R: Run> Version<R> {
         Ok(None)
     }
 
+    /// Whether a level has some version of a key, a delete too.
+    pub fn has_key(&self, level: u8, key: &[u8]) -> Result<bool> {
+        for run in self.runs_with(level, key) {
+            if run.get(key, u64::MAX)?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The runs of a level whose bounds have `key` between them: at most one, except on level 0.
     fn runs_with(&self, level: u8, key: &[u8]) -> impl Iterator<Item = &Arc<R>> {
         let runs = match level {

@@ -38,6 +38,8 @@ const LARGER_PART: u64 = 4;
 const LARGER_BYTES: u64 = 64 << 10;
 /// An output may have this part of all table files, but no more than a usual one.
 const PART_OF_ALL: u64 = 4;
+/// The same where several outputs are written.
+const PART_OF_ALL_OUTPUTS: u64 = 32;
 /// With this many times the need free, and these bytes more, no request waits for a compaction that has taken the
 /// reserve.
 const PLENTY_TIMES: u64 = 8;
@@ -77,7 +79,7 @@ pub struct Reserve {
     all_bytes: AtomicU64,
     largest_bytes: AtomicU64,
     coming_bytes: AtomicU64,
-    /// How many outputs a compaction for space writes at most.
+    /// How many outputs of the usual length a compaction for space writes at most; 1: one as long as a file that is there.
     outputs: AtomicU64,
     held: Mutex<Held>,
 }
@@ -114,7 +116,8 @@ impl Reserve {
         self.manifest_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets how many outputs a compaction for space writes at most: 1 unless an engine says otherwise.
+    /// Sets how many outputs of the usual length a compaction for space writes at most. Unless an engine says this, it is
+    /// one, no longer than the table files that there are.
     pub fn set_outputs(&self, outputs: u64) {
         self.outputs.store(outputs, Ordering::Relaxed);
     }
@@ -157,7 +160,30 @@ impl Reserve {
     /// The most bytes that the outputs of a compaction for space take.
     pub fn output_bytes(&self) -> u64 {
         let one_bytes = self.largest_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed));
-        one_bytes.saturating_mul(self.outputs.load(Ordering::Relaxed))
+        match self.outputs.load(Ordering::Relaxed) {
+            1 => one_bytes,
+            outputs => {
+                // What is to come must not make the reserve too small.
+                let usual_bytes = self.usual_output_bytes();
+                one_bytes.max(usual_bytes + usual_bytes / LARGER_PART).saturating_mul(outputs)
+            }
+        }
+    }
+
+    /// What there should be beyond the outputs where several are written: they may take a little more than their inputs.
+    /// Deletes need not leave it.
+    fn margin_bytes(&self) -> u64 {
+        match self.outputs.load(Ordering::Relaxed) {
+            1 => 0,
+            outputs => self.output_bytes() / outputs,
+        }
+    }
+
+    /// How long outputs of compactions should be where several are written: as a MemTable's file, or as a part of all
+    /// files. Longer ones would need so large a reserve that they come only when there is much else.
+    pub fn usual_output_bytes(&self) -> u64 {
+        let all_bytes = self.all_bytes.load(Ordering::Relaxed);
+        self.table_file_bytes.min(self.memtable_bytes.min(all_bytes).max(all_bytes / PART_OF_ALL_OUTPUTS))
     }
 
     /// The bytes that an output may take of the reserve and of free space: what leaves the deletes their part, but in
@@ -171,7 +197,7 @@ impl Reserve {
     /// How many bytes there should be.
     pub fn wanted_bytes(&self) -> u64 {
         let merged_bytes = self.table_file_bytes.min(self.all_bytes.load(Ordering::Relaxed) / PART_OF_ALL);
-        let output_bytes = self.output_bytes().max(merged_bytes);
+        let output_bytes = self.output_bytes().max(merged_bytes).saturating_add(self.margin_bytes());
         (output_bytes + self.for_deletes_bytes).max(self.manifest_bytes.load(Ordering::Relaxed))
     }
 
@@ -196,11 +222,17 @@ impl Reserve {
     /// Makes the reserve as long as it should be. [`Error::Full`]: there is only a part, or a compaction has it.
     /// LOCKS: reserve, reserved file
     pub fn fill(&self) -> Result<()> {
-        let wanted = self.wanted_bytes();
         let mut held = self.held.lock();
         if held.is_taken {
-            return self.check_plenty(wanted);
+            return self.check_plenty(self.wanted_bytes());
         }
+        self.fill_held(&mut held)
+    }
+
+    /// See [`Reserve::fill`].
+    /// LOCKS: reserve (held), reserved file
+    fn fill_held(&self, held: &mut Held) -> Result<()> {
+        let wanted = self.wanted_bytes();
         let file = match &mut held.file {
             Some(file) => file,
             none => none.insert(ReservedFile::new(&*self.env, &self.directory, RESERVE)?),
@@ -332,7 +364,7 @@ impl Reserve {
     }
 
     /// Lends the reserve to a compaction that writes several files: all but the part for deletes goes back to the file
-    /// system. Until its [`release`](Reserve::release) nobody fills it again. `false`: another compaction has it.
+    /// system. Until the end of [the loan](Reserve::take_back) nobody fills it again. `false`: another compaction has it.
     /// LOCKS: reserve, reserved file
     pub fn lend(&self) -> Result<bool> {
         let mut held = self.held.lock();
@@ -347,6 +379,15 @@ impl Reserve {
         }
         held.is_taken = true;
         Ok(true)
+    }
+
+    /// Ends a [loan](Reserve::lend), and fills the reserve again before anybody else can take what came back.
+    /// [`Error::Full`]: there is only a part.
+    /// LOCKS: reserve, reserved file
+    pub fn take_back(&self) -> Result<()> {
+        let mut held = self.held.lock();
+        held.is_taken = false;
+        self.fill_held(&mut held)
     }
 
     /// Notes that the compaction that had the reserve has ended.

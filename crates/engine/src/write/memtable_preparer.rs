@@ -160,6 +160,11 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
     /// LOCKS: reserve; catalog
     fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
         self.catalog.reserve.check_not_taken(capacity_bytes)?;
+        // What lacks of the reserve comes first: no arena leads out of a full disk.
+        match self.catalog.fill_reserve() {
+            Err(error) if !error.may_be_tried_again() => return Err(error),
+            _ => {}
+        }
         let generation = self.catalog.lock().state().next_generation;
         let bytes_put = self.context.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.writes.kind_of_arena.next(bytes_put, self.context.options.memtable_bytes);

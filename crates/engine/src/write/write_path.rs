@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
@@ -35,6 +36,9 @@ use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
 use crate::{WriteBatch, lock_order};
+
+/// How often a caller that waits for a job looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Where a write goes, and its turn. See [`WritePath::place`].
 pub(super) struct Place<M: Medium> {
@@ -419,6 +423,22 @@ impl<M: Medium + Clone> WritePath<M> {
         memtables.spare_wanted_bytes =
             memtables.spare_wanted_bytes.max(capacity_bytes).max(self.context.options.memtable_bytes);
         self.work_to_do.notify_all();
+    }
+
+    /// Takes what flushes and compactions hold, as soon as they let go of it. `take` tries that. Fails if one of them finds
+    /// no space meanwhile, because it may wait for that without end.
+    /// LOCKS: memtables; those of `take` (tried)
+    pub fn take_from_jobs<T>(&self, take: impl Fn() -> Result<Option<T>>) -> Result<T> {
+        let mut memtables = self.memtables.lock();
+        let space_errors = memtables.space_errors.count();
+        loop {
+            if let Some(taken) = take()? {
+                return Ok(taken);
+            }
+            memtables.space_errors.check_flush(space_errors)?;
+            // Another caller may hold it, and the end of that wakes nobody.
+            memtables = self.work_done.wait_timeout(memtables, LOOK_AGAIN);
+        }
     }
 
     /// See [`crate::Engine::flush`].

@@ -76,10 +76,10 @@ impl<M: Medium + Clone> Compactor<M> {
         }
         let wanted = self.compactions.begin();
         let worked = match wanted {
-            Some(resource) => self.compact_for_space(resource),
+            Some(wanted) => self.compact_for_space(wanted),
             None => self.compact_what_is_due(),
         };
-        self.compactions.end(matches!(worked, Ok(true)), wanted.is_some());
+        self.compactions.end(matches!(worked, Ok(true)), wanted);
         // Whoever waits for a compaction looks again, whether it has given anything back or not.
         drop(self.writes.memtables.lock());
         self.writes.work_to_do.notify_all();
@@ -149,7 +149,15 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Moves something from the level that is most above its size to the next one.
     fn compact_levels(&self) -> Result<bool> {
         let Some(plan) = self.levels.pick(&|level| !self.is_unreadable(level)) else { return Ok(false) };
-        self.compact(plan).map(|()| true)
+        self.compact_in_free_space(plan).map(|()| true)
+    }
+
+    /// As [`Compactor::compact`], and leaves the reserve alone.
+    pub(super) fn compact_in_free_space(&self, plan: Plan<TableRun>) -> Result<()> {
+        if !plan.is_move() {
+            self.check_space(plan.input_bytes())?;
+        }
+        self.compact(plan)
     }
 
     /// Carries out a plan whose inputs are all in levels.
@@ -202,10 +210,12 @@ impl<M: Medium + Clone> Compactor<M> {
                 ControlFlow::Continue(())
             }
         };
+        let mut cut = plan.cut();
+        cut.output_bytes = cut.output_bytes.min(self.catalog.reserve.usual_output_bytes());
         let settings = MergeSettings {
             order: self.context.options.comparator.clone(),
             prefix: plan.prefix(),
-            cut: plan.cut(),
+            cut,
             retention: plan.retention(self.level_zero.snapshots.moments(), deletes_below),
             report_every_bytes: REPORT_EVERY_BYTES,
             report: &mut report,

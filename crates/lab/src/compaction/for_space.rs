@@ -2,24 +2,28 @@
 //!
 //! Leaf scans free run files only when nearly all of a tree has gone. So where the disk is full, the oldest run file is
 //! taken by *file scan*, one part after the other; it goes with the last of them. The reserve has as much as that takes
-//! ([`crate::space::OUTPUTS_FOR_SPACE`]). When level 0 is empty, levels are merged downwards, and at last files with
-//! deletes that hide nothing any more are written anew.
+//! ([`crate::space::OUTPUTS_FOR_SPACE`]). When level 0 is empty, runs are merged with what they overlap below them. A run
+//! that overlaps too much of the next level for the space there is, is first split into parts that overlap one run each.
+//! At last files with deletes that hide nothing any more are written anew.
 //!
-//! Each such compaction leaves fewer keys in level 0, or less above the deepest level, or fewer deletes. So they come to
-//! an end.
+//! Each such compaction leaves fewer keys in level 0, or less above other runs, or smaller parts, or fewer deletes. So
+//! they come to an end.
 
+use std::cmp::Reverse;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::space::controller::Resource;
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
-use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, Run, TableRun};
+use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Run, TableRun, Version};
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
 use super::compactor::Compactor;
+use super::queue::SpaceWanted;
 use crate::level_zero::deletes_below;
 
 /// For the MANIFEST record of a compaction for space: about as many files.
@@ -33,31 +37,53 @@ struct Lent<'c>(&'c Catalog);
 
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        self.0.reserve.release();
+        count_files(self.0);
+        // A part has to do, if there is no more. What else is wrong, whoever fills it next finds out, too.
+        if let Err(error) = self.0.reserve.take_back() {
+            tracing::warn!(%error, "the reserve is not full");
+        }
     }
 }
 
+/// Tells the reserve which files there are.
+/// LOCKS: catalog
+fn count_files(catalog: &Catalog) {
+    catalog.reserve.set_files(catalog.lock().state().files.values().map(|file| file.length_bytes));
+}
+
 impl<M: Medium + Clone> Compactor<M> {
-    /// Gives back some space of a resource. Returns whether it did.
+    /// Gives back some space. Returns whether it did.
     /// LOCKS: level 0 compaction (tried); indexing, catalog; those of [`Compactor::merge`]; reserve
-    pub(super) fn compact_for_space(&self, resource: Resource) -> Result<bool> {
+    pub(super) fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         let Some(_chunk) = self.chunk.try_lock() else { return Ok(false) };
         if self.drop_run_files()? {
             return self.gave_space_back().map(|()| true);
         }
+        match wanted.resource {
+            Resource::Pool => {
+                self.switch_if_empty()?;
+                self.compact_chunk()
+            }
+            Resource::Disk if self.context.options.compaction.policy == CompactionPolicy::Manual => Ok(false),
+            Resource::Disk => {
+                let state = self.catalog.lock().state().clone();
+                if self.have_run_files_garbage(&state, wanted.at_any_cost)? {
+                    self.switch_if_empty()?;
+                    if self.in_reserve(|| self.compact_oldest_run_file())? {
+                        return Ok(true);
+                    }
+                }
+                self.in_reserve(|| self.compact_levels_in_reserve(EVERYTHING, wanted.at_any_cost))
+            }
+        }
+    }
+
+    /// LOCKS: level 0 compaction (held); indexing, catalog
+    fn switch_if_empty(&self) -> Result<()> {
         if self.level_zero.immutable().counts().keys == 0 {
             self.switch()?;
         }
-        match resource {
-            Resource::Pool => self.compact_chunk(),
-            Resource::Disk => self.in_reserve(|| {
-                if self.compact_oldest_run_file()? {
-                    return Ok(true);
-                }
-                let is_manual = self.context.options.compaction.policy == CompactionPolicy::Manual;
-                if is_manual { Ok(false) } else { self.compact_levels_in_reserve(EVERYTHING) }
-            }),
-        }
+        Ok(())
     }
 
     /// Runs a compaction that may use the reserve. `false`: another one has it, or there was nothing to do.
@@ -76,63 +102,104 @@ impl<M: Medium + Clone> Compactor<M> {
         done
     }
 
-    /// Merges the first run of a level, for which there is space, with what is below it. If all levels but the deepest are
-    /// empty, writes a run anew that has deletes which hide nothing.
-    pub(super) fn compact_levels_in_reserve(&self, range: KeyRange<'_>) -> Result<bool> {
+    /// Merges a run of an upper level, for which there is space, with what is below it. If there is none, writes a run
+    /// anew that has deletes which hide nothing.
+    pub(super) fn compact_levels_in_reserve(&self, range: KeyRange<'_>, at_any_cost: bool) -> Result<bool> {
         let mut full = None;
-        for plan in self.plans_for_space(range) {
-            let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
-            if !plan.is_move() && plan.input_bytes() > free_bytes {
+        let mut look = |done| match done {
+            Err(error @ Error::Full { .. }) => {
+                full = Some(error);
+                None
+            }
+            Ok(false) => None,
+            done => Some(done),
+        };
+        let version = self.levels.current();
+        for (level, run) in self.upper_runs(&version, range) {
+            if !self.hides_garbage(&version, level, &run, at_any_cost)? {
                 continue;
             }
-            match self.compact(plan) {
-                Err(error @ Error::Full { .. }) => full = Some(error),
-                done => return done.map(|()| true),
+            if let Some(done) = look(self.bring_down(level, &run)) {
+                return done;
+            }
+        }
+        for (level, number) in self.runs_with_garbage(range) {
+            if let Some(done) = look(self.rewrite(level, number)) {
+                return done;
             }
         }
         full.map_or(Ok(false), Err)
     }
 
-    /// Plans of one upper run each, made when they are asked for.
-    fn plans_for_space<'c>(&'c self, range: KeyRange<'c>) -> impl Iterator<Item = Plan<TableRun>> + 'c {
-        let version = self.levels.current();
-        let deepest = version.deepest_level(range).unwrap_or(0);
-        let above: Vec<_> = (1..deepest)
-            .flat_map(|level| version.overlapping(level, range).into_iter().map(move |run| (level, run)))
-            .collect();
-        let downwards = above.into_iter().map(|(level, run)| {
-            let record = run.record();
-            let of_run = (Bound::Included(&record.smallest_key[..]), Bound::Included(&record.largest_key[..]));
-            self.levels.plan_range(level, of_run)
-        });
-        let anew = self.runs_with_garbage(range).into_iter().map(|(level, number)| self.levels.plan_run(level, number));
-        downwards.chain(anew).filter_map(|picked| match picked {
-            Picked::Plan(plan) => Some(plan),
-            Picked::Busy | Picked::Nothing => None,
-        })
+    /// Runs that overlap something below them: those with deletes first, which give most back, and the deepest first,
+    /// which are the nearest to what they hide.
+    fn upper_runs(&self, version: &Version<TableRun>, range: KeyRange<'_>) -> Vec<(u8, Arc<TableRun>)> {
+        let of_level = |level| version.overlapping(level, range).into_iter().map(move |run| (level, run));
+        let mut runs: Vec<_> = (1..LEVEL_LAST).flat_map(of_level).collect();
+        runs.retain(|(level, run)| is_above_others(version, *level, run));
+        runs.sort_by_key(|(level, run)| (run.record().deletes == 0, Reverse(*level)));
+        runs
     }
 
-    /// The runs of the deepest level whose deletes would all go if they were written anew.
+    /// Merges a run with what it overlaps on the next level. If there is no space for that, splits it into parts that
+    /// overlap less. Returns whether one of both was done.
+    fn bring_down(&self, level: u8, run: &TableRun) -> Result<bool> {
+        let Picked::Plan(plan) = self.levels.plan_range(level, range_of(run)) else { return Ok(false) };
+        let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
+        if plan.is_move() || plan.input_bytes() <= free_bytes {
+            return self.compact(plan).map(|()| true);
+        }
+        if plan.lower().len() < 2 {
+            return Ok(false);
+        }
+        drop(plan);
+        let Picked::Plan(parts) = self.levels.plan_split(level, run.number()) else { return Ok(false) };
+        self.compact(parts).map(|()| true)
+    }
+
+    /// Writes a run anew. Returns whether it did.
+    pub(super) fn rewrite(&self, level: u8, number: u32) -> Result<bool> {
+        match self.levels.plan_run(level, number) {
+            Picked::Plan(plan) => self.compact(plan).map(|()| true),
+            Picked::Busy | Picked::Nothing => Ok(false),
+        }
+    }
+
+    /// The runs whose deletes would all go if they were written anew: nothing is below them.
     /// LOCKS: catalog; snapshots
     pub(super) fn runs_with_garbage(&self, range: KeyRange<'_>) -> Vec<(u8, u32)> {
         let deletes_below = deletes_below(self.catalog.lock().state());
         let first_moment = self.level_zero.snapshots.moments().into_iter().min().unwrap_or(u64::MAX);
         let version = self.levels.current();
-        let Some(deepest) = version.deepest_level(range).filter(|level| (1..=LEVEL_LAST).contains(level)) else {
-            return Vec::new();
-        };
-        let runs = version.overlapping(deepest, range).into_iter().filter(|run| {
+        let has_garbage = |level: u8, run: &TableRun| {
             let record = run.record();
             let newest = record.highest_sequence;
-            record.deletes > 0 && newest < deletes_below && newest <= first_moment
-        });
-        runs.map(|run| (deepest, run.number())).collect()
+            record.deletes > 0
+                && newest < deletes_below
+                && newest <= first_moment
+                && !is_above_others(&version, level, run)
+        };
+        let of_level = |level| version.overlapping(level, range).into_iter().map(move |run| (level, run));
+        let runs = (1..=LEVEL_LAST).flat_map(of_level).filter(|(level, run)| has_garbage(*level, run));
+        runs.map(|(level, run)| (level, run.number())).collect()
+    }
+
+    /// [`Error::Full`] if a compaction that writes so much must not begin: it would come to no end, or take what another
+    /// one was lent.
+    /// LOCKS: reserve
+    pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
+        self.catalog.reserve.check_not_taken(bytes)?;
+        let directory = &self.context.directory;
+        if self.context.env.available_bytes(directory).is_ok_and(|free_bytes| free_bytes < bytes) {
+            return Err(Error::Full { path: directory.clone(), what: "compact".into() });
+        }
+        Ok(())
     }
 
     /// After a compaction's inputs are gone: refills the reserve first, then wakes the threads that wait for space.
     /// LOCKS: catalog; reserve; memtables; compactions
     pub(super) fn gave_space_back(&self) -> Result<()> {
-        self.catalog.reserve.set_files(self.catalog.lock().state().files.values().map(|file| file.length_bytes));
+        count_files(&self.catalog);
         match self.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return Err(error),
             _ => {}
@@ -145,4 +212,15 @@ impl<M: Medium + Clone> Compactor<M> {
         self.writes.work_to_do.notify_all();
         Ok(())
     }
+}
+
+/// Whether deeper levels have runs that a run of this level overlaps.
+fn is_above_others(version: &Version<TableRun>, level: u8, run: &TableRun) -> bool {
+    (level + 1..=LEVEL_LAST).any(|deeper| !version.overlapping(deeper, range_of(run)).is_empty())
+}
+
+/// The keys from the first to the last of a run.
+fn range_of(run: &TableRun) -> KeyRange<'_> {
+    let record = run.record();
+    (Bound::Included(&record.smallest_key), Bound::Included(&record.largest_key))
 }

@@ -33,7 +33,10 @@ impl<M: Medium + Clone> Compactor<M> {
         let Some(mut chunk) = Chunk::of_leaves(&self.level_zero, chunk_bytes, None)? else { return Ok(false) };
         loop {
             match self.plan_chunk(&chunk) {
-                Ok(plan) => return self.move_chunk(chunk, plan, "l0 leaf scan").map(|()| true),
+                Ok(plan) => {
+                    self.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
+                    return self.move_chunk(chunk, plan, "l0 leaf scan").map(|()| true);
+                }
                 Err(busy) => match Chunk::of_leaves(&self.level_zero, chunk_bytes, Some(&busy))? {
                     Some(shorter) if shorter.last != chunk.last => chunk = shorter,
                     // Another compaction has all of it.
@@ -51,8 +54,8 @@ impl<M: Medium + Clone> Compactor<M> {
         let files = run_files(self.catalog.lock().state());
         let Some((file, _)) = files.into_iter().find(|(file, _)| live.contains_key(file)) else { return Ok(false) };
         let keys = self.tables.reader(file)?.key_section()?;
-        let bytes_max = self.context.options.compaction.table_file_bytes;
-        let bound = |key: &[u8]| self.end_of_one_run(key);
+        let bytes_max = self.catalog.reserve.usual_output_bytes();
+        let bound = |key: &[u8]| self.end_of_runs(key);
         let Some(chunk) = Chunk::of_file(&self.level_zero, file, &keys, bytes_max, bound)? else { return Ok(false) };
         match self.plan_chunk(&chunk) {
             Ok(plan) => self.move_chunk(chunk, plan, "l0 file scan").map(|()| true),
@@ -60,15 +63,20 @@ impl<M: Medium + Clone> Compactor<M> {
         }
     }
 
-    /// How far keys from this one on overlap no other run of level 1 than it does.
-    fn end_of_one_run(&self, key: &[u8]) -> Bound<Vec<u8>> {
+    /// How far keys from this one on overlap no more of level 1 than one run, or several that are together no longer than
+    /// a usual one.
+    fn end_of_runs(&self, key: &[u8]) -> Bound<Vec<u8>> {
         let (version, order) = (self.levels.current(), self.level_zero.immutable().order());
-        let next = version.level(1).iter().find(|run| order.compare(&run.record().largest_key, key).is_ge());
-        match next.map(|run| run.record()) {
-            None => Bound::Unbounded,
-            Some(run) if order.compare(&run.smallest_key, key).is_gt() => Bound::Excluded(run.smallest_key.to_vec()),
-            Some(run) => Bound::Included(run.largest_key.to_vec()),
+        let (usual_bytes, mut bytes) = (self.catalog.reserve.usual_output_bytes(), 0);
+        let behind = |run: &&Arc<TableRun>| order.compare(&run.record().largest_key, key).is_ge();
+        for run in version.level(1).iter().filter(behind).map(|run| run.record()) {
+            let is_needed = order.compare(&run.smallest_key, key).is_le();
+            if !is_needed && bytes + run.bytes > usual_bytes {
+                return Bound::Excluded(run.smallest_key.to_vec());
+            }
+            bytes += run.bytes;
         }
+        Bound::Unbounded
     }
 
     /// Commits that run files to which no record leads have gone, oldest first. Returns whether there were any.

@@ -3,6 +3,7 @@
 pub(crate) mod chunk;
 pub(crate) mod compactor;
 mod for_space;
+mod garbage;
 mod level_zero_compaction;
 mod observer;
 pub(crate) mod queue;

@@ -16,14 +16,22 @@ pub(crate) struct CompactionQueue {
     changed: Condvar,
 }
 
+/// Somebody needs space.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SpaceWanted {
+    pub(crate) resource: Resource,
+    /// Even the least garbage is worth a compaction.
+    pub(crate) at_any_cost: bool,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
     /// How often there may have come work, or an end of some.
     changes: u64,
-    /// Somebody needs space of this resource.
-    space_wanted: Option<Resource>,
-    /// The last compaction for space found nothing to do, or no space itself, and nothing has changed since.
-    has_nothing_to_gain: bool,
+    space_wanted: Option<SpaceWanted>,
+    /// What the last compaction for space was asked for, if it found nothing to do, or no space itself, and nothing has
+    /// changed since.
+    found_nothing: Option<SpaceWanted>,
     /// Threads that compact, or look whether they should.
     running: usize,
     /// Why level 0 could not be compacted when that was last tried.
@@ -42,7 +50,7 @@ impl CompactionQueue {
     /// LOCKS: compactions
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
-        inner.has_nothing_to_gain = false;
+        inner.found_nothing = None;
         inner.changes += 1;
         self.changed.notify_all();
     }
@@ -62,16 +70,18 @@ impl CompactionQueue {
 
     /// Asks for a compaction for space. Returns whether one runs or will.
     /// LOCKS: compactions
-    pub(crate) fn want_space(&self, resource: Resource) -> bool {
+    pub(crate) fn want_space(&self, wanted: SpaceWanted) -> bool {
         let mut inner = self.inner.lock();
         if inner.is_stopping {
             return false;
         }
-        if inner.has_nothing_to_gain {
+        let covers = |found: SpaceWanted| found.resource == wanted.resource && found.at_any_cost >= wanted.at_any_cost;
+        if inner.found_nothing.is_some_and(covers) {
             // The one that runs may change that.
             return inner.running > 0;
         }
-        inner.space_wanted = Some(resource);
+        let at_any_cost = wanted.at_any_cost || inner.space_wanted.is_some_and(|before| before.at_any_cost);
+        inner.space_wanted = Some(SpaceWanted { at_any_cost, ..wanted });
         inner.changes += 1;
         self.changed.notify_all();
         true
@@ -79,22 +89,22 @@ impl CompactionQueue {
 
     /// Takes note that a thread looks for work. Returns of what space is wanted: it alone compacts for that.
     /// LOCKS: compactions
-    pub(crate) fn begin(&self) -> Option<Resource> {
+    pub(crate) fn begin(&self) -> Option<SpaceWanted> {
         let mut inner = self.inner.lock();
         inner.running += 1;
         inner.space_wanted.take()
     }
 
-    /// Takes note that it has ended. `has_worked`: something was compacted. `was_for_space`: that was for space alone.
+    /// Takes note that it has ended. `has_worked`: something was compacted. `wanted`: that was for space alone.
     /// LOCKS: compactions
-    pub(crate) fn end(&self, has_worked: bool, was_for_space: bool) {
+    pub(crate) fn end(&self, has_worked: bool, wanted: Option<SpaceWanted>) {
         let mut inner = self.inner.lock();
         inner.running -= 1;
         if has_worked {
-            inner.has_nothing_to_gain = false;
+            inner.found_nothing = None;
             inner.changes += 1;
-        } else if was_for_space {
-            inner.has_nothing_to_gain = true;
+        } else if wanted.is_some() {
+            inner.found_nothing = wanted;
         }
         self.changed.notify_all();
     }

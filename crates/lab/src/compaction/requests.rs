@@ -16,7 +16,7 @@ impl<M: Medium + Clone> Compactor<M> {
         self.writes.flush()?;
         let wanted = self.compactions.begin();
         let compacted = self.compact_all(range);
-        self.compactions.end(compacted.is_ok(), wanted.is_some());
+        self.compactions.end(compacted.is_ok(), wanted);
         // Another one may still be removing what it has replaced.
         self.compactions.wait_until_idle();
         drop(self.writes.memtables.lock());
@@ -44,7 +44,10 @@ impl<M: Medium + Clone> Compactor<M> {
         }
         for (level, number) in self.runs_with_garbage(range) {
             if let Picked::Plan(plan) = self.levels.plan_run(level, number) {
-                self.compact(plan)?;
+                match self.compact_in_free_space(plan) {
+                    Err(Error::Full { .. }) => drop(self.in_reserve(|| self.rewrite(level, number))?),
+                    compacted => compacted?,
+                }
             }
         }
         Ok(())
@@ -52,10 +55,15 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// LOCKS: level 0 compaction (held)
     fn empty_immutable(&self) -> Result<()> {
+        let mut was_full = false;
         while self.level_zero.immutable().counts().keys > 0 {
             self.context.check_writable()?;
-            if !self.compact_chunk_or_part()? {
-                let _ = self.compactions.wait(0);
+            match self.compact_chunk_or_part() {
+                // Others may have had the space for a moment.
+                Err(Error::Full { .. }) if !was_full => was_full = true,
+                Ok(true) => was_full = false,
+                Ok(false) => drop(self.compactions.wait(0)),
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -69,9 +77,9 @@ impl<M: Medium + Clone> Compactor<M> {
                 Picked::Busy => {
                     let _ = self.compactions.wait(0);
                 }
-                Picked::Plan(plan) => match self.compact(plan) {
+                Picked::Plan(plan) => match self.compact_in_free_space(plan) {
                     Err(full @ Error::Full { .. }) => {
-                        if !self.in_reserve(|| self.compact_levels_in_reserve(range))? {
+                        if !self.in_reserve(|| self.compact_levels_in_reserve(range, true))? {
                             return Err(full);
                         }
                     }

@@ -268,3 +268,38 @@ fn a_delete_on_level_0_stays() {
     store.check();
     assert_eq!(store.levels.current().level(0)[0].record().deletes, 1);
 }
+
+/// A run that is split at the runs below it can go down in parts.
+#[test]
+fn each_part_of_a_split_run_overlaps_one_run_below() {
+    let mut store = Store::new(KeyOrder::Bytewise, LevelOptions { run_bytes: 1 << 20, ..small() });
+    for keys in [0..4, 6..10, 10..14] {
+        store.flush(keys.map(|number| (key(number), Some(b"old".to_vec()))).collect());
+    }
+    for (level, count) in [(0, 3), (1, 3)] {
+        for _ in 0..count {
+            let Picked::Plan(plan) = store.levels.plan_range(level, (Bound::Unbounded, Bound::Unbounded)) else {
+                break;
+            };
+            store.compact(plan, true);
+        }
+    }
+    store.flush([1, 3, 5, 7, 11, 12, 20].map(|number| (key(number), Some(b"new".to_vec()))).into());
+    let Picked::Plan(plan) = store.levels.plan_range(0, (Bound::Unbounded, Bound::Unbounded)) else {
+        panic!("no plan")
+    };
+    store.compact(plan, true);
+    let version = store.levels.current();
+    let [run] = version.level(1) else { panic!("{} runs on level 1", version.level(1).len()) };
+    assert_eq!(version.level(2).len(), 3);
+    let Picked::Plan(plan) = store.levels.plan_split(1, run.number()) else { panic!("no plan") };
+    store.compact(plan, false);
+    store.check();
+    let version = store.levels.current();
+    let parts: Vec<u64> = version.level(1).iter().map(|run| run.record().entries).collect();
+    assert_eq!(parts, [2, 2, 2, 1]);
+    for part in version.level(1) {
+        let range = (Bound::Included(&part.record().smallest_key[..]), Bound::Included(&part.record().largest_key[..]));
+        assert!(version.overlapping(2, range).len() <= 1);
+    }
+}

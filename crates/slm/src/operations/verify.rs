@@ -14,7 +14,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
@@ -33,9 +32,6 @@ use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 use crate::index::Index;
 use crate::index::location::location;
 use crate::recovery::rebuild::open_checkpoint;
-
-/// How long a verification waits for the index before it tries again.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Checks everything there is against everything else.
 pub(crate) struct Verifier<M: Medium> {
@@ -72,22 +68,14 @@ impl<M: Medium + Clone> Verifier<M> {
     /// because it may wait for that without end, and if a job was given up in between.
     /// LOCKS: memtables, indexing (tried); indexing is held by what is returned
     fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
-        let mut memtables = self.writes.memtables.lock();
-        let space_errors = memtables.space_errors.count();
-        loop {
-            match self.index.indexing.try_lock() {
-                Some(agreement) if !*agreement => return Ok(agreement),
-                Some(_) => {
-                    let what = "the index is ahead of the MANIFEST since a job was given up; it can be verified when the store \
-                                has been opened again";
-                    return Err(Error::ReadOnly { cause: what.into() });
-                }
-                None => {}
+        self.writes.take_from_jobs(|| match self.index.indexing.try_lock() {
+            Some(agreement) if *agreement => {
+                let what = "the index is ahead of the MANIFEST since a job was given up; it can be verified when the store \
+                            has been opened again";
+                Err(Error::ReadOnly { cause: what.into() })
             }
-            memtables.space_errors.check_flush(space_errors)?;
-            // Another verification may hold it, and its end wakes nobody.
-            memtables = self.writes.work_done.wait_timeout(memtables, LOOK_AGAIN);
-        }
+            agreement => Ok(agreement),
+        })
     }
 
     /// Reads every table file. Returns the key sections of those that have a readable one.
