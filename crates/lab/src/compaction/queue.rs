@@ -43,6 +43,8 @@ impl CompactionQueue {
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.has_nothing_to_gain = false;
+        // Whether there is one still, the next try shows.
+        inner.lack = None;
         inner.changes += 1;
         self.changed.notify_all();
     }

@@ -63,7 +63,7 @@ fn fill(env: &MemoryEnv) -> Lab<Persistent> {
     let store = open(env);
     for number in 0..KEYS {
         let mut batch = WriteBatch::new();
-        batch.put(&key(number), &value(number)).unwrap();
+        batch.put(key(number), value(number)).unwrap();
         store.write(&batch, false).unwrap();
     }
     store.flush().unwrap();
@@ -177,7 +177,7 @@ fn a_key_that_a_run_file_has_lost_does_not_bring_back_what_a_level_has() {
         let store = fill(&env);
         store.compact_range(std::ops::Bound::Unbounded, std::ops::Bound::Unbounded).unwrap();
         let mut batch = WriteBatch::new();
-        batch.put(&key(7), b"newer").unwrap();
+        batch.put(key(7), b"newer").unwrap();
         store.write(&batch, false).unwrap();
         store.flush().unwrap();
         store.close().unwrap();
