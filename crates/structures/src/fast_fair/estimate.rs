@@ -65,7 +65,11 @@ impl<M: Medium> Tree<M> {
     }
 
     /// `None`: the tree is a leaf.
-    pub(super) fn sample_paths(&self, (from, to): (Bound<&[u8]>, Bound<&[u8]>), _guard: &Guard) -> Result<Option<Vec<Sample>>> {
+    pub(super) fn sample_paths(
+        &self,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        _guard: &Guard,
+    ) -> Result<Option<Vec<Sample>>> {
         let target = |bound, at_end| match bound {
             Bound::Included(key) | Bound::Excluded(key) => Target::At(key),
             Bound::Unbounded => at_end,
