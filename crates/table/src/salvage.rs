@@ -116,3 +116,88 @@ impl TableReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use slmdb_env::memory::MemoryEnv;
+
+    use super::*;
+    use crate::{EntryKind, TableBuilder, TableForm, TableOptions};
+
+    const PATH: &str = "/7.table";
+    const UUID: [u8; 16] = [7; 16];
+
+    /// Keys of a few blocks and two chunks. Every tenth has so many versions that it goes over the end of a block.
+    fn entries() -> Vec<(Vec<u8>, u64)> {
+        let key = |number: u64| format!("key {number:04}{}", "-".repeat(300)).into_bytes();
+        let versions = |number: u64| if number % 10 == 3 { 1..=40 } else { 40..=40 };
+        (0..300).flat_map(|number| versions(number).rev().map(move |sequence| (key(number), sequence))).collect()
+    }
+
+    /// What a part has of the entries, or what it says that it has.
+    fn parts(env: &MemoryEnv) -> Result<Vec<SalvagedPart>> {
+        let mut parts = Vec::new();
+        TableReader::open(env, Path::new(PATH), 7, UUID)?.salvage(&mut |part| {
+            parts.push(part);
+            Ok(())
+        })?;
+        Ok(parts)
+    }
+
+    /// Whatever byte is damaged: what is read are entries of the file, and each of the others is in a gap that may have it.
+    #[test]
+    fn what_is_not_read_is_in_a_gap() {
+        let (env, entries) = (MemoryEnv::new(), entries());
+        let options = TableOptions { form: TableForm::LEVELS, block_bytes: 512, ..TableOptions::default() };
+        let mut builder = TableBuilder::new(&env, Path::new(PATH), 7, UUID, options).unwrap();
+        for (key, sequence) in &entries {
+            builder.add(key, *sequence, EntryKind::Put, &sequence.to_le_bytes()).unwrap();
+        }
+        builder.finish().unwrap();
+        let whole = env.content(PATH).unwrap();
+        let (mut with_gaps, mut without_filter, mut going_on, mut unreadable) = (0, 0, 0, 0);
+        for at in (0..whole.len()).step_by(61) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0x20;
+            env.set_content(PATH, &bytes);
+            let Ok(parts) = parts(&env) else {
+                unreadable += 1;
+                continue;
+            };
+            let mut left = entries.iter();
+            for part in parts {
+                match part {
+                    SalvagedPart::Block(block) => {
+                        let mut cursor = block.cursor();
+                        cursor.seek_first().unwrap();
+                        while cursor.valid() {
+                            let (key, sequence) = left.next().unwrap();
+                            assert_eq!((cursor.key(), cursor.sequence()), (&key[..], *sequence), "byte {at}");
+                            cursor.next().unwrap();
+                        }
+                    }
+                    SalvagedPart::Gap(gap) => {
+                        (with_gaps, without_filter) = (with_gaps + 1, without_filter + u32::from(!gap.knows_keys()));
+                        let lost: Vec<_> = left.by_ref().take(gap.entries as usize).collect();
+                        assert!(lost.iter().all(|(key, _)| gap.may_have(&KeyOrder::Bytewise, key)), "byte {at}");
+                        let next = left.clone().next();
+                        let last = lost.last().unwrap();
+                        let goes_on = next.is_some_and(|next| next.0 == last.0).then_some(last.1);
+                        assert_eq!(gap.goes_on_at, goes_on, "byte {at}");
+                        going_on += u32::from(goes_on.is_some());
+                        assert!(!gap.may_have(&KeyOrder::Bytewise, b"key"));
+                    }
+                }
+            }
+            assert_eq!(left.next(), None, "byte {at}");
+        }
+        let seen = (with_gaps, without_filter, going_on, unreadable);
+        assert!(
+            with_gaps > 20 && without_filter > 0 && going_on > 0 && unreadable > 0,
+            "{} bytes: {seen:?}",
+            whole.len()
+        );
+    }
+}
