@@ -43,8 +43,8 @@ impl CompactionQueue {
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.has_nothing_to_gain = false;
-        // Whether there is one still, the next try shows.
-        inner.lack = None;
+        // Something may be left that is not passed over. The next try shows it.
+        inner.lack.take_if(|lack| matches!(lack, Error::ReadOnly { .. }));
         inner.changes += 1;
         self.changed.notify_all();
     }
