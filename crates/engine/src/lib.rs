@@ -27,6 +27,7 @@ pub mod observe;
 pub mod options;
 pub mod read;
 pub mod recovery;
+pub mod repair;
 mod repair_report;
 pub mod space;
 pub mod stall;

@@ -30,7 +30,7 @@ pub enum Loss {
     TableFile {
         /// The number of the file.
         number: u32,
-        /// How many entries the index pointed to.
+        /// How many of its entries counted, as far as that is known.
         entries: u64,
         /// The smallest key in it.
         smallest_key: Vec<u8>,
@@ -40,6 +40,21 @@ pub enum Loss {
         lowest_sequence: u64,
         /// The highest sequence number in it.
         highest_sequence: u64,
+    },
+    /// Entries of a table file of a level that has no list of its keys. Keys within these bounds may have lost their
+    /// newest value.
+    Entries {
+        /// The number of the file.
+        number: u32,
+        /// How many they are.
+        entries: u64,
+        /// No key of theirs is smaller than this,
+        smallest_key: Vec<u8>,
+        /// or larger than this.
+        largest_key: Vec<u8>,
+        /// Whether keys that had their newest value among them may have an older one now, or one that was deleted.
+        /// Otherwise they have none.
+        older_may_be_back: bool,
     },
     /// Writes that were in MemTables: all from this sequence number on.
     Writes {
@@ -64,6 +79,15 @@ impl fmt::Display for Loss {
                     to,
                     "table file {number}: {entries} entries with keys {} to {}, sequence numbers {lowest_sequence} to \
                  {highest_sequence}; older values of these keys may have come back",
+                    smallest_key.escape_ascii(),
+                    largest_key.escape_ascii()
+                )
+            }
+            Loss::Entries { number, entries, smallest_key, largest_key, older_may_be_back } => {
+                let older = if *older_may_be_back { "may have come back" } else { "do not come back" };
+                write!(
+                    to,
+                    "table file {number}: {entries} entries with keys between {} and {}; older values of them {older}",
                     smallest_key.escape_ascii(),
                     largest_key.escape_ascii()
                 )

@@ -42,6 +42,7 @@ use tracing::info_span;
 
 use crate::compaction::compactor::{Compactor, chunk_lock};
 use crate::compaction::queue::CompactionQueue;
+use crate::compaction::unreadable::Unreadable;
 use crate::flush::Flush;
 use crate::level_zero::{LevelZero, Snapshots};
 use crate::memory::MemoryShare;
@@ -175,7 +176,7 @@ impl<M: Medium + Clone> Lab<M> {
             compactions: compactions.clone(),
             chunk: chunk_lock(),
             begun: AtomicU64::new(0),
-            unreadable: AtomicU64::new(0),
+            unreadable: Unreadable::default(),
         });
         let reader = Arc::new(Reader {
             context: context.clone(),

@@ -12,9 +12,9 @@
 //! | 3.2 level 0 to level 1, chunk by chunk (Figure 8) | `compaction::chunk`, `compaction::compactor` |
 //! | 3.3 leaf scan | `compaction::chunk` |
 //! | 3.2 point reads, range queries | `operations::get`, `operations::range_query` |
-//! | 3.2 recovery | `recovery` |
+//! | 3.2 recovery | `recovery`; what is not in the paper: `recovery::repair` |
 //!
-//! What differs, and why, is in `docs/internals/lab.md`. Not there yet: file scans, the hot buffer, repair.
+//! What differs, and why, is in `docs/internals/lab.md`. Not there yet: file scans as a part of ordinary chunks, the hot buffer.
 #![forbid(unsafe_code)]
 
 mod compaction;
@@ -31,7 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::directory::EngineKind;
-use slmdb_engine::{Engine, Options};
+use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
 
 /// This engine, as the MANIFEST records it.
@@ -50,4 +50,18 @@ pub fn open_on<M: slmdb_pmem::Medium + Clone>(
     medium: M,
 ) -> Result<Arc<dyn Engine>> {
     recovery::open::open_on(options, directory, medium)
+}
+
+/// Repairs a LAB-DB store.
+pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
+    recovery::repair::repair(options, directory, progress)
+}
+
+/// Repairs a LAB-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
+pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: &M,
+) -> Result<RepairReport> {
+    recovery::repair::repair_on(options, directory, medium)
 }

@@ -22,7 +22,7 @@
 //! `docs/internals/levels.md` has the rules that all of this keeps.
 //!
 //! To read this crate: `run`, `version` and `change`, `levels`, `picking`, `retention` and `merge`, `moment_cursor` and
-//! `levels_cursor`; `table_run` and `table_output`.
+//! `levels_cursor`; `table_run` and `table_output`; `salvage`.
 #![forbid(unsafe_code)]
 
 mod change;
@@ -37,6 +37,7 @@ mod picking;
 mod plan;
 mod retention;
 mod run;
+mod salvage;
 mod table_output;
 mod table_run;
 mod version;
@@ -54,6 +55,7 @@ pub use picking::{Busy, Picked};
 pub use plan::{Plan, PlanReason};
 pub use retention::{Fate, Retention};
 pub use run::{EntrySource, Found, Run, RunCursor, RunRecord};
+pub use salvage::{save_level_files, value_in_levels};
 pub use table_output::{LevelFiles, TableOutput};
 pub use table_run::{TableRun, TableRunCursor, TableRunSource, runs_of, window_bytes};
 pub use version::{Approximation, KeyRange, Version};

@@ -77,6 +77,11 @@ impl<R: Run> Levels<R> {
     /// The next compaction, and marks its inputs busy. Only from levels that `may` says; the deepest is never asked
     /// for.
     pub fn pick(&self, may: &dyn Fn(u8) -> bool) -> Option<Plan<R>> {
+        self.pick_readable(may, &|_| true)
+    }
+
+    /// As [`Levels::pick`], without any run that is not readable.
+    pub fn pick_readable(&self, may: &dyn Fn(u8) -> bool, is_readable: &dyn Fn(&R) -> bool) -> Option<Plan<R>> {
         let mut jobs = self.jobs.lock();
         let version = self.current.load_full();
         let scores = self.scores_of(&version, &jobs);
@@ -84,24 +89,35 @@ impl<R: Run> Levels<R> {
         let mut levels: Vec<u8> = (0..LEVEL_LAST).filter(|level| score(level) >= 1.0 && may(*level)).collect();
         levels.sort_by(|left, right| score(right).total_cmp(&score(left)));
         let inputs = levels.into_iter().find_map(|level| match level {
-            0 => self.pick_from_level_0(&version, &jobs),
-            _ => self.pick_from(&version, &jobs, level),
+            0 => self.pick_from_level_0(&version, &jobs, is_readable),
+            _ => self.pick_from(&version, &jobs, level, is_readable),
         })?;
         let reason = if inputs.from == 0 { PlanReason::Level0Runs } else { PlanReason::LevelBytes };
         Some(self.begin(&mut jobs, &version, inputs, reason))
     }
 
     /// The oldest run, and all that must go with it.
-    fn pick_from_level_0(&self, version: &Version<R>, jobs: &Jobs) -> Option<Inputs<R>> {
+    fn pick_from_level_0(
+        &self,
+        version: &Version<R>,
+        jobs: &Jobs,
+        is_readable: &dyn Fn(&R) -> bool,
+    ) -> Option<Inputs<R>> {
         let seeds = version.level(0).iter().rev();
         seeds.filter(|run| !jobs.busy.contains_key(&run.number())).find_map(|run| {
-            let inputs = self.complete(version, 0, vec![run.clone()])?;
+            let inputs = self.complete(version, 0, vec![run.clone()], is_readable)?;
             self.are_free(version, jobs, &inputs).then_some(inputs)
         })
     }
 
     /// The run of a deeper level that overlaps least below, and what it overlaps.
-    fn pick_from(&self, version: &Version<R>, jobs: &Jobs, level: u8) -> Option<Inputs<R>> {
+    fn pick_from(
+        &self,
+        version: &Version<R>,
+        jobs: &Jobs,
+        level: u8,
+        is_readable: &dyn Fn(&R) -> bool,
+    ) -> Option<Inputs<R>> {
         let runs = version.level(level);
         let mut candidates: Vec<(u64, usize, usize)> = Vec::with_capacity(runs.len());
         let first = match &jobs.pointers[usize::from(level)] {
@@ -119,18 +135,27 @@ impl<R: Run> Levels<R> {
         }
         candidates.sort_unstable();
         candidates.into_iter().find_map(|(_, _, position)| {
-            let inputs = self.complete(version, level, vec![runs[position].clone()])?;
+            let inputs = self.complete(version, level, vec![runs[position].clone()], is_readable)?;
             self.are_free(version, jobs, &inputs).then_some(inputs)
         })
     }
 
-    /// What must go together with these runs of a level, and more runs of it if that costs nothing below.
-    fn complete(&self, version: &Version<R>, from: u8, upper: Vec<Arc<R>>) -> Option<Inputs<R>> {
-        let inputs = self.with_lower(version, from, upper)?;
+    /// What must go together with these runs of a level, and more runs of it if that costs nothing below. `None`: one of
+    /// them is not readable.
+    fn complete(
+        &self,
+        version: &Version<R>,
+        from: u8,
+        upper: Vec<Arc<R>>,
+        is_readable: &dyn Fn(&R) -> bool,
+    ) -> Option<Inputs<R>> {
+        let are_readable = |inputs: &Inputs<R>| inputs.upper.iter().chain(&inputs.lower).all(|run| is_readable(run));
+        let inputs = self.with_lower(version, from, upper).filter(are_readable)?;
         let more = self.with_lower(version, from, version.overlapping(from, inputs.hull.range()))?;
         let is_better = more.upper.len() > inputs.upper.len()
             && more.lower.len() == inputs.lower.len()
-            && more.bytes() <= self.options.input_bytes_max;
+            && more.bytes() <= self.options.input_bytes_max
+            && are_readable(&more);
         Some(if is_better { more } else { inputs })
     }
 

@@ -26,11 +26,6 @@ pub fn open(options: &Options, directory: &Path, medium: Option<&Simulated>) -> 
     }
 }
 
-/// Whether stores of an engine can be repaired.
-pub fn can_repair(engine: EngineName) -> bool {
-    engine == EngineName::Slm
-}
-
 /// How many keys a client of a workload has. A tree of LAB-DB has to have several leaves, so that chunks are parts of it.
 pub fn keys_of_client(engine: EngineName) -> u64 {
     if engine == EngineName::Slm { 24 } else { 96 }
@@ -41,6 +36,10 @@ pub fn repair(options: &Options, directory: &Path, medium: Option<&Simulated>) -
     match (options.engine.unwrap_or_default(), medium) {
         (EngineName::Slm, Some(medium)) => slmdb_slm::repair_on(options, directory, medium),
         (EngineName::Slm, None) => slmdb_slm::repair(options, directory, &mut |_| ()),
+        #[cfg(feature = "lab")]
+        (EngineName::Lab, Some(medium)) => slmdb_lab::repair_on(options, directory, medium),
+        #[cfg(feature = "lab")]
+        (EngineName::Lab, None) => slmdb_lab::repair(options, directory, &mut |_| ()),
         (other, _) => Err(unknown(other)),
     }
 }

@@ -61,8 +61,7 @@ pub fn works(setup: Setup) -> impl Iterator<Item = Work> {
     let damages = [Damage::None, Damage::Table, Damage::PoolIsGone, Damage::Pool];
     let damages =
         damages.into_iter().filter(move |damage| setup.has_pool || matches!(damage, Damage::None | Damage::Table));
-    let repairs = damages.filter(move |_| engines::can_repair(setup.engine)).map(Work::Repair);
-    [Work::Copy, Work::Destroy].into_iter().chain(repairs)
+    [Work::Copy, Work::Destroy].into_iter().chain(damages.map(Work::Repair))
 }
 
 /// A setup by chance on each kind of fast tier: memory, a device, a file.

@@ -24,6 +24,8 @@ pub(crate) fn repair(
 ) -> Result<RepairReport> {
     match of_store(options, directory)? {
         EngineName::Slm => slmdb_slm::repair(options, directory, progress),
+        #[cfg(feature = "lab")]
+        EngineName::Lab => slmdb_lab::repair(options, directory, progress),
         other => Err(lacking(other.as_str(), None)),
     }
 }

@@ -51,7 +51,7 @@
 //!
 //! To read this crate: `part` and `compression`, `single`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
 //! [`TableBuilder`] and [`TableReader`], `mapped` and [`SequentialReader`]; for files that are searched by key `filter`, [`IndexChunk`],
-//! `index_builder`, `find`, [`TableCursor`] and [`TableScan`].
+//! `index_builder`, `find`, [`TableCursor`], [`TableScan`] and `salvage`.
 #![forbid(unsafe_code)]
 
 mod block;
@@ -75,6 +75,7 @@ mod options;
 mod part;
 mod properties;
 mod reader;
+mod salvage;
 mod sequential;
 mod single;
 mod slice;
@@ -110,6 +111,7 @@ pub use options::{
 pub use part::COMPRESSED_PART_MAXIMUM_BYTES;
 pub use properties::Properties;
 pub use reader::TableReader;
+pub use salvage::{Gap, SalvagedPart};
 pub use sequential::{Lent, Piece, SequentialReader};
 pub use slice::Slice;
 pub use table_cursor::TableCursor;

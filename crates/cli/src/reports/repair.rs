@@ -33,6 +33,13 @@ fn loss_as_json(loss: &Loss) -> Value {
             ("lowest_sequence_number", Value::from(*lowest_sequence)),
             ("highest_sequence_number", Value::from(*highest_sequence)),
         ],
+        Loss::Entries { number, entries, smallest_key, largest_key, older_may_be_back } => vec![
+            ("table_file", Value::from(*number)),
+            ("entries", Value::from(*entries)),
+            ("smallest_key", key(smallest_key)),
+            ("largest_key", key(largest_key)),
+            ("older_may_be_back", Value::from(*older_may_be_back)),
+        ],
         Loss::Writes { from_sequence } => vec![("writes_from_sequence_number", Value::from(*from_sequence))],
         Loss::Deletes { through_sequence } => vec![("deletes_through_sequence_number", Value::from(*through_sequence))],
         other => vec![("other", Value::from(other.to_string()))],

@@ -21,6 +21,7 @@ use slmdb_sync::scheduled::Mutex;
 
 use super::observer::{Done, Work};
 use super::queue::CompactionQueue;
+use super::unreadable::Unreadable;
 use crate::level_zero::{LevelZero, deletes_below};
 
 /// After so many bytes a merge looks whether the store closes.
@@ -40,8 +41,17 @@ pub(crate) struct Compactor<M: Medium> {
     pub(crate) chunk: Mutex<()>,
     /// Compactions that have begun since the store was opened.
     pub(crate) begun: AtomicU64,
-    /// A bit for each level that has an input which can't be read. It is left alone until the next opening.
-    pub(crate) unreadable: AtomicU64,
+    /// What can't be read. It is left alone until the next opening.
+    pub(crate) unreadable: Unreadable,
+}
+
+/// What the runs of a plan bring to its merge.
+pub(super) fn sources_of(plan: &Plan<TableRun>, done: &mut Done) -> Result<Vec<Box<dyn EntrySource>>> {
+    let source = |run: &Arc<TableRun>| -> Result<Box<dyn EntrySource>> {
+        let source = run.source().inspect_err(|error| done.note_unreadable(run.number(), error))?;
+        Ok(Box::new(source))
+    };
+    plan.inputs().map(source).collect()
 }
 
 /// The lock that is held while a chunk is moved.
@@ -97,11 +107,6 @@ impl<M: Medium + Clone> Compactor<M> {
         }
     }
 
-    /// Whether an input of a level can't be read.
-    fn is_unreadable(&self, level: u8) -> bool {
-        self.unreadable.load(Ordering::Relaxed) & (1 << level) != 0
-    }
-
     /// Whether level 0 has so much that chunks of it should go. Where only what is asked for is compacted, it may become
     /// full: then flushes would wait.
     fn is_level_zero_due(&self) -> bool {
@@ -112,10 +117,14 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Moves a chunk of level 0 on, if that is due, and no other thread does. If there is no space for that, it goes in
-    /// smaller parts, with the reserve.
+    /// smaller parts, with the reserve. What is passed over keeps nothing else back.
     /// LOCKS: level 0 compaction (tried); indexing, catalog
     fn compact_level_zero(&self) -> Result<bool> {
-        if !self.is_level_zero_due() || self.is_unreadable(0) {
+        if !self.is_level_zero_due() {
+            return Ok(false);
+        }
+        if let Some(cause) = self.unreadable.why_stuck(self.moment()) {
+            self.compactions.record_level_zero(Some(cause));
             return Ok(false);
         }
         let Some(chunk) = self.chunk.try_lock() else { return Ok(false) };
@@ -125,7 +134,13 @@ impl<M: Medium + Clone> Compactor<M> {
         let worked = self.compact_chunk_or_part();
         drop(chunk);
         self.compactions.record_level_zero(worked.as_ref().err().cloned());
-        worked
+        if self.unreadable.why_stuck(self.moment()).is_some() { Ok(false) } else { worked }
+    }
+
+    /// Rises whenever there may be less of what is passed over.
+    pub(super) fn moment(&self) -> u64 {
+        let counted = &self.context.counted;
+        counted.flushes.load(Ordering::Relaxed) + counted.compactions.load(Ordering::Relaxed)
     }
 
     /// See [`Compactor::compact_chunk`]. On a full disk: [`Compactor::compact_oldest_run_file`].
@@ -147,8 +162,9 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Moves something from the level that is most above its size to the next one.
-    fn compact_levels(&self) -> Result<bool> {
-        let Some(plan) = self.levels.pick(&|level| !self.is_unreadable(level)) else { return Ok(false) };
+    pub(super) fn compact_levels(&self) -> Result<bool> {
+        let is_readable = |run: &TableRun| self.unreadable.is_readable(run.number());
+        let Some(plan) = self.levels.pick_readable(&|_| true, &is_readable) else { return Ok(false) };
         self.compact_in_free_space(plan).map(|()| true)
     }
 
@@ -167,14 +183,13 @@ impl<M: Medium + Clone> Compactor<M> {
             return self.commit_change(plan.change_of_move(), &[], plan);
         }
         let work = Work {
-            level: plan.from(),
             chosen_by: plan.reason().as_str(),
             inputs: plan.inputs().map(|run| run.number()).collect(),
             input_bytes: plan.input_bytes(),
         };
         self.observe(work, |done| {
-            let sources = plan.inputs().map(|run| Ok(Box::new(run.source()?) as Box<dyn EntrySource>));
-            let (outputs, bytes_read) = self.merge(&plan, sources.collect::<Result<_>>(), done)?;
+            let file = |position| plan.inputs().nth(position).map_or(0, |run| run.number());
+            let (outputs, bytes_read) = self.merge(&plan, sources_of(&plan, done)?, &file, done)?;
             done.record(&outputs, bytes_read);
             self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan)
         })
@@ -193,15 +208,16 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// Merges the inputs of a plan. Returns the outputs, which are durable, and how many bytes were read.
+    /// Merges the inputs of a plan. `file` says which table file a source reads. Returns the outputs, which are durable, and
+    /// how many bytes were read.
     /// LOCKS: catalog; snapshots; file numbers
     pub(super) fn merge(
         &self,
         plan: &Plan<TableRun>,
-        sources: Result<Vec<Box<dyn EntrySource>>>,
+        sources: Vec<Box<dyn EntrySource>>,
+        file: &dyn Fn(usize) -> u32,
         done: &mut Done,
     ) -> Result<(Vec<Arc<TableRun>>, u64)> {
-        let sources = sources.inspect_err(|error| done.note_unreadable(error))?;
         let deletes_below = deletes_below(self.catalog.lock().state());
         let mut report = |_: &MergeCounts| {
             if self.compactions.is_stopping() || self.context.has_failed() {
@@ -223,8 +239,8 @@ impl<M: Medium + Clone> Compactor<M> {
         let merged = slmdb_levels::merge(sources, settings, TableOutput::new(self.files()));
         let (outputs, counts) = merged.map_err(|error| match error {
             MergeError::Ended => Error::ReadOnly { cause: "the store closes".into() },
-            MergeError::Source(_, error) => {
-                done.note_unreadable(&error);
+            MergeError::Source(position, error) => {
+                done.note_unreadable(file(position), &error);
                 error
             }
             MergeError::Output(error) => error,

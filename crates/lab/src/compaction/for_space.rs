@@ -18,7 +18,7 @@ use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::space::controller::Resource;
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
-use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Run, TableRun, Version};
+use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, Run, TableRun, Version};
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
@@ -116,7 +116,8 @@ impl<M: Medium + Clone> Compactor<M> {
         };
         let version = self.levels.current();
         for (level, run) in self.upper_runs(&version, range) {
-            if !self.hides_garbage(&version, level, &run, at_any_cost)? {
+            // What can't be read gives nothing back. Whoever compacts it tells so.
+            if !matches!(self.hides_garbage(&version, level, &run, at_any_cost), Ok(true)) {
                 continue;
             }
             if let Some(done) = look(self.bring_down(level, &run)) {
@@ -145,6 +146,9 @@ impl<M: Medium + Clone> Compactor<M> {
     /// overlap less. Returns whether one of both was done.
     fn bring_down(&self, level: u8, run: &TableRun) -> Result<bool> {
         let Picked::Plan(plan) = self.levels.plan_range(level, range_of(run)) else { return Ok(false) };
+        if !self.can_read(&plan) {
+            return Ok(false);
+        }
         let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
         if plan.is_move() || plan.input_bytes() <= free_bytes {
             return self.compact(plan).map(|()| true);
@@ -160,9 +164,14 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Writes a run anew. Returns whether it did.
     pub(super) fn rewrite(&self, level: u8, number: u32) -> Result<bool> {
         match self.levels.plan_run(level, number) {
-            Picked::Plan(plan) => self.compact(plan).map(|()| true),
-            Picked::Busy | Picked::Nothing => Ok(false),
+            Picked::Plan(plan) if self.can_read(&plan) => self.compact(plan).map(|()| true),
+            _ => Ok(false),
         }
+    }
+
+    /// Whether no input is known to be unreadable.
+    fn can_read(&self, plan: &Plan<TableRun>) -> bool {
+        plan.inputs().all(|run| self.unreadable.is_readable(run.number()))
     }
 
     /// The runs whose deletes would all go if they were written anew: nothing is below them.

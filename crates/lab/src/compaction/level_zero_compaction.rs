@@ -13,31 +13,38 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
 use slmdb_levels::{Change, EntrySource, Plan, Run, TableRun};
 use slmdb_manifest::{Edit, EngineSection};
 use slmdb_pmem::Medium;
 
-use super::chunk::{Chunk, ChunkSource};
-use super::compactor::Compactor;
-use super::observer::Work;
+use super::chunk::{Chunk, ChunkSource, Found};
+use super::compactor::{Compactor, sources_of};
+use super::observer::{Done, Work};
+use super::unreadable::PassedOver;
 use crate::level_zero::state::LevelZeroState;
 use crate::level_zero::{run_files, run_files_done};
 
 impl<M: Medium + Clone> Compactor<M> {
-    /// Moves the next chunk of level 0 to level 1, by leaf scan. Returns whether there was one.
+    /// Moves the next chunk of level 0 to level 1, by leaf scan. Returns whether there was one. One that met an input that
+    /// can't be read counts: the next one passes that over. An error if nothing else is left.
     /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
     pub(super) fn compact_chunk(&self) -> Result<bool> {
-        let chunk_bytes = self.context.options.memtable_bytes;
-        let Some(mut chunk) = Chunk::of_leaves(&self.level_zero, chunk_bytes, None)? else { return Ok(false) };
+        let (moment, chunk_bytes) = (self.moment(), self.context.options.memtable_bytes);
+        let passed = self.unreadable.passed_over(&self.levels.current());
+        let Some(mut chunk) = Chunk::of_leaves(&self.level_zero, chunk_bytes, None, &passed)? else {
+            let has_keys = self.level_zero.immutable().counts().keys > 0;
+            return if has_keys && passed.has_some() { Err(self.unreadable.note_stuck(moment)) } else { Ok(false) };
+        };
         loop {
             match self.plan_chunk(&chunk) {
                 Ok(plan) => {
                     self.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
-                    return self.move_chunk(chunk, plan, "l0 leaf scan").map(|()| true);
+                    return self.move_or_note(chunk, plan, "l0 leaf scan", passed);
                 }
-                Err(busy) => match Chunk::of_leaves(&self.level_zero, chunk_bytes, Some(&busy))? {
+                Err(busy) => match Chunk::of_leaves(&self.level_zero, chunk_bytes, Some(&busy), &passed)? {
                     Some(shorter) if shorter.last != chunk.last => chunk = shorter,
                     // Another compaction has all of it.
                     _ => return Ok(false),
@@ -56,10 +63,28 @@ impl<M: Medium + Clone> Compactor<M> {
         let keys = self.tables.reader(file)?.key_section()?;
         let bytes_max = self.catalog.reserve.usual_output_bytes();
         let bound = |key: &[u8]| self.end_of_runs(key);
-        let Some(chunk) = Chunk::of_file(&self.level_zero, file, &keys, bytes_max, bound)? else { return Ok(false) };
+        let passed = self.unreadable.passed_over(&self.levels.current());
+        let chunk = Chunk::of_file(&self.level_zero, file, &keys, bytes_max, bound, &passed)?;
+        let Some(chunk) = chunk else { return Ok(false) };
         match self.plan_chunk(&chunk) {
-            Ok(plan) => self.move_chunk(chunk, plan, "l0 file scan").map(|()| true),
+            Ok(plan) => self.move_or_note(chunk, plan, "l0 file scan", passed),
             Err(_) => Ok(false),
+        }
+    }
+
+    /// Moves a chunk. That it met an input that can't be read is no error, if that was not known: it is passed over from
+    /// now on.
+    fn move_or_note(
+        &self,
+        chunk: Chunk,
+        plan: Option<Plan<TableRun>>,
+        chosen_by: &'static str,
+        passed: PassedOver,
+    ) -> Result<bool> {
+        let before = self.unreadable.files();
+        match self.move_chunk(chunk, plan, chosen_by, passed) {
+            Err(_) if self.unreadable.files() > before && !self.context.has_failed() => Ok(true),
+            moved => moved.map(|()| true),
         }
     }
 
@@ -106,19 +131,23 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Steps 2 to 4.
-    fn move_chunk(&self, chunk: Chunk, plan: Option<Plan<TableRun>>, chosen_by: &'static str) -> Result<()> {
+    fn move_chunk(
+        &self,
+        chunk: Chunk,
+        plan: Option<Plan<TableRun>>,
+        chosen_by: &'static str,
+        passed: PassedOver,
+    ) -> Result<()> {
         let runs = plan.iter().flat_map(Plan::inputs);
         let work = Work {
-            level: 0,
             chosen_by,
             inputs: chunk.leaving.keys().copied().chain(runs.clone().map(|run| run.number())).collect(),
             input_bytes: chunk.value_bytes() + runs.map(|run| run.record().bytes).sum::<u64>(),
         };
         self.observe(work, |done| {
-            let chunk = Arc::new(chunk);
-            let (outputs, bytes_read) = match &plan {
-                Some(plan) => self.merge(plan, self.sources(&chunk, plan), done)?,
-                None => (Vec::new(), 0),
+            let (chunk, outputs, bytes_read) = match &plan {
+                Some(plan) => self.merge_chunk(chunk, plan, passed, done)?,
+                None => (chunk, Vec::new(), 0),
             };
             done.record(&outputs, bytes_read);
             let change = plan.as_ref().map_or_else(Change::default, |plan| plan.change(outputs.iter().cloned()));
@@ -132,10 +161,29 @@ impl<M: Medium + Clone> Compactor<M> {
         })
     }
 
-    fn sources(&self, chunk: &Arc<Chunk>, plan: &Plan<TableRun>) -> Result<Vec<Box<dyn EntrySource>>> {
-        let of_chunk = Box::new(ChunkSource::new(chunk.clone(), self.tables.clone())) as Box<dyn EntrySource>;
-        let of_runs = plan.inputs().map(|run| Ok(Box::new(run.source()?) as Box<dyn EntrySource>));
-        std::iter::once(Ok(of_chunk)).chain(of_runs).collect()
+    /// Step 2. Returns the chunk, without what of it can't be read.
+    fn merge_chunk(
+        &self,
+        chunk: Chunk,
+        plan: &Plan<TableRun>,
+        passed: PassedOver,
+        done: &mut Done,
+    ) -> Result<(Chunk, Vec<Arc<TableRun>>, u64)> {
+        let (chunk, found) = (Arc::new(chunk), Arc::new(Found::default()));
+        let of_chunk = ChunkSource::new(chunk.clone(), self.tables.clone(), passed, found.clone());
+        let mut sources: Vec<Box<dyn EntrySource>> = vec![Box::new(of_chunk)];
+        sources.extend(sources_of(plan, done)?);
+        let file = |position: usize| match position.checked_sub(1) {
+            None => found.ended_by.load(Ordering::Relaxed),
+            Some(position) => plan.inputs().nth(position).map_or(0, |run| run.number()),
+        };
+        let (outputs, bytes_read) = self.merge(plan, sources, &file, done)?;
+        let left_out = std::mem::take(&mut *found.left_out.lock());
+        let entries = left_out.iter().filter_map(|&position| chunk.entries.get(position));
+        self.unreadable.note_keys(entries.map(|(key, version)| (key.to_vec(), version.sequence)));
+        // (Its source is gone.)
+        let chunk = Arc::into_inner(chunk).ok_or_else(|| Error::invalid("a chunk is still being read"))?;
+        Ok((chunk.without(&left_out), outputs, bytes_read))
     }
 
     /// Step 3. Returns the run files that the MANIFEST has given up.

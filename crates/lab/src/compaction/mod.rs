@@ -11,3 +11,4 @@ mod requests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+pub(crate) mod unreadable;

@@ -16,8 +16,6 @@ use super::compactor::Compactor;
 
 /// What a compaction is to do.
 pub(super) struct Work {
-    /// The level that it takes from: 0, or one of the levels.
-    pub(super) level: u8,
     pub(super) chosen_by: &'static str,
     pub(super) inputs: Vec<u32>,
     pub(super) input_bytes: u64,
@@ -29,14 +27,14 @@ pub(super) struct Done {
     outputs: Vec<u32>,
     bytes_read: u64,
     bytes_written: u64,
-    /// An input can't be read.
-    pub(super) is_unreadable: bool,
+    /// The table file of an input that can't be read.
+    pub(super) unreadable: Option<u32>,
 }
 
 impl Done {
-    /// Notes that an input can't be read, unless that may pass.
-    pub(super) fn note_unreadable(&mut self, error: &Error) {
-        self.is_unreadable = !error.may_be_tried_again();
+    /// Notes that an input of this table file can't be read, unless that may pass.
+    pub(super) fn note_unreadable(&mut self, file: u32, error: &Error) {
+        self.unreadable = (!error.may_be_tried_again()).then_some(file);
     }
 
     pub(super) fn record(&mut self, outputs: &[Arc<TableRun>], bytes_read: u64) {
@@ -57,7 +55,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Runs a compaction, and tells listeners of its beginning and its end. What it gave back is there when it is told.
     /// LOCKS: those of `compact` and [`Compactor::gave_space_back`]
     pub(super) fn observe(&self, work: Work, compact: impl FnOnce(&mut Done) -> Result<()>) -> Result<()> {
-        let Work { level, chosen_by, inputs, input_bytes } = work;
+        let Work { chosen_by, inputs, input_bytes } = work;
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let (began_ns, mut done) = (self.context.env.monotonic_ns(), Done::default());
         let span = info_span!("compaction", number, chosen_by, files = inputs.len(), ms = Empty);
@@ -65,10 +63,9 @@ impl<M: Medium + Clone> Compactor<M> {
         let ended = timed(&*self.context.env, span, || compact(&mut done)).and_then(|()| self.gave_space_back());
         if let Err(cause) = ended {
             tracing::warn!(%cause, "a compaction was given up");
-            if done.is_unreadable {
-                self.unreadable.fetch_or(1 << level, Ordering::Relaxed);
-            } else {
-                self.fail_unless_it_passes(&cause);
+            match done.unreadable {
+                Some(file) => self.unreadable.note(file, &cause),
+                None => self.fail_unless_it_passes(&cause),
             }
             self.context.notify(|| Event::CompactionGivenUp { number, inputs, cause: cause.clone() });
             return Err(cause);

@@ -51,6 +51,8 @@ impl CompactionQueue {
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.found_nothing = None;
+        // Something may be left that is not passed over. The next try shows it.
+        inner.lack.take_if(|lack| matches!(lack, Error::ReadOnly { .. }));
         inner.changes += 1;
         self.changed.notify_all();
     }

@@ -1,4 +1,7 @@
-//! How a chunk's commit and a flush take turns.
+//! How a chunk's commit and a flush take turns; and what becomes of level 0 where something is damaged.
+
+mod passed_over;
+mod repaired;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -3,4 +3,5 @@
 pub(crate) mod open;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
-mod trees_in_pool;
+pub(crate) mod repair;
+pub(crate) mod trees_in_pool;

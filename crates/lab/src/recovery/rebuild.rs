@@ -1,4 +1,4 @@
-//! The trees of a `Dram` store, made again from its run files.
+//! The trees of a `Dram` store, made again from its run files; and those of a store whose pool is made anew.
 //!
 //! Each tree gets the entries of the run files of its era, oldest first: the newest version of a key stays. Of the
 //! immutable tree's keys those that have gone to level 1 are left out. This is right because run files leave the MANIFEST
@@ -11,7 +11,7 @@ use slmdb_engine::Options;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::Dram;
+use slmdb_pmem::{Dram, Medium};
 use slmdb_structures::hybrid_tree::Entry;
 
 use super::trees_in_pool::{self, Trees};
@@ -22,6 +22,12 @@ use crate::level_zero::state::Eras;
 /// The trees of a `Dram` store.
 pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState) -> Result<Trees<Dram>> {
     let trees = trees_in_pool::in_memory(options, state)?;
+    fill(&trees, options, directory, state)?;
+    Ok(trees)
+}
+
+/// Brings what the run files have into empty trees.
+pub(crate) fn fill<M: Medium>(trees: &Trees<M>, options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
     let eras = Eras::of(state)?;
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     for (number, highest_sequence) in run_files(state) {
@@ -36,5 +42,5 @@ pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState)
         }
         tables.forget(number);
     }
-    Ok(trees)
+    Ok(())
 }

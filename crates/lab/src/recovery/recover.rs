@@ -65,7 +65,7 @@ pub(crate) fn recover<M: Medium + Clone>(
 }
 
 /// The levels of a store, as its MANIFEST has them.
-fn open_levels(
+pub(super) fn open_levels(
     options: &Options,
     directory: &Path,
     state: &StoreState,

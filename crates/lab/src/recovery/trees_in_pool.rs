@@ -31,6 +31,11 @@ pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Trees<D
     make(pool_binding::in_memory(options, state)?, options, &LevelZeroState::of(state)?)
 }
 
+/// Makes a new pool, as the MANIFEST describes it, with empty trees.
+pub(crate) fn make_anew<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Trees<M>> {
+    make(pool_binding::new_pool(medium, options, state)?, options, &LevelZeroState::of(state)?)
+}
+
 fn make<M: Medium + Clone>(pool: Pool<M>, options: &Options, level_zero: &LevelZeroState) -> Result<Trees<M>> {
     let slots = Arc::new(Slots::open(Arc::new(pool))?);
     let tree =

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use slmdb_engine::Loss;
-use slmdb_engine::flush::table_file::table_kind;
-use slmdb_engine::recovery::replay::{check_strays, replay_log};
-use slmdb_engine::write::arenas::Arenas;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::ArenaRecord;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
+use slmdb_table::TableForm;
 
-use crate::recovery::repair::Repair;
+use super::Repair;
+use crate::Loss;
+use crate::flush::table_file::table_kind;
+use crate::recovery::replay::{check_strays, replay_log};
+use crate::write::arenas::Arenas;
 
 impl Repair<'_> {
     /// Whether the next opening can take the MemTables as they are.
-    pub(crate) fn log_is_whole<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> bool {
+    pub fn log_is_whole<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> bool {
         let arenas = self.arenas(pool);
         let replayed = replay_log(self.options, &self.state, &arenas);
         replayed.and_then(|log| check_strays(self.options, &self.state, &arenas, log.last_sequence)).is_ok()
@@ -27,7 +28,7 @@ impl Repair<'_> {
 
     /// Step 2: writes MemTables into table files, up to the first damage. At the end of the log an arena may follow
     /// that the MANIFEST does not name, if this MANIFEST is not the newest.
-    pub(crate) fn save_log<M: Medium + Clone>(&mut self, pool: &Arc<Pool<M>>) -> Result<()> {
+    pub fn save_log<M: Medium + Clone>(&mut self, pool: &Arc<Pool<M>>) -> Result<()> {
         let arenas = self.arenas(pool);
         let mut expected = ExpectedSequence::First { flushed_through: self.state.flushed_through };
         let mut damage = None;
@@ -106,11 +107,11 @@ impl Repair<'_> {
         if !memtable.newest_entries().any(|entry| entry.sequence > flushed_through) {
             return Ok(());
         }
-        let (number, mut builder) = self.new_table()?;
+        let (number, mut builder) = self.new_table(TableForm::default())?;
         for entry in memtable.newest_entries().filter(|entry| entry.sequence > flushed_through) {
             builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;
             self.report.memtable_entries_saved += 1;
         }
-        self.add_table(number, builder)
+        self.add_table(number, builder, 0)
     }
 }

@@ -1,17 +1,16 @@
-//! Steps 2 to 5 where there is a pool. It is made anew, and until that is done the store has none.
+//! Steps 2 and 3 where there is a pool. It is made anew, and until that is done the store has none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_engine::Loss;
-use slmdb_engine::directory::pool_binding;
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, UnfinishedRepair};
-use slmdb_pmem::Medium;
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, UnfinishedRepair};
 use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_pool_on};
+use slmdb_pmem::{Medium, Persistent};
 
-use crate::recovery::repair::Repair;
-use crate::recovery::{index_in_pool, rebuild};
+use super::Repair;
+use crate::Loss;
+use crate::directory::pool_binding;
 
 /// What is on the device of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +23,19 @@ enum OnDevice {
 }
 
 impl Repair<'_> {
-    /// Steps 2 to 5 on media with a pool.
-    pub(crate) fn in_new_pool<M: Medium + Clone>(&mut self, medium: &M) -> Result<()> {
+    /// The machine's own medium for the store's pool. `None`: the store is on `Dram`, and has no pool.
+    pub fn medium(&self) -> Result<Option<Persistent>> {
+        let medium = match self.state.medium.kind {
+            MediumKind::Dram => return Ok(None),
+            MediumKind::Emulated => Persistent::new(),
+            MediumKind::Dax => Persistent::dax(self.options.caches_are_persistent)?,
+        };
+        medium.with_unit(self.options.media_unit_bytes).map(Some)
+    }
+
+    /// Steps 2 and 3 on media with a pool. On return [`Repair::state`] names the pool that is to be
+    /// [made](pool_binding::new_pool).
+    pub fn give_up_pool<M: Medium + Clone>(&mut self, medium: &M) -> Result<()> {
         let path = self.pool_path()?;
         let earlier = self.state.unfinished_repair.take();
         if let Some(UnfinishedRepair { new_pool, .. }) = earlier {
@@ -49,7 +59,7 @@ impl Repair<'_> {
         }
         // The next repair must find the damaged files in their places, too, and report them.
         state.files.retain(|number, _| !self.replacements.contains(number));
-        state.files.extend(self.damaged.iter().map(|(number, record)| (*number, record.clone())));
+        state.files.extend(self.given_up.iter().map(|(number, record)| (*number, record.clone())));
         Manifest::rewrite(self.env(), &self.directory, &state)?;
 
         match on_device {
@@ -58,13 +68,8 @@ impl Repair<'_> {
             OnDevice::Pool(uuid) => remove_pool_on(self.env(), &path, uuid, medium)?,
         }
         self.state.medium.pool_uuid = Some(new_pool);
-        let (options, state) = (self.options, self.state.clone());
-        let rebuilt = rebuild::as_far_as_possible(options, &self.directory, &state, || {
-            index_in_pool::make(medium.clone(), options, &state)
-        })?;
-        rebuilt.fast.pool.seal()?;
         self.report.pool = Some(path);
-        self.finish(rebuilt)
+        Ok(())
     }
 
     fn pool_path(&self) -> Result<PathBuf> {

@@ -1,30 +1,34 @@
 //! Step 1: every table file is read from end to end. What can be read of a damaged one goes into a new one.
 
-use slmdb_engine::files::file_names as names;
-use slmdb_engine::files::file_records::file_record;
-use slmdb_engine::files::table_cache::missing;
-use slmdb_engine::{Loss, RepairProgress};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
-use slmdb_table::{Block, EntryKind, Place, TableBuilder, TableReader};
+use slmdb_table::{Block, EntryKind, Place, Slice, TableBuilder, TableForm, TableOptions, TableReader};
 
-use crate::recovery::repair::Repair;
+use super::Repair;
+use crate::files::file_names as names;
+use crate::files::file_records::file_record;
+use crate::files::table_cache::missing;
+use crate::{Loss, RepairProgress};
+
+/// A damaged table file of which something can be read.
+pub struct DamagedTable {
+    /// Its number.
+    pub number: u32,
+    /// What the MANIFEST says of it.
+    pub record: FileRecord,
+    /// Reads it.
+    pub reader: TableReader,
+}
 
 impl Repair<'_> {
-    /// Step 1.
-    pub(crate) fn check_tables(&mut self, progress: &mut dyn FnMut(RepairProgress)) -> Result<()> {
+    /// Step 1: the check. Damaged files of which something can be read come to [`Repair::damaged_tables`].
+    pub fn check_tables(&mut self, progress: &mut dyn FnMut(RepairProgress)) -> Result<()> {
         let files = self.state.files.clone();
         let total_bytes = files.values().map(|file| file.length_bytes).sum();
         let mut before_bytes = 0;
         for (number, record) in files {
             let path = names::table(&self.directory, number);
-            let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
-            let opened = if self.env().exists(&path)? {
-                TableReader::open_in_order(self.env(), &path, number, uuid, order)
-            } else {
-                Err(missing(&path))
-            };
-            match opened {
+            match self.open_table(number) {
                 Ok(reader) => {
                     let tell = &mut |done_bytes| {
                         progress(RepairProgress { done_bytes: before_bytes + done_bytes, total_bytes });
@@ -35,7 +39,7 @@ impl Repair<'_> {
                     }
                     if !damage.is_empty() {
                         self.report.damage.append(&mut damage);
-                        self.save_entries(number, &record, &reader)?;
+                        self.damaged_tables.push(DamagedTable { number, record: record.clone(), reader });
                     } else {
                         self.correct(number, &record, &reader);
                     }
@@ -57,7 +61,7 @@ impl Repair<'_> {
     /// What is in a table file was flushed, with all that is older.
     fn correct(&mut self, number: u32, record: &FileRecord, reader: &TableReader) {
         let own = file_record(reader.properties(), reader.length_bytes());
-        let own = FileRecord { live_keys: record.live_keys.min(own.entries), ..own };
+        let own = FileRecord { live_keys: record.live_keys.min(own.entries), level: record.level, ..own };
         let is_flushed = own.highest_sequence <= self.state.flushed_through;
         if own != *record || !is_flushed {
             let what = format!("what the MANIFEST says of table file {number} is not so");
@@ -69,10 +73,10 @@ impl Repair<'_> {
     }
 
     /// Gives up a file from which nothing can be read.
-    fn lose(&mut self, number: u32, record: &FileRecord) -> Result<()> {
+    pub fn lose(&mut self, number: u32, record: &FileRecord) -> Result<()> {
         self.report.losses.push(Loss::TableFile {
             number,
-            entries: record.live_keys,
+            entries: (self.entries_that_counted)(record),
             smallest_key: record.smallest_key.clone(),
             largest_key: record.largest_key.clone(),
             lowest_sequence: record.lowest_sequence,
@@ -85,17 +89,26 @@ impl Repair<'_> {
     fn give_up(&mut self, number: u32, record: &FileRecord) -> Result<()> {
         self.state.files.remove(&number);
         self.state.candidates.retain(|&candidate| candidate != number);
-        self.damaged.push((number, record.clone()));
+        self.given_up.push((number, record.clone()));
         self.set_aside(names::table(&self.directory, number))
     }
 
-    /// Copies what can be read of a damaged file into a new one.
-    fn save_entries(&mut self, number: u32, record: &FileRecord, reader: &TableReader) -> Result<()> {
+    /// Step 1: copies what can be read of damaged files that have a list of their keys, each into a new one on the same
+    /// level. `elsewhere` may know the value of a key that had this number.
+    pub fn save_run_files(&mut self, elsewhere: &dyn Fn(&[u8], u64) -> Option<Slice>) -> Result<()> {
+        let (run_files, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.damaged_tables).into_iter().partition(|table| !table.reader.is_searched_by_key());
+        self.damaged_tables = others;
+        run_files.iter().try_for_each(|table| self.save_entries(table, elsewhere))
+    }
+
+    fn save_entries(&mut self, table: &DamagedTable, elsewhere: &dyn Fn(&[u8], u64) -> Option<Slice>) -> Result<()> {
+        let DamagedTable { number, record, reader } = table;
         let keys = match reader.key_section() {
             Ok(keys) if keys.entries().all(|entry| entry.is_ok()) => keys,
-            _ => return self.lose(number, record),
+            _ => return self.lose(*number, record),
         };
-        let (new, mut builder) = self.new_table()?;
+        let (new, mut builder) = self.new_table(TableForm::default())?;
         let mut block: Option<(Place, Option<Block>)> = None;
         let mut last_key: Option<Vec<u8>> = None;
         for entry in keys.entries() {
@@ -112,23 +125,47 @@ impl Repair<'_> {
                 Some((_, Some(block))) => block.get(entry.key).ok().flatten(),
                 _ => None,
             };
-            match found.filter(|found| (found.sequence, found.kind) == (entry.sequence, entry.kind)) {
-                Some(found) => builder.add(entry.key, entry.sequence, entry.kind, &found.value)?,
+            let found = found.filter(|found| (found.sequence, found.kind) == (entry.sequence, entry.kind));
+            let is_put = entry.kind == EntryKind::Put;
+            let value = match found {
+                Some(found) => Some(found.value),
+                None if is_put => elsewhere(entry.key, entry.sequence),
+                None => None,
+            };
+            match value {
+                Some(value) => builder.add(entry.key, entry.sequence, entry.kind, &value)?,
                 None => {
-                    if entry.kind == EntryKind::Put {
+                    if is_put {
                         self.report.losses.push(Loss::Key { key: entry.key.to_vec(), sequence: entry.sequence });
                     }
                     builder.add(entry.key, entry.sequence, EntryKind::Delete, b"")?;
                 }
             }
         }
-        self.add_table(new, builder)?;
-        self.replacements.push(new);
+        self.replace(*number, record, Some((new, builder)))
+    }
+
+    /// Gives up a damaged file for a new one on the same level. `None`: there was nothing left for a new one.
+    pub fn replace(&mut self, number: u32, record: &FileRecord, new: Option<(u32, TableBuilder)>) -> Result<()> {
+        if let Some((new, builder)) = new {
+            self.add_table(new, builder, record.level)?;
+            self.replacements.push(new);
+        }
         self.give_up(number, record)
     }
 
+    /// Opens a table file of the store.
+    pub fn open_table(&self, number: u32) -> Result<TableReader> {
+        let path = names::table(&self.directory, number);
+        if !self.env().exists(&path)? {
+            return Err(missing(&path));
+        }
+        let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
+        TableReader::open_in_order(self.env(), &path, number, uuid, order)
+    }
+
     /// A new table file, with the next free number.
-    pub(crate) fn new_table(&mut self) -> Result<(u32, TableBuilder)> {
+    pub fn new_table(&mut self, form: TableForm) -> Result<(u32, TableBuilder)> {
         loop {
             let number = self.state.next_file_number;
             let path = names::table(&self.directory, number);
@@ -141,15 +178,17 @@ impl Repair<'_> {
                 continue;
             }
             let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
-            let table = self.options.table();
+            let table = TableOptions { form, ..self.options.table() };
             return Ok((number, TableBuilder::new_in_order(self.env(), &path, number, uuid, table, order)?));
         }
     }
 
-    pub(crate) fn add_table(&mut self, number: u32, builder: TableBuilder) -> Result<()> {
+    /// Completes a table file, and adds it to the store.
+    pub(super) fn add_table(&mut self, number: u32, builder: TableBuilder, level: u8) -> Result<()> {
         let finished = builder.finish()?;
         self.env().sync_directory(&self.directory)?;
-        self.state.files.insert(number, file_record(&finished.properties, finished.length_bytes));
+        let record = FileRecord { level, ..file_record(&finished.properties, finished.length_bytes) };
+        self.state.files.insert(number, record);
         Ok(())
     }
 }

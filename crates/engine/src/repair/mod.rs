@@ -1,0 +1,158 @@
+//! Repair: makes a store whole whose pool is lost, or some of whose files are damaged, from what can be read. Here is
+//! what any engine needs for that. Its own index is the engine's business.
+//!
+//! 1. Every table file is read from end to end ([`Repair::check_tables`]). What can be read of a damaged one goes into a
+//!    new one: entries whose blocks are sound, and deletes. An entry whose block is damaged becomes a delete with the same
+//!    number, so that no older value comes back, and is reported ([`Repair::save_run_files`]). Files that are searched by
+//!    key have no list of their keys. They are left to the engine, which knows their levels.
+//! 2. MemTables that were not flushed are read from the old pool, as far as their records are whole and without a gap,
+//!    and become table files ([`Repair::save_log`]). On `Dram` only if their arenas are damaged; otherwise the next
+//!    opening takes them as always.
+//! 3. The MANIFEST says that the store has no pool, and which one is being made. The old pool is renamed
+//!    ([`Repair::give_up_pool`]). On a device it makes room for the new one, since its MemTables are in table files.
+//! 4. The engine makes its index in the new pool.
+//! 5. One MANIFEST then has the new pool, and the files that are whole ([`Repair::end`]). Damaged files lose the names of
+//!    a store's files. They are linked to other names before, so nothing is deleted that data could still be got from.
+//!
+//! A repair that is cut short is begun again. Until step 3 the store is as it was. From then on the MANIFEST has no
+//! pool, which an opening refuses whatever the pool itself says, until the MANIFEST of step 5 is there. Damaged table
+//! files, and MemTables that could not be read, stay in the MANIFEST until then, so that the next repair finds and
+//! reports what this one did. On `Dram` there is no step 3.
+
+mod log;
+mod losses;
+mod pool;
+mod tables;
+
+use std::path::{Path, PathBuf};
+
+use slmdb_env::{Env, Error, Lock, LockMode, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, StoreState};
+
+pub use losses::LostKeys;
+pub use tables::DamagedTable;
+
+use crate::directory::{EngineKind, open, pool_binding};
+use crate::files::file_names as names;
+use crate::{Options, RepairReport};
+
+/// Suffix of a damaged file's new name.
+const ASIDE: &str = "damaged";
+
+/// The repair of a store.
+pub struct Repair<'o> {
+    /// The options that it was begun with.
+    pub options: &'o Options,
+    /// The store's directory, as an absolute path.
+    pub directory: PathBuf,
+    /// The store as it will be.
+    pub state: StoreState,
+    /// What is told of it.
+    pub report: RepairReport,
+    /// Damaged table files of which something can be read. They are in `state` until they are [saved](Repair::replace)
+    /// or [lost](Repair::lose).
+    pub damaged_tables: Vec<DamagedTable>,
+    /// How many of a file's entries counted, for what is told of one that is lost.
+    entries_that_counted: fn(&FileRecord) -> u64,
+    /// Table files that the store gives up, and the numbers of the files that have what could be read of them.
+    given_up: Vec<(u32, FileRecord)>,
+    replacements: Vec<u32>,
+    /// The names of damaged files, old and new.
+    aside: Vec<(PathBuf, PathBuf)>,
+    /// Released at the end.
+    _lock: Box<dyn Lock>,
+}
+
+impl Repair<'_> {
+    /// Locks the store and reads its MANIFEST.
+    pub fn begin<'o>(
+        engine: &EngineKind,
+        options: &'o Options,
+        directory: &Path,
+        entries_that_counted: fn(&FileRecord) -> u64,
+    ) -> Result<Repair<'o>> {
+        options.check()?;
+        open::check_directory(&*options.env, directory)?;
+        let directory = options.env.absolute(directory)?;
+        if !options.env.exists(&directory.join(MANIFEST_NAME))? {
+            let what = format!("there is no MANIFEST in {}, and no repair without one", directory.display());
+            return Err(Error::invalid(what));
+        }
+        let lock = options.env.lock(&directory.join(names::LOCK), LockMode::Exclusive)?;
+        let mut state = Manifest::read(&*options.env, &directory)?.state;
+        open::check_names(engine, options, &state, &directory)?;
+        pool_binding::bind(engine, options, &mut state)?;
+        Ok(Repair {
+            options,
+            directory,
+            state,
+            report: RepairReport::default(),
+            damaged_tables: Vec::new(),
+            entries_that_counted,
+            given_up: Vec::new(),
+            replacements: Vec::new(),
+            aside: Vec::new(),
+            _lock: lock,
+        })
+    }
+
+    /// The store's files.
+    pub fn env(&self) -> &dyn Env {
+        &*self.options.env
+    }
+
+    /// Step 5: the store becomes what [`Repair::state`] says.
+    pub fn end(&mut self) -> Result<()> {
+        let linked = self.link_aside()?;
+        Manifest::rewrite(self.env(), &self.directory, &self.state)?;
+        self.leave_names(&linked)
+    }
+
+    /// Gives a damaged file another name at the end of the repair, if it exists.
+    fn set_aside(&mut self, path: PathBuf) -> Result<()> {
+        if !self.env().exists(&path)? {
+            return Ok(());
+        }
+        let mut to = path.clone();
+        for attempt in 0.. {
+            let mut name = path.clone().into_os_string();
+            name.push(if attempt == 0 { format!(".{ASIDE}") } else { format!(".{ASIDE}-{attempt}") });
+            to = name.into();
+            if !self.env().exists(&to)? {
+                break;
+            }
+        }
+        self.aside.push((path, to));
+        Ok(())
+    }
+
+    /// Links damaged files to their new names, beside the old ones: once the MANIFEST does not name them any more, an
+    /// opening would remove them. Returns which now have both names.
+    fn link_aside(&self) -> Result<Vec<bool>> {
+        let link = |(from, to): &(PathBuf, PathBuf)| {
+            let is_linked = self.env().link_file(from, to)?;
+            self.sync_above(to)?;
+            Ok(is_linked)
+        };
+        self.aside.iter().map(link).collect()
+    }
+
+    /// Removes the old names of damaged files.
+    fn leave_names(&mut self, linked: &[bool]) -> Result<()> {
+        for ((from, to), is_linked) in std::mem::take(&mut self.aside).into_iter().zip(linked) {
+            if *is_linked {
+                self.env().remove_file(&from)?;
+            } else {
+                self.env().rename(&from, &to)?;
+            }
+            self.sync_above(&to)?;
+            self.report.set_aside.push(to);
+        }
+        Ok(())
+    }
+
+    /// Makes a name durable.
+    fn sync_above(&self, path: &Path) -> Result<()> {
+        path.parent().map_or(Ok(()), |directory| self.env().sync_directory(directory))
+    }
+}
