@@ -457,7 +457,8 @@ impl<M: Medium + Clone> WritePath<M> {
             self.context.check_writable()?;
             self.sync_arenas()
         };
-        self.group_sync.through(sequence, || self.publication.published(), sync)
+        let clock_ns = || self.context.env.monotonic_ns();
+        self.group_sync.through(sequence, || self.publication.published(), clock_ns, sync)
     }
 
     /// Syncs every arena with records that are not on the device. A failure stops all writing, because what a failed
