@@ -10,6 +10,11 @@
 //! around it, and then one store dirties all of that. For stores into memory that is best (few faults, few entries of the
 //! TLB). Where each KiB is synced, 19 to 80 bytes went to the device for each byte. So there are two [kinds](ArenaKind) of
 //! arena: the mapping of one for synced writes says that it is used at random, and then pages come one at a time.
+//!
+//! A page that is written for the first time costs more than itself: the file system notes in its journal that allocated space is
+//! written now, in three or four blocks, and the sync waits for them. So where syncs come often, one of them now and then writes the
+//! pages that come next, too, as they are ([`Arena::sync`]): the file system notes them all at once, and later syncs have nothing to
+//! note.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +22,7 @@ use std::sync::atomic::Ordering;
 
 use slmdb_env::{Env, File, OpenMode, Result};
 use slmdb_sync::mapped;
+use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 use crate::mapping::{Mapping, Sharing};
@@ -31,6 +37,15 @@ pub enum ArenaKind {
     Unsynced,
     /// Little is stored between two syncs.
     Synced,
+}
+
+/// What became of an arena's file until it was recycled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ArenaPast {
+    /// What the arena was for.
+    pub kind: ArenaKind,
+    /// Up to here the file system knows the file as written.
+    pub written_bytes: u64,
 }
 
 /// Memory for one MemTable. See the module's essay. Its writers never share a range.
@@ -58,6 +73,7 @@ enum Home<M: Medium> {
         file: Arc<dyn File>,
         medium: M,
         mapping: Mapping,
+        syncs: Syncs,
     },
     /// Memory that stands for the mapping of a file which can't be mapped. A writer holds the lock, so that the file
     /// gets the stores in their order.
@@ -77,8 +93,22 @@ enum Home<M: Medium> {
     },
 }
 
+/// How far syncs of a file have come. Two at the same time may write more ahead than is needed, and that is all.
+#[derive(Default)]
+struct Syncs {
+    /// What was used at the last sync.
+    used_bytes: AtomicU64,
+    /// Up to here the file was written, or will be by the next sync.
+    written_bytes: AtomicU64,
+}
+
 /// In what units a mapped file comes into memory.
 const PAGE_BYTES: u64 = 4096;
+/// How much of what comes next is written ahead at once. Of every such length one sync takes longer by what the device takes for it.
+const AHEAD_BYTES: u64 = 256 << 10;
+/// Nothing is written ahead if more than this was used since the last sync. The file system's notes take about as much as a few
+/// pages, so that pages written twice would cost more than they save.
+const BETWEEN_SYNCS_BYTES_MAX: u64 = 16 << 10;
 
 impl<M: Medium> Arena<M> {
     /// The memory of an extent, which the pool gave out. It is not freed with the arena.
@@ -115,7 +145,7 @@ impl<M: Medium> Arena<M> {
         let home = match file.descriptor() {
             Some(descriptor) => {
                 mapping.file(descriptor, 0, length_bytes, Sharing::Shared, file.path())?;
-                Home::File { file, medium, mapping }
+                Home::File { file, medium, mapping, syncs: Syncs::default() }
             }
             None => {
                 mapping.memory(0, length_bytes, file.path())?;
@@ -128,21 +158,32 @@ impl<M: Medium> Arena<M> {
         Ok(Arena { base, length_bytes, kind: ArenaKind::default(), home })
     }
 
-    /// The same arena of [`Arena::create_file`] or [`Arena::reuse_file`], for this use. `was`: what its file was for before. What the
-    /// system has cached of it is of that kind still, so where that was another, its content is given up.
+    /// The same arena of [`Arena::create_file`] or [`Arena::reuse_file`], for this use. `past`: of its file, where that is a recycled
+    /// one. What the system has cached of it is of the past kind still, so where that was another, its content is given up.
     ///
     /// REQUIRES: nothing of it was touched.
-    pub fn of_kind(mut self, kind: ArenaKind, was: ArenaKind) -> Arena<M> {
+    pub fn of_kind(mut self, kind: ArenaKind, past: Option<ArenaPast>) -> Arena<M> {
         self.kind = kind;
-        if let Home::File { file, mapping, .. } = &self.home {
-            if kind != was {
-                file.give_up_content();
+        if let Home::File { file, mapping, syncs, .. } = &self.home {
+            match past {
+                Some(past) if past.kind == kind => syncs.written_bytes.store(past.written_bytes, Ordering::Relaxed),
+                Some(_) => file.give_up_content(),
+                None => {}
             }
             if kind == ArenaKind::Synced {
                 mapping.expect_random_use();
             }
         }
         self
+    }
+
+    /// What will have become of its file, should that be recycled.
+    pub fn past(&self) -> ArenaPast {
+        let written_bytes = match &self.home {
+            Home::File { syncs, .. } => syncs.written_bytes.load(Ordering::Relaxed),
+            _ => 0,
+        };
+        ArenaPast { kind: self.kind, written_bytes }
     }
 
     /// What it is for.
@@ -314,11 +355,18 @@ impl<M: Medium> Arena<M> {
     }
 
     /// Makes everything written so far survive a power cut: for a file one fdatasync. In the pool that is done already, as
-    /// far as its medium goes.
-    pub fn sync(&self) -> Result<()> {
+    /// far as its medium goes. Where writes go next, `used_bytes`, is only for choosing what is written ahead (see the module's
+    /// essay).
+    pub fn sync(&self, used_bytes: u64) -> Result<()> {
         match &self.home {
             Home::Pool { .. } | Home::Bytes { .. } => Ok(()),
-            Home::File { file, .. } | Home::Copy { file, .. } => file.sync_data(),
+            Home::File { file, mapping, syncs, .. } => {
+                if self.kind == ArenaKind::Synced {
+                    syncs.write_ahead(mapping, used_bytes, self.length_bytes);
+                }
+                file.sync_data()
+            }
+            Home::Copy { file, .. } => file.sync_data(),
         }
     }
 
@@ -329,6 +377,20 @@ impl<M: Medium> Arena<M> {
             Home::File { file, .. } | Home::Copy { file, .. } => (file.path().to_path_buf(), offset),
             Home::Bytes { path, .. } => (path.clone(), offset),
         }
+    }
+}
+
+impl Syncs {
+    /// Has the coming sync write what comes next, if it writes something for the first time anyway, and syncs come often.
+    fn write_ahead(&self, mapping: &Mapping, used_bytes: u64, length_bytes: u64) {
+        let since_last = used_bytes.saturating_sub(self.used_bytes.swap(used_bytes, Ordering::Relaxed));
+        if used_bytes <= self.written_bytes.load(Ordering::Relaxed) {
+            return;
+        }
+        let from = used_bytes.next_multiple_of(PAGE_BYTES).min(length_bytes);
+        let to = if since_last <= BETWEEN_SYNCS_BYTES_MAX { (from + AHEAD_BYTES).min(length_bytes) } else { from };
+        mapping.have_written(from, to);
+        self.written_bytes.store(to, Ordering::Relaxed);
     }
 }
 

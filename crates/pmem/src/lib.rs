@@ -20,7 +20,7 @@ pub mod pool;
 pub mod simulated;
 pub mod slots;
 
-pub use arena::{Arena, ArenaKind};
+pub use arena::{Arena, ArenaKind, ArenaPast};
 pub use blocks::Blocks;
 pub use heap::trim_heap;
 pub use layout::{ROOT_BYTES, UNIT_BYTES};

@@ -138,6 +138,16 @@ impl Mapping {
         let _ = unsafe { madvise(address, length, Advice::Random) };
     }
 
+    /// Has the pages of `[from, to)`, of a file that is mapped shared, written by the file's next sync, as they are then. Threads
+    /// may store there meanwhile. A wish, which may be refused.
+    pub fn have_written(&self, from_bytes: u64, to_bytes: u64) {
+        let (address, length) = self.range(from_bytes, to_bytes);
+        if length > 0 {
+            // SAFETY: the advice brings pages in as a store would and stores nothing, and the range is part of our reservation.
+            let _ = unsafe { madvise(address, length, Advice::LinuxPopulateWrite) };
+        }
+    }
+
     /// Puts `[from, to)` of a file at the same offsets of the range; both are multiples of the page size, or of what a device
     /// wants. Nothing of it may be in use.
     pub fn file(

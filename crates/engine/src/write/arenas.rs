@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
-use slmdb_pmem::{Arena, ArenaKind, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
+use slmdb_pmem::{Arena, ArenaKind, ArenaPast, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, arena_bytes_in_header};
 use slmdb_sync::scheduled::atomic::{AtomicU64, AtomicUsize};
 use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
@@ -79,7 +79,7 @@ struct Unused {
     /// Its last generation.
     generation: u64,
     length_bytes: u64,
-    kind: ArenaKind,
+    past: ArenaPast,
 }
 
 impl<M: Medium + Clone> Arenas<M> {
@@ -110,7 +110,7 @@ impl<M: Medium + Clone> Arenas<M> {
             let length_bytes = self.home.length_bytes(length_bytes);
             let mut retired = self.retired.lock();
             let fits = |unused: &Unused| unused.length_bytes == length_bytes;
-            let of_kind = retired.arenas.iter().position(|unused| fits(unused) && unused.kind == kind);
+            let of_kind = retired.arenas.iter().position(|unused| fits(unused) && unused.past.kind == kind);
             let fitting = of_kind.or_else(|| retired.arenas.iter().position(fits));
             fitting.map(|index| retired.arenas.swap_remove(index))
         };
@@ -129,12 +129,12 @@ impl<M: Medium + Clone> Arenas<M> {
                     Some(old) => {
                         env.rename(&names::arena(directory, old.generation), &path)?;
                         Arena::reuse_file(&**env, &path, medium.clone(), length_bytes)
-                            .map(|arena| arena.of_kind(kind, old.kind))
+                            .map(|arena| arena.of_kind(kind, Some(old.past)))
                     }
                     // What a failed attempt leaves would take space until the next opening.
                     None => Arena::create_file(&**env, &path, medium.clone(), length_bytes)
                         .inspect_err(|_| drop(env.remove_file(&path)))
-                        .map(|arena| arena.of_kind(kind, kind)),
+                        .map(|arena| arena.of_kind(kind, None)),
                 };
                 let made = made.and_then(|arena| env.sync_directory(directory).map(|()| arena));
                 if let (Err(error), Some(old)) = (&made, recycled) {
@@ -303,13 +303,13 @@ impl<M: Medium + Clone> Arenas<M> {
             // It has no other owner, so it can't get one.
             let (memtable, _) = retired.memtables.swap_remove(index);
             let (generation, length_bytes) = (memtable.generation(), memtable.capacity_bytes());
-            let kind = memtable.arena().kind();
+            let past = memtable.arena().past();
             lists_bytes += memtable.memory_bytes();
             if length_bytes != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
                 unwanted.push(memtable);
             } else {
                 drop(memtable);
-                retired.arenas.push(Unused { generation, length_bytes, kind });
+                retired.arenas.push(Unused { generation, length_bytes, past });
             }
         }
         if unwanted.is_empty() {

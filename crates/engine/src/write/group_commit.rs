@@ -4,20 +4,49 @@
 //! flushed to a table file yet, or else replay would end before it. The first caller becomes the leader. It notes how
 //! far publication has come, syncs the arenas with one call each, and answers for all callers up to there. Writers
 //! without `sync` wait for none of this (INV-4).
+//!
+//! Callers that put, sync and put again would fall into two halves: one comes while the sync of the other is under way.
+//! So a leader gathers first: it waits until as many callers are here as there were at the end of the last sync, but no
+//! longer than a small part of what that took. A caller that is alone never waits so.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use slmdb_env::Result;
 use slmdb_sync::modelled::{AtomicU64, Condvar, Mutex, MutexGuard};
 
 use crate::lock_order;
 
-/// How far the arenas are synced, and whether a leader is syncing them.
+/// A leader gathers callers for at most this part of the time that the last sync took,
+const GATHERING_PART: u64 = 8;
+/// and for this long.
+const GATHERING_NS_MAX: u64 = 1_000_000;
+
+/// How far the arenas are synced, and who waits for that.
 #[derive(Debug)]
 pub struct GroupSync {
     synced: AtomicU64,
-    has_leader: Mutex<bool>,
+    callers: Mutex<Callers>,
     done: Condvar,
+    all_here: Condvar,
+    gathering_ns_max: u64,
+}
+
+/// Those who wait for a sync.
+#[derive(Debug, Default)]
+struct Callers {
+    /// Whether one of them leads.
+    has_leader: bool,
+    /// What the last leader's sync answers, or will.
+    reached: u64,
+    /// How many have come for whom that was too early.
+    here: usize,
+    /// Whether a leader gathers them now.
+    gathers: bool,
+    /// How many the last sync answered, and how many came too late for it.
+    expected: usize,
+    /// How long it took.
+    last_sync_ns: u64,
 }
 
 impl GroupSync {
@@ -25,13 +54,11 @@ impl GroupSync {
     pub fn new(sequence: u64) -> GroupSync {
         GroupSync {
             synced: AtomicU64::new(sequence),
-            has_leader: Mutex::ranked(lock_order::GROUP_SYNC, false),
+            callers: Mutex::ranked(lock_order::GROUP_SYNC, Callers::default()),
             done: Condvar::new(),
+            all_here: Condvar::new(),
+            gathering_ns_max: GATHERING_NS_MAX,
         }
-    }
-
-    fn has_leader(&self) -> MutexGuard<'_, bool> {
-        self.has_leader.lock()
     }
 
     /// Everything up to this sequence number is known to be on the device.
@@ -46,29 +73,62 @@ impl GroupSync {
 
     /// Returns once everything up to `sequence` is on the device. The leader asks how far publication has come, then
     /// calls `sync`, because what is published meanwhile may come too late for it. After its failure every waiting
-    /// caller leads, and fails, for itself.
+    /// caller leads, and fails, for itself. `clock_ns` never goes back.
     /// LOCKS: group sync, not during `sync`
-    pub fn through(&self, sequence: u64, published: impl Fn() -> u64, sync: impl Fn() -> Result<()>) -> Result<()> {
-        let mut has_leader = self.has_leader();
-        loop {
-            if self.synced() >= sequence {
-                return Ok(());
-            }
-            if !*has_leader {
-                break;
-            }
-            has_leader = self.done.wait(has_leader);
+    pub fn through(
+        &self,
+        sequence: u64,
+        published: impl Fn() -> u64,
+        clock_ns: impl Fn() -> u64,
+        sync: impl Fn() -> Result<()>,
+    ) -> Result<()> {
+        if self.synced() >= sequence {
+            return Ok(());
         }
-        *has_leader = true;
-        drop(has_leader);
+        let mut callers = self.callers.lock();
+        if sequence > callers.reached {
+            callers.here += 1;
+            if callers.gathers && callers.here >= callers.expected {
+                self.all_here.notify_one();
+            }
+        }
+        while callers.has_leader && self.synced() < sequence {
+            callers = self.done.wait(callers);
+        }
+        if self.synced() >= sequence {
+            return Ok(());
+        }
+        callers.has_leader = true;
+        callers = self.gather(callers);
         let reached = published();
+        callers.reached = reached;
+        let answered = std::mem::take(&mut callers.here);
+        drop(callers);
+        let began_ns = clock_ns();
         let led = sync();
         if led.is_ok() {
             self.advance(reached);
         }
-        *self.has_leader() = false;
+        let last_sync_ns = clock_ns().saturating_sub(began_ns);
+        let mut callers = self.callers.lock();
+        callers.has_leader = false;
+        callers.expected = answered + callers.here;
+        callers.last_sync_ns = last_sync_ns;
+        drop(callers);
         self.done.notify_all();
         led
+    }
+
+    /// Waits a little if not all are here that are expected. An early end does no harm.
+    /// LOCKS: group sync (held, but not while it waits)
+    fn gather<'a>(&self, mut callers: MutexGuard<'a, Callers>) -> MutexGuard<'a, Callers> {
+        let patience = Duration::from_nanos((callers.last_sync_ns / GATHERING_PART).min(self.gathering_ns_max));
+        if callers.here < callers.expected && !patience.is_zero() {
+            callers.gathers = true;
+            callers = self.all_here.wait_timeout(callers, patience);
+            callers.gathers = false;
+        }
+        callers
     }
 }
 
@@ -89,10 +149,10 @@ mod tests {
             calls.fetch_add(1, Ordering::SeqCst);
             Ok(())
         };
-        group.through(3, || 10, sync).unwrap();
-        group.through(10, || 10, sync).unwrap();
+        group.through(3, || 10, || 0, sync).unwrap();
+        group.through(10, || 10, || 0, sync).unwrap();
         assert_eq!((calls.load(Ordering::SeqCst), group.synced()), (1, 10));
-        assert!(group.through(11, || 11, || Err(Error::invalid("no"))).is_err());
+        assert!(group.through(11, || 11, || 0, || Err(Error::invalid("no"))).is_err());
         assert_eq!(group.synced(), 10);
     }
 
@@ -103,7 +163,7 @@ mod tests {
             published.store(2, Ordering::SeqCst);
             Ok(())
         };
-        group.through(1, || published.load(Ordering::SeqCst), sync).unwrap();
+        group.through(1, || published.load(Ordering::SeqCst), || 0, sync).unwrap();
         assert_eq!(group.synced(), 1);
     }
 
@@ -121,12 +181,77 @@ mod tests {
                             std::thread::sleep(std::time::Duration::from_micros(200));
                             Ok(())
                         };
-                        group.through(mine, || published.load(Ordering::SeqCst), sync).unwrap();
+                        group.through(mine, || published.load(Ordering::SeqCst), || 0, sync).unwrap();
                         assert!(group.synced() >= mine);
                     }
                 });
             }
         });
         assert!(calls.load(Ordering::SeqCst) <= 400);
+    }
+
+    const AN_HOUR_NS: u64 = 3600 * 1_000_000_000;
+
+    /// A clock by which each sync takes eight hours, and a leader that waits for an hour.
+    fn patient() -> (GroupSync, impl Fn() -> u64 + Sync) {
+        let clock_ns = AtomicU64::new(0);
+        let group = GroupSync { gathering_ns_max: AN_HOUR_NS, ..GroupSync::new(0) };
+        (group, move || clock_ns.fetch_add(8 * AN_HOUR_NS, Ordering::SeqCst))
+    }
+
+    #[test]
+    fn who_is_alone_waits_for_nobody() {
+        let (group, clock_ns) = patient();
+        for sequence in 1..100 {
+            group.through(sequence, || sequence, &clock_ns, || Ok(())).unwrap();
+        }
+        assert_eq!(group.synced(), 99);
+    }
+
+    /// One came while the sync of the other was under way. They took turns then, with a sync for each.
+    #[test]
+    fn callers_that_come_again_share_a_sync() {
+        let (group, clock_ns) = patient();
+        let (published, syncs) = (AtomicU64::new(0), AtomicUsize::new(0));
+        let sync_next = |sync: &dyn Fn()| {
+            let mine = published.fetch_add(1, Ordering::SeqCst) + 1;
+            let counted = || {
+                syncs.fetch_add(1, Ordering::SeqCst);
+                sync();
+                Ok(())
+            };
+            group.through(mine, || published.load(Ordering::SeqCst), &clock_ns, counted).unwrap();
+        };
+        let until_other_is_here = || {
+            while group.callers.lock().here == 0 {
+                std::thread::yield_now();
+            }
+        };
+        let first_is_led = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                first_is_led.wait();
+                for _ in 0..10 {
+                    sync_next(&|| ());
+                }
+            });
+            sync_next(&|| {
+                first_is_led.wait();
+                until_other_is_here();
+            });
+            for _ in 0..10 {
+                sync_next(&|| ());
+            }
+        });
+        assert_eq!(syncs.load(Ordering::SeqCst), 11, "of 21 calls");
+    }
+
+    #[test]
+    fn who_does_not_come_again_is_waited_for_once() {
+        let group = GroupSync { gathering_ns_max: 1000, ..GroupSync::new(0) };
+        group.callers.lock().expected = 2;
+        group.callers.lock().last_sync_ns = AN_HOUR_NS;
+        group.through(1, || 1, || 0, || Ok(())).unwrap();
+        assert_eq!((group.synced(), group.callers.lock().expected), (1, 1));
     }
 }

@@ -17,12 +17,12 @@ use std::time::Duration;
 
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
-use slmdb_pmem::Medium;
+use slmdb_pmem::{ArenaKind, Medium};
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
 
-use super::arena_kind::KindOfArena;
+use super::arena_kind::{KindOfArena, Step};
 use super::arenas::Arenas;
 use super::group_commit::GroupSync;
 use super::memtables::{Admission, Filling, Immutable, MemTableView, MemTables};
@@ -477,19 +477,50 @@ impl<M: Medium + Clone> WritePath<M> {
             self.context.check_writable()?;
             self.sync_arenas()
         };
-        self.group_sync.through(sequence, || self.publication.published(), sync)
+        let clock_ns = || self.context.env.monotonic_ns();
+        self.group_sync.through(sequence, || self.publication.published(), clock_ns, sync)
     }
 
     /// Syncs every arena with records that are not on the device. A failure stops all writing, because what a failed
     /// fsync has left behind is unknown (INV-27).
     pub fn sync_arenas(&self) -> Result<()> {
         let synced = self.group_sync.synced();
-        self.kind_of_arena.synced();
+        self.suit_arena_to_syncs();
         for memtable in &self.view.load().memtables {
             if memtable.last_sequence().is_some_and(|last| last > synced) {
                 memtable.sync().inspect_err(|error| self.context.fail(error.clone()))?;
             }
         }
         Ok(())
+    }
+
+    /// Counts a sync. A store that has begun to sync gets an arena for that, and the one that it has ends early; see
+    /// [`super::arena_kind`].
+    /// LOCKS: memtables, if something is to be done
+    fn suit_arena_to_syncs(&self) {
+        let Some(kind) = self.view.load().memtables.first().map(|newest| newest.arena().kind()) else { return };
+        let bytes_put = self.context.counted.user_bytes_put.load(Ordering::Relaxed);
+        let step = self.kind_of_arena.synced(kind, bytes_put);
+        if step == Step::Stay {
+            return;
+        }
+        let mut memtables = self.memtables.lock();
+        if memtables.closing || memtables.active.is_none() {
+            return;
+        }
+        match memtables.spare.as_ref().map(|spare| spare.memtable.arena().kind()) {
+            Some(ArenaKind::Synced) => {
+                let is_empty = memtables.active_from >= memtables.next_sequence;
+                if !is_empty && memtables.immutables < self.context.options.immutable_memtables_max {
+                    let spare = memtables.spare.take();
+                    self.make_immutable(&mut memtables, spare);
+                }
+            }
+            // It is being made.
+            None if memtables.spare_wanted_bytes > 0 => {}
+            None if step == Step::Ask => self.want_spare(&mut memtables, 0),
+            // One was made before, or there was no space for it.
+            _ => self.kind_of_arena.begin_anew(),
+        }
     }
 }

@@ -26,7 +26,7 @@ fn works<M: Medium>(arena: &Arena<M>) {
         assert_eq!(unsafe { arena.bytes(offset, bytes) }, None);
         arena.flush(offset, bytes);
     }
-    arena.sync().unwrap();
+    arena.sync(0).unwrap();
 }
 
 /// SAFETY of the callers: the arena is quiet.
@@ -110,12 +110,64 @@ fn an_arena_for_synced_writes_is_mapped_for_random_use() {
     let mut was = None;
     for kind in [ArenaKind::Unsynced, ArenaKind::Synced, ArenaKind::Synced, ArenaKind::Unsynced, ArenaKind::Synced] {
         let arena = match was {
-            None => Arena::create_file(&env, &path, Dram, 200_000).unwrap().of_kind(kind, kind),
-            Some(was) => Arena::reuse_file(&env, &path, Dram, 200_000).unwrap().of_kind(kind, was),
+            None => Arena::create_file(&env, &path, Dram, 200_000).unwrap().of_kind(kind, None),
+            Some(was) => Arena::reuse_file(&env, &path, Dram, 200_000).unwrap().of_kind(kind, Some(was)),
         };
         assert_eq!((arena.kind(), is_mapped_for_random_use(&path)), (kind, kind == ArenaKind::Synced));
         works(&arena);
-        was = Some(kind);
+        was = Some(arena.past());
+    }
+}
+
+/// How much of a mapped file is in memory.
+#[cfg(target_os = "linux")]
+fn mapped_bytes_in_memory(path: &Path) -> u64 {
+    let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let (_, of_file) = mappings.split_once(path.to_str().unwrap()).expect("it is mapped");
+    let resident = of_file.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    resident.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn syncs_that_come_often_write_ahead() {
+    const AHEAD_BYTES: u64 = 256 << 10;
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("arena");
+    let env = OsEnv::new();
+    let new = |kind| Arena::create_file(&env, &path, Dram, 1 << 20).unwrap().of_kind(kind, None);
+    let written_bytes = |arena: &Arena<Dram>, used_bytes| {
+        arena.sync(used_bytes).unwrap();
+        arena.past().written_bytes
+    };
+
+    let arena = new(ArenaKind::Unsynced);
+    assert_eq!(written_bytes(&arena, 100), 0);
+    drop(arena);
+
+    let arena = new(ArenaKind::Synced);
+    // SAFETY: nobody else has the arena.
+    unsafe { arena.write(0, b"a record") };
+    assert_eq!(mapped_bytes_in_memory(&path), 4096);
+    let first_end = 4096 + AHEAD_BYTES;
+    assert_eq!(written_bytes(&arena, 100), first_end);
+    assert_eq!(mapped_bytes_in_memory(&path), first_end);
+    assert_eq!(written_bytes(&arena, 200_000), first_end, "there is something left");
+    assert_eq!(written_bytes(&arena, first_end), first_end);
+    let second_end = first_end + 4096 + AHEAD_BYTES;
+    assert_eq!(written_bytes(&arena, first_end + 1), second_end);
+    assert_eq!(written_bytes(&arena, second_end + 20_000), second_end + 20_480, "much came since the last sync");
+    assert_eq!(written_bytes(&arena, (1 << 20) - 10), 1 << 20);
+    assert!(read(&arena, 0, 1 << 20).starts_with(b"a record"));
+    let mut past = arena.past();
+    drop(arena);
+
+    for (kind, expected_bytes) in
+        [(ArenaKind::Synced, 1 << 20), (ArenaKind::Unsynced, 0), (ArenaKind::Synced, first_end)]
+    {
+        let arena = Arena::reuse_file(&env, &path, Dram, 1 << 20).unwrap().of_kind(kind, Some(past));
+        past = arena.past();
+        assert_eq!(written_bytes(&arena, 100), expected_bytes, "{kind:?}");
     }
 }
 
@@ -129,7 +181,7 @@ fn a_file_that_can_not_be_mapped_is_told_of_every_store() {
     unsafe { arena.write(100, b"first") };
     assert_eq!(env.content(path).unwrap()[100..105], b"first"[..]);
     assert_eq!(env.kill().content(path).unwrap()[100..105], b"first"[..]);
-    arena.sync().unwrap();
+    arena.sync(0).unwrap();
     // SAFETY: as above.
     unsafe { arena.write(150_000, b"second") };
     arena.store_word(8, u64::from_le_bytes(*b"a word  "));

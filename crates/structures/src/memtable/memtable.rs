@@ -403,7 +403,7 @@ impl<M: Medium> MemTable<M> {
 
     /// Makes everything whose `fill` has returned survive a power cut, where that takes more than a fence (files).
     pub fn sync(&self) -> Result<()> {
-        self.arena.sync()
+        self.arena.sync(self.used_bytes())
     }
 
     /// The arena, for its place and length.

@@ -18,7 +18,7 @@ fn loom_who_returns_is_synced_and_nobody_waits_for_ever() {
                 device.fetch_max(published.load(Ordering::Acquire), Ordering::Relaxed);
                 Ok(())
             };
-            group.through(mine, || published.load(Ordering::Acquire), sync).unwrap();
+            group.through(mine, || published.load(Ordering::Acquire), || 0, sync).unwrap();
             assert!(group.synced() >= mine && device.load(Ordering::Relaxed) >= mine);
         };
         let other = Arc::clone(&state);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use slmdb::{Db, Options};
+use slmdb::{Db, Options, WriteOptions};
 
 const MEMTABLE_BYTES: u64 = 256 << 10;
 const VALUE: [u8; 1000] = [7; 1000];
@@ -64,6 +64,35 @@ fn arenas_are_for_what_was_done_with_the_last() {
         assert_eq!(newest_is_for_synced_writes(&store), syncs);
     }
     for number in 0..PUTS {
+        assert_eq!(db.get(number.to_be_bytes()).unwrap().as_deref(), Some(&VALUE[..]));
+    }
+}
+
+/// It was some 50 bytes for each byte put until the arena was full.
+#[test]
+fn a_store_that_begins_to_sync_begins_an_arena_for_that_early() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = directory.path().join("db");
+    let db = options().memtable_bytes(16 << 20).open(&store).unwrap();
+    let mut number = 0_u32;
+    let mut put = |syncs: bool| {
+        number += 1;
+        db.put_with(number.to_be_bytes(), VALUE, WriteOptions::new().sync(syncs)).unwrap();
+    };
+    (0..2000).for_each(|_| put(false));
+    (0..2000).for_each(|number| put(number % 100 == 0));
+    assert!(!newest_is_for_synced_writes(&store), "syncs are rare");
+    while !newest_is_for_synced_writes(&store) {
+        put(true);
+    }
+    (0..1000).for_each(|_| put(true));
+    assert!(newest_is_for_synced_writes(&store));
+    let puts = number;
+    db.flush().unwrap();
+    assert_eq!(db.stats().table_files, 2, "it ended one arena early, and flush() ended one");
+    drop(db);
+    let db = options().open(&store).unwrap();
+    for number in 1..=puts {
         assert_eq!(db.get(number.to_be_bytes()).unwrap().as_deref(), Some(&VALUE[..]));
     }
 }
