@@ -164,7 +164,7 @@ impl Reserve {
             1 => one_bytes,
             outputs => {
                 // What is to come must not make the reserve too small.
-                let usual_bytes = self.usual_output_bytes();
+                let usual_bytes = self.usual_output_bytes().min(self.all_bytes.load(Ordering::Relaxed));
                 one_bytes.max(usual_bytes + usual_bytes / LARGER_PART).saturating_mul(outputs)
             }
         }
@@ -182,8 +182,8 @@ impl Reserve {
     /// How long outputs of compactions should be where several are written: as a MemTable's file, or as a part of all
     /// files. Longer ones would need so large a reserve that they come only when there is much else.
     pub fn usual_output_bytes(&self) -> u64 {
-        let all_bytes = self.all_bytes.load(Ordering::Relaxed);
-        self.table_file_bytes.min(self.memtable_bytes.min(all_bytes).max(all_bytes / PART_OF_ALL_OUTPUTS))
+        let part_bytes = self.all_bytes.load(Ordering::Relaxed) / PART_OF_ALL_OUTPUTS;
+        self.table_file_bytes.min(self.memtable_bytes.max(part_bytes))
     }
 
     /// The bytes that an output may take of the reserve and of free space: what leaves the deletes their part, but in
