@@ -153,9 +153,15 @@ impl<M: Medium + Clone> Verifier<'_, M> {
         }
     }
 
-    /// Whether the levels have what a file scan took out of a tree, or something newer. If not, whoever looks for the key
-    /// finds something newer before: a chunk leaves that out.
+    /// Whether what a tree lacks of its run files is right to be missing. The levels have what a file scan took out, or
+    /// something newer. If not, whoever looks for the key finds something newer before: a chunk leaves that out, and an
+    /// opening takes out what a flush replaced that did not commit.
     fn has_moved_on(&self, key: &[u8], version: &Version, report: &mut VerifyReport) -> bool {
+        let view = self.writes.view.load();
+        let in_memtables = view.memtables.iter().find_map(|memtable| memtable.get(key, u64::MAX));
+        if in_memtables.is_some_and(|newer| newer.sequence > version.sequence) {
+            return true;
+        }
         let in_mutable = self.level_zero.mutable().get(key);
         let in_levels = self.levels.current().get(key, u64::MAX).map(|found| found.map(|found| found.sequence));
         match (in_mutable, in_levels) {
