@@ -290,9 +290,11 @@ impl Db {
         self.inner.engine.table_files()
     }
 
-    /// How much is in a range, about. It takes some milliseconds at most, whatever the range, and reads no table file.
+    /// How much is in a range, about. It takes some milliseconds at most, whatever the range. SLM-DB reads no table file, LAB-DB one
+    /// block of each level where the range begins and one where it ends.
     ///
-    /// Up to 4,096 keys in table files are counted exactly, and so are up to 256 entries in each MemTable; beyond that the
+    /// Up to 4,096 keys in table files are counted exactly (LAB-DB counts a key of several levels in each), and so are up to 256
+    /// entries in each MemTable; beyond that the
     /// number of keys is meant to be within 10 % of the truth for what is in table files, and within 20 % for what is in
     /// MemTables. Bytes are as good where the values of one table file are about as long as each other; each entry of a mixed
     /// file is taken to be as long as its mean, within the limits of its block. Writes that go on meanwhile may be in it or not.

@@ -140,7 +140,7 @@ impl BlockCursor {
     }
 
     /// The first slot whose key is at least `key`. The cursor is nowhere meanwhile.
-    fn slot_of(&mut self, key: &[u8]) -> Result<usize> {
+    pub(crate) fn slot_of(&mut self, key: &[u8]) -> Result<usize> {
         self.valid = false;
         let (mut low, mut high) = (0, self.block.len());
         while low < high {

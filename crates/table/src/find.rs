@@ -50,12 +50,12 @@ impl TableParts for Arc<TableReader> {
     }
 }
 
-/// What stands before a key in a file, within a block.
+/// What stands before a key in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EntriesBefore {
-    /// So many entries at least.
+    /// So many entries.
     pub entries: u64,
-    /// So many bytes of blocks, as stored, at least.
+    /// So many bytes of whole blocks, as stored.
     pub bytes: u64,
 }
 
@@ -82,8 +82,8 @@ impl TableReader {
         parts.entry(chunk.row(row).place, key, at_most)
     }
 
-    /// How much of the file stands before `key`, from the index alone: up to the block that the key is in, or would be. The file must
-    /// be [searched by key](TableReader::is_searched_by_key), else [`Error::Unsupported`].
+    /// How much of the file stands before `key`. One chunk is asked for, and the block that the key is in, or would be. The file must be
+    /// [searched by key](TableReader::is_searched_by_key), else [`Error::Unsupported`].
     pub fn entries_before(&self, key: &[u8], parts: &impl TableParts) -> Result<EntriesBefore> {
         let (top, order) = (self.top()?, &self.source.order);
         let number = top.row_of(order, key, u64::MAX);
@@ -97,7 +97,8 @@ impl TableReader {
             return Err(self.source.corrupt_chunk(place, CHUNK_IS_NOT_TOPS));
         }
         let row = chunk.row(row);
-        Ok(EntriesBefore { entries: row.entries_before.into(), bytes: row.place.offset.into() })
+        let in_block = parts.block(row.place)?.cursor().slot_of(key)? as u64;
+        Ok(EntriesBefore { entries: u64::from(row.entries_before) + in_block, bytes: row.place.offset.into() })
     }
 
     /// Reads an index chunk of a file that is searched by key: from the mapping, if that has it, or by one read.

@@ -171,9 +171,9 @@ fn the_manifest_of_an_open_store_does_not_grow_for_ever() {
         wait_until("a file that is garbage alone goes", || db.stats().table_files == 1);
         shrunk += u32::from(length_bytes() < longest);
         longest = length_bytes().max(if length_bytes() < longest { 0 } else { longest });
-        assert!(length_bytes() < 128 << 10, "{} bytes after {round} flushes", length_bytes());
+        assert!(length_bytes() < 192 << 10, "{} bytes after {round} flushes", length_bytes());
     }
-    assert!(shrunk > 1, "60 records of 8 KB are many times 64 KiB");
+    assert!(shrunk > 1, "60 records of 8 KB are many times as much");
     db.close().unwrap();
     let db = home.options().open(home.store()).unwrap();
     for key in &long_keys {

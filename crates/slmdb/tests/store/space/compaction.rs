@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::machine::{ALL, Machine, STORE, VALUE_BYTES, fill, key, put, tables, two_files, value_bytes};
+use super::machine::{Machine, STORE, VALUE_BYTES, fill, key, put, scarce, tables, two_files, value_bytes};
 use crate::common::{Model, Random, assert_same, assert_verified, contents, eager_compaction, wait_until, watched};
 use slmdb::{ErrorKind, Event};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
@@ -14,7 +14,7 @@ use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 /// A third of what there is space for is overwritten for ever: no write is refused, for its garbage can be compacted away.
 #[test]
 fn overwrites_of_the_same_keys_are_never_refused() {
-    for scarce in ALL {
+    for &scarce in scarce() {
         let context = format!("{scarce:?}");
         let moves = AtomicU64::new(0);
         watched(&context, &moves, || {

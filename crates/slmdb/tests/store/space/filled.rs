@@ -303,21 +303,6 @@ fn a_disk_filled_to_the_last_byte_on_emulated() {
     every_kind(Filling::DiskOnEmulated);
 }
 
-#[test]
-fn a_pool_filled_to_the_last_byte_on_emulated() {
-    every_kind(Filling::PoolOnEmulated);
-}
-
-#[test]
-fn a_pool_filled_to_the_last_byte_on_a_device() {
-    every_kind(Filling::PoolOnDevice);
-}
-
-#[test]
-fn a_pool_filled_to_the_last_byte_on_dram() {
-    every_kind(Filling::PoolOnDram);
-}
-
 /// (A delete that needed 309 bytes was refused although 2990 were kept back for deletes: it was to get 4 KiB more, or nothing.)
 #[test]
 fn a_delete_gets_what_is_kept_back_although_that_is_little() {
@@ -326,27 +311,48 @@ fn a_delete_gets_what_is_kept_back_although_that_is_little() {
     }
 }
 
-/// Their key records take space like those of puts. In a batch, since what comes one by one is flushed before it is too much. And of the
-/// longest keys that make no long fences: where nodes would need more, that is more than enough for the records of deletes.
-#[test]
-fn the_largest_batch_of_deletes_that_a_pool_takes_is_flushed() {
-    let home = Home::new(On::Dram);
-    let options = home.options().pool_initial_bytes(1 << 20).pool_maximum_bytes(32 << 20).compaction(no_compaction());
-    let db = options.open(home.store()).unwrap();
-    let (mut count, mut refused) = (800_000, 0);
-    loop {
-        let mut batch = WriteBatch::new();
-        (0..count).for_each(|number: u64| batch.delete([&number.to_be_bytes()[..], &[7; 24]].concat()).unwrap());
-        match db.write(&batch) {
-            Ok(()) => break,
-            Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "{count} deletes: {error}"),
-        }
-        refused += 1;
-        count -= count / 20;
+/// Of SLM-DB, whose pool has all keys. Where level 0 goes on to the disk, that is full first.
+mod slm {
+    use super::*;
+
+    #[test]
+    fn a_pool_filled_to_the_last_byte_on_emulated() {
+        every_kind(Filling::PoolOnEmulated);
     }
-    assert!(refused > 0 && count > 50_000, "{count} after {refused} refusals");
-    db.flush().unwrap_or_else(|error| panic!("{count} deletes can't be flushed: {error}"));
-    assert_eq!(db.table_files().iter().map(|file| file.deletes).sum::<u64>(), count);
-    assert_verified(&db, "flushed");
-    db.close().unwrap();
+
+    #[test]
+    fn a_pool_filled_to_the_last_byte_on_a_device() {
+        every_kind(Filling::PoolOnDevice);
+    }
+
+    #[test]
+    fn a_pool_filled_to_the_last_byte_on_dram() {
+        every_kind(Filling::PoolOnDram);
+    }
+
+    /// Their key records take space like those of puts. In a batch, since what comes one by one is flushed before it is too much. And of the
+    /// longest keys that make no long fences: where nodes would need more, that is more than enough for the records of deletes.
+    #[test]
+    fn the_largest_batch_of_deletes_that_a_pool_takes_is_flushed() {
+        let home = Home::new(On::Dram);
+        let options =
+            home.options().pool_initial_bytes(1 << 20).pool_maximum_bytes(32 << 20).compaction(no_compaction());
+        let db = options.open(home.store()).unwrap();
+        let (mut count, mut refused) = (800_000, 0);
+        loop {
+            let mut batch = WriteBatch::new();
+            (0..count).for_each(|number: u64| batch.delete([&number.to_be_bytes()[..], &[7; 24]].concat()).unwrap());
+            match db.write(&batch) {
+                Ok(()) => break,
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Full, "{count} deletes: {error}"),
+            }
+            refused += 1;
+            count -= count / 20;
+        }
+        assert!(refused > 0 && count > 50_000, "{count} after {refused} refusals");
+        db.flush().unwrap_or_else(|error| panic!("{count} deletes can't be flushed: {error}"));
+        assert_eq!(db.table_files().iter().map(|file| file.deletes).sum::<u64>(), count);
+        assert_verified(&db, "flushed");
+        db.close().unwrap();
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::{Home, Model, On, Random, eager_compaction};
-use slmdb::{CompactionOptions, CompactionPolicy, Db, ErrorKind, Medium, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, ErrorKind, Medium, Options};
 use slmdb_env::Env;
 use slmdb_env::memory::MemoryEnv;
 
@@ -25,8 +25,12 @@ pub(crate) enum Scarce {
     PoolOnEmulated,
 }
 
-pub(crate) const ALL: [Scarce; 4] =
-    [Scarce::DiskOnDram, Scarce::DiskOnEmulated, Scarce::PoolOnDram, Scarce::PoolOnEmulated];
+const ALL: [Scarce; 4] = [Scarce::DiskOnDram, Scarce::DiskOnEmulated, Scarce::PoolOnDram, Scarce::PoolOnEmulated];
+
+/// What an engine can have too little of. The pool is never full where level 0 goes on to the disk.
+pub(crate) fn scarce() -> &'static [Scarce] {
+    if crate::common::engine() == EngineName::Slm { &ALL } else { &ALL[..2] }
+}
 
 pub(crate) struct Machine {
     pub(crate) scarce: Scarce,

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::machine::{ALL, Machine, PLENTY_BYTES, STORE, Scarce, fill, key, put, two_files, used_bytes, value_bytes};
+use super::machine::{
+    Machine, PLENTY_BYTES, STORE, Scarce, fill, key, put, scarce, two_files, used_bytes, value_bytes,
+};
 use crate::common::{Model, Random, assert_same, assert_verified, contents, watched};
 use slmdb::{Comparator, Db, ErrorKind};
 
@@ -45,7 +47,7 @@ fn delete_most(db: &Db, model: &mut Model, full: u64, moves: &AtomicU64, context
 /// Filled to the last byte, then most keys deleted: there is space again without anything from outside.
 #[test]
 fn deletes_and_compact_range_give_a_full_store_space_back() {
-    for scarce in ALL {
+    for &scarce in scarce() {
         let context = format!("{scarce:?}");
         let moves = AtomicU64::new(0);
         watched(&context, &moves, || {
@@ -166,31 +168,36 @@ fn an_output_left_on_a_full_disk_is_in_no_openings_way() {
     assert!(machine.env.content(&stray).is_none());
 }
 
-/// Space that readers are still in is not space that there is not: who needs it waits for them.
-#[test]
-fn slow_readers_make_nobody_believe_that_the_pool_is_full() {
-    let machine = Machine::new(Scarce::PoolOnDram, 3 << 19);
-    let (mut model, mut random, moves) = (Model::new(), Random(7), AtomicU64::new(0));
-    let db = machine.open();
-    let full = fill(&db, &mut model, &mut random, value_bytes(machine.scarce), &moves);
-    db.flush().unwrap();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        // As one whose thread the processor is taken from, between a look-up's beginning and its end.
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                let _guard = slmdb_sync::epoch::pin();
-                std::thread::sleep(Duration::from_millis(100));
-            }
+/// Of SLM-DB, whose pool has all keys. Where level 0 goes on to the disk, that is full first.
+mod slm {
+    use super::*;
+
+    /// Space that readers are still in is not space that there is not: who needs it waits for them.
+    #[test]
+    fn slow_readers_make_nobody_believe_that_the_pool_is_full() {
+        let machine = Machine::new(Scarce::PoolOnDram, 3 << 19);
+        let (mut model, mut random, moves) = (Model::new(), Random(7), AtomicU64::new(0));
+        let db = machine.open();
+        let full = fill(&db, &mut model, &mut random, value_bytes(machine.scarce), &moves);
+        db.flush().unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // As one whose thread the processor is taken from, between a look-up's beginning and its end.
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    let _guard = slmdb_sync::epoch::pin();
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+            });
+            let refused = (0..full).step_by(4).map(key).find_map(|key| {
+                model.remove(&key);
+                db.delete(&key).err()
+            });
+            // Before anything can fail: the scope waits for that reader.
+            is_over.store(true, Ordering::Relaxed);
+            assert!(refused.is_none(), "a delete was refused: {refused:?}");
         });
-        let refused = (0..full).step_by(4).map(key).find_map(|key| {
-            model.remove(&key);
-            db.delete(&key).err()
-        });
-        // Before anything can fail: the scope waits for that reader.
-        is_over.store(true, Ordering::Relaxed);
-        assert!(refused.is_none(), "a delete was refused: {refused:?}");
-    });
-    assert_same(&contents(&db).unwrap(), &model, "contents");
-    assert_verified(&db, "verify");
+        assert_same(&contents(&db).unwrap(), &model, "contents");
+        assert_verified(&db, "verify");
+    }
 }
