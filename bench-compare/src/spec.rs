@@ -19,7 +19,7 @@ Stores, with commas between:
       emulated                 on emulated persistent memory, with latency=NS, model=line|persist, bandwidth=MB/s,
                                unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=garbage-first|paper   how table files are chosen for compaction
-      engine=NAME              the design: slm, the default
+      engine=NAME              the design: slm, the default, or lab
       links=rebuilt|persisted  what becomes of a MemTable's links
       live=PART                the live-key threshold of policy=paper (0.7)
       scans=on|off, degree=on|off
@@ -275,6 +275,8 @@ mod tests {
         let with_pool: Vec<bool> = specs.iter().map(StoreSpec::has_pool).collect();
         assert_eq!(with_pool, [false, true, false, false, false]);
         let switched = Variant { live_key_threshold: 0.6, leaf_node_scans: false, ..Variant::default() };
+        let lab = Variant { engine: Some("lab".parse().unwrap()), ..Variant::default() };
+        assert_eq!(StoreSpec::parse("slmdb:engine=lab").unwrap().kind, Kind::Slmdb(lab));
         let spec = StoreSpec::parse("slmdb:live=0.6,scans=off,degree=on").unwrap();
         assert_eq!(spec.kind, Kind::Slmdb(switched));
     }

@@ -84,7 +84,6 @@ def test_the_system_fails(tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"engine": "lab"}, slmdb.UnsupportedError, "lab"),
         ({"engine": "oak"}, slmdb.InvalidError, "slm, lab"),
         ({"compression": "zstd"}, slmdb.UnsupportedError, "zstd"),
         ({"compression": "snappy"}, ValueError, '"none", "lz4" or "zstd"'),
@@ -106,9 +105,10 @@ def test_options_that_are_refused(path, options, error, text):
         slmdb.DB(path, **options)
 
 
-def test_every_option_is_taken(path, tmp_path):
+@pytest.mark.parametrize("engine", ["slm", "lab"])
+def test_every_option_is_taken(path, tmp_path, engine):
     options = {
-        "engine": "slm",
+        "engine": engine,
         "medium": f"emulated:{tmp_path / 'pool'}",
         "sync": True,
         "memory_budget_bytes": 32 << 20,
@@ -126,7 +126,13 @@ def test_every_option_is_taken(path, tmp_path):
     }
     with slmdb.DB(path, **options) as db:
         db[b"k"] = b"v"
+        assert db.stats()["engine"] == engine
         assert db.stats()["memory_budget_bytes"] == 32 << 20
+    other = {"slm": "lab", "lab": "slm"}[engine]
+    with pytest.raises(slmdb.InvalidError, match=engine):
+        slmdb.DB(path, **{**options, "engine": other})
+    with slmdb.DB(path, **{**options, "engine": None}) as db:
+        assert db[b"k"] == b"v"
     slmdb.destroy(path)
     assert not (tmp_path / "pool").exists()
 

@@ -12,7 +12,7 @@ pub enum EngineName {
     /// SLM-DB (FAST '19): one level of table files under a B+-tree in persistent memory. The default.
     #[default]
     Slm,
-    /// LAB-DB.
+    /// LAB-DB (ACM TOS 20(1), 2024): a pair of B+-trees for the newest keys, above the levels of an LSM tree.
     Lab,
     /// TLSM.
     Tlsm,

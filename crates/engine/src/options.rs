@@ -254,6 +254,8 @@ pub struct Options {
     pub event_listener: Listener,
     /// An index checkpoint is taken after this many flushed entries.
     pub checkpoint_entries: u64,
+    /// A clean close on `Dram` leaves an image of an index that has at least so many keys.
+    pub index_image_keys_min: u64,
     /// The environment for every file operation.
     pub env: Arc<dyn Env>,
 }
@@ -288,6 +290,7 @@ impl Default for Options {
             map_tables: MapTables::default(),
             event_listener: Listener::default(),
             checkpoint_entries: 4 << 20,
+            index_image_keys_min: 1 << 20,
             env: Arc::new(OsEnv::new()),
         }
     }

@@ -62,11 +62,13 @@ pub enum Target {
     StoreEmulated,
     /// A table file that is searched by key.
     TableByKey,
+    /// A whole directory on `Dram` with an image of the index.
+    StoreImage,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 10] = [
+    pub const ALL: [Target; 11] = [
         Target::Table,
         Target::Manifest,
         Target::Checkpoint,
@@ -77,6 +79,7 @@ impl Target {
         Target::StoreDram,
         Target::StoreEmulated,
         Target::TableByKey,
+        Target::StoreImage,
     ];
 
     /// Its name: of its corpus, and for `scripts/fuzz`.
@@ -92,6 +95,7 @@ impl Target {
             Target::StoreDram => "store-dram",
             Target::StoreEmulated => "store-emulated",
             Target::TableByKey => "table-by-key",
+            Target::StoreImage => "store-image",
         }
     }
 
@@ -117,6 +121,7 @@ impl Target {
             Target::StoreDram => store::run(store::On::Dram, input),
             Target::StoreEmulated => store::run(store::On::Emulated, input),
             Target::TableByKey => table_by_key::run(input),
+            Target::StoreImage => store::run(store::On::DramWithImage, input),
         }
     }
 
@@ -132,7 +137,8 @@ impl Target {
             Target::Checkpoint => whole(&checkpoint::files()),
             Target::Arena => whole(&arena::files()),
             Target::Import => return import::seeds(),
-            Target::Pool | Target::Tree | Target::StoreDram | Target::StoreEmulated => Vec::new(),
+            Target::Pool | Target::Tree => Vec::new(),
+            Target::StoreDram | Target::StoreEmulated | Target::StoreImage => Vec::new(),
         };
         let mut random = Random(self as u64);
         for sound in 0..8 {

@@ -15,7 +15,7 @@ use crate::{Mode, mend, script};
 use sound::{Model, Sound, sounds};
 
 /// The engines whose stores are edited. To edit another one's, name it here, and make its sound stores ([`sound::make_all`]).
-pub const ENGINES: &[EngineName] = &[EngineName::Slm];
+pub const ENGINES: &[EngineName] = &[EngineName::Slm, EngineName::Lab];
 
 /// The medium of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +24,24 @@ pub enum On {
     Dram,
     /// A pool in a file.
     Emulated,
+    /// No pool, but a clean close leaves an image of the index, however small it is.
+    DramWithImage,
+}
+
+impl On {
+    /// All that there are with this engine. Only SLM-DB has images.
+    fn all(engine: EngineName) -> impl Iterator<Item = On> {
+        let all = [On::Dram, On::Emulated, On::DramWithImage];
+        all.into_iter().filter(move |on| *on != On::DramWithImage || engine == EngineName::Slm)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            On::Dram => "dram",
+            On::Emulated => "emulated",
+            On::DramWithImage => "dram-image",
+        }
+    }
 }
 
 const STORE: &str = "/db";
@@ -47,7 +65,7 @@ struct Kind {
 
 /// All that there are.
 fn kinds() -> impl Iterator<Item = Kind> {
-    ENGINES.iter().flat_map(|&engine| [On::Dram, On::Emulated].map(|on| Kind { engine, on }))
+    ENGINES.iter().flat_map(|&engine| On::all(engine).map(move |on| Kind { engine, on }))
 }
 
 fn options(Kind { engine, on }: Kind, env: &MemoryEnv) -> Options {
@@ -56,13 +74,16 @@ fn options(Kind { engine, on }: Kind, env: &MemoryEnv) -> Options {
     Options::default()
         .engine(engine)
         .env(Arc::new(env.clone()))
-        .medium(if on == On::Dram { Medium::Dram } else { Medium::Emulated { path: POOL.into() } })
+        .medium(if on == On::Emulated { Medium::Emulated { path: POOL.into() } } else { Medium::Dram })
         .memtable_bytes(MEMTABLE_BYTES)
         .memory_budget_bytes(BUDGET_BYTES as u64)
         .pool_initial_bytes(1 << 18)
         .pool_growth_bytes(64 << 10)
         .pool_maximum_bytes(POOL_BYTES_MAX as u64)
-        .advanced(|advanced| advanced.checkpoint_entries(12))
+        .advanced(|advanced| match on {
+            On::DramWithImage => advanced.checkpoint_entries(12).index_image_keys_min(1),
+            On::Dram | On::Emulated => advanced.checkpoint_entries(12),
+        })
         .compaction(manual)
 }
 
@@ -74,6 +95,7 @@ fn mend_file(path: &Path, bytes: &mut [u8], uuid: [u8; 16]) {
     match (stem, extension) {
         ("MANIFEST", _) => mend::manifest::mend(bytes),
         ("pool", _) => mend::pool::mend(bytes),
+        ("INDEX", _) => mend::image::mend(bytes),
         (_, "sst") => mend::parts::mend_table(bytes, number as u32, uuid, true),
         (_, "checkpoint") => mend::parts::mend_checkpoint(bytes, number as u32, uuid, true),
         (_, "arena") => mend::arena::mend(bytes, number, uuid),
@@ -97,7 +119,8 @@ pub fn run(on: On, input: &[u8]) {
 
 fn run_kind(kind: Kind, input: &[u8]) {
     let Some((mode, rest)) = Mode::split(input) else { return };
-    let sound = &sounds(kind)[mode.sound(2)];
+    let sounds = sounds(kind);
+    let sound = &sounds[mode.sound(sounds.len())];
     let mut files: Vec<Vec<u8>> = sound.files.iter().map(|(_, bytes)| bytes.clone()).collect();
     let edited = script::apply(rest, &mut files);
     let env = MemoryEnv::new();
@@ -227,6 +250,64 @@ impl Case<'_> {
             // A pool that can't be recognised any more is a foreign one; a repair wants a MANIFEST.
             _ if error.to_string().contains("repair") => {}
             _ => panic!("not an error for damaged bytes: {error:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use slmdb::Loss;
+    use slmdb_manifest::Manifest;
+
+    use super::*;
+
+    /// A store without any of its files whose names end so.
+    fn without(sound: &Sound, ends: &[&str]) -> MemoryEnv {
+        let env = MemoryEnv::new();
+        env.set_content(Path::new(STORE).join("LOCK"), b"");
+        let is_kept = |path: &Path| !ends.iter().any(|end| path.to_string_lossy().ends_with(end));
+        sound.files.iter().filter(|(path, _)| is_kept(path)).for_each(|(path, bytes)| env.set_content(path, bytes));
+        env
+    }
+
+    #[test]
+    fn the_sound_store_with_an_image_is_opened_from_it() {
+        let kind = Kind { engine: EngineName::Slm, on: On::DramWithImage };
+        let [sound] = sounds(kind) else { panic!("one that was closed") };
+        let open = |env: &MemoryEnv| options(kind, env).read_only(true).open(STORE);
+        // Without checkpoints nothing but the image knows of deletes that were dropped.
+        let db = open(&without(sound, &[".checkpoint"])).expect("opened from the image");
+        Case { kind, sound, mended: false, strict: true }.ask(&db, Some(&sound.model)).expect("sound");
+        open(&without(sound, &[".checkpoint", "INDEX"])).map(drop).expect_err("there is no other index");
+    }
+
+    /// The MANIFEST may say that less was flushed than what is in a table file. If that was damaged, it stayed so.
+    #[test]
+    fn what_is_put_after_a_repair_is_newer_than_what_it_saved() {
+        for kind in kinds() {
+            let env = MemoryEnv::new();
+            let db = options(kind, &env).open(STORE).unwrap();
+            (0..40).for_each(|number| db.put(format!("key{number:02}"), [b'x'; 300]).unwrap());
+            db.flush().unwrap();
+            db.close().unwrap();
+            let mut state = Manifest::read(&env, Path::new(STORE)).unwrap().state;
+            (state.flushed_through, state.deletes_dropped_through, state.closed_at_sequence) = (3, 0, None);
+            state.checkpoints.clear();
+            Manifest::rewrite(&env, Path::new(STORE), &state).unwrap();
+            let table = Path::new(STORE).join(format!("{:010}.sst", state.files.first_key_value().unwrap().0));
+            let mut bytes = env.content(&table).unwrap();
+            bytes[1] ^= 4;
+            env.set_content(&table, &bytes);
+
+            let report = options(kind, &env).repair(STORE, &mut |_| ()).unwrap();
+            assert!(report.losses.iter().any(|loss| matches!(loss, Loss::Key { .. })), "{kind:?}: {report:#?}");
+            let db = options(kind, &env).open(STORE).unwrap();
+            assert_eq!(db.get("key39").unwrap().as_deref(), Some(&[b'x'; 300][..]), "{kind:?}");
+            db.put("key39", "new").unwrap();
+            db.flush().unwrap();
+            assert_eq!(db.get("key39").unwrap().as_deref(), Some(&b"new"[..]), "{kind:?}");
+            assert!(db.verify(&mut |_| ()).unwrap().is_clean(), "{kind:?}");
         }
     }
 }

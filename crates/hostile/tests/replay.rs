@@ -105,6 +105,7 @@ targets! {
     store_dram: StoreDram, 300;
     store_emulated: StoreEmulated, 300;
     table_by_key: TableByKey, 3000;
+    store_image: StoreImage, 300;
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn the_stores_that_are_edited_are_sound() {
     if std::env::var_os("SLMDB_MAKE_SOUND_STORES").is_some() {
         slmdb_hostile::make_sound_stores().unwrap();
     }
-    for target in [Target::StoreDram, Target::StoreEmulated] {
+    for target in [Target::StoreDram, Target::StoreEmulated, Target::StoreImage] {
         // (Closed and killed; for reading alone as well.)
         for mode in [0, Mode::OPTION, 1 << Mode::SOUND_SHIFT, 1 << Mode::SOUND_SHIFT | Mode::OPTION] {
             run(target, "a store that nobody edited", &[mode]);

@@ -23,24 +23,25 @@ use slmdb_engine::files::catalog::{Catalog, CommitHooks};
 use slmdb_engine::files::file_verifier::FileVerifier;
 use slmdb_engine::files::obsolete_files::{ObsoleteFiles, PinnedFiles};
 use slmdb_engine::files::table_cache::Tables;
-use slmdb_engine::observe::spans::timed;
+use slmdb_engine::observe::lifetime_counters::LifetimeCounters;
+use slmdb_engine::observe::spans::verifying;
 use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::write::closing::close_once;
 use slmdb_engine::write::memtable_preparer::MemTablePreparer;
 use slmdb_engine::write::write_path::{RecoveredWrites, WritePath};
 use slmdb_engine::{
     Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile, VerifyProgress,
     VerifyReport, WriteBatch, lock_order,
 };
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::{Counters, Edit, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::thread::JoinHandle;
-use tracing::field::Empty;
-use tracing::info_span;
 
 use crate::compaction::compactor::{Compactor, chunk_lock};
+use crate::compaction::pace::LevelZeroPace;
 use crate::compaction::queue::CompactionQueue;
 use crate::compaction::unreadable::Unreadable;
 use crate::flush::Flush;
@@ -63,7 +64,7 @@ pub(crate) struct Lab<M: Medium + Clone> {
     pub(crate) tables: Arc<Tables>,
     pub(crate) memory: Arc<MemoryShare<M>>,
     pub(crate) reader: Arc<Reader<M>>,
-    pub(crate) lifetime_before: Counters,
+    pub(crate) lifetime: Arc<LifetimeCounters<M>>,
     obsolete: Arc<ObsoleteFiles>,
     space: Arc<SpaceController<M>>,
     compactions: Arc<CompactionQueue>,
@@ -75,9 +76,7 @@ pub(crate) struct Lab<M: Medium + Clone> {
 /// What this engine adds to each record of the MANIFEST.
 struct LabCommitHooks<M: Medium> {
     writes: Arc<WritePath<M>>,
-    context: Arc<StoreContext>,
-    level_zero: Arc<LevelZero<M>>,
-    before: Counters,
+    lifetime: Arc<LifetimeCounters<M>>,
 }
 
 impl<M: Medium + Clone> CommitHooks for LabCommitHooks<M> {
@@ -90,7 +89,7 @@ impl<M: Medium + Clone> CommitHooks for LabCommitHooks<M> {
     }
 
     fn lifetime(&self) -> Counters {
-        self.before.plus(&crate::stats::since_open(&self.context, &self.level_zero))
+        self.lifetime.of_store()
     }
 
     fn before_commit(&self, _: &StoreState, _: &mut Edit) {}
@@ -115,7 +114,7 @@ impl<M: Medium + Clone> Lab<M> {
     pub(crate) fn new(parts: RecoveredStore<M>, events: Events) -> Lab<M> {
         let log = parts.log;
         let state = log.catalog.state();
-        let (flushed_through, before) = (state.flushed_through, state.lifetime);
+        let (flushed_through, lifetime_before) = (state.flushed_through, state.lifetime);
         let uuids = (state.uuid, state.files_uuid);
         let context = Arc::new(StoreContext::new(log.options, log.directory, uuids, events));
         context.counted.file_bytes_written.store(log.file_bytes_written, Ordering::Relaxed);
@@ -138,8 +137,8 @@ impl<M: Medium + Clone> Lab<M> {
             }
         });
         let (level_zero, levels, tables) = (Arc::new(parts.level_zero), Arc::new(parts.levels), parts.tables);
-        let hooks =
-            LabCommitHooks { writes: writes.clone(), context: context.clone(), level_zero: level_zero.clone(), before };
+        let lifetime = Arc::new(LifetimeCounters::new(&context, &level_zero.pool, lifetime_before));
+        let hooks = LabCommitHooks { writes: writes.clone(), lifetime: lifetime.clone() };
         let catalog =
             Arc::new(Catalog::new(context.clone(), log.catalog, Arc::new(log.reserve), tables.clone(), hooks));
         let in_use = FilesInUse { snapshots: level_zero.snapshots.clone(), levels: levels.clone() };
@@ -149,13 +148,16 @@ impl<M: Medium + Clone> Lab<M> {
             writes: writes.clone(),
             tables: tables.clone(),
             level_zero: level_zero.clone(),
+            levels: levels.clone(),
             catalog: catalog.clone(),
         });
         let cost = Arc::new(PoolFlushCost { writes: writes.clone(), level_zero: level_zero.clone() });
         let reclaim = Arc::new(SpaceReclaim { level_zero: level_zero.clone(), compactions: compactions.clone() });
         let space =
             Arc::new(SpaceController::new(context.clone(), writes.clone(), catalog.clone(), cost.clone(), reclaim));
+        let pace = Arc::new(LevelZeroPace::new(context.clone(), writes.clone(), level_zero.clone(), levels.clone()));
         let flush = Arc::new(Flush {
+            pace: pace.clone(),
             context: context.clone(),
             writes: writes.clone(),
             catalog: catalog.clone(),
@@ -177,6 +179,7 @@ impl<M: Medium + Clone> Lab<M> {
             chunk: chunk_lock(),
             begun: AtomicU64::new(0),
             unreadable: Unreadable::default(),
+            pace,
         });
         let reader = Arc::new(Reader {
             context: context.clone(),
@@ -198,7 +201,7 @@ impl<M: Medium + Clone> Lab<M> {
             tables,
             memory,
             reader,
-            lifetime_before: before,
+            lifetime,
             obsolete,
             space,
             compactions,
@@ -242,29 +245,9 @@ impl<M: Medium + Clone> Lab<M> {
         }
     }
 
-    /// Ends the background threads and seals the store, unless that was done before.
-    fn seal_once(&self) -> Result<()> {
-        if self.context.health.close() || self.context.options.read_only {
-            return Ok(());
-        }
-        timed(&*self.context.env, info_span!("close", ms = Empty), || self.seal())
-    }
-
-    /// The work of [`Lab::seal_once`].
+    /// Ends the background threads, makes the log durable, and records where it ends.
     fn seal(&self) -> Result<()> {
-        // 1. End the background threads. Waiting writers give up.
-        self.writes.memtables.lock().closing = true;
-        self.compactions.stop();
-        self.writes.work_done.notify_all();
-        self.writes.work_to_do.notify_all();
-        for thread in self.threads.lock().drain(..) {
-            if thread.join().is_err() {
-                self.context.fail(Error::invalid("a background thread panicked"));
-            }
-        }
-        if let Some(cause) = self.context.health.failure() {
-            return Err(cause.clone());
-        }
+        self.writes.end_threads(&self.threads, || self.compactions.stop())?;
         self.writes.seal_log(&self.catalog)?;
         if M::PERSISTENT { self.level_zero.pool.seal() } else { Ok(()) }
     }
@@ -325,20 +308,11 @@ impl<M: Medium + Clone> Engine for Lab<M> {
     }
 
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        let span = info_span!("verify", table_files = Empty, entries = Empty, findings = Empty, ms = Empty);
-        timed(&*self.context.env, span.clone(), || {
-            let report = self.verifier().verify(progress)?;
-            span.record("table_files", report.table_files_checked);
-            span.record("entries", report.entries_checked);
-            span.record("findings", report.findings.len());
-            Ok(report)
-        })
+        verifying(&*self.context.env, || self.verifier().verify(progress))
     }
 
     fn close(&self) -> Result<()> {
-        let closed = self.seal_once();
-        self.context.events.end();
-        closed
+        close_once(&self.context, || self.seal())
     }
 }
 

@@ -10,11 +10,11 @@
 //! | 3.2 flush, in-place update (Figure 7) | `flush` |
 //! | 3.2 the mutable tree becomes immutable | `level_zero::switch` |
 //! | 3.2 level 0 to level 1, chunk by chunk (Figure 8) | `compaction::chunk`, `compaction::compactor` |
-//! | 3.3 leaf scan | `compaction::chunk` |
+//! | 3.3 leaf scan, file scan | `compaction::chunk`, `compaction::level_zero_compaction` |
 //! | 3.2 point reads, range queries | `operations::get`, `operations::range_query` |
 //! | 3.2 recovery | `recovery`; what is not in the paper: `recovery::repair` |
 //!
-//! What differs, and why, is in `docs/internals/lab.md`. Not there yet: file scans as a part of ordinary chunks, the hot buffer.
+//! What differs, and why, is in `docs/internals/lab.md`. Not there yet: the hot buffer.
 #![forbid(unsafe_code)]
 
 mod compaction;
@@ -30,16 +30,19 @@ mod stats;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::directory::EngineKind;
+use slmdb_engine::directory::{EngineKind, opening};
 use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
+
+use crate::recovery::open::LabOpening;
+use crate::recovery::repair::LabRepair;
 
 /// This engine, as the MANIFEST records it.
 pub const KIND: EngineKind = EngineKind { name: "lab", check_pool: space::check_pool };
 
 /// Opens, recovers or makes a LAB-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
-    recovery::open::open(options, directory)
+    opening::open::<LabOpening>(options, directory)
 }
 
 /// Opens, recovers or makes a LAB-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
@@ -49,12 +52,12 @@ pub fn open_on<M: slmdb_pmem::Medium + Clone>(
     directory: &Path,
     medium: M,
 ) -> Result<Arc<dyn Engine>> {
-    recovery::open::open_on(options, directory, medium)
+    opening::open_on::<LabOpening, M>(options, directory, medium)
 }
 
 /// Repairs a LAB-DB store.
 pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-    recovery::repair::repair(options, directory, progress)
+    slmdb_engine::repair::repair::<LabRepair>(options, directory, progress)
 }
 
 /// Repairs a LAB-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
@@ -63,5 +66,5 @@ pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
     directory: &Path,
     medium: &M,
 ) -> Result<RepairReport> {
-    recovery::repair::repair_on(options, directory, medium)
+    slmdb_engine::repair::repair_on::<LabRepair, M>(options, directory, medium)
 }

@@ -9,7 +9,9 @@ use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::memory::budget::CURSOR_BYTES;
+use slmdb_engine::memory::memory_of_memtables;
 use slmdb_engine::write::write_path::WritePath;
+use slmdb_levels::{Levels, TableRun};
 use slmdb_pmem::Medium;
 
 use crate::level_zero::LevelZero;
@@ -20,6 +22,7 @@ pub(crate) struct MemoryShare<M: Medium> {
     pub(crate) writes: Arc<WritePath<M>>,
     pub(crate) tables: Arc<Tables>,
     pub(crate) level_zero: Arc<LevelZero<M>>,
+    pub(crate) levels: Arc<Levels<TableRun>>,
     pub(crate) catalog: Arc<Catalog>,
 }
 
@@ -28,21 +31,24 @@ impl<M: Medium + Clone> MemoryShare<M> {
     /// LOCKS: snapshots; catalog; arenas; memtables
     pub(crate) fn memory(&self) -> Memory {
         let snapshots = &self.level_zero.snapshots;
-        let mut memory = Memory {
+        let memory = Memory {
             block_cache_bytes: self.tables.cache_memory_bytes(),
             open_tables_bytes: self.tables.readers_memory_bytes(),
             index_bytes: self.level_zero.pool.dram_bytes() + self.level_zero.directory_bytes(),
             replaced_records_bytes: snapshots.kept_bytes(),
             cursors_bytes: snapshots.open() as u64 * CURSOR_BYTES + self.context.budget.cursor_blocks.bytes(),
-            catalog_bytes: self.catalog.lock().state().memory_bytes(),
+            catalog_bytes: self.catalog.lock().state().memory_bytes() + self.levels.memory_bytes() as u64,
             background_bytes: self.context.budget.background.bytes().max(self.context.budget.left_with_threads()),
             ..Memory::default()
         };
-        for memtable in &self.writes.view.load().memtables {
-            memory.memtable_lists_bytes += memtable.memory_bytes();
-            memory.memtable_arenas_bytes += memtable.arena().dram_bytes(memtable.used_bytes());
+        memory_of_memtables::with_those_of(&self.writes, memory)
+    }
+
+    /// Takes note of memory that cursors and snapshots have freed. The cache may have it.
+    pub(crate) fn kept_freed(&self, freed_bytes: u64) {
+        if self.context.budget.readers_freed(freed_bytes, self.level_zero.snapshots.open() == 0) {
+            self.share();
         }
-        memory
     }
 
     /// Takes note that a flush has ended: its buffers are free, and its MemTable's list, unless a reader has it.
@@ -54,6 +60,7 @@ impl<M: Medium + Clone> MemoryShare<M> {
     /// Gives the block cache what the rest leaves of the memory budget.
     pub(crate) fn share(&self) {
         let memory = self.memory();
-        self.context.budget.share(&self.tables, memory.total_bytes() - memory.block_cache_bytes);
+        let rest = memory.total_bytes() - memory.block_cache_bytes + memory_of_memtables::to_come(&self.writes);
+        self.context.budget.share(&self.tables, rest);
     }
 }

@@ -47,15 +47,8 @@ pub(crate) struct PoolFlushCost<M: Medium> {
 impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
     /// LOCKS: memtables
     fn provide_in_pool(&self, more: Grant, _: TakenFrom) -> Result<()> {
-        let grant = {
-            let mut memtables = self.writes.memtables.lock();
-            let totals = memtables.admitted.plus(&more.totals);
-            let grant = Grant { totals, memtables: memtables.immutables as u64 + more.memtables };
-            // Perhaps a smaller grant than before; and writers are at work meanwhile.
-            memtables.granted_in_pool = memtables.granted_in_pool.at_most(&grant);
-            grant
-        };
-        reserve::<M>(&self.level_zero.pool, &grant, self.level_zero.mutable().counts().leaves)?;
+        let grant = self.writes.memtables.lock().begin_grant(more);
+        reserve::<M>(&self.level_zero.pool, &grant, self.level_zero.mutable().size().leaves)?;
         self.writes.memtables.lock().granted_in_pool = grant;
         Ok(())
     }
@@ -65,15 +58,8 @@ impl<M: Medium + Clone> PoolFlushCost<M> {
     /// Frees what was set aside in the pool for a flushed MemTable and not used (INV-31).
     /// LOCKS: memtables
     pub(crate) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
-        let granted = {
-            let mut memtables = self.writes.memtables.lock();
-            memtables.admitted = memtables.admitted.minus(flushed);
-            memtables.immutables -= 1;
-            memtables.space_returned += 1;
-            memtables.granted_in_pool = memtables.granted_in_pool.minus(flushed);
-            memtables.granted_in_pool
-        };
-        match reserve::<M>(&self.level_zero.pool, &granted, self.level_zero.mutable().counts().leaves) {
+        let granted = self.writes.memtables.lock().release(flushed);
+        match reserve::<M>(&self.level_zero.pool, &granted, self.level_zero.mutable().size().leaves) {
             // The bound does not know how much of the worst case has already happened. What was granted is there.
             Err(Error::Full { .. }) => Ok(()),
             done => done,

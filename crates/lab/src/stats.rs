@@ -1,36 +1,15 @@
 //! What a store reports of itself: [`Stats`], [`TableFile`]s, estimates of ranges.
 
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
 
-use slmdb_engine::context::StoreContext;
+use slmdb_engine::files::file_records::table_file;
 use slmdb_engine::{CompactionChoices, FORMAT_VERSION, Stats, TableFile};
 use slmdb_levels::{Run, TableRun};
-use slmdb_manifest::{Counters, FileRecord, MediumKind};
-use slmdb_pmem::{ExtentKind, FlushCounters, Medium};
+use slmdb_manifest::{FileRecord, MediumKind};
+use slmdb_pmem::{ExtentKind, Medium};
 
 use crate::KIND;
 use crate::engine::Lab;
-use crate::level_zero::LevelZero;
-
-/// Counters since a store was opened.
-pub(crate) fn since_open<M: Medium>(context: &StoreContext, level_zero: &LevelZero<M>) -> Counters {
-    let FlushCounters { persists, lines_flushed, media_bytes, bytes_asked } = level_zero.pool.medium().counters();
-    let counted = &context.counted;
-    Counters {
-        user_bytes_put: counted.user_bytes_put.load(Ordering::Relaxed),
-        file_bytes_written: counted.file_bytes_written.load(Ordering::Relaxed),
-        persists,
-        lines_flushed,
-        media_bytes,
-        fast_tier_bytes_asked: bytes_asked,
-        flushes: counted.flushes.load(Ordering::Relaxed),
-        compactions: counted.compactions.load(Ordering::Relaxed),
-        compaction_bytes_read: counted.compaction_bytes_read.load(Ordering::Relaxed),
-        compaction_bytes_written: counted.compaction_bytes_written.load(Ordering::Relaxed),
-        stall_us: counted.stalls.total_ns() / 1000,
-    }
-}
 
 impl<M: Medium + Clone> Lab<M> {
     /// See [`slmdb_engine::Engine::table_files`]. A key of a run file lives if a tree leads there. In a file of a level all
@@ -43,19 +22,8 @@ impl<M: Medium + Clone> Lab<M> {
             _ => file.entries - file.deletes,
         };
         let catalog = self.catalog.lock();
-        let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
-            number,
-            bytes: file.length_bytes,
-            entries: file.entries,
-            live_keys: live_keys(number, file),
-            deletes: file.deletes,
-            smallest_key: file.smallest_key.clone(),
-            largest_key: file.largest_key.clone(),
-            lowest_sequence: file.lowest_sequence,
-            highest_sequence: file.highest_sequence,
-            created_unix_ns: file.created_unix_ns,
-        });
-        files.collect()
+        let files = catalog.state().files.iter();
+        files.map(|(&number, file)| table_file(number, file, live_keys(number, file))).collect()
     }
 
     /// See [`slmdb_engine::Engine::stats`]. `index_keys` are those of level 0.
@@ -78,7 +46,7 @@ impl<M: Medium + Clone> Lab<M> {
         let (node_bytes, record_bytes) = (taken_by(ExtentKind::Leaves), taken_by(ExtentKind::Records));
         let (index_keys, memory) = (self.level_zero.keys(), self.memory.memory());
         let kept = self.level_zero.snapshots.kept();
-        let since_open = since_open(&self.context, &self.level_zero);
+        let since_open = self.lifetime.since_open();
         let (mapped_table_files, mapped_table_bytes) = self.tables.mapped();
         let (immutable_memtables, flush_waits_for) = {
             let memtables = self.writes.memtables.lock();
@@ -117,7 +85,7 @@ impl<M: Medium + Clone> Lab<M> {
             flush_waits_for,
             choices: CompactionChoices::default(),
             since_open,
-            lifetime: self.lifetime_before.plus(&since_open),
+            lifetime: self.lifetime.of_store(),
         }
     }
 

@@ -15,7 +15,7 @@ use slmdb_env::memory::MemoryEnv;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Options with which a few hundred entries go through all levels.
-fn options(env: &MemoryEnv, has_pool: bool) -> Options {
+fn options(env: &MemoryEnv, has_pool: bool, leaf_scan_part: f64) -> Options {
     Options {
         env: Arc::new(env.clone()),
         medium: has_pool.then(|| Medium::Emulated { path: "/pool".into() }),
@@ -24,6 +24,7 @@ fn options(env: &MemoryEnv, has_pool: bool) -> Options {
         compaction: CompactionOptions { table_file_bytes: 2 << 10, ..CompactionOptions::default() },
         lab: LabOptions {
             level_zero_bytes: 8 << 10,
+            leaf_scan_part,
             level_base_bytes: 4 << 10,
             level_growth: 2,
             ..LabOptions::default()
@@ -57,6 +58,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => Just(Step::Reopen),
         3 => Just(Step::Check),
     ]
+}
+
+/// From file scans alone to leaf scans alone.
+fn leaf_scan_part() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), Just(0.7), Just(1.0)]
 }
 
 fn key(number: u16) -> Vec<u8> {
@@ -124,9 +130,9 @@ fn check(engine: &dyn Engine, model: &Model) {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
-fn run(steps: Vec<Step>, has_pool: bool) {
+fn run(steps: Vec<Step>, has_pool: bool, leaf_scan_part: f64) {
     let env = MemoryEnv::new();
-    let open = || slmdb_lab::open(&options(&env, has_pool), Path::new("/db")).unwrap();
+    let open = || slmdb_lab::open(&options(&env, has_pool, leaf_scan_part), Path::new("/db")).unwrap();
     let mut engine = open();
     let mut model = Model::new();
     let mut snapshots: VecDeque<(Arc<dyn EngineSnapshot>, Model)> = VecDeque::new();
@@ -186,12 +192,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_store_without_a_pool_is_a_map(steps in proptest::collection::vec(step(), 1..250)) {
-        run(steps, false);
+    fn a_store_without_a_pool_is_a_map(steps in proptest::collection::vec(step(), 1..250), part in leaf_scan_part()) {
+        run(steps, false, part);
     }
 
     #[test]
-    fn a_store_with_a_pool_is_a_map(steps in proptest::collection::vec(step(), 1..250)) {
-        run(steps, true);
+    fn a_store_with_a_pool_is_a_map(steps in proptest::collection::vec(step(), 1..250), part in leaf_scan_part()) {
+        run(steps, true, part);
     }
 }

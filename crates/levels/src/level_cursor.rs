@@ -37,6 +37,11 @@ impl<R: Run> LevelCursor<R> {
         self.open.as_mut().map(|(_, cursor)| cursor).filter(|cursor| cursor.valid()).map(MomentCursor::entry_mut)
     }
 
+    /// The run that it is in.
+    pub(crate) fn run(&self) -> Option<&Arc<R>> {
+        self.level().get(self.open.as_ref()?.0)
+    }
+
     fn level(&self) -> &[Arc<R>] {
         &self.version.level(self.level)[self.runs.clone()]
     }

@@ -1,6 +1,7 @@
 //! [`Levels`]: the current version, and what changes it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use slmdb_engine::files::obsolete_files::PinnedFiles;
@@ -12,7 +13,7 @@ use crate::debt::Debt;
 use crate::options::LevelOptions;
 use crate::plan::Jobs;
 use crate::run::Run;
-use crate::version::Version;
+use crate::version::{Version, memory_of_run};
 
 /// The levels of a store. All methods may be called from any number of threads at once.
 ///
@@ -20,11 +21,15 @@ use crate::version::Version;
 /// none.
 pub struct Levels<R: Run> {
     pub(crate) options: LevelOptions,
+    /// What level 1 may hold now.
+    base_bytes: AtomicU64,
     pub(crate) current: ArcSwap<Version<R>>,
     /// Who changes the current version has this lock.
     pub(crate) jobs: Arc<Mutex<Jobs>>,
     /// Runs that were removed, and may still be read.
     leaving: Mutex<BTreeMap<u32, Weak<R>>>,
+    /// Versions from before the current one. Who reads may have some of them.
+    earlier: Mutex<Vec<Weak<Version<R>>>>,
 }
 
 impl<R: Run> Levels<R> {
@@ -36,16 +41,33 @@ impl<R: Run> Levels<R> {
         runs: impl IntoIterator<Item = (u8, Arc<R>)>,
     ) -> Result<Levels<R>, String> {
         Ok(Levels {
+            base_bytes: AtomicU64::new(options.base_bytes),
             options,
             current: ArcSwap::from_pointee(Version::new(order, runs)?),
             jobs: Arc::new(Mutex::new(Jobs::default())),
             leaving: Mutex::new(BTreeMap::new()),
+            earlier: Mutex::new(Vec::new()),
         })
     }
 
     /// The options that they were opened with.
     pub fn options(&self) -> &LevelOptions {
         &self.options
+    }
+
+    /// Sets what level 1 may hold, in bytes: an engine may find out only later what suits what is above it. Each further level
+    /// may hold as many times as much as before.
+    pub fn set_base_bytes(&self, bytes: u64) {
+        self.base_bytes.store(bytes.max(1), Ordering::Relaxed);
+    }
+
+    /// What a level may hold now, in bytes; see [`LevelOptions::target_bytes`].
+    pub fn target_bytes(&self, level: u8) -> u64 {
+        self.options_now().target_bytes(level)
+    }
+
+    fn options_now(&self) -> LevelOptions {
+        LevelOptions { base_bytes: self.base_bytes.load(Ordering::Relaxed), ..self.options.clone() }
     }
 
     /// The current version.
@@ -70,12 +92,25 @@ impl<R: Run> Levels<R> {
         let after = Arc::new(before.with(change)?);
         self.leaving.lock().extend(change.removed.iter().map(|run| (run.number(), Arc::downgrade(run))));
         self.current.store(after.clone());
+        let mut earlier = self.earlier.lock();
+        earlier.retain(|version| version.strong_count() > 0);
+        earlier.push(Arc::downgrade(&before));
         Ok(after)
+    }
+
+    /// What the current version takes in memory, in bytes, with earlier ones that are still read and with their runs.
+    pub fn memory_bytes(&self) -> usize {
+        // What was the last to have a version or run lets it go without a lock.
+        let versions: Vec<_> = self.earlier.lock().iter().filter_map(Weak::upgrade).collect();
+        let runs: Vec<_> = self.leaving.lock().values().filter_map(Weak::upgrade).collect();
+        let lists_bytes: usize = versions.iter().map(|version| version.lists_bytes()).sum();
+        let runs_bytes: usize = runs.iter().map(|run| memory_of_run(&**run)).sum();
+        self.current.load().memory_bytes() + lists_bytes + runs_bytes
     }
 
     /// How much is still to be moved down.
     pub fn debt(&self) -> Debt {
-        Debt::of(&self.current.load_full(), &self.options)
+        Debt::of(&self.current.load_full(), &self.options_now())
     }
 
     /// Numbers of removed runs that somebody still has.

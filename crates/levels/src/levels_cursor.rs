@@ -45,6 +45,12 @@ impl<R: Run> LevelsCursor<R> {
         LevelsCursor { version, moment, sources, heading: Heading::Forward, current: None, passed: Vec::new() }
     }
 
+    /// Lets go of what it has read, and is on no entry. Returns how many blocks that may be.
+    pub fn let_go(&mut self) -> usize {
+        self.current = None;
+        std::mem::take(&mut self.sources).len()
+    }
+
     /// The version that it reads.
     pub fn version(&self) -> &Arc<Version<R>> {
         &self.version
@@ -144,6 +150,11 @@ impl<R: Run> LevelsCursor<R> {
     /// Whether the current entry is a put or a delete. `None` without an entry.
     pub fn kind(&self) -> Option<EntryKind> {
         self.entry().map(R::Cursor::kind)
+    }
+
+    /// The run that has the current entry.
+    pub fn run(&self) -> Option<&Arc<R>> {
+        self.sources.get(self.current?)?.run()
     }
 
     /// The current value, lent until the cursor moves; empty for a delete. [`Error::Invalid`] without an entry.

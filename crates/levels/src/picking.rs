@@ -69,7 +69,7 @@ impl<R: Run> Levels<R> {
         scores[0] = version.level(0).iter().filter(stays).count() as f64 / self.options.level_0_runs as f64;
         for level in 1..LEVEL_LAST {
             let bytes: u64 = version.level(level).iter().filter(stays).map(|run| run.record().bytes).sum();
-            scores[usize::from(level)] = bytes as f64 / self.options.target_bytes(level) as f64;
+            scores[usize::from(level)] = bytes as f64 / self.target_bytes(level) as f64;
         }
         scores
     }

@@ -68,7 +68,8 @@ impl<R: Run> Version<R> {
             runs.insert(runs.partition_point(is_before), run.clone());
         }
         let bytes = std::array::from_fn(|level| levels[level].iter().map(|run| run.record().bytes).sum());
-        let memory_bytes = size_of::<Version<R>>() + levels.iter().map(memory_of_runs).sum::<usize>();
+        let runs_bytes: usize = levels.iter().flatten().map(|run| memory_of_run(&**run)).sum();
+        let memory_bytes = size_of::<Version<R>>() + levels.iter().map(memory_of_list).sum::<usize>() + runs_bytes;
         let after = Version { order: self.order.clone(), levels, bytes, memory_bytes };
         after.check()?;
         Ok(after)
@@ -122,6 +123,11 @@ impl<R: Run> Version<R> {
     /// runs have elsewhere (in caches, in the pool) is not counted.
     pub fn memory_bytes(&self) -> usize {
         self.memory_bytes
+    }
+
+    /// The same without its runs.
+    pub(crate) fn lists_bytes(&self) -> usize {
+        size_of::<Version<R>>() + self.levels.iter().map(memory_of_list).sum::<usize>()
     }
 
     /// All runs, with their levels, upper levels first.
@@ -239,12 +245,14 @@ impl<R: Run> Version<R> {
     }
 }
 
-fn memory_of_runs<R: Run>(runs: &Vec<Arc<R>>) -> usize {
-    let run_bytes = |run: &Arc<R>| {
-        let record = run.record();
-        // Three allocations, each with two counts: the run and both keys.
-        let counts_bytes = 3 * (2 * size_of::<usize>() + ALLOCATION_BYTES);
-        size_of::<R>() + record.smallest_key.len() + record.largest_key.len() + counts_bytes
-    };
-    runs.capacity() * size_of::<Arc<R>>() + runs.iter().map(run_bytes).sum::<usize>()
+fn memory_of_list<R: Run>(runs: &Vec<Arc<R>>) -> usize {
+    runs.capacity() * size_of::<Arc<R>>()
+}
+
+/// What a run and the keys in its record take in memory, in bytes.
+pub(crate) fn memory_of_run<R: Run>(run: &R) -> usize {
+    let record = run.record();
+    // Three allocations, each with two counts: the run and both keys.
+    let counts_bytes = 3 * (2 * size_of::<usize>() + ALLOCATION_BYTES);
+    size_of::<R>() + record.smallest_key.len() + record.largest_key.len() + counts_bytes
 }

@@ -14,7 +14,7 @@ use crate::state::{CheckpointRecord, FileRecord, StoreState};
 type NewLive = BTreeMap<u32, u64>;
 
 /// No job, generation or sequence number gets this far: key records have 56 bits for sequence numbers.
-const NUMBERS_MAX: u64 = 1 << 56;
+pub const NUMBERS_MAX: u64 = 1 << 56;
 
 /// No table file has so many entries, or bytes: places in it have 32 bits, and its last block ends soon after.
 const OF_ONE_FILE_MAX: u64 = 1 << 40;

@@ -31,6 +31,7 @@ mod log;
 mod payload;
 mod state;
 
+pub use apply::NUMBERS_MAX;
 pub use dump::dump;
 pub use edit::Edit;
 pub use format::MAGIC;

@@ -90,6 +90,8 @@ enum Home<M: Medium> {
         _bytes: Vec<u8>,
         /// How many of them were read; the others are zeros that nobody has touched.
         read_bytes: u64,
+        /// How long the arena was. What is missing is zeros.
+        whole_bytes: u64,
     },
 }
 
@@ -198,17 +200,32 @@ impl<M: Medium> Arena<M> {
             base,
             length_bytes,
             kind: ArenaKind::default(),
-            home: Home::Bytes { path: path.to_path_buf(), medium, _bytes: bytes, read_bytes: length_bytes },
+            home: Home::Bytes {
+                path: path.to_path_buf(),
+                medium,
+                _bytes: bytes,
+                read_bytes: length_bytes,
+                whole_bytes: length_bytes,
+            },
         }
     }
 
     /// The same arena of [`Arena::from_bytes`], of whose bytes all but the first were zeros to begin with and have not been
-    /// touched: they take no memory.
-    pub fn with_zeros_behind(mut self, content_bytes: u64) -> Arena<M> {
-        if let Home::Bytes { read_bytes, .. } = &mut self.home {
-            *read_bytes = content_bytes;
+    /// touched: they take no memory. It was `arena_bytes` long, and what is not there of it is zeros, too.
+    pub fn with_zeros_behind(mut self, content_bytes: u64, arena_bytes: u64) -> Arena<M> {
+        if let Home::Bytes { read_bytes, whole_bytes, .. } = &mut self.home {
+            (*read_bytes, *whole_bytes) = (content_bytes, arena_bytes);
         }
         self
+    }
+
+    /// How long it was where it was read from, which may be longer than what is there of it
+    /// ([`Arena::with_zeros_behind`]). Else how long it is.
+    pub fn whole_bytes(&self) -> u64 {
+        match &self.home {
+            Home::Bytes { whole_bytes, .. } => *whole_bytes,
+            _ => self.length_bytes,
+        }
     }
 
     /// What it takes of plain memory, in bytes, if so many of its bytes have been written. Of a mapped file that is the pages

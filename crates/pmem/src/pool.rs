@@ -23,6 +23,7 @@ pub(crate) mod allocate;
 mod device;
 mod extents;
 mod header;
+mod image;
 mod lifecycle;
 mod place;
 mod seal;
@@ -40,6 +41,7 @@ use slmdb_sync::scheduled::Mutex;
 pub use place::{check_direct, check_new_device, creation_finished, has_uuid, remove_pool, remove_pool_on};
 
 pub use allocate::Claim;
+pub use image::ImageBinding;
 
 use crate::layout::{Geometry, ROOT_OFFSET, UNIT_BYTES};
 use crate::mapping::Mapping;

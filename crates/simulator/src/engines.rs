@@ -7,20 +7,14 @@ use slmdb_engine::{Engine, EngineName, Error, Options, RepairReport, Result};
 use slmdb_pmem::Simulated;
 
 /// The engines that are crashed. To crash another one, name it here and let the two functions below know it.
-pub const ENGINES: &[EngineName] = &[
-    EngineName::Slm,
-    #[cfg(feature = "lab")]
-    EngineName::Lab,
-];
+pub const ENGINES: &[EngineName] = &[EngineName::Slm, EngineName::Lab];
 
 /// Opens a store of the engine that the options name: on this medium, or, without one, on the machine's own.
 pub fn open(options: &Options, directory: &Path, medium: Option<&Simulated>) -> Result<Arc<dyn Engine>> {
     match (options.engine.unwrap_or_default(), medium) {
         (EngineName::Slm, Some(medium)) => slmdb_slm::open_on(options, directory, medium.clone()),
         (EngineName::Slm, None) => slmdb_slm::open(options, directory),
-        #[cfg(feature = "lab")]
         (EngineName::Lab, Some(medium)) => slmdb_lab::open_on(options, directory, medium.clone()),
-        #[cfg(feature = "lab")]
         (EngineName::Lab, None) => slmdb_lab::open(options, directory),
         (other, _) => Err(unknown(other)),
     }
@@ -36,9 +30,7 @@ pub fn repair(options: &Options, directory: &Path, medium: Option<&Simulated>) -
     match (options.engine.unwrap_or_default(), medium) {
         (EngineName::Slm, Some(medium)) => slmdb_slm::repair_on(options, directory, medium),
         (EngineName::Slm, None) => slmdb_slm::repair(options, directory, &mut |_| ()),
-        #[cfg(feature = "lab")]
         (EngineName::Lab, Some(medium)) => slmdb_lab::repair_on(options, directory, medium),
-        #[cfg(feature = "lab")]
         (EngineName::Lab, None) => slmdb_lab::repair(options, directory, &mut |_| ()),
         (other, _) => Err(unknown(other)),
     }

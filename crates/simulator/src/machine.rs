@@ -96,10 +96,12 @@ impl Setup {
             // (In memory. With no more than the device a put was once refused as full on a busy machine, and why is open.)
             pool_maximum_bytes: if self.has_pool { DEVICE_BYTES } else { 4 * DEVICE_BYTES },
             checkpoint_entries: 64,
+            index_image_keys_min: if self.is_paper { 1 } else { u64::MAX },
             // The trees change their roles after a few flushes, and what leaves them goes on to the second level and the third.
             lab: LabOptions {
                 level_zero_bytes: 4 << 10,
                 level_zero_compaction_at: if self.is_paper { 0.75 } else { 0.3 },
+                leaf_scan_part: if self.is_paper { 0.8 } else { 0.5 },
                 level_base_bytes: 4 << 10,
                 level_growth: 2,
             },

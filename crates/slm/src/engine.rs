@@ -28,22 +28,22 @@ use slmdb_engine::events::delivery::Events;
 use slmdb_engine::files::catalog::{Catalog, CommitHooks};
 use slmdb_engine::files::file_verifier::FileVerifier;
 use slmdb_engine::files::obsolete_files::ObsoleteFiles;
-use slmdb_engine::observe::spans::timed;
+use slmdb_engine::observe::lifetime_counters::LifetimeCounters;
+use slmdb_engine::observe::spans::verifying;
 use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::write::closing::close_once;
 use slmdb_engine::write::memtable_preparer::MemTablePreparer;
 use slmdb_engine::write::write_path::{RecoveredWrites, WritePath};
 use slmdb_engine::{
     Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile, VerifyProgress,
     VerifyReport, WriteBatch, lock_order,
 };
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_manifest::{Counters, Edit, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::mpsc::sync_channel;
 use slmdb_sync::scheduled::thread::JoinHandle;
-use tracing::field::Empty;
-use tracing::info_span;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::outputs::OutputFiles;
@@ -53,7 +53,6 @@ use crate::compaction::repointing::Repointing;
 use crate::flush::file_creation::FileCreation;
 use crate::flush::index_insertion::IndexInsertion;
 use crate::index::Index;
-use crate::lifetime_counters::LifetimeCounters;
 use crate::memory::MemoryShare;
 use crate::operations::get::Reader;
 use crate::operations::range_query::Cursor;
@@ -154,7 +153,7 @@ impl<M: Medium + Clone> Slm<M> {
             }
         });
         let index = Arc::new(Index::new(parts.pool, parts.tree, parts.jobs, parts.lock));
-        let lifetime = Arc::new(LifetimeCounters::new(&context, &index, lifetime_before));
+        let lifetime = Arc::new(LifetimeCounters::new(&context, &index.pool, lifetime_before));
         let hooks = SlmCommitHooks {
             writes: writes.clone(),
             pool_reserve: pool_reserve.clone(),
@@ -346,31 +345,10 @@ impl<M: Medium + Clone> Slm<M> {
         copy.make(directory, || self.writes.flush(), || self.checkpoints.hold())
     }
 
-    /// Ends the background threads and seals the store, unless that was done before.
-    fn seal_once(&self) -> Result<()> {
-        if self.context.health.close() || self.context.options.read_only {
-            return Ok(());
-        }
-        timed(&*self.context.env, info_span!("close", ms = Empty), || self.seal())
-    }
-
-    /// The work of [`Slm::seal_once`].
+    /// Ends the background threads, makes the log durable, and records where it ends.
     fn seal(&self) -> Result<()> {
-        // 1. End the background threads. Waiting writers give up.
-        self.writes.memtables.lock().closing = true;
-        self.compactions.stop();
-        self.writes.work_done.notify_all();
-        self.writes.work_to_do.notify_all();
-        for thread in self.threads.lock().drain(..) {
-            if thread.join().is_err() {
-                self.context.fail(Error::invalid("a background thread panicked"));
-            }
-        }
-        if let Some(cause) = self.context.health.failure() {
-            return Err(cause.clone());
-        }
-        self.checkpointer.take_at_close()?;
-        // 2. Make the log durable, and record where it ends.
+        self.writes.end_threads(&self.threads, || self.compactions.stop())?;
+        self.checkpointer.leave_index()?;
         self.writes.seal_log(&self.catalog)?;
         if M::PERSISTENT { self.index.pool.seal() } else { Ok(()) }
     }
@@ -430,20 +408,11 @@ impl<M: Medium + Clone> Engine for Slm<M> {
     }
 
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        let span = info_span!("verify", table_files = Empty, entries = Empty, findings = Empty, ms = Empty);
-        timed(&*self.context.env, span.clone(), || {
-            let report = self.verifier().verify(progress)?;
-            span.record("table_files", report.table_files_checked);
-            span.record("entries", report.entries_checked);
-            span.record("findings", report.findings.len());
-            Ok(report)
-        })
+        verifying(&*self.context.env, || self.verifier().verify(progress))
     }
 
     fn close(&self) -> Result<()> {
-        let closed = self.seal_once();
-        self.context.events.end();
-        closed
+        close_once(&self.context, || self.seal())
     }
 }
 

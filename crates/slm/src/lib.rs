@@ -49,7 +49,6 @@ mod compaction;
 mod engine;
 mod flush;
 mod index;
-mod lifetime_counters;
 mod memory;
 mod operations;
 mod recovery;
@@ -60,16 +59,19 @@ mod stats;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::directory::EngineKind;
+use slmdb_engine::directory::{EngineKind, opening};
 use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
+
+use crate::recovery::open::SlmOpening;
+use crate::recovery::repair::SlmRepair;
 
 /// This engine, as the MANIFEST records it.
 pub const KIND: EngineKind = EngineKind { name: "slm", check_pool: space::smallest_pool::check_pool };
 
 /// Opens, recovers or makes an SLM-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
-    recovery::open::open(options, directory)
+    opening::open::<SlmOpening>(options, directory)
 }
 
 /// Opens, recovers or makes an SLM-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
@@ -79,12 +81,12 @@ pub fn open_on<M: slmdb_pmem::Medium + Clone>(
     directory: &Path,
     medium: M,
 ) -> Result<Arc<dyn Engine>> {
-    recovery::open::open_on(options, directory, medium)
+    opening::open_on::<SlmOpening, M>(options, directory, medium)
 }
 
 /// Repairs an SLM-DB store.
 pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-    recovery::repair::repair(options, directory, progress)
+    slmdb_engine::repair::repair::<SlmRepair>(options, directory, progress)
 }
 
 /// Repairs an SLM-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
@@ -93,5 +95,5 @@ pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
     directory: &Path,
     medium: &M,
 ) -> Result<RepairReport> {
-    recovery::repair::repair_on(options, directory, medium)
+    slmdb_engine::repair::repair_on::<SlmRepair, M>(options, directory, medium)
 }

@@ -1,5 +1,6 @@
 //! What a store reports of itself: [`Stats`], [`TableFile`]s.
 
+use slmdb_engine::files::file_records::table_file;
 use slmdb_engine::{FORMAT_VERSION, Stats, TableFile};
 use slmdb_manifest::{FileRecord, MediumKind};
 use slmdb_pmem::{ExtentKind, Medium};
@@ -11,19 +12,8 @@ impl<M: Medium + Clone> Slm<M> {
     /// See [`slmdb_engine::Engine::table_files`].
     pub(crate) fn list_table_files(&self) -> Vec<TableFile> {
         let catalog = self.catalog.lock();
-        let files = catalog.state().files.iter().map(|(&number, file)| TableFile {
-            number,
-            bytes: file.length_bytes,
-            entries: file.entries,
-            live_keys: file.live_keys,
-            deletes: file.deletes,
-            smallest_key: file.smallest_key.clone(),
-            largest_key: file.largest_key.clone(),
-            lowest_sequence: file.lowest_sequence,
-            highest_sequence: file.highest_sequence,
-            created_unix_ns: file.created_unix_ns,
-        });
-        files.collect()
+        let files = catalog.state().files.iter();
+        files.map(|(&number, file)| table_file(number, file, file.live_keys)).collect()
     }
 
     /// See [`slmdb_engine::Engine::stats`].

@@ -82,7 +82,7 @@ pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) ->
 
 /// Whether a name is that of a store's file.
 fn is_own(name: &str) -> bool {
-    let others = [names::LOCK, MANIFEST_NAME, TEMPORARY_FILE_NAME, names::DESTROYED];
+    let others = [names::LOCK, MANIFEST_NAME, TEMPORARY_FILE_NAME, names::DESTROYED, names::INDEX_IMAGE];
     names::kind(name) != FileKind::Other || others.contains(&name)
 }
 

@@ -2,6 +2,7 @@
 
 pub mod destroy;
 pub mod open;
+pub mod opening;
 pub mod pool_binding;
 pub mod store_copy;
 

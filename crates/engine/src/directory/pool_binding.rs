@@ -9,7 +9,7 @@ use std::path::Path;
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
-use slmdb_pmem::pool::{check_direct, check_new_device};
+use slmdb_pmem::pool::{ImageBinding, check_direct, check_new_device};
 use slmdb_pmem::{Dram, Medium as PoolMedium, Pool, PoolOptions};
 
 use super::EngineKind;
@@ -96,6 +96,11 @@ fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
 /// The pool of a `Dram` store: empty memory.
 pub fn in_memory(options: &Options, state: &StoreState) -> Result<Pool<Dram>> {
     Pool::anonymous(Dram, &pool_options(options, state.uuid))
+}
+
+/// The pool of a `Dram` store from an image with this binding. `None` if there is no such image.
+pub fn image(options: &Options, state: &StoreState, path: &Path, binding: &ImageBinding) -> Result<Option<Pool<Dram>>> {
+    Pool::open_image(&*options.env, path, Dram, &pool_options(options, state.uuid), binding)
 }
 
 /// Makes the pool of a store, as the MANIFEST has it. Replaces what an earlier attempt left there, and nothing else.

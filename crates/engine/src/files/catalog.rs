@@ -34,6 +34,8 @@ const AHEAD_BYTES: u64 = 8 << 10;
 const OTHERS_BYTES: u64 = 8 << 10;
 /// The most bytes that a record has for each input of a compaction.
 const RECORD_BYTES_PER_INPUT: u64 = 32;
+/// The most bytes that a record has for each output, beside its keys.
+const RECORD_BYTES_PER_OUTPUT: u64 = 256;
 /// More bytes than any record takes.
 const ANY_RECORD_BYTES: u64 = 1 << 32;
 
@@ -207,7 +209,7 @@ impl Catalog {
 
     fn note_manifest(&self, manifest: &Manifest) {
         self.reserved_bytes.store(manifest.reserved_bytes(), Ordering::Relaxed);
-        self.reserve.set_manifest_bytes(manifest.length_bytes() + RECORDS_BYTES_MIN);
+        self.reserve.set_manifest_bytes(manifest.length_bytes() + manifest.reserved_bytes().max(RECORDS_BYTES_MIN));
     }
 
     /// Makes sure that the MANIFEST has space for `bytes` of records. It takes free space first, then what a new and
@@ -265,6 +267,14 @@ impl Catalog {
             }
             provided => provided,
         }
+    }
+
+    /// The same for a compaction whose outputs are written: `key_bytes` are those of their smallest and largest keys.
+    /// [`Error::Full`]: the outputs must be given up (INV-34).
+    /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
+    pub fn provide_for_outputs(&self, inputs: usize, outputs: usize, key_bytes: u64) -> Result<()> {
+        let fixed_bytes = outputs as u64 * RECORD_BYTES_PER_OUTPUT + inputs as u64 * RECORD_BYTES_PER_INPUT;
+        self.provide_records(2 * (key_bytes + fixed_bytes) + self.records_to_come_bytes())
     }
 
     /// The most bytes that the records of the flushes to come take. Each has the file's smallest and largest key. All

@@ -6,6 +6,7 @@
 //! MANIFEST.destroyed  the same, of a store that is being destroyed
 //! 0000000012.sst      a table file, by its number
 //! 0000000003.checkpoint  an index checkpoint, by its number
+//! INDEX               on Dram: the image of the index that a clean close has left
 //! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
 //! 0000000007.space    space set aside for the table file of that MemTable; the next opening removes it
 //! ```
@@ -18,6 +19,14 @@ pub const LOCK: &str = "LOCK";
 
 /// The MANIFEST of a store that is being destroyed.
 pub const DESTROYED: &str = "MANIFEST.destroyed";
+
+/// The image of the index.
+pub const INDEX_IMAGE: &str = "INDEX";
+
+/// The path of the image of the index.
+pub fn index_image(directory: &Path) -> PathBuf {
+    directory.join(INDEX_IMAGE)
+}
 
 /// The path of table file `number`.
 pub fn table(directory: &Path, number: u32) -> PathBuf {

@@ -3,6 +3,8 @@
 use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_table::Properties;
 
+use crate::TableFile;
+
 /// The record of a table file with these properties and this length, on level 0. All its newest puts count as live.
 pub fn file_record(properties: &Properties, length_bytes: u64) -> FileRecord {
     FileRecord {
@@ -24,4 +26,20 @@ pub fn numbered(state: &StoreState, edit: Edit) -> Edit {
     let next =
         edit.files_added.iter().map(|&(number, _)| number.saturating_add(1)).fold(state.next_file_number, u32::max);
     Edit { job: state.last_job + 1, next_file_number: Some(next), ..edit }
+}
+
+/// What the store tells of a file of which so many keys are live.
+pub fn table_file(number: u32, file: &FileRecord, live_keys: u64) -> TableFile {
+    TableFile {
+        number,
+        bytes: file.length_bytes,
+        entries: file.entries,
+        live_keys,
+        deletes: file.deletes,
+        smallest_key: file.smallest_key.clone(),
+        largest_key: file.largest_key.clone(),
+        lowest_sequence: file.lowest_sequence,
+        highest_sequence: file.highest_sequence,
+        created_unix_ns: file.created_unix_ns,
+    }
 }

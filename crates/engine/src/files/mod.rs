@@ -12,3 +12,4 @@ pub mod obsolete_files;
 pub mod open_tables;
 pub mod searched_tables;
 pub mod table_cache;
+pub mod values_in_order;

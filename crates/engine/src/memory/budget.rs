@@ -21,9 +21,9 @@ use crate::files::table_cache::Tables;
 use crate::{Options, lock_order};
 
 /// The floor of the block cache, as a part of the budget,
-pub const FLOOR_PART: u64 = 16;
+pub(crate) const FLOOR_PART: u64 = 16;
 /// and in bytes; the larger one holds.
-pub const FLOOR_BYTES: u64 = 1 << 20;
+const FLOOR_BYTES: u64 = 1 << 20;
 
 /// The cache changes its size in steps of this part of the budget, because resizing rounds and should be rare.
 const STEP_PART: u64 = 64;
@@ -107,6 +107,13 @@ impl Budget {
             trim_heap();
         }
         is_noticeable
+    }
+
+    /// Counts memory that cursors and snapshots have freed. Returns whether the cache may have it. `was_last`: no other is
+    /// left, and none may come for long whose freed memory could be counted with this.
+    pub fn readers_freed(&self, bytes: u64, was_last: bool) -> bool {
+        let noticeable_bytes = if was_last { FLOOR_BYTES } else { self.noticeable_bytes() };
+        bytes > 0 && self.freed_among(bytes, noticeable_bytes)
     }
 
     /// Notes that a compaction that held `had_bytes` has ended.

@@ -4,10 +4,14 @@
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabOptions {
     /// Bytes that the two trees of level 0 may take in the fast tier: leaves and records. 256 MiB by default, as in the
-    /// paper (section 4.1).
+    /// paper (section 4.1). On `Dram` no more than a quarter of the memory budget.
     pub level_zero_bytes: u64,
     /// The part of that from which on level 0 is compacted. 0.75 by default, as in the paper (section 3.2).
     pub level_zero_compaction_at: f64,
+    /// The part of an immutable tree's keys that leaves it from the left end, by leaf scan. The rest leaves by file scan,
+    /// the keys of the oldest run files first, so that these go sooner. What level 1 has there is written anew more often
+    /// for that. 1.0 by default: no file scans, unless there is no space. The paper has 0.8 (section 3.3).
+    pub leaf_scan_part: f64,
     /// Bytes of level 1. 256 MiB by default, as RocksDB's.
     pub level_base_bytes: u64,
     /// So many times larger is each next level. 10 by default.
@@ -19,6 +23,7 @@ impl Default for LabOptions {
         LabOptions {
             level_zero_bytes: 256 << 20,
             level_zero_compaction_at: 0.75,
+            leaf_scan_part: 1.0,
             level_base_bytes: 256 << 20,
             level_growth: 10,
         }
@@ -32,6 +37,8 @@ impl LabOptions {
             Some("level_zero_bytes must be at least 4096")
         } else if !(self.level_zero_compaction_at > 0.0 && self.level_zero_compaction_at <= 1.0) {
             Some("level_zero_compaction_at must be above 0 and up to 1")
+        } else if !(0.0..=1.0).contains(&self.leaf_scan_part) {
+            Some("leaf_scan_part must be from 0 to 1")
         } else if self.level_base_bytes == 0 || self.level_growth < 2 {
             Some("level_base_bytes must be at least 1, and level_growth at least 2")
         } else {

@@ -206,14 +206,15 @@ impl<M: Medium + Clone> RecoveredLog<M> {
         leftovers.into_iter().try_for_each(|generation| self.arenas.discard(generation))
     }
 
-    /// Removes table files that the state does not name, and an unfinished MANIFEST. These are outputs of dropped jobs,
-    /// and files that a compaction had retired. The MANIFEST that is still in place does not name them either, because
-    /// jobs that were carried to their end only add files.
+    /// Removes an image of the index, an unfinished MANIFEST, and table files that the state does not name. Such table files
+    /// are outputs of dropped jobs, or a compaction had retired them. The MANIFEST that is still in place does not name
+    /// them either, because jobs that were carried to their end only add files.
     fn remove_unnamed_tables(&self) -> Result<()> {
         let state = self.catalog.state();
         self.remove_files(|name| match names::kind(name) {
             FileKind::Table(number) => !state.files.contains_key(&number),
-            _ => name == slmdb_manifest::TEMPORARY_FILE_NAME,
+            // What an image of the index says is in memory by now, and the index is about to change.
+            _ => [slmdb_manifest::TEMPORARY_FILE_NAME, names::INDEX_IMAGE].contains(&name),
         })
     }
 

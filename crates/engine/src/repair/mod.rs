@@ -28,16 +28,58 @@ use std::path::{Path, PathBuf};
 
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, StoreState};
+use slmdb_pmem::Medium;
 
 pub use losses::LostKeys;
 pub use tables::DamagedTable;
 
 use crate::directory::{EngineKind, open, pool_binding};
 use crate::files::file_names as names;
-use crate::{Options, RepairReport};
+use crate::{Options, RepairProgress, RepairReport};
 
 /// Suffix of a damaged file's new name.
 const ASIDE: &str = "damaged";
+
+/// What an engine adds to a repair.
+pub trait RepairSteps {
+    /// Step 1: checks all files, and makes what can be read of damaged ones the store's.
+    fn begin<'o>(
+        options: &'o Options,
+        directory: &Path,
+        progress: &mut dyn FnMut(RepairProgress),
+    ) -> Result<Repair<'o>>;
+
+    /// The other steps on `Dram`.
+    fn on_dram(repair: &mut Repair<'_>) -> Result<()>;
+
+    /// The other steps on media with a pool.
+    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()>;
+}
+
+/// Repairs a store, on the medium that its MANIFEST names.
+pub fn repair<S: RepairSteps>(
+    options: &Options,
+    directory: &Path,
+    progress: &mut dyn FnMut(RepairProgress),
+) -> Result<RepairReport> {
+    let mut repair = S::begin(options, directory, progress)?;
+    match repair.medium()? {
+        None => S::on_dram(&mut repair)?,
+        Some(medium) => S::in_new_pool(&mut repair, &medium)?,
+    }
+    Ok(repair.report)
+}
+
+/// Repairs a store that has a pool, on a medium that the caller brings.
+pub fn repair_on<S: RepairSteps, M: Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: &M,
+) -> Result<RepairReport> {
+    let mut repair = S::begin(options, directory, &mut |_| ())?;
+    S::in_new_pool(&mut repair, medium)?;
+    Ok(repair.report)
+}
 
 /// The repair of a store.
 pub struct Repair<'o> {
@@ -99,6 +141,11 @@ impl Repair<'_> {
     /// The store's files.
     pub fn env(&self) -> &dyn Env {
         &*self.options.env
+    }
+
+    /// Whether the store gives up any table files, so that deletes may be lost with them.
+    pub fn has_given_up_tables(&self) -> bool {
+        !self.given_up.is_empty()
     }
 
     /// Step 5: the store becomes what [`Repair::state`] says.

@@ -47,6 +47,7 @@ impl Repair<'_> {
         let log = (self.state.arenas.clone(), self.state.closed_at_sequence);
         // What an earlier repair could read of the old pool is in table files.
         self.save_log_of_old_pool(if earlier.is_none() { Some(&path) } else { None }, medium)?;
+        self.check_next_generation()?;
 
         let mut new_pool = [0; 16];
         self.env().random_bytes(&mut new_pool);
@@ -77,6 +78,16 @@ impl Repair<'_> {
             let manifest = self.directory.join(MANIFEST_NAME);
             Error::corruption(manifest, 0, "the MANIFEST names no pool for a store that needs one")
         })
+    }
+
+    /// Checks that the new pool can have an arena. If not, no opening could make one.
+    fn check_next_generation(&self) -> Result<()> {
+        let generation = self.state.next_generation;
+        if u32::try_from(generation).is_ok() {
+            return Ok(());
+        }
+        let what = format!("the next arena has generation {generation}, and a pool has numbers for 4 billion");
+        Err(Error::Unsupported { what, file: Some(self.directory.join(MANIFEST_NAME)) })
     }
 
     /// Removes the pool of an earlier repair that was cut short, so that it is not taken for a damaged one.

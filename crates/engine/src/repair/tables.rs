@@ -1,7 +1,7 @@
 //! Step 1: every table file is read from end to end. What can be read of a damaged one goes into a new one.
 
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, NUMBERS_MAX};
 use slmdb_table::{Block, EntryKind, Place, Slice, TableBuilder, TableForm, TableOptions, TableReader};
 
 use super::Repair;
@@ -39,6 +39,7 @@ impl Repair<'_> {
                     }
                     if !damage.is_empty() {
                         self.report.damage.append(&mut damage);
+                        self.was_flushed_through(reader.properties().highest_sequence);
                         self.damaged_tables.push(DamagedTable { number, record: record.clone(), reader });
                     } else {
                         self.correct(number, &record, &reader);
@@ -66,10 +67,15 @@ impl Repair<'_> {
         if own != *record || !is_flushed {
             let what = format!("what the MANIFEST says of table file {number} is not so");
             self.report.damage.push(Error::corruption(self.directory.join(MANIFEST_NAME), 0, what));
-            self.state.flushed_through = self.state.flushed_through.max(own.highest_sequence);
-            self.state.closed_at_sequence.take_if(|closed| *closed < own.highest_sequence);
+            self.was_flushed_through(own.highest_sequence);
             self.state.files.insert(number, own);
         }
+    }
+
+    /// Everything up to this sequence number was flushed: a table file has it. What is put later gets larger ones.
+    fn was_flushed_through(&mut self, sequence: u64) {
+        self.state.flushed_through = self.state.flushed_through.max(sequence);
+        self.state.closed_at_sequence.take_if(|closed| *closed < sequence);
     }
 
     /// Gives up a file from which nothing can be read.
@@ -109,6 +115,7 @@ impl Repair<'_> {
             _ => return self.lose(*number, record),
         };
         let (new, mut builder) = self.new_table(TableForm::default())?;
+        let highest_sequence = reader.properties().highest_sequence;
         let mut block: Option<(Place, Option<Block>)> = None;
         let mut last_key: Option<Vec<u8>> = None;
         for entry in keys.entries() {
@@ -125,20 +132,20 @@ impl Repair<'_> {
                 Some((_, Some(block))) => block.get(entry.key).ok().flatten(),
                 _ => None,
             };
-            let found = found.filter(|found| (found.sequence, found.kind) == (entry.sequence, entry.kind));
             let is_put = entry.kind == EntryKind::Put;
-            let value = match found {
-                Some(found) => Some(found.value),
-                None if is_put => elsewhere(entry.key, entry.sequence),
-                None => None,
-            };
-            match value {
-                Some(value) => builder.add(entry.key, entry.sequence, entry.kind, &value)?,
+            // Where the block has another number, the block is believed: there number and value have one checksum. The list
+            // of keys might give a key a number that is newer than all that there is of it.
+            let found = found.filter(|found| found.kind == entry.kind && found.sequence <= highest_sequence);
+            let found = found.map(|found| (found.sequence, found.value));
+            let of_elsewhere = || elsewhere(entry.key, entry.sequence).map(|value| (entry.sequence, value));
+            match found.or_else(|| if is_put { of_elsewhere() } else { None }) {
+                Some((sequence, value)) => builder.add(entry.key, sequence, entry.kind, &value)?,
                 None => {
+                    let sequence = entry.sequence.min(highest_sequence);
                     if is_put {
-                        self.report.losses.push(Loss::Key { key: entry.key.to_vec(), sequence: entry.sequence });
+                        self.report.losses.push(Loss::Key { key: entry.key.to_vec(), sequence });
                     }
-                    builder.add(entry.key, entry.sequence, EntryKind::Delete, b"")?;
+                    builder.add(entry.key, sequence, EntryKind::Delete, b"")?;
                 }
             }
         }
@@ -161,7 +168,13 @@ impl Repair<'_> {
             return Err(missing(&path));
         }
         let (uuid, order) = (self.state.files_uuid, self.options.comparator.clone());
-        TableReader::open_in_order(self.env(), &path, number, uuid, order)
+        let reader = TableReader::open_in_order(self.env(), &path, number, uuid, order)?;
+        // The MANIFEST could not go on counting.
+        let highest = reader.properties().highest_sequence;
+        if highest > NUMBERS_MAX {
+            return Err(Error::corruption(&path, 0, format!("it has a sequence number as large as {highest}")));
+        }
+        Ok(reader)
     }
 
     /// A new table file, with the next free number.

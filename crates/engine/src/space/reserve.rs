@@ -8,8 +8,9 @@
 //! 2. Table files of deletes, which are the way out, and records of the MANIFEST beyond those that have [space of their
 //!    own](slmdb_manifest::Manifest::reserve). These leave the output its part.
 //!
-//! A new MANIFEST is written while the old one is there. It may take all of the reserve, which is at least as long as
-//! it: the old one gives as much back.
+//! A new MANIFEST is written while the old one is there. It may take all of the reserve: the old one gives as much back.
+//! So the first part is at least as long as a new MANIFEST. Otherwise a store that was killed could not be opened for
+//! writing until the disk has space.
 //!
 //! A put never uses the reserve. A part is used by giving it back to the file system and taking it from there at once,
 //! so another process that fills the same disk may be faster. A compaction [takes the file itself](Reserve::take), and
@@ -72,7 +73,7 @@ pub struct Reserve {
     table_file_bytes: u64,
     memtable_bytes: u64,
     for_deletes_bytes: u64,
-    /// The most bytes that a new MANIFEST takes.
+    /// The most bytes that a new MANIFEST takes, with the records to come.
     manifest_bytes: AtomicU64,
     /// Bytes of all table files; of the largest, among those that count; and the most that one may have that is to come
     /// from a MemTable.
@@ -111,7 +112,7 @@ impl Reserve {
         }
     }
 
-    /// Sets the most bytes that a new MANIFEST takes.
+    /// Sets the most bytes that a new MANIFEST takes, with the records to come.
     pub fn set_manifest_bytes(&self, bytes: u64) {
         self.manifest_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -198,7 +199,7 @@ impl Reserve {
     pub fn wanted_bytes(&self) -> u64 {
         let merged_bytes = self.table_file_bytes.min(self.all_bytes.load(Ordering::Relaxed) / PART_OF_ALL);
         let output_bytes = self.output_bytes().max(merged_bytes).saturating_add(self.margin_bytes());
-        (output_bytes + self.for_deletes_bytes).max(self.manifest_bytes.load(Ordering::Relaxed))
+        output_bytes.max(self.manifest_bytes.load(Ordering::Relaxed)).saturating_add(self.for_deletes_bytes)
     }
 
     /// How many bytes there are.
@@ -211,7 +212,7 @@ impl Reserve {
     fn kept_from(&self, purpose: Purpose) -> u64 {
         match purpose {
             Purpose::Manifest => 0,
-            Purpose::Records | Purpose::Deletes => self.output_bytes(),
+            Purpose::Records | Purpose::Deletes => self.output_bytes().max(self.manifest_bytes.load(Ordering::Relaxed)),
         }
     }
 
@@ -278,6 +279,12 @@ impl Reserve {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether a compaction has the reserve.
+    /// LOCKS: reserve
+    pub fn is_taken(&self) -> bool {
+        self.held.lock().is_taken
     }
 
     /// With plenty of free space it makes no difference that the reserve is taken.

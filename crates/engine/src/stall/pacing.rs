@@ -12,6 +12,9 @@
 //! what is written that makes some. So writers that only add keys are not slowed. Until the first compaction has ended,
 //! that rate is estimated from the flushes'. The slower of the two paces holds.
 //!
+//! In an engine whose compactions pay off another debt than garbage, that debt takes its place here. LAB-DB's is what level 0
+//! has: new keys make it, and chunks that go to level 1 pay it off.
+//!
 //! Pauses add up until they are worth a sleep. A sleep of some microseconds takes a tenth of a millisecond, because the
 //! system's timers are coarse, and it costs two changes of threads. Few long sleeps leave nearly all puts alone.
 

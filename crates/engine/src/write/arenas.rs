@@ -29,6 +29,8 @@ const RECYCLED_MAX: usize = 2;
 
 /// Longer than any arena: MemTables and single records are limited to about half of it.
 const LARGEST_ARENA_BYTES: u64 = 2 << 30;
+/// How many zeros a loaded arena has behind what its file has, if it is longer: more than a header of either kind takes.
+const ZEROS_BEHIND_BYTES: u64 = 4096;
 
 /// Read size when an arena is loaded: small enough for a processor's cache.
 const READ_BYTES: usize = 256 << 10;
@@ -155,7 +157,8 @@ impl<M: Medium + Clone> Arenas<M> {
 
     /// The arena of a generation, for recovery. On `Dram` its bytes are read into memory, so that a read error is an
     /// error and not a `SIGBUS`. A file that was cut, by a clean close or while it was made, counts as followed by
-    /// zeros up to `length_bytes`; `None`: up to what its header tells.
+    /// zeros up to `length_bytes`; `None`: up to what its header tells. Only the first few KiB of these zeros are there.
+    /// They end the log as well as all would, and a length that is told takes no memory.
     pub fn load(&self, generation: u64, length_bytes: Option<u64>) -> Result<Option<Arena<M>>> {
         match &self.home {
             Home::Pool(pool) => Ok(self.extent(pool, generation).map(|extent| Arena::in_pool(pool.clone(), extent))),
@@ -176,10 +179,10 @@ impl<M: Medium + Clone> Arenas<M> {
                 if length_bytes > LARGEST_ARENA_BYTES {
                     return Err(Error::corruption(path, 0, format!("no arena has {length_bytes} bytes")));
                 }
-                let mut bytes = vec![0; length_bytes as usize];
                 let read_bytes = file_bytes.min(length_bytes);
+                let mut bytes = vec![0; length_bytes.min(read_bytes + ZEROS_BEHIND_BYTES) as usize];
                 read_sparse(&*file, &mut bytes[..read_bytes as usize])?;
-                Ok(Some(Arena::from_bytes(medium.clone(), &path, bytes).with_zeros_behind(read_bytes)))
+                Ok(Some(Arena::from_bytes(medium.clone(), &path, bytes).with_zeros_behind(read_bytes, length_bytes)))
             }
         }
     }
@@ -408,6 +411,8 @@ mod tests {
         let arenas = Arenas::new(&pool, Arc::new(env), directory, 4096);
         assert!(matches!(arenas.load(1, Some(u64::MAX)), Err(Error::Corruption { .. })));
         assert_eq!(arenas.load(1, Some(4096)).unwrap().unwrap().length_bytes(), 4096);
+        let long = arenas.load(1, Some(LARGEST_ARENA_BYTES)).unwrap().unwrap();
+        assert_eq!((long.length_bytes(), long.whole_bytes()), (5 + ZEROS_BEHIND_BYTES, LARGEST_ARENA_BYTES));
         assert!(arenas.load(2, Some(4096)).unwrap().is_none());
     }
 

@@ -67,6 +67,24 @@ pub struct MemTables<M: Medium> {
 }
 
 impl<M: Medium> MemTables<M> {
+    /// What is granted once the pool has this in addition. Until then no more is granted than that, because it is perhaps
+    /// less than before, and writers are at work meanwhile.
+    pub fn begin_grant(&mut self, more: Grant) -> Grant {
+        let totals = self.admitted.plus(&more.totals);
+        let grant = Grant { totals, memtables: self.immutables as u64 + more.memtables };
+        self.granted_in_pool = self.granted_in_pool.at_most(&grant);
+        grant
+    }
+
+    /// Takes off a MemTable that was flushed. Returns what is still granted.
+    pub fn release(&mut self, flushed: &Totals) -> Grant {
+        self.admitted = self.admitted.minus(flushed);
+        self.immutables -= 1;
+        self.space_returned += 1;
+        self.granted_in_pool = self.granted_in_pool.minus(flushed);
+        self.granted_in_pool
+    }
+
     /// How far flushes have fallen behind; see [`crate::stall::pacing`].
     pub fn debt(&self, options: &Options) -> f64 {
         let part = |active: &Filling<M>| active.memtable.used_bytes() as f64 / active.memtable.capacity_bytes() as f64;

@@ -2,6 +2,7 @@
 
 pub mod arena_kind;
 pub mod arenas;
+pub mod closing;
 mod conditional;
 pub mod group_commit;
 pub mod memtable_preparer;

@@ -16,7 +16,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_env::Result;
-use slmdb_manifest::Edit;
 use slmdb_pmem::{ArenaKind, Medium};
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 use slmdb_sync::scheduled::atomic::AtomicU64;
@@ -30,7 +29,6 @@ use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
 use crate::batch::Totals;
 use crate::context::{StoreContext, closed};
-use crate::files::catalog::Catalog;
 use crate::space::admission::{Grant, Margins};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
@@ -151,33 +149,6 @@ impl<M: Medium + Clone> WritePath<M> {
     /// LOCKS: memtables
     pub fn gives_up(&self) -> bool {
         self.context.has_failed() || self.memtables.lock().closing
-    }
-
-    /// Ends the log of a store that closes: makes it durable, and records where it ends. What was set aside is free then.
-    /// REQUIRES: the background threads have ended.
-    /// LOCKS: memtables; catalog; reserve; arenas
-    pub fn seal_log(&self, catalog: &Catalog) -> Result<()> {
-        // Writers that reserved a place before the store was closed still fill it.
-        let last_sequence = self.memtables.lock().next_sequence - 1;
-        self.publication.wait_for(last_sequence);
-        self.sync_arenas()?;
-        let (active, spare) = {
-            let mut memtables = self.memtables.lock();
-            (memtables.active.take(), memtables.spare.take())
-        };
-        catalog.commit(|_| Edit {
-            arenas_removed: spare.iter().map(|spare| spare.memtable.generation()).collect(),
-            closed_at_sequence: Some(last_sequence),
-            ..Edit::default()
-        })?;
-        catalog.reserve.discard()?;
-        for space in active.iter().chain(&spare).filter_map(|filling| filling.space.as_ref()) {
-            space.discard(&*self.context.env)?;
-        }
-        if let Some(spare) = spare {
-            self.arenas.retire(spare.memtable)?;
-        }
-        self.arenas.tidy(active.as_ref().map(|active| &*active.memtable))
     }
 
     /// Waits for the oldest MemTable that is to be flushed. `None` if the store has failed, or closes and none is left.

@@ -6,6 +6,8 @@
 //! more is left as it is. That a mended sound file is the sound file is asserted by this crate's tests.
 
 pub mod arena;
+pub mod hybrid;
+pub mod image;
 pub mod manifest;
 pub mod parts;
 pub mod pool;

@@ -1,8 +1,9 @@
-//! The checksums of the pool (`docs/formats/pool.md`), and of what the index has in it (`docs/formats/index.md`).
+//! The checksums of the pool (`docs/formats/pool.md`), and of what the index has in it (`docs/formats/index.md`; of hybrid
+//! trees see [`hybrid`]).
 
 use crc32c::{crc32c, crc32c_append};
 
-use super::{arena, array_at, put, u64_at};
+use super::{arena, array_at, hybrid, put, u64_at};
 
 /// Space is given out in so many bytes.
 pub const UNIT_BYTES: usize = 65_536;
@@ -66,6 +67,7 @@ pub fn mend(bytes: &mut [u8]) {
             _ => {}
         }
     }
+    hybrid::mend(bytes, &extents);
     // In a pool that is open seals mean nothing.
     if u64_at(bytes, STATE_AT) >> 32 & 0xff == OPEN {
         return;

@@ -30,25 +30,30 @@ pub(super) struct Sound {
     pub closed: bool,
 }
 
-/// Of each engine on each medium: one that was closed, one that was killed.
+/// Of each engine on each medium: one that was closed, one that was killed. (What was killed has no image.)
 pub(super) fn sounds(wanted: Kind) -> &'static [Sound] {
-    static SOUNDS: OnceLock<Vec<(Kind, [Sound; 2])>> = OnceLock::new();
+    static SOUNDS: OnceLock<Vec<(Kind, Vec<Sound>)>> = OnceLock::new();
     let kept = |kind: Kind, closed: bool| {
         let path = place(kind, closed);
         let packed = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let files = unpack(&packed).unwrap_or_else(|| panic!("{} is no packed store", path.display()));
         sound(files, closed).expect("a MANIFEST")
     };
-    let all =
-        SOUNDS.get_or_init(|| kinds().map(|kind| (kind, [true, false].map(|closed| kept(kind, closed)))).collect());
+    let of_kind = |kind: Kind| ends(kind).iter().map(|&closed| kept(kind, closed)).collect();
+    let all = SOUNDS.get_or_init(|| kinds().map(|kind| (kind, of_kind(kind))).collect());
     let (_, sounds) = all.iter().find(|(kind, _)| *kind == wanted).expect("all kinds are there");
     sounds
+}
+
+/// Whether the stores of this kind were closed.
+fn ends(kind: Kind) -> &'static [bool] {
+    if kind.on == On::DramWithImage { &[true] } else { &[true, false] }
 }
 
 /// Makes new ones and keeps them: after a change of a format, for example.
 pub fn make_all() -> Result<()> {
     for kind in kinds() {
-        for closed in [true, false] {
+        for &closed in ends(kind) {
             let packed = pack(&make(kind, closed)?);
             let path = place(kind, closed);
             std::fs::write(&path, packed).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -58,8 +63,7 @@ pub fn make_all() -> Result<()> {
 }
 
 fn place(Kind { engine, on }: Kind, closed: bool) -> PathBuf {
-    let medium = if on == On::Dram { "dram" } else { "emulated" };
-    let end = if closed { "closed" } else { "killed" };
+    let (medium, end) = (on.name(), if closed { "closed" } else { "killed" });
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/sound").join(format!("{engine}-{medium}-{end}.lz4"))
 }
 

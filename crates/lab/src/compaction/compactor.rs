@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use slmdb_engine::context::StoreContext;
 use slmdb_engine::files::catalog::Catalog;
@@ -19,13 +19,22 @@ use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
+use super::chunk::ChunkSource;
 use super::observer::{Done, Work};
+use super::pace::LevelZeroPace;
 use super::queue::CompactionQueue;
+use super::sources::{LevelSource, window_bytes};
 use super::unreadable::Unreadable;
 use crate::level_zero::{LevelZero, deletes_below};
 
 /// After so many bytes a merge looks whether the store closes.
 const REPORT_EVERY_BYTES: u64 = 1 << 20;
+/// Level 1 has so many runs at least, when it is full,
+const RUNS_OF_LEVEL_ONE: u64 = 32;
+/// if they are so long.
+const RUN_BYTES_LEAST: u64 = 1 << 20;
+/// A merge has a window on each of two levels.
+const LEVEL_WINDOWS: usize = 2;
 
 /// What compactions need of the store.
 pub(crate) struct Compactor<M: Medium> {
@@ -43,15 +52,7 @@ pub(crate) struct Compactor<M: Medium> {
     pub(crate) begun: AtomicU64,
     /// What can't be read. It is left alone until the next opening.
     pub(crate) unreadable: Unreadable,
-}
-
-/// What the runs of a plan bring to its merge.
-pub(super) fn sources_of(plan: &Plan<TableRun>, done: &mut Done) -> Result<Vec<Box<dyn EntrySource>>> {
-    let source = |run: &Arc<TableRun>| -> Result<Box<dyn EntrySource>> {
-        let source = run.source().inspect_err(|error| done.note_unreadable(run.number(), error))?;
-        Ok(Box::new(source))
-    };
-    plan.inputs().map(source).collect()
+    pub(crate) pace: Arc<LevelZeroPace<M>>,
 }
 
 /// The lock that is held while a chunk is moved.
@@ -99,6 +100,9 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Level 0 comes first.
     fn compact_what_is_due(&self) -> Result<bool> {
         let is_manual = self.context.options.compaction.policy == CompactionPolicy::Manual;
+        if !is_manual {
+            self.size_level_one();
+        }
         match self.compact_level_zero() {
             Ok(false) if is_manual => Ok(false),
             Ok(false) if self.drop_run_files()? => self.gave_space_back().map(|()| true),
@@ -113,7 +117,7 @@ impl<M: Medium + Clone> Compactor<M> {
         let options = &self.context.options;
         let is_manual = options.compaction.policy == CompactionPolicy::Manual;
         let part = if is_manual { 1.0 } else { options.lab.level_zero_compaction_at };
-        self.level_zero.used_bytes() as f64 >= options.lab.level_zero_bytes as f64 * part
+        self.level_zero.used_bytes() as f64 >= self.level_zero.bytes_max() as f64 * part
     }
 
     /// Moves a chunk of level 0 on, if that is due, and no other thread does. If there is no space for that, it goes in
@@ -188,8 +192,7 @@ impl<M: Medium + Clone> Compactor<M> {
             input_bytes: plan.input_bytes(),
         };
         self.observe(work, |done| {
-            let file = |position| plan.inputs().nth(position).map_or(0, |run| run.number());
-            let (outputs, bytes_read) = self.merge(&plan, sources_of(&plan, done)?, &file, done)?;
+            let (outputs, bytes_read) = self.merge(&plan, None, done)?;
             done.record(&outputs, bytes_read);
             self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan)
         })
@@ -202,22 +205,38 @@ impl<M: Medium + Clone> Compactor<M> {
         self.commit(slmdb_levels::edit_of(&change), outputs, |_, _| ())?;
         drop(indexing);
         self.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
+        self.pace.set();
         let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).collect();
         drop((plan, change));
         self.retire(&removed);
         Ok(())
     }
 
-    /// Merges the inputs of a plan. `file` says which table file a source reads. Returns the outputs, which are durable, and
-    /// how many bytes were read.
+    /// Merges the inputs of a plan with what a chunk of level 0 has. Returns the outputs, which are durable, and how many
+    /// bytes were read.
     /// LOCKS: catalog; snapshots; file numbers
     pub(super) fn merge(
         &self,
         plan: &Plan<TableRun>,
-        sources: Vec<Box<dyn EntrySource>>,
-        file: &dyn Fn(usize) -> u32,
+        chunk: Option<ChunkSource>,
         done: &mut Done,
     ) -> Result<(Vec<Arc<TableRun>>, u64)> {
+        // Which table file each source reads.
+        let mut reads: Vec<Arc<AtomicU32>> = Vec::new();
+        let mut sources: Vec<Box<dyn EntrySource>> = Vec::new();
+        let windows = LEVEL_WINDOWS + chunk.as_ref().map_or(0, ChunkSource::windows);
+        let window_bytes = window_bytes(self.context.options.memory_budget_bytes, windows);
+        let held_bytes = (windows * window_bytes) as u64;
+        let _held = self.context.budget.background.hold(held_bytes);
+        if let Some(chunk) = chunk {
+            reads.push(chunk.reads());
+            sources.push(Box::new(chunk.with_windows_of(window_bytes)));
+        }
+        for runs in [plan.upper(), plan.lower()].into_iter().filter(|runs| !runs.is_empty()) {
+            let file = Arc::new(AtomicU32::new(0));
+            reads.push(file.clone());
+            sources.push(Box::new(LevelSource::new(runs.to_vec(), window_bytes, file)));
+        }
         let deletes_below = deletes_below(self.catalog.lock().state());
         let mut report = |_: &MergeCounts| {
             if self.compactions.is_stopping() || self.context.has_failed() {
@@ -228,6 +247,9 @@ impl<M: Medium + Clone> Compactor<M> {
         };
         let mut cut = plan.cut();
         cut.output_bytes = cut.output_bytes.min(self.catalog.reserve.usual_output_bytes());
+        if plan.to() == 1 {
+            cut.output_bytes = cut.output_bytes.min(self.level_one_run_bytes());
+        }
         let settings = MergeSettings {
             order: self.context.options.comparator.clone(),
             prefix: plan.prefix(),
@@ -240,12 +262,19 @@ impl<M: Medium + Clone> Compactor<M> {
         let (outputs, counts) = merged.map_err(|error| match error {
             MergeError::Ended => Error::ReadOnly { cause: "the store closes".into() },
             MergeError::Source(position, error) => {
-                done.note_unreadable(file(position), &error);
+                done.note_unreadable(reads.get(position).map_or(0, |file| file.load(Ordering::Relaxed)), &error);
                 error
             }
             MergeError::Output(error) => error,
         })?;
+        self.context.budget.compaction_has_ended(held_bytes);
+        self.context.budget.freed(counts.bytes_read + counts.bytes_kept);
         Ok((outputs, counts.bytes_read))
+    }
+
+    /// Runs of level 1 are short, so that a chunk of level 0 meets few keys that it has not.
+    fn level_one_run_bytes(&self) -> u64 {
+        (self.levels.target_bytes(1) / RUNS_OF_LEVEL_ONE).max(RUN_BYTES_LEAST)
     }
 
     fn files(&self) -> LevelFiles<'_> {
@@ -260,6 +289,7 @@ impl<M: Medium + Clone> Compactor<M> {
         outputs: &[Arc<TableRun>],
         mut amend: impl FnMut(&StoreState, &mut Edit),
     ) -> Result<()> {
+        self.provide_for_record(&edit).inspect_err(|_| self.give_up(outputs))?;
         self.obsolete.announce(&edit.files_removed);
         let committed = self.catalog.commit(|state| {
             let mut edit = edit.clone();
@@ -272,6 +302,18 @@ impl<M: Medium + Clone> Compactor<M> {
             Err(_) => self.give_up(outputs),
         }
         committed
+    }
+
+    /// Makes sure that a compaction's record leaves the MANIFEST's space for the flushes to come (INV-34). One that has been lent
+    /// the reserve gives more back than its record takes, so it may go on with less.
+    /// LOCKS: catalog, reserve
+    fn provide_for_record(&self, edit: &Edit) -> Result<()> {
+        let keys = edit.files_added.iter().map(|(_, file)| file.smallest_key.len() + file.largest_key.len());
+        let (outputs, key_bytes) = (edit.files_added.len(), keys.sum::<usize>() as u64);
+        match self.catalog.provide_for_outputs(edit.files_removed.len(), outputs, key_bytes) {
+            Err(Error::Full { .. }) if outputs == 0 || self.catalog.reserve.is_taken() => Ok(()),
+            provided => provided,
+        }
     }
 
     /// Gives up outputs that the MANIFEST does not have.

@@ -13,44 +13,120 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
-use slmdb_levels::{Change, EntrySource, Plan, Run, TableRun};
+use slmdb_levels::{Change, Plan, Run, TableRun};
 use slmdb_manifest::{Edit, EngineSection};
 use slmdb_pmem::Medium;
 
-use super::chunk::{Chunk, ChunkSource, Found};
-use super::compactor::{Compactor, sources_of};
+use super::chunk::{Chunk, ChunkSource, EntryBytes, Found};
+use super::compactor::Compactor;
 use super::observer::{Done, Work};
 use super::unreadable::PassedOver;
 use crate::level_zero::state::LevelZeroState;
 use crate::level_zero::{run_files, run_files_done};
 
+/// A chunk has this part of what level 0 may have,
+const PART_OF_LEVEL_ZERO: u64 = 16;
+/// but so many bytes at least,
+const CHUNK_BYTES_LEAST: u64 = 1 << 20;
+/// and up to so many times as much, if it ends between two runs of level 1 then.
+const LONGER: u64 = 4;
+
 impl<M: Medium + Clone> Compactor<M> {
-    /// Moves the next chunk of level 0 to level 1, by leaf scan. Returns whether there was one. One that met an input that
+    /// Moves the next chunk of level 0 to level 1, by leaf scan or file scan. Returns whether there was one. One that met an input that
     /// can't be read counts: the next one passes that over. An error if nothing else is left.
     /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
     pub(super) fn compact_chunk(&self) -> Result<bool> {
-        let (moment, chunk_bytes) = (self.moment(), self.context.options.memtable_bytes);
+        let moment = self.moment();
         let passed = self.unreadable.passed_over(&self.levels.current());
-        let Some(mut chunk) = Chunk::of_leaves(&self.level_zero, chunk_bytes, None, &passed)? else {
+        let entry_bytes = EntryBytes::of(self.catalog.lock().state(), self.context.options.block_bytes);
+        let chunk_bytes = self.chunk_bytes(&entry_bytes);
+        if let Some((chunk, plan)) = self.plan_file_scan(chunk_bytes, &entry_bytes, &passed)? {
+            self.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
+            return self.move_or_note(chunk, plan, "l0 file scan", passed);
+        }
+        let leaves =
+            |bytes_max, end: Option<&[u8]>| Chunk::of_leaves(&self.level_zero, (bytes_max, &entry_bytes), end, &passed);
+        let Some(mut chunk) = leaves(chunk_bytes, None)? else {
             let has_keys = self.level_zero.immutable().counts().keys > 0;
             return if has_keys && passed.has_some() { Err(self.unreadable.note_stuck(moment)) } else { Ok(false) };
         };
+        if let Some(end) = self.end_between_runs(&chunk) {
+            chunk = leaves(LONGER * chunk_bytes, Some(&end))?.unwrap_or(chunk);
+        }
         loop {
             match self.plan_chunk(&chunk) {
                 Ok(plan) => {
                     self.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
                     return self.move_or_note(chunk, plan, "l0 leaf scan", passed);
                 }
-                Err(busy) => match Chunk::of_leaves(&self.level_zero, chunk_bytes, Some(&busy), &passed)? {
+                Err(busy) => match leaves(chunk_bytes, Some(&busy))? {
                     Some(shorter) if shorter.last != chunk.last => chunk = shorter,
                     // Another compaction has all of it.
                     _ => return Ok(false),
                 },
             }
         }
+    }
+
+    /// Sets what level 1 may hold, by what level 0 has when it is full. If level 1 were smaller, all of it would go on with each
+    /// tree, and be merged with what is below for little.
+    /// LOCKS: catalog
+    pub(super) fn size_level_one(&self) {
+        let options = &self.context.options;
+        let entry_bytes = EntryBytes::of(self.catalog.lock().state(), options.block_bytes);
+        let full_bytes = entry_bytes.of_keys(self.level_zero.keys_max());
+        self.levels.set_base_bytes(options.lab.level_base_bytes.max(full_bytes));
+    }
+
+    /// Bytes of a chunk's entries: a part of what level 0 may have, and no more than a MemTable. So level 0 shrinks in small
+    /// steps.
+    fn chunk_bytes(&self, entry_bytes: &EntryBytes) -> u64 {
+        let all_bytes = entry_bytes.of_keys(self.level_zero.keys_max());
+        (all_bytes / PART_OF_LEVEL_ZERO).max(CHUNK_BYTES_LEAST).min(self.context.options.memtable_bytes)
+    }
+
+    /// A key before which the chunk should end, so that no run of level 1 is merged with this chunk and with the next one.
+    /// `None`: it may end where it does.
+    fn end_between_runs(&self, chunk: &Chunk) -> Option<Vec<u8>> {
+        if chunk.is_last {
+            return None;
+        }
+        let (version, order) = (self.levels.current(), self.level_zero.immutable().order());
+        let first = chunk.entries.first().map_or(&chunk.last[..], |(first, _)| first);
+        let begins = || version.level(1).iter().map(|run| &run.record().smallest_key[..]);
+        let mut within =
+            begins().filter(|key| order.compare(key, first).is_gt() && order.compare(key, &chunk.last).is_le());
+        let behind = || begins().find(|key| order.compare(key, &chunk.last).is_gt());
+        within.next_back().or_else(behind).map(<[u8]>::to_vec)
+    }
+
+    /// A chunk of the oldest run files, when most of the tree has left it by leaf scan. `None`: it is not time for that, or
+    /// another compaction has runs of level 1 there, and a leaf scan may find some that none has.
+    /// LOCKS: catalog
+    fn plan_file_scan(
+        &self,
+        chunk_bytes: u64,
+        entry_bytes: &EntryBytes,
+        passed: &PassedOver,
+    ) -> Result<Option<(Chunk, Option<Plan<TableRun>>)>> {
+        let leaf_scan_part = self.context.options.lab.leaf_scan_part;
+        if passed.has_some() || self.level_zero.has_compacted_less_than(leaf_scan_part) {
+            return Ok(None);
+        }
+        let (live, files) = (self.level_zero.immutable().counts().live, run_files(self.catalog.lock().state()));
+        let mut chunk = Chunk::default();
+        for (file, _) in files.into_iter().filter(|(file, _)| live.contains_key(file)) {
+            let keys = self.tables.reader(file)?.key_section()?;
+            let of_file = Chunk::of_file(&self.level_zero, file, &keys, u64::MAX, |_| Bound::Unbounded, passed)?;
+            chunk.join(of_file.unwrap_or_default(), self.level_zero.immutable().order());
+            if chunk.bytes(entry_bytes) >= chunk_bytes {
+                break;
+            }
+        }
+        let plan = self.plan_chunk(&chunk);
+        Ok(plan.ok().filter(|_| !chunk.leaving.is_empty()).map(|plan| (chunk, plan)))
     }
 
     /// Moves keys of the oldest run file to level 1, at most as many as one file there has to be written anew for.
@@ -144,6 +220,7 @@ impl<M: Medium + Clone> Compactor<M> {
             inputs: chunk.leaving.keys().copied().chain(runs.clone().map(|run| run.number())).collect(),
             input_bytes: chunk.value_bytes() + runs.map(|run| run.record().bytes).sum::<u64>(),
         };
+        let began_ns = self.context.env.monotonic_ns();
         self.observe(work, |done| {
             let (chunk, outputs, bytes_read) = match &plan {
                 Some(plan) => self.merge_chunk(chunk, plan, passed, done)?,
@@ -154,6 +231,9 @@ impl<M: Medium + Clone> Compactor<M> {
             let run_files = self.commit_chunk(&chunk, slmdb_levels::edit_of(&change), &outputs)?;
             self.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
             chunk.leave(&self.level_zero)?;
+            let took_ns = self.context.env.monotonic_ns().saturating_sub(began_ns);
+            let written_bytes = outputs.iter().map(|run| run.record().bytes).sum();
+            self.pace.chunk_left(chunk.leaving.values().sum(), written_bytes, took_ns);
             let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).chain(run_files).collect();
             drop((plan, change));
             self.retire(&removed);
@@ -171,13 +251,7 @@ impl<M: Medium + Clone> Compactor<M> {
     ) -> Result<(Chunk, Vec<Arc<TableRun>>, u64)> {
         let (chunk, found) = (Arc::new(chunk), Arc::new(Found::default()));
         let of_chunk = ChunkSource::new(chunk.clone(), self.tables.clone(), passed, found.clone());
-        let mut sources: Vec<Box<dyn EntrySource>> = vec![Box::new(of_chunk)];
-        sources.extend(sources_of(plan, done)?);
-        let file = |position: usize| match position.checked_sub(1) {
-            None => found.ended_by.load(Ordering::Relaxed),
-            Some(position) => plan.inputs().nth(position).map_or(0, |run| run.number()),
-        };
-        let (outputs, bytes_read) = self.merge(plan, sources, &file, done)?;
+        let (outputs, bytes_read) = self.merge(plan, Some(of_chunk), done)?;
         let left_out = std::mem::take(&mut *found.left_out.lock());
         let entries = left_out.iter().filter_map(|&position| chunk.entries.get(position));
         self.unreadable.note_keys(entries.map(|(key, version)| (key.to_vec(), version.sequence)));

@@ -6,8 +6,10 @@ mod for_space;
 mod garbage;
 mod level_zero_compaction;
 mod observer;
+pub(crate) mod pace;
 pub(crate) mod queue;
 mod requests;
+mod sources;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

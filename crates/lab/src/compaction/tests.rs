@@ -1,34 +1,62 @@
-//! How a chunk's commit and a flush take turns; and what becomes of level 0 where something is damaged.
+//! How a chunk's commit and a flush take turns; what readers and openings see while chunks move on; and what becomes of level
+//! 0 where something is damaged.
 
+mod figures;
+mod file_scan;
+mod moving;
+mod openings;
 mod passed_over;
 mod repaired;
 
+use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slmdb_engine::background::workers::Workers;
-use slmdb_engine::directory::open::prepare;
-use slmdb_engine::{Engine, Options, WriteBatch};
+use slmdb_engine::directory::opening::Found;
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
+use slmdb_order::{Comparator, KeyOrder};
 use slmdb_pmem::Dram;
 
 use crate::KIND;
 use crate::engine::Lab;
 use crate::level_zero::state::LevelZeroState;
+use crate::recovery::open::start;
 use crate::recovery::rebuild;
-use crate::recovery::recover::recover;
+
+struct Backwards;
+
+impl Comparator for Backwards {
+    fn name(&self) -> &str {
+        "backwards"
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
+        right.cmp(left)
+    }
+}
+
+/// The order of keys from the last to the first.
+fn backwards() -> KeyOrder {
+    KeyOrder::Custom(Arc::new(Backwards))
+}
+
+/// The store at this path, with its parts.
+fn open(options: &Options, directory: &Path) -> Lab<Dram> {
+    let found = Found::of(&KIND, options, directory).unwrap();
+    let trees = rebuild::in_memory(options, directory, &found.state).unwrap();
+    start(found, trees).unwrap()
+}
 
 /// A store whose one key is in the immutable tree. Nothing is compacted by itself.
 fn store() -> Lab<Dram> {
-    let options = Options { env: Arc::new(MemoryEnv::new()), ..Options::default() };
-    let directory = Path::new("/db");
-    let mut workers = Workers::of(&options).unwrap();
-    let (state, lock) = prepare(&KIND, &options, directory).unwrap();
-    let trees = rebuild::in_memory(&options, directory, &state).unwrap();
-    let parts = recover(&options, directory, state, trees, lock).unwrap();
-    let store = Lab::new(parts, std::mem::take(&mut workers.events));
-    store.start(workers);
+    let options = Options {
+        env: Arc::new(MemoryEnv::new()),
+        compaction: CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() },
+        ..Options::default()
+    };
+    let store = open(&options, Path::new("/db"));
     let mut batch = WriteBatch::new();
     batch.put(b"key", b"value").unwrap();
     store.write(&batch, false).unwrap();
@@ -69,4 +97,26 @@ fn a_chunk_is_given_up_where_a_flush_was() {
     assert_eq!(compacted_through(&store), None);
     *store.level_zero.indexing.lock() = false;
     assert!(store.compactor.compact_chunk().unwrap());
+}
+
+/// What it has replaced in the mutable tree is needed again after a power cut. So no run file goes, and no tree changes its role.
+#[test]
+fn no_run_file_goes_and_no_switch_comes_where_a_flush_was_given_up() {
+    let store = store();
+    assert!(store.compactor.compact_chunk().unwrap());
+    for value in ["newer", "newest"] {
+        let mut batch = WriteBatch::new();
+        batch.put(b"key", value).unwrap();
+        store.write(&batch, false).unwrap();
+        store.flush().unwrap();
+    }
+    let epoch = store.level_zero.epoch();
+    *store.level_zero.indexing.lock() = true;
+    assert!(!store.compactor.drop_run_files().unwrap());
+    assert!(!store.compactor.switch().unwrap());
+    assert_eq!(store.level_zero.epoch(), epoch);
+    *store.level_zero.indexing.lock() = false;
+    assert!(store.compactor.drop_run_files().unwrap());
+    assert!(store.compactor.switch().unwrap());
+    assert_eq!(store.get(b"key").unwrap().as_deref(), Some(&b"newest"[..]));
 }

@@ -14,6 +14,7 @@ use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::flush::table_file::{give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::SpaceController;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_engine::write::write_path::WritePath;
@@ -21,7 +22,10 @@ use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::Medium;
 use slmdb_table::{KeySection, Properties};
+use tracing::field::Empty;
+use tracing::info_span;
 
+use crate::compaction::pace::LevelZeroPace;
 use crate::compaction::queue::CompactionQueue;
 use crate::level_zero::LevelZero;
 use crate::memory::MemoryShare;
@@ -41,6 +45,7 @@ pub(crate) struct Flush<M: Medium> {
     pub(crate) cost: Arc<PoolFlushCost<M>>,
     pub(crate) compactions: Arc<CompactionQueue>,
     pub(crate) memory: Arc<MemoryShare<M>>,
+    pub(crate) pace: Arc<LevelZeroPace<M>>,
 }
 
 /// A durable run file that no record leads to yet.
@@ -79,7 +84,8 @@ impl<M: Medium + Clone> Flush<M> {
         let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
         let memtable_bytes = immutable.memtable.used_bytes();
         self.context.notify(|| Event::FlushBegan { generation, entries, memtable_bytes });
-        let file = self.write_when_there_is_space(&immutable)?;
+        let span = info_span!("flush_build", generation, entries, ms = Empty);
+        let file = timed(&*self.context.env, span, || self.write_when_there_is_space(&immutable))?;
         let written = self.insert_and_commit(&immutable, file)?;
         self.retire(immutable, began_ns)?;
         let duration = self.context.since(began_ns);
@@ -93,8 +99,7 @@ impl<M: Medium + Clone> Flush<M> {
 
     /// Whether level 0 has no room for another flush.
     fn is_full(&self) -> bool {
-        self.level_zero.used_bytes() >= self.context.options.lab.level_zero_bytes
-            && self.level_zero.immutable().counts().keys > 0
+        self.level_zero.used_bytes() >= self.level_zero.bytes_max() && self.level_zero.immutable().counts().keys > 0
     }
 
     /// Writes the run file of a MemTable. `None` if it is empty.
@@ -142,11 +147,17 @@ impl<M: Medium + Clone> Flush<M> {
         let mut written = None;
         if let Some(file) = &file {
             self.note_older(file)?;
-            self.space.until_there_is_space(|| self.insert(file))?;
+            let before = self.level_zero.mutable().size().keys;
+            let span = info_span!("flush_index", file = file.number, ms = Empty);
+            timed(&*self.context.env, span, || self.space.until_there_is_space(|| self.insert(file)))?;
+            let new_keys = self.level_zero.mutable().size().keys.saturating_sub(before);
+            self.pace.flushed(&immutable.totals, new_keys, file.record.length_bytes);
             edit.files_added = vec![(file.number, file.record.clone())];
             written = Some((file.number, file.record.entries, file.record.length_bytes));
         }
-        self.space.until_there_is_space(|| self.catalog.commit(|state| numbered(state, edit.clone())))?;
+        let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
+        let commit = || self.catalog.commit(|state| numbered(state, edit.clone()));
+        timed(&*self.context.env, span, || self.space.until_there_is_space(commit))?;
         if let Some((number, _, bytes)) = written {
             self.catalog.numbers.end(number);
             self.catalog.reserve.add_file(bytes);
@@ -161,8 +172,7 @@ impl<M: Medium + Clone> Flush<M> {
 
     /// Whether the trees have so many bytes that the mutable one should become immutable.
     fn is_switch_due(&self) -> bool {
-        let options = &self.context.options.lab;
-        let due_bytes = options.level_zero_bytes as f64 * options.level_zero_compaction_at;
+        let due_bytes = self.level_zero.bytes_max() as f64 * self.context.options.lab.level_zero_compaction_at;
         self.level_zero.used_bytes() as f64 >= due_bytes
     }
 

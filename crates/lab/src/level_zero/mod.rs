@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::files::location::Location;
-use slmdb_engine::lock_order;
 use slmdb_engine::read::snapshots;
+use slmdb_engine::{Options, lock_order};
 use slmdb_env::{Lock, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool, Slots};
@@ -27,6 +27,16 @@ use slmdb_structures::hybrid_tree::{HybridTree, Version};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_table::Place;
+
+/// In plain memory level 0 takes this part of the memory budget at most,
+const BUDGET_PART: u64 = 4;
+/// but so many bytes are always allowed.
+const BYTES_LEAST: u64 = 256 << 10;
+
+/// Bytes of a key of 20 bytes: its record, and its part of a leaf.
+const USUAL_BYTES_PER_KEY: u64 = 64;
+/// Fewer keys say little of what a key takes.
+const FEW_KEYS: u64 = 1000;
 
 /// What readers of earlier moments still see, and the trees no longer have.
 pub(crate) type Snapshots = snapshots::Snapshots<Version>;
@@ -37,6 +47,9 @@ pub(crate) struct LevelZero<M: Medium> {
     pub(crate) slots: Arc<Slots<M>>,
     trees: [HybridTree<M>; 2],
     epoch: AtomicU64,
+    /// How many keys the immutable tree had when it became that, or when the store was opened.
+    keys_at_switch: AtomicU64,
+    bytes_max: u64,
     pub(crate) snapshots: Arc<Snapshots>,
     /// Held from a flush's first change of the mutable tree to its commit, and by a chunk's commit (3.5 (d) of the
     /// design). If it is `true`, a flush was given up in between.
@@ -47,14 +60,22 @@ pub(crate) struct LevelZero<M: Medium> {
 
 impl<M: Medium> LevelZero<M> {
     /// Level 0 of a store that has just been recovered.
-    pub(crate) fn new(trees: [HybridTree<M>; 2], epoch: u32, lock: Option<Box<dyn Lock>>) -> LevelZero<M> {
+    pub(crate) fn new(
+        options: &Options,
+        trees: [HybridTree<M>; 2],
+        epoch: u32,
+        lock: Option<Box<dyn Lock>>,
+    ) -> LevelZero<M> {
         let [first, _] = &trees;
+        let immutable = trees.get(1 - epoch as usize % 2);
         let (slots, order) = (first.slots().clone(), first.order().clone());
         LevelZero {
             pool: slots.pool().clone(),
             slots,
+            keys_at_switch: AtomicU64::new(immutable.map_or(0, |tree| tree.size().keys)),
             trees,
             epoch: AtomicU64::new(u64::from(epoch)),
+            bytes_max: bytes_max(options, M::PERSISTENT),
             snapshots: Arc::new(Snapshots::new(order)),
             indexing: Mutex::ranked(lock_order::INDEXING, false),
             _lock: lock,
@@ -99,14 +120,34 @@ impl<M: Medium> LevelZero<M> {
         Ok(found)
     }
 
-    /// Bytes of leaves and records of both trees.
+    /// Bytes of leaves and records of both trees. Waits for nobody.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.trees.iter().map(|tree| tree.counts()).map(|counts| counts.leaf_bytes + counts.record_bytes).sum()
+        self.trees.iter().map(|tree| tree.size().bytes).sum()
     }
 
-    /// Keys of both trees, those of deletes too.
+    /// Bytes that both trees may have.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// About how many keys both trees may have, by what those take that they have.
+    pub(crate) fn keys_max(&self) -> u64 {
+        let bytes_per_key = match self.keys() {
+            keys if keys < FEW_KEYS => USUAL_BYTES_PER_KEY,
+            keys => self.used_bytes() / keys,
+        };
+        self.bytes_max / bytes_per_key.max(1)
+    }
+
+    /// Keys of both trees, those of deletes too. Waits for nobody.
     pub(crate) fn keys(&self) -> u64 {
-        self.trees.iter().map(|tree| tree.counts().keys).sum()
+        self.trees.iter().map(|tree| tree.size().keys).sum()
+    }
+
+    /// Whether less than this part of the immutable tree's keys has left it.
+    pub(crate) fn has_compacted_less_than(&self, part: f64) -> bool {
+        let (keys, all) = (self.immutable().size().keys, self.keys_at_switch.load(Ordering::Relaxed));
+        keys as f64 > all as f64 * (1.0 - part)
     }
 
     /// How many records lead to each run file.
@@ -129,6 +170,12 @@ impl<M: Medium> Drop for LevelZero<M> {
     fn drop(&mut self) {
         self.pool.end();
     }
+}
+
+/// Bytes that both trees may have. In plain memory they are at most a part of the memory budget.
+fn bytes_max(options: &Options, is_persistent: bool) -> u64 {
+    let wanted = options.lab.level_zero_bytes;
+    if is_persistent { wanted } else { wanted.min((options.memory_budget_bytes / BUDGET_PART).max(BYTES_LEAST)) }
 }
 
 /// The newer of two versions of a key.

@@ -84,7 +84,11 @@ impl Eras {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use slmdb_env::ErrorKind;
+    use slmdb_manifest::{MediumKind, MediumRecord};
+
     use super::*;
 
     #[test]
@@ -93,6 +97,19 @@ mod tests {
             let state = LevelZeroState { epoch: 7, immutable_through: 1 << 40, compacted_through };
             assert_eq!(LevelZeroState::decode(&state.section().bytes), Some(state));
         }
+    }
+
+    /// A later build may mean something else by the same bytes (trap 16).
+    #[test]
+    fn a_section_of_another_version_is_refused() {
+        let medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
+        let section = LevelZeroState::default().section();
+        let with = |version| StoreState {
+            engine_section: Some(EngineSection { version, ..section.clone() }),
+            ..StoreState::new([1; 16], "lab", "bytewise", medium.clone())
+        };
+        assert_eq!(LevelZeroState::of(&with(VERSION)).unwrap(), LevelZeroState::default());
+        assert_eq!(LevelZeroState::of(&with(VERSION + 1)).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
     #[test]

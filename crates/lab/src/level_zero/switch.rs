@@ -25,6 +25,7 @@ impl<M: Medium> LevelZero<M> {
             let section = LevelZeroState { epoch, immutable_through: state.flushed_through, compacted_through: None };
             Edit { engine_section: Some(section.section()), ..Edit::default() }
         })?;
+        self.keys_at_switch.store(self.mutable().counts().keys, Ordering::Relaxed);
         self.epoch.store(u64::from(epoch), Ordering::Release);
         tracing::info!(epoch, "level 0: the mutable tree became immutable");
         Ok(true)

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use slmdb_engine::{LabOptions, Options};
 use slmdb_manifest::{FileRecord, MediumKind, MediumRecord, StoreState};
 
-use super::{deletes_below, run_files_done};
+use super::{bytes_max, deletes_below, run_files_done};
 
 /// A store with run files of these numbers and sequence numbers, and one file on level 1.
 fn state(run_files: &[(u32, u64, u64)]) -> StoreState {
@@ -43,4 +44,18 @@ fn run_files_leave_the_store_oldest_first() {
 fn deletes_stay_while_a_run_file_may_have_what_they_hide() {
     assert_eq!(deletes_below(&state(&[(7, 11, 20), (3, 21, 30), (9, 3, 10)])), 3);
     assert_eq!(deletes_below(&state(&[])), 31);
+}
+
+/// With a budget of 128 MiB a store in plain memory took 217.
+#[test]
+fn in_plain_memory_level_0_is_a_part_of_the_memory_budget() {
+    let options = |level_zero_bytes, memory_budget_bytes| Options {
+        lab: LabOptions { level_zero_bytes, ..LabOptions::default() },
+        memory_budget_bytes,
+        ..Options::default()
+    };
+    let bounds = |options: &Options| [false, true].map(|is_persistent| bytes_max(options, is_persistent));
+    assert_eq!(bounds(&options(256 << 20, 128 << 20)), [32 << 20, 256 << 20]);
+    assert_eq!(bounds(&options(8 << 10, 128 << 20)), [8 << 10, 8 << 10]);
+    assert_eq!(bounds(&options(256 << 20, 0)), [256 << 10, 256 << 20]);
 }

@@ -25,6 +25,7 @@ use slmdb_table::Slice;
 use crate::compaction::queue::CompactionQueue;
 use crate::level_zero::{LevelZero, location};
 use crate::memory::MemoryShare;
+use crate::operations::pauses::{Paused, pause};
 
 /// The moment that a read sees.
 #[derive(Debug, Clone, Copy)]
@@ -80,10 +81,12 @@ impl<M: Medium + Clone> Reader<M> {
         }
         let mut before = None;
         loop {
+            pause(Paused::BeforeTrees);
             let version = match moment {
                 Moment::Now => self.level_zero.get(key)?,
                 Moment::At(moment) => self.level_zero.get_at(key, moment)?,
             };
+            pause(Paused::BehindTrees);
             let Some(version) = version else { return self.get_in_levels(key, moment) };
             if version.kind == EntryKind::Delete {
                 return Ok(None);
@@ -119,9 +122,11 @@ impl<M: Medium + Clone> Reader<M> {
         self.tables.value(key, location(version))
     }
 
-    /// Ends the registration of a cursor or a snapshot, and gives back what was kept for it alone.
+    /// Ends the registration of a cursor or a snapshot, and gives back what was kept for it alone. `held_bytes` is what a
+    /// cursor has freed of its own.
     /// LOCKS: snapshots; those of `ObsoleteFiles::remove_unpinned`; memtables; arenas
-    pub(crate) fn release(&self, moment: u64, holder: SnapshotKind) {
+    pub(crate) fn release(&self, moment: u64, holder: SnapshotKind, held_bytes: u64) {
+        let kept_bytes = self.level_zero.snapshots.kept_bytes();
         let unpinned = self.level_zero.snapshots.release(moment, holder);
         if !unpinned.is_empty() {
             self.obsolete.remove_unpinned();
@@ -131,9 +136,11 @@ impl<M: Medium + Clone> Reader<M> {
         // Nothing of a failed store is deleted (INV-27), and a closed one belongs to the next opening.
         let is_open = self.context.check_writable().is_ok();
         let reclaimed = if is_open { self.writes.arenas.reader_has_gone() } else { Ok(0) };
-        if let Err(error) = reclaimed {
+        let lists_bytes = reclaimed.unwrap_or_else(|error| {
             tracing::warn!(%error, "the arena of a flushed MemTable stays for now");
-        }
-        self.memory.share();
+            0
+        });
+        let no_longer_kept_bytes = kept_bytes.saturating_sub(self.level_zero.snapshots.kept_bytes());
+        self.memory.kept_freed(no_longer_kept_bytes + lists_bytes + held_bytes);
     }
 }

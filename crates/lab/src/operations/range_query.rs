@@ -10,11 +10,12 @@
 use std::sync::Arc;
 
 use slmdb_engine::EngineCursor;
+use slmdb_engine::files::file_names::table;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
 use slmdb_engine::read::snapshot_registry::SnapshotKind;
 use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
-use slmdb_levels::{LevelsCursor, TableRun};
+use slmdb_levels::{LevelsCursor, Run, TableRun};
 use slmdb_order::{CycleDetector, KeyOrder};
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
@@ -22,6 +23,7 @@ use slmdb_structures::hybrid_tree::Version;
 use slmdb_table::Slice;
 
 use super::get::{Moment, Reader};
+use crate::operations::pauses::{Paused, pause};
 use crate::operations::window::{Window, WindowFrom};
 
 /// The direction in which a cursor goes. Its sources stand at the cursor's key, or beyond it in this direction.
@@ -57,6 +59,10 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     key: Vec<u8>,
     /// The last value that was lent.
     lent: Slice,
+    /// What the budget was told that the window takes.
+    held_bytes: u64,
+    /// The sources have not been moved to a place since `key` was found.
+    is_walking: bool,
     /// Finds out if the comparator leads the cursor round in a circle (INV-25).
     cycle_detector: CycleDetector,
 }
@@ -73,7 +79,7 @@ impl<M: Medium + Clone> Cursor<M> {
             if Arc::ptr_eq(&before, &after) {
                 break (moment, before);
             }
-            reader.release(moment, SnapshotKind::Cursor);
+            reader.release(moment, SnapshotKind::Cursor, 0);
         };
         Cursor::over(reader, moment, &view)
     }
@@ -97,15 +103,28 @@ impl<M: Medium + Clone> Cursor<M> {
             at: None,
             key: Vec::new(),
             lent: Slice::default(),
+            held_bytes: 0,
+            is_walking: false,
             cycle_detector: CycleDetector::default(),
             reader,
+        }
+    }
+
+    /// Reports the memory of the window to the budget.
+    fn account(&mut self) {
+        let bytes = self.window.memory_bytes() as u64;
+        if bytes != self.held_bytes {
+            self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
+            self.held_bytes = bytes;
         }
     }
 
     /// Copies the window from here on, and looks at the levels as they are after that. If those are the same as before,
     /// and `goes_on`, they stand where they should.
     fn load(&mut self, from: WindowFrom<'_>, goes_on: bool) -> Result<()> {
+        pause(Paused::BeforeWindow);
         self.window.load(&self.reader.level_zero, from, self.moment)?;
+        self.account();
         let current = self.reader.levels.current();
         if Arc::ptr_eq(self.levels.version(), &current) {
             if goes_on {
@@ -124,7 +143,7 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// Moves all sources to a place, and finds the entry there.
     fn go(&mut self, from: WindowFrom<'_>) -> Result<()> {
-        self.at = None;
+        (self.at, self.is_walking) = (None, false);
         self.cycle_detector.begin();
         for memtable in &mut self.memtables {
             match from {
@@ -180,13 +199,35 @@ impl<M: Medium + Clone> Cursor<M> {
             if !self.order.is_bytewise() && !self.cycle_detector.visit(&key) {
                 return Err(Error::invalid("the comparator is no total order: a cursor went round in a circle"));
             }
-            self.key = key;
+            if self.is_walking && !self.is_beyond(&key) {
+                return Err(self.out_of_order(at));
+            }
+            (self.key, self.is_walking) = (key, true);
             if kind == EntryKind::Put {
                 self.at = Some(at);
                 return Ok(());
             }
             self.pass_key()?;
         }
+    }
+
+    /// Whether a key comes after the last one in the cursor's direction.
+    fn is_beyond(&self, key: &[u8]) -> bool {
+        let order = self.order.compare(key, &self.key);
+        if self.heading == Heading::Forward { order.is_gt() } else { order.is_lt() }
+    }
+
+    /// What is wrong when a source gives keys that are not in their order.
+    fn out_of_order(&self, at: At) -> Error {
+        let file = match at {
+            At::MemTable(_) => {
+                return Error::invalid("the comparator is no total order: keys of a MemTable do not ascend");
+            }
+            At::LevelZero(version) => Some(version.file),
+            At::Levels => self.levels.run().map(|run| run.number()),
+        };
+        let path = table(&self.reader.context.directory, file.unwrap_or_default());
+        Error::corruption(path, 0, "keys of level 0 or of a level do not ascend, or a comparator is no total order")
     }
 
     /// Whether the window has no entry left, and more of level 0 may come before `nearest`.
@@ -314,8 +355,13 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
-        // The MemTables first: then their arenas can go.
+        // What is given back to the system at the end of the last one is what was freed by then.
+        let blocks_bytes = (self.levels.let_go() * self.reader.context.options.block_bytes) as u64;
+        let held_bytes = self.held_bytes + blocks_bytes;
+        self.window = Window::default();
+        self.account();
+        // The MemTables before the registration: then their arenas can go.
         self.memtables.clear();
-        self.reader.release(self.moment, SnapshotKind::Cursor);
+        self.reader.release(self.moment, SnapshotKind::Cursor, held_bytes);
     }
 }

@@ -47,6 +47,6 @@ impl<M: Medium + Clone> EngineSnapshot for LabSnapshot<M> {
 
 impl<M: Medium + Clone> Drop for LabSnapshot<M> {
     fn drop(&mut self) {
-        self.reader.release(self.moment, SnapshotKind::Snapshot);
+        self.reader.release(self.moment, SnapshotKind::Snapshot, 0);
     }
 }

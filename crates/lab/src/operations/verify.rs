@@ -20,7 +20,7 @@ use slmdb_env::{Error, Result};
 use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::FILE_NAME as MANIFEST_NAME;
 use slmdb_pmem::Medium;
-use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Place, Version};
+use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Version};
 use slmdb_sync::scheduled::MutexGuard;
 
 use crate::compaction::compactor::Compactor;
@@ -96,9 +96,9 @@ impl<M: Medium + Clone> Verifier<'_, M> {
         run_files: &HashMap<u32, Records>,
         report: &mut VerifyReport,
     ) -> Option<Records> {
-        let (mut copy, mut next, mut found) = (LeafCopy::default(), None::<Vec<u8>>, Records::new());
+        let (mut leaves, mut copy, mut found) = (tree.leaves(), LeafCopy::default(), Records::new());
         loop {
-            match tree.copy_leaf(next.as_deref().map_or(Place::First, Place::At), &mut copy) {
+            match leaves.copy_next(&mut copy) {
                 Ok(true) => {}
                 Ok(false) => return Some(found),
                 Err(error) => {
@@ -113,10 +113,6 @@ impl<M: Medium + Clone> Verifier<'_, M> {
                     report.findings.push(Error::corruption(self.level_zero.pool.path(), 0, what));
                 }
                 found.insert(key.to_vec(), version);
-            }
-            match copy.high() {
-                Some(high) => next = Some(high.to_vec()),
-                None => return Some(found),
             }
         }
     }

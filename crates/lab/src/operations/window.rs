@@ -11,6 +11,9 @@ use slmdb_structures::hybrid_tree::{LeafCopy, Place, Version};
 
 use crate::level_zero::{LevelZero, newer};
 
+/// What the allocator adds to an allocation, about.
+const ALLOCATION_BYTES: usize = 16;
+
 /// Where a window begins, and in which direction it goes on.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum WindowFrom<'k> {
@@ -100,6 +103,13 @@ impl Window {
         }
         let entries = found.into_iter().filter_map(|(key, version)| Some((key.key.to_vec(), version?)));
         self.entries = entries.collect();
+    }
+
+    /// What it takes in memory, in bytes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let keys_bytes: usize = self.entries.iter().map(|(key, _)| key.capacity() + ALLOCATION_BYTES).sum();
+        let entries_bytes = self.entries.capacity() * size_of::<(Vec<u8>, Version)>();
+        keys_bytes + entries_bytes + self.copies.iter().map(LeafCopy::memory_bytes).sum::<usize>()
     }
 
     /// The current entry.

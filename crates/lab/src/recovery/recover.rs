@@ -45,7 +45,7 @@ pub(crate) fn recover<M: Medium + Clone>(
     lock: Option<Box<dyn Lock>>,
 ) -> Result<RecoveredStore<M>> {
     let epoch = LevelZeroState::of(&state)?.epoch;
-    let level_zero = LevelZero::new(trees, epoch, lock);
+    let level_zero = LevelZero::new(options, trees, epoch, lock);
     let tables = Arc::new(Tables::new(options, directory.into(), state.files_uuid));
     tables.set_table_bytes(state.files.values().map(|file| file.length_bytes).sum());
     let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
@@ -96,7 +96,7 @@ fn provide_for_recovered<M: Medium + Clone>(log: &RecoveredLog<M>, level_zero: &
     log.reserve.set_files(log.catalog.state().files.values().map(|file| file.length_bytes));
     let totals = log.memtables.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
     let memtables = log.memtables.len() as u64;
-    let leaves = level_zero.mutable().counts().leaves;
+    let leaves = level_zero.mutable().size().leaves;
     let with_deletes = Grant { totals: totals.plus(&kept_for_deletes(&log.options)), memtables: memtables + 1 };
     for grant in [with_deletes, Grant { totals, memtables }] {
         match reserve(&level_zero.pool, &grant, leaves) {

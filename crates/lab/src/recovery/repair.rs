@@ -13,10 +13,10 @@
 use std::path::Path;
 
 use slmdb_engine::files::table_cache::Tables;
-use slmdb_engine::repair::Repair;
-use slmdb_engine::{Options, RepairProgress, RepairReport};
+use slmdb_engine::repair::{Repair, RepairSteps};
+use slmdb_engine::{Options, RepairProgress};
 use slmdb_env::{Error, Result};
-use slmdb_pmem::{Medium, Persistent};
+use slmdb_pmem::Medium;
 
 use super::rebuild;
 use super::recover::open_levels;
@@ -24,77 +24,63 @@ use super::trees_in_pool::{self, Trees};
 use crate::KIND;
 use crate::level_zero::state::LevelZeroState;
 
-/// See [`crate::repair`].
-pub(crate) fn repair(
-    options: &Options,
-    directory: &Path,
-    progress: &mut dyn FnMut(RepairProgress),
-) -> Result<RepairReport> {
-    let mut repair = begin(options, directory, progress)?;
-    match repair.medium()? {
-        None => on_dram(&mut repair)?,
-        Some(medium) => in_new_pool::<Persistent>(&mut repair, &medium)?,
-    }
-    Ok(repair.report)
-}
+/// See the module.
+pub(crate) struct LabRepair;
 
-/// See [`crate::repair_on`].
-pub(crate) fn repair_on<M: Medium + Clone>(options: &Options, directory: &Path, medium: &M) -> Result<RepairReport> {
-    let mut repair = begin(options, directory, &mut |_| ())?;
-    in_new_pool(&mut repair, medium)?;
-    Ok(repair.report)
-}
-
-/// Checks all files, and makes what can be read of damaged ones the store's.
-fn begin<'o>(options: &'o Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<Repair<'o>> {
-    let mut repair = Repair::begin(&KIND, options, directory, |record| record.entries)?;
-    let mut level_zero = LevelZeroState::of(&repair.state).or_else(|error| match error {
-        // Without it all keys of all run files belong to one tree, as after a store's first flushes.
-        Error::Corruption { .. } => {
-            repair.report.damage.push(error);
-            Ok(LevelZeroState::default())
+impl RepairSteps for LabRepair {
+    fn begin<'o>(
+        options: &'o Options,
+        directory: &Path,
+        progress: &mut dyn FnMut(RepairProgress),
+    ) -> Result<Repair<'o>> {
+        let mut repair = Repair::begin(&KIND, options, directory, |record| record.entries)?;
+        let mut level_zero = LevelZeroState::of(&repair.state).or_else(|error| match error {
+            // Without it all keys of all run files belong to one tree, as after a store's first flushes.
+            Error::Corruption { .. } => {
+                repair.report.damage.push(error);
+                Ok(LevelZeroState::default())
+            }
+            error => Err(error),
+        })?;
+        let on_levels = |repair: &Repair<'_>| -> Vec<u32> {
+            let files = repair.state.files.iter().filter(|(_, record)| record.level > 0);
+            files.map(|(&number, _)| number).collect()
+        };
+        let before = on_levels(&repair);
+        repair.check_tables(progress)?;
+        let tables = Tables::new(options, repair.directory.clone(), repair.state.files_uuid);
+        let (state, order) = (repair.state.clone(), &options.comparator);
+        repair.save_run_files(&|key, sequence| slmdb_levels::value_in_levels(&tables, &state, order, key, sequence))?;
+        slmdb_levels::save_level_files(&mut repair)?;
+        if on_levels(&repair) != before {
+            level_zero.compacted_through = None;
         }
-        error => Err(error),
-    })?;
-    let on_levels = |repair: &Repair<'_>| -> Vec<u32> {
-        let files = repair.state.files.iter().filter(|(_, record)| record.level > 0);
-        files.map(|(&number, _)| number).collect()
-    };
-    let before = on_levels(&repair);
-    repair.check_tables(progress)?;
-    let tables = Tables::new(options, repair.directory.clone(), repair.state.files_uuid);
-    let (state, order) = (repair.state.clone(), &options.comparator);
-    repair.save_run_files(&|key, sequence| slmdb_levels::value_in_levels(&tables, &state, order, key, sequence))?;
-    slmdb_levels::save_level_files(&mut repair)?;
-    if on_levels(&repair) != before {
-        level_zero.compacted_through = None;
+        repair.state.engine_section = (level_zero != LevelZeroState::default()).then(|| level_zero.section());
+        // Levels that contradict each other would be refused by every opening. That is better said before anything changes.
+        let tables = Tables::new(options, repair.directory.clone(), repair.state.files_uuid).into();
+        open_levels(options, &repair.directory, &repair.state, &tables)?;
+        Ok(repair)
     }
-    repair.state.engine_section = (level_zero != LevelZeroState::default()).then(|| level_zero.section());
-    // Levels that contradict each other would be refused by every opening. That is better said before anything changes.
-    let tables = Tables::new(options, repair.directory.clone(), repair.state.files_uuid).into();
-    open_levels(options, &repair.directory, &repair.state, &tables)?;
-    Ok(repair)
-}
 
-/// The other steps on `Dram`. Every opening makes the trees again; that it can is seen here.
-fn on_dram(repair: &mut Repair<'_>) -> Result<()> {
-    let empty = trees_in_pool::in_memory(repair.options, &repair.state)?;
-    let pool = empty[0].slots().pool();
-    if !repair.log_is_whole(pool) {
-        repair.save_log(pool)?;
+    /// Every opening makes the trees again; that it can is seen here.
+    fn on_dram(repair: &mut Repair<'_>) -> Result<()> {
+        let empty = trees_in_pool::in_memory(repair.options, &repair.state)?;
+        let pool = empty[0].slots().pool();
+        if !repair.log_is_whole(pool) {
+            repair.save_log(pool)?;
+        }
+        drop(empty);
+        let trees = rebuild::in_memory(repair.options, &repair.directory, &repair.state)?;
+        finish(repair, &trees)
     }
-    drop(empty);
-    let trees = rebuild::in_memory(repair.options, &repair.directory, &repair.state)?;
-    finish(repair, &trees)
-}
 
-/// The other steps on media with a pool.
-fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()> {
-    repair.give_up_pool(medium)?;
-    let trees = trees_in_pool::make_anew(medium.clone(), repair.options, &repair.state)?;
-    rebuild::fill(&trees, repair.options, &repair.directory, &repair.state)?;
-    trees[0].slots().pool().seal()?;
-    finish(repair, &trees)
+    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()> {
+        repair.give_up_pool(medium)?;
+        let trees = trees_in_pool::make_anew(medium.clone(), repair.options, &repair.state)?;
+        rebuild::fill(&trees, repair.options, &repair.directory, &repair.state)?;
+        trees[0].slots().pool().seal()?;
+        finish(repair, &trees)
+    }
 }
 
 /// Makes the trees the store's.

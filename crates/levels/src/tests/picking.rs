@@ -6,6 +6,7 @@
 //!   p2, and so on.
 //! - `done plan [number:smallest-largest:bytes…]`: applies a plan with these outputs, or moves its runs.
 //! - `drop plan`: gives it up.
+//! - `base bytes`: from now on level 1 may hold so many.
 //! - `levels`, `scores`, `debt` print what they say.
 //!
 //! `UPDATE_CASES=1` writes down what was printed.
@@ -122,6 +123,7 @@ impl Script {
             }
             ["done", name, ..] => return self.done(name, &words[2..]),
             [what, level, bounds] => return self.plan_range(what, level.parse().unwrap(), bounds),
+            ["base", bytes] => self.levels.set_base_bytes(bytes.parse().unwrap()),
             ["drop", name] => drop(self.plans.remove(name).unwrap()),
             ["levels"] => return self.print_levels(),
             ["scores"] => {

@@ -162,6 +162,22 @@ fn the_memory_of_a_version_is_that_of_its_runs() {
     assert!(version.memory_bytes() < empty_bytes + runs * 600);
 }
 
+/// Versions that cursors of earlier moments had were counted nowhere.
+#[test]
+fn the_memory_of_levels_has_what_earlier_versions_still_have() {
+    let mut store = with_four_files(200, 1000);
+    let earlier = store.levels.current();
+    let (before_bytes, runs) = (earlier.memory_bytes(), earlier.runs().count());
+    assert_eq!(store.levels.memory_bytes(), before_bytes);
+    store.empty(0);
+    let current_bytes = store.levels.current().memory_bytes();
+    let kept_bytes = store.levels.memory_bytes() - current_bytes;
+    assert!(kept_bytes > size_of::<Version<TableRun>>() + runs * (size_of::<TableRun>() + 18), "{kept_bytes}");
+    assert!(kept_bytes <= before_bytes, "{kept_bytes} of {before_bytes}");
+    drop(earlier);
+    assert_eq!(store.levels.memory_bytes(), current_bytes);
+}
+
 /// The files of upper levels may be another's.
 #[test]
 fn runs_are_opened_from_a_level_on() {

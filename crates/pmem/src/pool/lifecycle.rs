@@ -194,7 +194,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// The pool object, which knows no extent yet, and of no byte that it is mapped.
-    fn assemble(
+    pub(super) fn assemble(
         medium: M,
         mapping: Mapping,
         backing: Backing,
@@ -323,7 +323,7 @@ impl<M: Medium> Pool<M> {
 impl Backing {
     /// Reserves the addresses of a pool that has `length_bytes` and may get so long, or less long where there are not as many
     /// addresses. Nothing is mapped there yet, unless it is a device: then all of it is that there will be.
-    fn reserve(&self, maximum_bytes: u64, length_bytes: u64, path: &Path) -> Result<Mapping> {
+    pub(super) fn reserve(&self, maximum_bytes: u64, length_bytes: u64, path: &Path) -> Result<Mapping> {
         match self {
             Backing::Device(file, device) => {
                 let maximum_bytes = maximum_bytes.max(length_bytes);
@@ -359,7 +359,7 @@ pub(super) fn sharing<M: Medium>(medium: &M) -> Sharing {
 }
 
 /// A limit in bytes, rounded down to whole units, and to what can be mapped at all.
-fn whole_units(limit_bytes: u64) -> u64 {
+pub(super) fn whole_units(limit_bytes: u64) -> u64 {
     (limit_bytes / UNIT_BYTES).min(POOL_UNITS_MAX) * UNIT_BYTES
 }
 

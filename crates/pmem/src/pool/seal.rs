@@ -69,6 +69,11 @@ impl<M: Medium> Pool<M> {
 
     /// Compares an extent of a pool closed clean with its seal.
     pub(super) fn check_seal(&self, extent: &Extent) -> Result<()> {
+        self.compare_seal(extent, self.content_crc(extent))
+    }
+
+    /// Compares the checksum of an extent's bytes with its seal.
+    pub(super) fn compare_seal(&self, extent: &Extent, content_crc: u32) -> Result<()> {
         let unit = extent.offset / UNIT_BYTES;
         let entry = self.entry(unit).load(Ordering::Acquire);
         let seal = self.seal_of(unit).load(Ordering::Acquire);
@@ -76,7 +81,7 @@ impl<M: Medium> Pool<M> {
             let what = format!("the map's entry of unit {unit} does not match its own checksum");
             return Err(self.corruption(self.geometry.entry_offset(unit), what));
         }
-        if self.content_crc(extent) != seal as u32 {
+        if content_crc != seal as u32 {
             let what =
                 format!("an extent of {} bytes ({:?}) does not match its checksum", extent.length_bytes, extent.kind);
             return Err(self.corruption(extent.offset, what));

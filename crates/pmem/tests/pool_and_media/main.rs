@@ -9,6 +9,7 @@ mod blocks;
 mod damage;
 mod dax;
 mod device;
+mod image;
 mod lacks;
 mod media;
 mod pool;

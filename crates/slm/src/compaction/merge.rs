@@ -1,6 +1,7 @@
 //! The merge of a compaction: the inputs' entries in key order, checked one batch at a time, and copied if they are
 //! valid.
 
+use slmdb_engine::files::values_in_order::Values;
 use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 use slmdb_env::Error;
 use slmdb_pmem::Medium;
@@ -8,7 +9,7 @@ use slmdb_table::EntryKind;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::entry_batch::EntryBatch;
-use crate::compaction::inputs::{self, Values};
+use crate::compaction::inputs;
 use crate::compaction::outputs::Outputs;
 use crate::compaction::plan::{Plan, Stopped};
 use crate::compaction::validity_check::check_validity;

@@ -30,6 +30,14 @@ pub(crate) fn droppable_through(checkpoints: &[CheckpointRecord]) -> u64 {
     if checkpoints.len() < 2 { 0 } else { checkpoints[0].through }
 }
 
+/// How many checkpoints a store needs that takes a new one. The second is for deletes that are dropped: without it a
+/// damaged one would cost the store. While nothing was deleted, all table files are as good. A store that has two keeps
+/// two, because a compaction that is under way may be dropping deletes.
+pub(crate) fn wanted_checkpoints(state: &StoreState) -> usize {
+    let has_deletes = state.deletes_dropped_through > 0 || state.files.values().any(|file| file.deletes > 0);
+    if has_deletes || state.checkpoints.len() > 1 { 2 } else { 1 }
+}
+
 impl Default for Checkpoints {
     fn default() -> Checkpoints {
         Checkpoints {

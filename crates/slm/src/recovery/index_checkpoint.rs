@@ -9,8 +9,8 @@
 //! `Index::indexing` from its first swing to its commit. So taking that lock once, after the scan, waits for all of
 //! them (INV-16).
 //!
-//! Two checkpoints are kept. Deletes at or below the S of both need not be kept in table files any more (INV-18). A
-//! full disk costs the checkpoint and nothing else; it is tried again later.
+//! Two checkpoints are kept, but one while nothing was ever deleted. Deletes at or below the S of both need not be kept in
+//! table files any more (INV-18). A full disk costs the checkpoint and nothing else; it is tried again later.
 
 use std::ops::Bound;
 use std::path::Path;
@@ -35,7 +35,7 @@ use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
 use crate::index::location::location;
 use crate::recovery::checkpoint_schedule::Checkpoints;
-use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through};
+use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through, wanted_checkpoints};
 
 /// About this many keys are read from the tree at once.
 const KEYS_AT_ONCE: usize = 1024;
@@ -84,7 +84,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
 
     /// Takes one at a clean close, after all background threads have ended: on `Dram` the next opening begins with it.
     pub(crate) fn take_at_close(&self) -> Result<()> {
-        if M::PERSISTENT || !self.checkpoints.is_due_at_close(self.context.options.checkpoint_entries) {
+        if !self.checkpoints.is_due_at_close(self.context.options.checkpoint_entries) {
             return Ok(());
         }
         self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.context.has_failed())
@@ -146,7 +146,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
         let committed = self.catalog.commit(|state| {
             kept = state.checkpoints.iter().copied().chain([record]).collect();
-            dropped = kept.drain(..kept.len().saturating_sub(2)).collect();
+            dropped = kept.drain(..kept.len().saturating_sub(wanted_checkpoints(state))).collect();
             Edit { checkpoints: Some(kept.clone()), ..Edit::default() }
         });
         if let Err(error) = committed {
@@ -227,7 +227,13 @@ impl<M: Medium> NewCheckpoint<'_, M> {
             }
             let mut start = 0;
             for &(end, Location { file, place, sequence }) in &entries {
-                writer.add(&keys[start..end], sequence, file, place)?;
+                // None is too long, so the index has them out of order.
+                writer.add(&keys[start..end], sequence, file, place).map_err(|error| match error {
+                    Error::Invalid { .. } => {
+                        Error::corruption(tree.pool().path(), 0, "the keys of the index do not ascend")
+                    }
+                    error => error,
+                })?;
                 start = end;
             }
             match leaf.next() {
@@ -239,5 +245,62 @@ impl<M: Medium> NewCheckpoint<'_, M> {
         env.sync_directory(self.directory)?;
         let (entries, length_bytes) = (finished.entries, finished.length_bytes);
         Ok(Some(CheckpointRecord { number, through, entries, length_bytes }))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::cmp;
+    use std::sync::atomic::AtomicBool;
+
+    use slmdb_env::memory::MemoryEnv;
+    use slmdb_order::{Comparator, KeyOrder};
+    use slmdb_pmem::{Blocks, Dram, Pool, PoolOptions};
+    use slmdb_structures::EntryKind;
+    use slmdb_structures::fast_fair::{SegmentEntry, SegmentWriter};
+
+    use super::*;
+
+    /// By bytes, until it is turned round.
+    #[derive(Default)]
+    struct Turned(AtomicBool);
+
+    impl Comparator for Turned {
+        fn name(&self) -> &'static str {
+            "turned"
+        }
+
+        fn compare(&self, left: &[u8], right: &[u8]) -> cmp::Ordering {
+            if self.0.load(Ordering::Relaxed) { right.cmp(left) } else { left.cmp(right) }
+        }
+    }
+
+    /// The store took no more writes then.
+    #[test]
+    fn an_index_out_of_order_costs_the_checkpoint_alone() {
+        let options = PoolOptions { initial_bytes: 0, growth_bytes: 64 << 10, maximum_bytes: 4 << 20, uuid: [7; 16] };
+        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let blocks = Arc::new(Blocks::open(pool.clone()).unwrap());
+        let order = Arc::new(Turned::default());
+        let tree = Tree::create(pool.clone(), blocks, 512, KeyOrder::Custom(order.clone())).unwrap();
+        let mut part = tree.bulk_load(&[]).unwrap().remove(0);
+        let mut segment = SegmentWriter::new(&pool, 1, 1024);
+        for key in [b"a", b"b", b"c"] {
+            let entry = SegmentEntry { key, sequence: 1, kind: EntryKind::Put, block_offset: 0, block_length: 100 };
+            part.add(key, segment.add(&entry).unwrap()).unwrap();
+        }
+        SegmentWriter::finish(vec![segment]).unwrap();
+        tree.finish_bulk_load(vec![part]).unwrap();
+        let write = || {
+            let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
+            env.create_directory(directory).unwrap();
+            let (number, through, files, store_uuid) = (1, 3, vec![1], [7; 16]);
+            NewCheckpoint { env: &env, directory, store_uuid, tree: &tree, number, through, files }.write(&|| false)
+        };
+        assert_eq!(write().unwrap().unwrap().entries, 3);
+        order.0.store(true, Ordering::Relaxed);
+        let error = write().unwrap_err();
+        assert!(costs_the_checkpoint_alone(&error), "{error:?}");
     }
 }

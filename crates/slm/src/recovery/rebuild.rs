@@ -68,7 +68,7 @@ pub(crate) struct Rebuilt<M: Medium> {
     pub(crate) checkpoints: Vec<CheckpointRecord>,
     /// Number of live entries of each file, in the order of the files' numbers.
     pub(crate) live: Vec<u64>,
-    /// Keys that a checkpoint has in a file that is gone, where no version replaces them, with their sequence numbers.
+    /// Keys that are lost by what a checkpoint says, with their sequence numbers.
     pub(crate) lost: Lost,
     /// The S of the checkpoint that the rebuild began from; 0 without one.
     pub(crate) through: u64,
@@ -80,20 +80,33 @@ pub(crate) struct Rebuilt<M: Medium> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OnDamage {
     Fail,
-    /// Reports what is missing. Nor is a checkpoint believed alone: it says which versions count, and each is looked up
-    /// in the files.
-    Report,
+    /// Reports what is missing. All files are read, and believed before a checkpoint ([`newest`]). Deletes up to this
+    /// sequence number may be in no file any more.
+    Report {
+        deletes_gone_through: u64,
+    },
+}
+
+impl OnDamage {
+    #[inline]
+    fn decide(self, newest: &mut Newest) -> Verdict {
+        match self {
+            OnDamage::Fail => newest.decide(),
+            OnDamage::Report { deletes_gone_through } => newest.decide_in_repair(deletes_gone_through),
+        }
+    }
 }
 
 /// The index of a store that is repaired. What is missing is reported instead of being an error, and everything that
-/// the index points to exists.
+/// the index points to exists. Deletes up to `deletes_gone_through` may be in no file any more.
 pub(crate) fn as_far_as_possible<M: Medium + Clone>(
     options: &Options,
     directory: &Path,
     state: &StoreState,
+    deletes_gone_through: u64,
     make: impl Fn() -> Result<OpenPool<M>>,
 ) -> Result<Rebuilt<M>> {
-    with_best_checkpoint(options, directory, state, make, OnDamage::Report)
+    with_best_checkpoint(options, directory, state, make, OnDamage::Report { deletes_gone_through })
 }
 
 /// Makes an index from the newest checkpoint that is whole.
@@ -341,7 +354,7 @@ impl<'t> Plan<'t> {
         while let Some((_, keys)) = merge.first().filter(|_| self.read.is_empty()) {
             let Some(version) = keys.version() else { break };
             newest.consider(version, self.through);
-            self.take(&mut filled, keys.key(), newest.decide(), on_damage)?;
+            self.take(&mut filled, keys.key(), on_damage.decide(&mut newest), on_damage)?;
             merge.advance().map_err(of_any)?;
         }
         let mut key = Vec::new();
@@ -354,7 +367,7 @@ impl<'t> Plan<'t> {
                 newest.consider(version, self.through);
                 merge.advance().map_err(of_any)?;
             }
-            self.take(&mut filled, &key, newest.decide(), on_damage)?;
+            self.take(&mut filled, &key, on_damage.decide(&mut newest), on_damage)?;
         }
         Ok(filled)
     }

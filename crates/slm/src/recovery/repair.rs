@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use slmdb_engine::repair::{LostKeys, Repair};
-use slmdb_engine::{Loss, Options, RepairProgress, RepairReport};
+use slmdb_engine::repair::{LostKeys, Repair, RepairSteps};
+use slmdb_engine::{Loss, Options, RepairProgress};
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::Tree;
@@ -16,59 +16,55 @@ use slmdb_sync::epoch;
 use crate::KIND;
 use crate::recovery::index_checkpoint::NewCheckpoint;
 use crate::recovery::rebuild::Rebuilt;
-use crate::recovery::{index_in_pool, rebuild};
+use crate::recovery::{index_image, index_in_pool, rebuild};
 
-/// See [`crate::repair`].
-pub(crate) fn repair(
-    options: &Options,
-    directory: &Path,
-    progress: &mut dyn FnMut(RepairProgress),
-) -> Result<RepairReport> {
-    let mut repair = begin(options, directory, progress)?;
-    match repair.medium()? {
-        None => on_dram(&mut repair)?,
-        Some(medium) => in_new_pool(&mut repair, &medium)?,
+/// See the module.
+pub(crate) struct SlmRepair;
+
+impl RepairSteps for SlmRepair {
+    fn begin<'o>(
+        options: &'o Options,
+        directory: &Path,
+        progress: &mut dyn FnMut(RepairProgress),
+    ) -> Result<Repair<'o>> {
+        let mut repair = Repair::begin(&KIND, options, directory, |record| record.live_keys)?;
+        repair.check_tables(progress)?;
+        repair.save_run_files(&|_, _| None)?;
+        Ok(repair)
     }
-    Ok(repair.report)
-}
 
-/// See [`crate::repair_on`].
-pub(crate) fn repair_on<M: Medium + Clone>(options: &Options, directory: &Path, medium: &M) -> Result<RepairReport> {
-    let mut repair = begin(options, directory, &mut |_| ())?;
-    in_new_pool(&mut repair, medium)?;
-    Ok(repair.report)
-}
-
-/// Step 1.
-fn begin<'o>(options: &'o Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<Repair<'o>> {
-    let mut repair = Repair::begin(&KIND, options, directory, |record| record.live_keys)?;
-    repair.check_tables(progress)?;
-    repair.save_run_files(&|_, _| None)?;
-    Ok(repair)
-}
-
-/// The other steps on `Dram`.
-fn on_dram(repair: &mut Repair<'_>) -> Result<()> {
-    let fast = index_in_pool::in_memory(repair.options, &repair.state)?;
-    if !repair.log_is_whole(&fast.pool) {
-        repair.save_log(&fast.pool)?;
+    fn on_dram(repair: &mut Repair<'_>) -> Result<()> {
+        index_image::remove(repair.env(), &repair.directory)?;
+        let fast = index_in_pool::in_memory(repair.options, &repair.state)?;
+        if !repair.log_is_whole(&fast.pool) {
+            repair.save_log(&fast.pool)?;
+        }
+        drop(fast);
+        let (options, state) = (repair.options, repair.state.clone());
+        let rebuilt =
+            rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair), || {
+                index_in_pool::in_memory(options, &state)
+            })?;
+        finish(repair, rebuilt)
     }
-    drop(fast);
-    let (options, state) = (repair.options, repair.state.clone());
-    let rebuilt =
-        rebuild::as_far_as_possible(options, &repair.directory, &state, || index_in_pool::in_memory(options, &state))?;
-    finish(repair, rebuilt)
+
+    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()> {
+        repair.give_up_pool(medium)?;
+        let (options, state) = (repair.options, repair.state.clone());
+        let rebuilt =
+            rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair), || {
+                index_in_pool::make(medium.clone(), options, &state)
+            })?;
+        rebuilt.fast.pool.seal()?;
+        finish(repair, rebuilt)
+    }
 }
 
-/// The other steps on media with a pool.
-fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()> {
-    repair.give_up_pool(medium)?;
-    let (options, state) = (repair.options, repair.state.clone());
-    let rebuilt = rebuild::as_far_as_possible(options, &repair.directory, &state, || {
-        index_in_pool::make(medium.clone(), options, &state)
-    })?;
-    rebuilt.fast.pool.seal()?;
-    finish(repair, rebuilt)
+/// The sequence number up to which deletes may be in no table file any more: compactions have dropped them, or they went
+/// with a damaged file.
+fn deletes_gone_through(repair: &Repair<'_>) -> u64 {
+    let state = &repair.state;
+    if repair.has_given_up_tables() { state.flushed_through } else { state.deletes_dropped_through }
 }
 
 /// Makes the rebuilt index the store's.
@@ -89,8 +85,9 @@ fn finish<M: Medium>(repair: &mut Repair<'_>, rebuilt: Rebuilt<M>) -> Result<()>
         let through_sequence = repair.state.deletes_dropped_through;
         repair.report.losses.push(Loss::Deletes { through_sequence });
     }
-    if !repair.report.losses.is_empty() {
-        // Older versions of lost keys may lie in files. From now on no rebuild may take them for the newest.
+    if !repair.report.losses.is_empty() || repair.has_given_up_tables() {
+        // Older versions of lost keys, and of keys whose deletes are lost, may lie in files. From now on no rebuild may
+        // take them for the newest.
         repair.state.deletes_dropped_through = repair.state.flushed_through;
     }
     // What is lost must stay lost in every later rebuild, and no other checkpoint says so.

@@ -26,14 +26,7 @@ impl<M: Medium + Clone> FlushCost for PoolFlushCost<M> {
     fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()> {
         let kept_back_bytes = if from == TakenFrom::Reserve { 0 } else { self.pool_reserve.segment_bytes() };
         let indexed = self.pool_reserve.indexed_keys.lock();
-        let grant = {
-            let mut memtables = self.writes.memtables.lock();
-            let totals = memtables.admitted.plus(&more.totals);
-            let grant = Grant { totals, memtables: memtables.immutables as u64 + more.memtables };
-            // Perhaps a smaller grant than before; and writers are at work meanwhile.
-            memtables.granted_in_pool = memtables.granted_in_pool.at_most(&grant);
-            grant
-        };
+        let grant = self.writes.memtables.lock().begin_grant(more);
         reserve(&self.index.pool, &self.index.tree, &grant, *indexed, kept_back_bytes)?;
         self.writes.memtables.lock().granted_in_pool = grant;
         Ok(())
@@ -54,14 +47,7 @@ impl<M: Medium + Clone> PoolFlushCost<M> {
     pub(crate) fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
         let mut indexed = self.pool_reserve.indexed_keys.lock();
         indexed.add_all(flushed.long_keys());
-        let granted = {
-            let mut memtables = self.writes.memtables.lock();
-            memtables.admitted = memtables.admitted.minus(flushed);
-            memtables.immutables -= 1;
-            memtables.space_returned += 1;
-            memtables.granted_in_pool = memtables.granted_in_pool.minus(flushed);
-            memtables.granted_in_pool
-        };
+        let granted = self.writes.memtables.lock().release(flushed);
         match reserve(&self.index.pool, &self.index.tree, &granted, *indexed, self.pool_reserve.segment_bytes()) {
             // The bound does not know how much of the worst case has already happened. What was granted is there.
             Err(Error::Full { .. }) => Ok(()),

@@ -35,7 +35,7 @@ fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<Per
         compaction: CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() },
         ..Options::default()
     };
-    let engine = open::open(&options, directory).unwrap();
+    let engine = crate::open(&options, directory).unwrap();
     let mut batch = WriteBatch::new();
     batch.put(key, value).unwrap();
     engine.write(&batch, true).unwrap();

@@ -61,9 +61,18 @@ fn small_levels() -> slmdb::LabOptions {
     slmdb::LabOptions {
         level_zero_bytes: 256 << 10,
         level_zero_compaction_at: 1.0 / 128.0,
+        leaf_scan_part: 0.8,
         level_base_bytes: 32 << 10,
         level_growth: 4,
     }
+}
+
+/// The same options, where the first few hundred keys stay in LAB-DB's level 0.
+pub fn with_a_larger_level_zero(options: Options) -> Options {
+    #[cfg(feature = "lab")]
+    let options = options
+        .advanced(|advanced| advanced.lab(slmdb::LabOptions { level_zero_compaction_at: 1.0 / 8.0, ..small_levels() }));
+    options
 }
 
 /// Runs this test program again for each engine but the first. What is in a folder with another engine's name is left out.

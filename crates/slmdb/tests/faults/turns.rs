@@ -4,9 +4,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use slmdb::EngineName;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
-use crate::common::{SetAtEnd, budget};
+use crate::common::{SetAtEnd, budget, engine};
 use crate::workload::{self, End, Store};
 
 /// How many workloads run at a time: many of them sleep, because they wait for space.
@@ -119,7 +120,9 @@ pub fn every_place_in_turn(store: Store, what: &str, failure: Failure, repeat: R
             is_struck
         },
     );
-    assert!(step * places > 10, "{name}: the workload has too few places to mean anything");
+    // (LAB-DB's pool has the newest keys alone, and seldom grows.)
+    let places_min = if what == "allocate /pool" && engine() != EngineName::Slm { 4 } else { 10 };
+    assert!(step * places > places_min, "{name}: the workload has too few places to mean anything: {places}");
     println!("places: {places} of {name}");
 }
 

@@ -6,6 +6,7 @@ use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 use super::key_record::{SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, bytes_by_words, damaged, encode_key_record};
 use super::segment::{Part, SegmentEntry};
 use crate::KeyLengths;
+use crate::memtable::MAXIMUM_KEY_BYTES;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"slmdbKEY");
 const HEADER_CRC_OFFSET: usize = 52;
@@ -68,6 +69,10 @@ impl Header {
         let fits = header.length_bytes <= extent.length_bytes - SEGMENT_HEADER_BYTES && header.length_bytes % 8 == 0;
         if header.file != extent.owner || !fits {
             return Err(damaged(pool, extent.offset, "a key segment is not the one of its extent"));
+        }
+        let KeyLengths { longest_bytes, long_bytes } = header.keys;
+        if longest_bytes as usize > MAXIMUM_KEY_BYTES || long_bytes > header.length_bytes {
+            return Err(damaged(pool, extent.offset, "a key segment tells of longer keys than it can have"));
         }
         Ok(header)
     }

@@ -163,10 +163,7 @@ impl<M: Medium> Tree<M> {
         }
         let (mut level, mut nodes) = (root.level(), vec![root.offset]);
         while level > 1 {
-            let children = self.children(&nodes, level)?;
-            if children.len() > SHORTCUTS_MAX {
-                break;
-            }
+            let Some(children) = self.children(&nodes, level, SHORTCUTS_MAX)? else { break };
             (level, nodes) = (level - 1, children);
         }
         if nodes.len() < 2 {
@@ -189,14 +186,20 @@ impl<M: Medium> Tree<M> {
         Ok(Shortcuts { version, level, prefix, heads, nodes })
     }
 
-    /// The nodes below those of a level, in order, as far as their parents know them.
-    fn children(&self, nodes: &[u64], level: u8) -> Result<Vec<u64>> {
+    /// The nodes below those of a level, in order and each once, as far as their parents know them. `None` if there are
+    /// more than `most`: then no more than those are looked at.
+    pub(super) fn children(&self, nodes: &[u64], level: u8, most: usize) -> Result<Option<Vec<u64>>> {
         let mut children = Vec::new();
         for &node in nodes {
-            let entries = self.node(node, level)?.slots.iter().map(Slot::read);
-            children.extend(entries.map(|entry| entry.pointer).filter(|&pointer| pointer > HOLE));
-            children.dedup();
+            for entry in self.node(node, level)?.slots.iter().map(Slot::read) {
+                if entry.pointer > HOLE && children.last() != Some(&entry.pointer) {
+                    children.push(entry.pointer);
+                }
+            }
+            if children.len() > most {
+                return Ok(None);
+            }
         }
-        Ok(children)
+        Ok(Some(children))
     }
 }

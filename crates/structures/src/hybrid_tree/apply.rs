@@ -123,6 +123,7 @@ impl<M: Medium> HybridTree<M> {
         self.tell_replaced(counts, group, &works, on_replaced);
         self.make_visible(&prepared.steps)?;
         self.publish(counts, &state, prepared.first, &prepared.edits);
+        self.size.note(counts);
         self.retire(prepared.retired, &guard);
         Ok(())
     }
@@ -168,11 +169,17 @@ impl<M: Medium> HybridTree<M> {
             }
         }
         for run in runs {
+            let mut found = 0_u64;
             for (entry, work) in group[run.keys.clone()].iter().zip(&mut works[run.keys.clone()]) {
                 let Some(leaf) = run.leaf else { continue };
                 for slot in slots_of(work.candidates) {
                     let record = Record::intact_at(&*self.pool, leaf.record(slot), guard)?;
                     if record.key == entry.key {
+                        // The key came before: a record must not be given back twice.
+                        if found & (1 << slot) != 0 {
+                            return Err(Error::invalid("the comparator is no total order"));
+                        }
+                        found |= 1 << slot;
                         work.old = Some((slot, leaf.record(slot), Some(record)));
                         break;
                     }

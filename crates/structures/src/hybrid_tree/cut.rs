@@ -52,6 +52,7 @@ impl<M: Medium> HybridTree<M> {
             self.set_directory(&mut counts, directory, state.epoch);
         }
         gone.count_off(&mut counts);
+        self.size.note(&counts);
         self.retire(gone.slots, &guard);
         Ok(())
     }
@@ -110,6 +111,7 @@ impl<M: Medium> HybridTree<M> {
             self.make_visible(&steps)?;
             self.publish(counts, &state, None, &edits);
             gone.count_off(counts);
+            self.size.note(counts);
             self.retire(gone.slots, &guard);
         }
         Ok(())
@@ -152,6 +154,7 @@ impl<M: Medium> HybridTree<M> {
         self.pool.persist(place, 8);
         *counts = Counts::default();
         self.set_directory(&mut counts, Directory::default(), epoch);
+        self.size.note(&counts);
         self.retire(gone.slots, &guard);
         Ok(())
     }

@@ -40,6 +40,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
@@ -49,7 +50,7 @@ use slmdb_sync::scheduled::{Mutex, MutexGuard};
 
 pub use apply::GROUP_KEYS;
 pub use layout::{MAXIMUM_KEY_BYTES, MAXIMUM_SEQUENCE, TREES};
-pub use read::{LeafCopy, Place};
+pub use read::{LeafCopy, Leaves, Place};
 pub use record::{Entry, Version};
 pub use space_bounds::pool_bytes_max;
 
@@ -68,6 +69,34 @@ pub struct HybridTree<M: Medium> {
     number: u32,
     published: Published<State>,
     writer: Mutex<Counts>,
+    size: SizeNow,
+}
+
+/// How large a tree is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Keys, those of deletes too.
+    pub keys: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// Bytes of leaves and records, with what slots round up.
+    pub bytes: u64,
+}
+
+/// The size as the writer last noted it, for those who don't wait for it.
+#[derive(Debug, Default)]
+struct SizeNow {
+    keys: AtomicU64,
+    leaves: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl SizeNow {
+    fn note(&self, counts: &Counts) {
+        self.keys.store(counts.keys, Ordering::Relaxed);
+        self.leaves.store(counts.leaves, Ordering::Relaxed);
+        self.bytes.store(counts.leaf_bytes + counts.record_bytes, Ordering::Relaxed);
+    }
 }
 
 /// What readers begin with.
@@ -171,8 +200,10 @@ impl<M: Medium> HybridTree<M> {
     }
 
     fn of(slots: Arc<Slots<M>>, number: u32, order: KeyOrder, state: State, counts: Counts) -> HybridTree<M> {
+        let size = SizeNow::default();
+        size.note(&counts);
         let (published, writer) = (Published::from_pointee(state), Mutex::new(counts));
-        HybridTree { pool: Arc::clone(slots.pool()), slots, order, number, published, writer }
+        HybridTree { pool: Arc::clone(slots.pool()), slots, order, number, published, writer, size }
     }
 
     /// The order of its keys.
@@ -198,6 +229,13 @@ impl<M: Medium> HybridTree<M> {
     /// What it has, after the last change. Waits for the writer.
     pub fn counts(&self) -> Counts {
         self.writer().clone()
+    }
+
+    /// How large it is. Waits for nobody: it is what the writer noted last, after each group of keys.
+    pub fn size(&self) -> Size {
+        let SizeNow { keys, leaves, bytes } = &self.size;
+        let [keys, leaves, bytes] = [keys, leaves, bytes].map(|count| count.load(Ordering::Relaxed));
+        Size { keys, leaves, bytes }
     }
 
     /// What the directory takes of plain memory, in bytes.

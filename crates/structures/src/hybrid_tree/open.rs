@@ -40,6 +40,7 @@ impl<M: Medium> HybridTree<M> {
         let directory = tree.read_leaves(&chain, &keep, &mut counts, &guard)?;
         counts.set_leaves(directory.leaves());
         tree.published.store(Arc::new(State { directory, epoch }));
+        tree.size.note(&counts);
         *tree.writer() = counts;
         Ok(tree)
     }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
@@ -44,6 +44,12 @@ impl LeafCopy {
     /// How many keys it has.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        let bounds_bytes: usize = [&self.low, &self.high].into_iter().flatten().map(Vec::capacity).sum();
+        self.bytes.capacity() + self.entries.capacity() * size_of::<(Range<usize>, Version)>() + bounds_bytes
     }
 
     /// Whether it has none.
@@ -89,7 +95,47 @@ impl LeafCopy {
     }
 }
 
+/// A walk over the leaves of a tree, in order. The tree is not changed meanwhile, or only loses keys.
+pub struct Leaves<'t, M: Medium> {
+    tree: &'t HybridTree<M>,
+    /// The lowest key of the next leaf. `None`: the first leaf.
+    next: Option<Vec<u8>>,
+    /// How many there still can be.
+    left: u64,
+}
+
+impl<M: Medium> Leaves<'_, M> {
+    /// The lowest key of the leaf that comes next. `None`: that is the first one, or the walk is at its end.
+    pub fn next_key(&self) -> Option<&[u8]> {
+        self.next.as_deref()
+    }
+
+    /// Copies the next leaf. Returns whether there was one. [`Error::Invalid`] if more leaves come than the tree has: then
+    /// the comparator is no order, and the walk would go in a circle.
+    pub fn copy_next(&mut self, copy: &mut LeafCopy) -> Result<bool> {
+        let place = self.next.as_deref().map_or(Place::First, Place::At);
+        if self.left == 0 || !self.tree.copy_leaf(place, copy)? {
+            return Ok(false);
+        }
+        self.left -= 1;
+        self.next = copy.high().map(<[u8]>::to_vec);
+        match (&self.next, self.left) {
+            (Some(_), 0) => Err(Error::invalid("the comparator is no total order")),
+            (None, _) => {
+                self.left = 0;
+                Ok(true)
+            }
+            (Some(_), _) => Ok(true),
+        }
+    }
+}
+
 impl<M: Medium> HybridTree<M> {
+    /// The leaves from the first one on.
+    pub fn leaves(&self) -> Leaves<'_, M> {
+        Leaves { tree: self, next: None, left: self.published.load().directory.leaves() as u64 }
+    }
+
     /// What the tree says of a key, deletes too. Waits for nobody.
     pub fn get(&self, key: &[u8]) -> Result<Option<Version>> {
         let guard = epoch::pin();

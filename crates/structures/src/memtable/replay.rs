@@ -299,12 +299,12 @@ impl<M: Medium> Reading<'_, M> {
             if header.capacity_bytes > MAXIMUM_ARENA_BYTES {
                 return Err(self.corruption(0, format!("no arena has {} bytes", header.capacity_bytes)));
             }
-            let capacity = usize::try_from(header.capacity_bytes).ok();
-            let Some(bytes) = capacity.and_then(|capacity| self.log.bytes.get(..capacity)) else {
+            if header.capacity_bytes > self.arena.whole_bytes() {
                 let what = format!("the arena is shorter than its {} bytes", header.capacity_bytes);
                 return Err(self.corruption(self.log.bytes.len(), what));
-            };
-            self.log.bytes = bytes;
+            }
+            let capacity = usize::try_from(header.capacity_bytes).unwrap_or(usize::MAX);
+            self.log.bytes = &self.log.bytes[..capacity.min(self.log.bytes.len())];
             return Ok(None);
         }
         // Either there never was a record, or the header is lost. Where the medium promises nothing before a sync, a power

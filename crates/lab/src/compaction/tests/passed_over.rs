@@ -4,8 +4,6 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_engine::background::workers::Workers;
-use slmdb_engine::directory::open::prepare;
 use slmdb_engine::events::Listener;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Event, LabOptions, Options, WriteBatch};
 use slmdb_env::Error;
@@ -14,19 +12,21 @@ use slmdb_levels::Run;
 use slmdb_pmem::Dram;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::KIND;
 use crate::engine::Lab;
-use crate::recovery::rebuild;
-use crate::recovery::recover::recover;
 
-const STORE: &str = "/db";
-const KEYS: u32 = 200;
+pub(super) const STORE: &str = "/db";
+pub(super) const KEYS: u32 = 200;
 
 /// The files that compactions were given up for.
-type Told = Arc<Mutex<Vec<PathBuf>>>;
+pub(super) type Told = Arc<Mutex<Vec<PathBuf>>>;
 
 /// A store that compacts only what a test does step by step, with small files and levels.
 fn open(env: &MemoryEnv) -> (Lab<Dram>, Told) {
+    open_in(env, Path::new(STORE), |options| options)
+}
+
+/// The same in any directory, and with other options.
+pub(super) fn open_in(env: &MemoryEnv, directory: &Path, change: impl FnOnce(Options) -> Options) -> (Lab<Dram>, Told) {
     let told = Told::new(Mutex::new(Vec::new()));
     let into = told.clone();
     let listener = move |event: &Event| {
@@ -47,22 +47,15 @@ fn open(env: &MemoryEnv) -> (Lab<Dram>, Told) {
         event_listener: Listener(Some(Arc::new(listener))),
         ..Options::default()
     };
-    let directory = Path::new(STORE);
-    let mut workers = Workers::of(&options).unwrap();
-    let (state, lock) = prepare(&KIND, &options, directory).unwrap();
-    let trees = rebuild::in_memory(&options, directory, &state).unwrap();
-    let parts = recover(&options, directory, state, trees, lock).unwrap();
-    let store = Lab::new(parts, std::mem::take(&mut workers.events));
-    store.start(workers);
-    (store, told)
+    (super::open(&change(options), directory), told)
 }
 
-fn key(number: u32) -> Vec<u8> {
+pub(super) fn key(number: u32) -> Vec<u8> {
     format!("key {number:03}").into_bytes()
 }
 
 /// (It does not become shorter by compression.)
-fn value(number: u32, round: u8) -> Vec<u8> {
+pub(super) fn value(number: u32, round: u8) -> Vec<u8> {
     let mut state = u64::from(number) << 8 | u64::from(round);
     let mut byte = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -71,14 +64,14 @@ fn value(number: u32, round: u8) -> Vec<u8> {
     (0..400).map(|_| byte()).collect()
 }
 
-fn put(store: &Lab<Dram>, number: u32, round: u8) {
+pub(super) fn put(store: &Lab<Dram>, number: u32, round: u8) {
     let mut batch = WriteBatch::new();
     batch.put(key(number), value(number, round)).unwrap();
     store.write(&batch, false).unwrap();
 }
 
 /// Brings all keys into the immutable tree.
-fn fill(store: &Lab<Dram>, round: u8) {
+pub(super) fn fill(store: &Lab<Dram>, round: u8) {
     (0..KEYS).for_each(|number| put(store, number, round));
     store.flush().unwrap();
     let _indexing = store.level_zero.indexing.lock();
@@ -86,7 +79,7 @@ fn fill(store: &Lab<Dram>, round: u8) {
 }
 
 /// Moves all chunks that can be moved. The error, if not all could.
-fn move_chunks(store: &Lab<Dram>) -> Result<(), Error> {
+pub(super) fn move_chunks(store: &Lab<Dram>) -> Result<(), Error> {
     let _chunk = store.compactor.chunk.lock();
     while store.compactor.compact_chunk()? {}
     Ok(())
@@ -100,12 +93,12 @@ fn file_of(store: &Lab<Dram>, level: u8) -> (PathBuf, Vec<u8>, Vec<u8>) {
     (table(run.number()), smallest, largest)
 }
 
-fn table(number: u32) -> PathBuf {
+pub(super) fn table(number: u32) -> PathBuf {
     Path::new(STORE).join(format!("{number:010}.sst"))
 }
 
 /// Damages a byte of a file that is open, and what the store has read of it is forgotten.
-fn damage(store: &Lab<Dram>, env: &MemoryEnv, file: &Path, at: usize) {
+pub(super) fn damage(store: &Lab<Dram>, env: &MemoryEnv, file: &Path, at: usize) {
     let mut bytes = env.content(file).unwrap();
     bytes[at] ^= 4;
     env.set_content(file, &bytes);

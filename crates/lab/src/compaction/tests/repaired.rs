@@ -3,23 +3,23 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_engine::background::workers::Workers;
-use slmdb_engine::directory::open::prepare;
+use slmdb_engine::directory::opening::Found;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Loss, Medium, Options, RepairReport, WriteBatch};
 use slmdb_env::Env;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{Manifest, StoreState};
 use slmdb_pmem::Persistent;
 
+use super::backwards;
 use crate::KIND;
 use crate::engine::Lab;
 use crate::level_zero::state::LevelZeroState;
-use crate::recovery::recover::recover;
+use crate::recovery::open::start;
 use crate::recovery::trees_in_pool;
 
 const STORE: &str = "/db";
 const POOL: &str = "/pool";
-const KEYS: u32 = 200;
+pub(super) const KEYS: u32 = 200;
 
 fn options(env: &MemoryEnv) -> Options {
     Options {
@@ -48,19 +48,21 @@ fn value(number: u32) -> Vec<u8> {
 
 /// A store that compacts only what a test does step by step.
 fn open(env: &MemoryEnv) -> Lab<Persistent> {
-    let (options, directory) = (options(env), Path::new(STORE));
-    let mut workers = Workers::of(&options).unwrap();
-    let (state, lock) = prepare(&KIND, &options, directory).unwrap();
-    let trees = trees_in_pool::find(Persistent::new(), &options, &state).unwrap();
-    let parts = recover(&options, directory, state, trees, lock).unwrap();
-    let store = Lab::new(parts, std::mem::take(&mut workers.events));
-    store.start(workers);
-    store
+    open_with(options(env))
+}
+
+fn open_with(options: Options) -> Lab<Persistent> {
+    let found = Found::of(&KIND, &options, Path::new(STORE)).unwrap();
+    let trees = trees_in_pool::find(Persistent::new(), &options, &found.state).unwrap();
+    start(found, trees).unwrap()
 }
 
 /// All keys, in the immutable tree, and nothing in the mutable one.
-fn fill(env: &MemoryEnv) -> Lab<Persistent> {
-    let store = open(env);
+pub(super) fn fill(env: &MemoryEnv) -> Lab<Persistent> {
+    filled(open(env))
+}
+
+fn filled(store: Lab<Persistent>) -> Lab<Persistent> {
     for number in 0..KEYS {
         let mut batch = WriteBatch::new();
         batch.put(key(number), value(number)).unwrap();
@@ -199,4 +201,24 @@ fn a_key_that_a_run_file_has_lost_does_not_bring_back_what_a_level_has() {
             store.close().unwrap();
         }
     }
+}
+
+/// An opening takes out of the immutable tree what has gone to level 1, and nothing that comes after it in the store's own order.
+#[test]
+fn in_another_order_of_keys_an_opening_takes_out_only_what_has_moved() {
+    let env = MemoryEnv::new();
+    let open = || open_with(Options { comparator: backwards(), ..options(&env) });
+    let store = filled(open());
+    assert!(store.compactor.compact_chunk().unwrap());
+    let left = store.level_zero.immutable().counts().keys;
+    assert!(0 < left && left < u64::from(KEYS));
+    store.close().unwrap();
+    drop(store);
+    let store = open();
+    assert_eq!(store.level_zero.immutable().counts().keys, left);
+    for number in 0..KEYS {
+        let found = store.get(&key(number)).unwrap();
+        assert_eq!(found.as_deref(), Some(&value(number)[..]), "key {number}");
+    }
+    assert!(store.verify(&mut |_| ()).unwrap().is_clean());
 }

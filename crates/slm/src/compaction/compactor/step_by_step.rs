@@ -59,7 +59,7 @@ fn store(env: &MemoryEnv) -> Slm<Persistent> {
 
 fn store_with(env: &MemoryEnv, last: &Options) -> Slm<Persistent> {
     let (options, directory) = (options(env), Path::new(DIRECTORY));
-    let engine = open::open(&options, directory).unwrap();
+    let engine = crate::open(&options, directory).unwrap();
     for round in 0..2 {
         let mut batch = WriteBatch::new();
         (0..KEYS).filter(|number| round == 0 || number % 3 == 0).for_each(|number| {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
-use crate::recovery::open;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, MapTables, Options, WriteBatch};
 
 const KEYS: u32 = 4000;
@@ -31,7 +30,7 @@ fn store_of(
     // What is mapped is not read in pieces.
     let unmapped = Options { map_tables: MapTables::Never, ..Options::default() };
     let options = Options { env, compaction, memory_budget_bytes, memtable_bytes, block_bytes, ..unmapped };
-    let engine = open::open(&options, Path::new("/db")).unwrap();
+    let engine = crate::open(&options, Path::new("/db")).unwrap();
     for file in 0..files {
         let mut batch = WriteBatch::new();
         for (key, value) in (0..KEYS).filter(|number| file_of(*number) == file).map(entry) {

@@ -9,6 +9,11 @@
 //! count above S. At or below S they are copies that a compaction made, and count only if the checkpoint has that key
 //! at that very number. A version that the checkpoint did not have was dead when it was taken, and the delete that
 //! killed it may have been dropped since.
+//!
+//! A repair reads all files, and believes them before the checkpoint: the two may contradict each other. The version with
+//! the largest sequence number that any file has counts, or nothing does. So the index never points to a version that is
+//! older than another one in a file. The checkpoint still tells two things that no file can: that the newest put was
+//! deleted, where the delete may be gone; and that there was a newer version, which is lost.
 
 use slmdb_table::EntryKind;
 
@@ -31,8 +36,14 @@ pub(crate) enum Verdict {
     Live(Version, usize),
     /// The index does not have the key.
     Absent,
-    /// The checkpoint has it, at this sequence number, in a file that is gone, and no newer version exists.
+    /// It had a value at this sequence number that no file has any more, and no newer version exists. Or, in a repair: a
+    /// file has a delete with this number, and the checkpoint, which should know of it, has an older value.
     Lost(u64),
+}
+
+/// What is ranked higher counts. A version in the checkpoint and in its file is the same.
+fn rank(version: &Version) -> (u64, bool, Option<usize>, bool) {
+    (version.sequence, version.kind == EntryKind::Put, version.file, version.is_of_checkpoint)
 }
 
 impl Newest {
@@ -48,10 +59,6 @@ impl Newest {
     }
 
     fn take(&mut self, version: Version) {
-        // A version in the checkpoint and in its file is the same.
-        let rank = |version: &Version| {
-            (version.sequence, version.kind == EntryKind::Put, version.file, version.is_of_checkpoint)
-        };
         if self.best.as_ref().is_none_or(|best| rank(&version) > rank(best)) {
             self.best = Some(version);
         }
@@ -77,6 +84,25 @@ impl Newest {
             (Some(best), _) => best.file.map_or(Verdict::Absent, |file| Verdict::Live(best, file)),
         }
     }
+
+    /// Decides on the key in a repair, and clears the versions. REQUIRES: all versions that files have were considered.
+    /// Deletes up to `deletes_gone_through` may be in no file any more.
+    pub(crate) fn decide_in_repair(&mut self, deletes_gone_through: u64) -> Verdict {
+        let (checkpointed, above) = (self.checkpointed.take(), self.best.take());
+        let copy = self.copies.drain(..).max_by_key(rank);
+        let Some(newest) = above.or(copy) else {
+            return checkpointed.map_or(Verdict::Absent, |lost| Verdict::Lost(lost.sequence));
+        };
+        // The checkpoint should know of it.
+        let is_copy = above.is_none();
+        match checkpointed {
+            Some(lost) if newest.sequence < lost.sequence => Verdict::Lost(lost.sequence),
+            Some(_) if is_copy && newest.kind == EntryKind::Delete => Verdict::Lost(newest.sequence),
+            None if is_copy && newest.sequence <= deletes_gone_through => Verdict::Absent,
+            _ if newest.kind == EntryKind::Delete => Verdict::Absent,
+            _ => newest.file.map_or(Verdict::Absent, |file| Verdict::Live(newest, file)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -100,8 +126,17 @@ mod tests {
         version(sequence, EntryKind::Put, file, true)
     }
 
-    /// In every order.
     fn verdict(versions: &[Version], through: u64) -> Verdict {
+        verdict_by(versions, through, Newest::decide)
+    }
+
+    /// As a repair decides that has all files.
+    fn verdict_in_repair(versions: &[Version], through: u64, deletes_gone_through: u64) -> Verdict {
+        verdict_by(versions, through, |newest| newest.decide_in_repair(deletes_gone_through))
+    }
+
+    /// In every order.
+    fn verdict_by(versions: &[Version], through: u64, decide: impl Fn(&mut Newest) -> Verdict) -> Verdict {
         fn all_orders(rest: Vec<Version>, done: Vec<Version>, each: &mut dyn FnMut(&[Version])) {
             if rest.is_empty() {
                 return each(&done);
@@ -116,7 +151,7 @@ mod tests {
         let mut newest = Newest::default();
         all_orders(versions.to_vec(), Vec::new(), &mut |order| {
             order.iter().for_each(|&version| newest.consider(version, through));
-            verdicts.push(newest.decide());
+            verdicts.push(decide(&mut newest));
         });
         assert!(verdicts.windows(2).all(|pair| pair[0] == pair[1]), "{verdicts:?}");
         verdicts.remove(0)
@@ -173,5 +208,33 @@ mod tests {
         assert_eq!(verdict(&[checkpoint(8, None)], 10), Verdict::Lost(8));
         assert_eq!(verdict(&[put(7, 9), checkpoint(8, None)], 10), Verdict::Lost(8));
         assert_eq!(verdict(&[put(11, 9), checkpoint(12, None)], 10), Verdict::Lost(12));
+    }
+
+    #[test]
+    fn a_repair_points_to_nothing_older_than_what_a_file_has() {
+        let in_repair = |versions: &[Version]| verdict_in_repair(versions, 10, 0);
+        let of_checkpoint = checkpoint(5, None);
+        assert_eq!(in_repair(&[delete(8, 9), put(5, 2), of_checkpoint]), Verdict::Lost(8), "a delete it did not know");
+        assert_eq!(in_repair(&[put(8, 9), put(5, 2), of_checkpoint]), live(put(8, 9)), "a put that it did not know");
+        assert_eq!(in_repair(&[put(8, 9), of_checkpoint]), live(put(8, 9)));
+        assert_eq!(in_repair(&[delete(5, 9), put(4, 2), of_checkpoint]), Verdict::Lost(5), "a copy that can't be read");
+        assert_eq!(in_repair(&[delete(12, 9), put(5, 2), of_checkpoint]), Verdict::Absent);
+    }
+
+    #[test]
+    fn a_repair_believes_a_checkpoint_where_no_file_says_otherwise() {
+        assert_eq!(verdict_in_repair(&[put(8, 9), put(8, 7), checkpoint(8, None)], 10, 0), live(put(8, 9)));
+        assert_eq!(verdict_in_repair(&[checkpoint(8, None)], 10, 0), Verdict::Lost(8));
+        assert_eq!(verdict_in_repair(&[put(7, 9), checkpoint(8, None)], 10, 0), Verdict::Lost(8));
+        assert_eq!(verdict_in_repair(&[put(11, 9), checkpoint(12, None)], 10, 0), Verdict::Lost(12));
+        assert_eq!(verdict_in_repair(&[put(12, 9), checkpoint(12, None)], 10, 0), live(put(12, 9)));
+    }
+
+    #[test]
+    fn a_repair_takes_a_key_for_deleted_only_where_its_delete_may_be_gone() {
+        assert_eq!(verdict_in_repair(&[put(5, 9)], 10, 7), Verdict::Absent, "it was dropped");
+        assert_eq!(verdict_in_repair(&[put(5, 9)], 10, 4), live(put(5, 9)), "no file has a delete, and none is gone");
+        assert_eq!(verdict_in_repair(&[put(5, 9), delete(6, 3)], 10, 0), Verdict::Absent);
+        assert_eq!(verdict_in_repair(&[put(11, 9)], 10, 20), live(put(11, 9)), "it is newer than the checkpoint");
     }
 }

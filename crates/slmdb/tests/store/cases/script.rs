@@ -14,6 +14,7 @@
 //! | `scan KEYS by N` | range queries of so many keys, one after the other |
 //! | `snapshot`, `drop snapshot` | there is one at most |
 //! | `sync`, `flush`, `compact [KEYS]` | |
+//! | `await checkpoint` | until an index checkpoint is taken that was not there when the store was opened, or this was last asked |
 //! | `get KEY`, `get KEY of snapshot` | the text that its value begins with |
 //! | `contents`, `contents of snapshot` | all entries, by their text |
 //! | `files` | the table files, and what of each is live |
@@ -61,6 +62,8 @@ pub struct Script {
     /// How many compactions, and how many events, were asked for already.
     compactions_said: usize,
     events_said: usize,
+    /// How many index checkpoints had been taken by then.
+    checkpoints_seen: usize,
     /// How many keys `fill` has put.
     filled: u64,
 }
@@ -188,6 +191,7 @@ impl Script {
             }
             ["sync"] => said(self.db().sync()),
             ["flush"] => said(self.db().flush()),
+            ["await", "checkpoint"] => self.await_checkpoint(),
             ["compact"] => said(self.db().compact_range::<&[u8]>(..)),
             ["compact", keys] => {
                 let (from, to) = bounds(keys);
@@ -338,7 +342,19 @@ impl Script {
         options.compaction(compaction)
     }
 
+    fn checkpoints(&self) -> usize {
+        let is_taken = |event: &&Event| matches!(event, Event::IndexCheckpointTaken { .. });
+        self.told.lock().unwrap().iter().filter(is_taken).count()
+    }
+
+    fn await_checkpoint(&mut self) -> String {
+        common::wait_until("no index checkpoint was taken", || self.checkpoints() > self.checkpoints_seen);
+        self.checkpoints_seen = self.checkpoints();
+        String::new()
+    }
+
     fn open(&mut self, settings: &[&str]) -> String {
+        self.checkpoints_seen = self.checkpoints();
         for setting in settings {
             let (name, value) = setting.split_once('=').unwrap();
             self.settings.insert(name.into(), value.into());

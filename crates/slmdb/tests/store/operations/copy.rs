@@ -42,7 +42,8 @@ fn assert_has_what_its_manifest_names(env: &dyn Env, store: &Path, copy: &Path) 
     state.checkpoints.len()
 }
 
-/// Twice overwrites 400 keys, each time in one flush, and waits for the index checkpoint that this makes due. No other is.
+/// Twice overwrites 400 keys and deletes one, each time in one flush, and waits for the index checkpoint that this makes due.
+/// No other is. (Where nothing was deleted there would be one.)
 fn fill_until_two_checkpoints(db: &Db, newest_checkpoint: impl Fn() -> u32, model: &mut Model) {
     let mut random = Random(17);
     for _ in 0..2 {
@@ -52,6 +53,7 @@ fn fill_until_two_checkpoints(db: &Db, newest_checkpoint: impl Fn() -> u32, mode
             db.put(&key, &value).unwrap();
             model.insert(key, value);
         }
+        db.delete("no key").unwrap();
         db.flush().unwrap();
         if engine() == EngineName::Slm {
             wait_until("an index checkpoint", || newest_checkpoint() > before);

@@ -348,7 +348,10 @@ fn batches_of_tiny_entries_fill_a_memtable_by_their_number() {
         (0..5000_u32).for_each(|number| batch.put(number.to_be_bytes(), "v").unwrap());
         db.write(&batch).unwrap();
         db.flush().unwrap();
-        assert_eq!(db.stats().table_files, 6, "one batch is never parted");
+        // (In LAB-DB level 0 is full of them, and goes on to level 1.)
+        if crate::common::engine() == slmdb::EngineName::Slm {
+            assert_eq!(db.stats().table_files, 6, "one batch is never parted");
+        }
         assert_eq!(db.get(4999_u32.to_be_bytes()).unwrap().as_deref(), Some(&b"v"[..]));
     }
 }

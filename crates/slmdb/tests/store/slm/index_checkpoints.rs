@@ -26,7 +26,7 @@ fn files(directory: &Path, extension: &str) -> Vec<PathBuf> {
 }
 
 /// Random puts and deletes of few keys, so that most versions are dead.
-fn write(db: &Db, model: &mut Model, random: &mut Random, count: usize) {
+pub(super) fn write(db: &Db, model: &mut Model, random: &mut Random, count: usize) {
     for number in 0..count {
         let key = format!("key {:04}", random.below(700)).into_bytes();
         if random.below(3) == 0 {
@@ -46,6 +46,46 @@ fn write(db: &Db, model: &mut Model, random: &mut Random, count: usize) {
 fn check(db: &Db, model: &Model) {
     assert_same(&contents(db).unwrap(), model, "contents");
     assert_verified(db, "contents");
+}
+
+/// The second one is for deletes that are dropped.
+#[test]
+fn a_store_without_deletes_keeps_one_checkpoint_and_can_do_without_it() {
+    let home = Home::new(On::Dram);
+    let mut model = Model::new();
+    let fill = |model: &mut Model, deletes: bool| {
+        let db = options(&home).open(home.store()).unwrap();
+        check(&db, model);
+        for round in 0..4_u64 {
+            for number in 0..200_u64 {
+                let (key, value) = (format!("key {number:04}").into_bytes(), vec![round as u8; 50]);
+                db.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            if deletes {
+                db.delete("key 0007").unwrap();
+                model.remove(&b"key 0007"[..]);
+            }
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+    };
+    for _ in 0..3 {
+        fill(&mut model, false);
+        assert_eq!(files(&home.store(), "checkpoint").len(), 1);
+    }
+    let checkpoint = files(&home.store(), "checkpoint").remove(0);
+    std::fs::write(&checkpoint, b"damage").unwrap();
+    check(&options(&home).open(home.store()).unwrap(), &model);
+    for expected in [1, 2, 2] {
+        fill(&mut model, expected == 2);
+        if expected == 2 {
+            fill(&mut model, true);
+        }
+        assert_eq!(files(&home.store(), "checkpoint").len(), expected);
+    }
+    fill(&mut model, false);
+    assert_eq!(files(&home.store(), "checkpoint").len(), 2, "deletes may have been dropped");
 }
 
 #[test]

@@ -5,3 +5,4 @@ mod at_rest;
 mod candidates;
 mod fixtures;
 mod index_checkpoints;
+mod index_image;

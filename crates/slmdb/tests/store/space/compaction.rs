@@ -62,7 +62,7 @@ fn an_input_that_cannot_be_read_is_left_alone_and_told() {
                 into.lock().unwrap().push((inputs.clone(), cause.kind()));
             }
         });
-        let db = options.open(STORE).unwrap();
+        let db = crate::common::with_a_larger_level_zero(options).open(STORE).unwrap();
         let (mut model, mut random) = (Model::new(), Random(5));
         for number in 0..200 {
             put(&db, &mut model, key(number), random.bytes(VALUE_BYTES)).unwrap();
@@ -77,7 +77,7 @@ fn an_input_that_cannot_be_read_is_left_alone_and_told() {
         } else {
             env.fail_next(&format!("read {table}"), Failure::Io, Repeat::ForGood);
         }
-        for number in 0..190 {
+        for number in (0..190).chain(2000..3000) {
             put(&db, &mut model, key(number), random.bytes(VALUE_BYTES)).unwrap();
         }
         db.flush().unwrap();

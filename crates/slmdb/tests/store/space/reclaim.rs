@@ -44,68 +44,6 @@ fn delete_most(db: &Db, model: &mut Model, full: u64, moves: &AtomicU64, context
     }
 }
 
-/// Filled to the last byte, then most keys deleted: there is space again without anything from outside.
-#[test]
-fn deletes_and_compact_range_give_a_full_store_space_back() {
-    for &scarce in scarce() {
-        let context = format!("{scarce:?}");
-        let moves = AtomicU64::new(0);
-        watched(&context, &moves, || {
-            let machine = Machine::new(scarce, 3 << 19);
-            let (mut model, mut random) = (Model::new(), Random(3));
-            let db = machine.open();
-            let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
-            db.flush().unwrap();
-            delete_most(&db, &mut model, full, &moves, &context);
-            db.compact_range::<&[u8]>(..).unwrap_or_else(|error| panic!("{context}: {error}"));
-            assert_same(&contents(&db).unwrap(), &model, &context);
-            assert_verified(&db, &context);
-            let again = (0..).map(|number| key(1 << 40 | number));
-            let mut taken = 0;
-            for key in again {
-                match put(&db, &mut model, key, random.bytes(value_bytes(scarce))) {
-                    Ok(()) => taken += 1,
-                    Err(error) => {
-                        assert_eq!(error.kind(), ErrorKind::Full, "{context}: {error}");
-                        break;
-                    }
-                }
-                moves.fetch_add(1, Ordering::Relaxed);
-            }
-            assert!(
-                taken > full / 4,
-                "{context}: {full} were in it, and after most were deleted only {taken} more went in"
-            );
-            let machine = machine.killed(db);
-            let db = machine.open();
-            assert_same(&contents(&db).unwrap(), &model, &format!("{context}, opened again"));
-            assert_verified(&db, &context);
-        });
-    }
-}
-
-/// Deletes that come faster than compaction gives their garbage back wait for it, and leave it the space that it needs.
-#[test]
-fn deletes_do_not_use_up_what_a_slow_compaction_needs() {
-    for scarce in [Scarce::DiskOnDram, Scarce::DiskOnEmulated] {
-        let context = format!("{scarce:?}");
-        let moves = AtomicU64::new(0);
-        watched(&context, &moves, || {
-            let machine = Machine::new(scarce, 3 << 19);
-            let (mut model, mut random) = (Model::new(), Random(6));
-            let order = SlowInCompactions::default();
-            let db = machine.open_with(machine.options().comparator(order.clone()));
-            let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
-            db.flush().unwrap();
-            order.is_wanted.store(true, Ordering::Relaxed);
-            delete_most(&db, &mut model, full, &moves, &context);
-            order.is_wanted.store(false, Ordering::Relaxed);
-            assert_same(&contents(&db).unwrap(), &model, &context);
-            assert_verified(&db, &context);
-        });
-    }
-}
-
 /// The MANIFEST of a store with long keys takes much of the disk, and is written anew at the next opening. If deletes and compactions
 /// have used up what was set aside for that, the store opens for reading, and for writing once there is space.
 #[test]
@@ -168,9 +106,71 @@ fn an_output_left_on_a_full_disk_is_in_no_openings_way() {
     assert!(machine.env.content(&stray).is_none());
 }
 
-/// Of SLM-DB, whose pool has all keys. Where level 0 goes on to the disk, that is full first.
+/// Of SLM-DB: its pool has all keys, and deletes take no more than they free.
 mod slm {
     use super::*;
+
+    /// Filled to the last byte, then most keys deleted: there is space again without anything from outside.
+    #[test]
+    fn deletes_and_compact_range_give_a_full_store_space_back() {
+        for &scarce in scarce() {
+            let context = format!("{scarce:?}");
+            let moves = AtomicU64::new(0);
+            watched(&context, &moves, || {
+                let machine = Machine::new(scarce, 3 << 19);
+                let (mut model, mut random) = (Model::new(), Random(3));
+                let db = machine.open();
+                let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
+                db.flush().unwrap();
+                delete_most(&db, &mut model, full, &moves, &context);
+                db.compact_range::<&[u8]>(..).unwrap_or_else(|error| panic!("{context}: {error}"));
+                assert_same(&contents(&db).unwrap(), &model, &context);
+                assert_verified(&db, &context);
+                let again = (0..).map(|number| key(1 << 40 | number));
+                let mut taken = 0;
+                for key in again {
+                    match put(&db, &mut model, key, random.bytes(value_bytes(scarce))) {
+                        Ok(()) => taken += 1,
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::Full, "{context}: {error}");
+                            break;
+                        }
+                    }
+                    moves.fetch_add(1, Ordering::Relaxed);
+                }
+                assert!(
+                    taken > full / 4,
+                    "{context}: {full} were in it, and after most were deleted only {taken} more went in"
+                );
+                let machine = machine.killed(db);
+                let db = machine.open();
+                assert_same(&contents(&db).unwrap(), &model, &format!("{context}, opened again"));
+                assert_verified(&db, &context);
+            });
+        }
+    }
+
+    /// Deletes that come faster than compaction gives their garbage back wait for it, and leave it the space that it needs.
+    #[test]
+    fn deletes_do_not_use_up_what_a_slow_compaction_needs() {
+        for scarce in [Scarce::DiskOnDram, Scarce::DiskOnEmulated] {
+            let context = format!("{scarce:?}");
+            let moves = AtomicU64::new(0);
+            watched(&context, &moves, || {
+                let machine = Machine::new(scarce, 3 << 19);
+                let (mut model, mut random) = (Model::new(), Random(6));
+                let order = SlowInCompactions::default();
+                let db = machine.open_with(machine.options().comparator(order.clone()));
+                let full = fill(&db, &mut model, &mut random, value_bytes(scarce), &moves);
+                db.flush().unwrap();
+                order.is_wanted.store(true, Ordering::Relaxed);
+                delete_most(&db, &mut model, full, &moves, &context);
+                order.is_wanted.store(false, Ordering::Relaxed);
+                assert_same(&contents(&db).unwrap(), &model, &context);
+                assert_verified(&db, &context);
+            });
+        }
+    }
 
     /// Space that readers are still in is not space that there is not: who needs it waits for them.
     #[test]

@@ -10,13 +10,14 @@ const VALUE: [u8; 1000] = [7; 1000];
 /// So many puts are a little more than half of a MemTable, where the next is made.
 const PUTS: u32 = 150;
 
-/// Whether the newest arena of the store is mapped for use at random.
+/// Whether the newest arena of the store is mapped for use at random. (One that is being made has a file, and no mapping yet.)
 fn newest_is_for_synced_writes(store: &Path) -> bool {
-    let arenas = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let newest = arenas.filter(|name| name.ends_with(".arena")).max().expect("there is an arena");
-    let path = store.join(newest);
+    let entries = std::fs::read_dir(store).unwrap().map(|entry| entry.unwrap().path());
+    let mut arenas: Vec<_> = entries.filter(|path| path.extension().is_some_and(|suffix| suffix == "arena")).collect();
+    arenas.sort();
     let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
-    let (_, of_arena) = mappings.split_once(path.to_str().unwrap()).expect("it is mapped");
+    let mut of_arenas = arenas.iter().rev().filter_map(|path| mappings.split_once(path.to_str().unwrap()));
+    let (_, of_arena) = of_arenas.next().expect("one is mapped");
     let flags = of_arena.lines().find_map(|line| line.strip_prefix("VmFlags:")).unwrap();
     flags.split_whitespace().any(|flag| flag == "rr")
 }

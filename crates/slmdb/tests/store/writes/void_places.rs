@@ -67,7 +67,8 @@ impl Drop for GoesOnAtEnd<'_> {
 }
 
 fn open(home: &Home, gate: &Gate) -> Db {
-    home.options().memtable_bytes(MEMTABLE_BYTES).comparator(gate.clone()).open(home.store()).unwrap()
+    let options = home.options().memtable_bytes(MEMTABLE_BYTES).compaction(crate::common::no_compaction());
+    options.comparator(gate.clone()).open(home.store()).unwrap()
 }
 
 /// Puts `first` and a value of `large_bytes` in one batch, and stops that in the middle. Meanwhile `behind` takes a place of at least

@@ -130,3 +130,26 @@ fn shortcuts_are_used_while_nodes_are_freed() {
     });
     store.check(|key| key % 2 == 0);
 }
+
+/// In a large tree the level below may have very many nodes, each time that shortcuts are made.
+#[test]
+fn of_a_level_with_too_many_nodes_no_more_than_that_are_looked_at() {
+    let store = Store::new((0..4000_u32).map(|number| number.to_be_bytes().to_vec()).collect());
+    (0..store.keys.len()).for_each(|key| store.put(key));
+    let root = store.tree.root().unwrap();
+    let (mut level, mut nodes) = (root.level(), vec![root.offset]);
+    while level > 0 {
+        let children = store.tree.children(&nodes, level, usize::MAX).unwrap().unwrap();
+        assert!(children.len() > nodes.len());
+        assert!(children.windows(2).all(|pair| pair[0] != pair[1]), "a node is named twice");
+        assert_eq!(store.tree.children(&nodes, level, children.len()).unwrap().as_ref(), Some(&children));
+        assert_eq!(store.tree.children(&nodes, level, children.len() - 1).unwrap(), None);
+        if nodes.len() > 1 {
+            // What comes behind those that are too many already need not even be a node.
+            let with_none = [nodes[0], 8];
+            assert_eq!(store.tree.children(&with_none, level, 1).unwrap(), None);
+        }
+        (level, nodes) = (level - 1, children);
+    }
+    assert!(nodes.len() > 300);
+}

@@ -1,6 +1,8 @@
 //! What shows from inside only: a reader that is held up, and models.
 #![allow(clippy::unwrap_used)]
 
+#[cfg(not(loom))]
+mod forged;
 #[cfg(loom)]
 mod models;
 #[cfg(not(loom))]

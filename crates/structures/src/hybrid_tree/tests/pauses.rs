@@ -5,16 +5,16 @@ use std::sync::Arc;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Pool, PoolOptions, Slots};
 
-use super::super::{Entry, HybridTree, LeafCopy, Place, Version};
+use super::super::{Entry, HybridTree, LeafCopy, Place, Size, Version};
 use super::meanwhile;
 use crate::EntryKind;
 
-fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
+pub(super) fn entry(key: &[u8], sequence: u64) -> Entry<'_> {
     let version = Version { sequence, kind: EntryKind::Put, file: 1, offset: 0, length_bytes: 1 };
     Entry { key, version }
 }
 
-fn tree(keys: &[&[u8]]) -> Arc<HybridTree<Dram>> {
+pub(super) fn tree(keys: &[&[u8]]) -> Arc<HybridTree<Dram>> {
     let options = PoolOptions { initial_bytes: 0, growth_bytes: 1 << 16, maximum_bytes: 8 << 20, uuid: [1; 16] };
     let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
     let slots = Arc::new(Slots::open(pool).unwrap());
@@ -63,4 +63,35 @@ fn a_reader_keeps_what_it_came_by() {
     let mut copy = LeafCopy::default();
     assert!(tree.copy_leaf(Place::First, &mut copy).unwrap());
     assert!(copy.iter().all(|(key, version)| key.len() == 1 && version.sequence == 1), "{copy:?}");
+}
+
+/// Whoever keeps it for earlier moments is told before a reader can miss it: the reader looks into the tree first.
+#[test]
+fn what_is_replaced_is_told_while_the_tree_still_has_it() {
+    let tree = tree(&[b"a", b"b"]);
+    let mut told = Vec::new();
+    tree.apply([entry(b"b", 2), entry(b"c", 2)], |entry, old| {
+        told.push((entry.key.to_vec(), old.sequence, tree.get(entry.key).unwrap().map(|found| found.sequence)));
+    })
+    .unwrap();
+    assert_eq!(told, [(b"b".to_vec(), 1, Some(1))]);
+    assert_eq!(tree.get(b"b").unwrap().map(|found| found.sequence), Some(2));
+}
+
+/// A flush changes a tree for a tenth of a second. Who admits writes wants to know its size meanwhile.
+#[test]
+fn the_size_is_known_while_the_tree_changes() {
+    let tree = tree(&[b"a", b"c"]);
+    let mut seen = None;
+    tree.apply([entry(b"a", 2), entry(b"b", 2)], |_, _| seen = Some(tree.size())).unwrap();
+    let (before, after) = (seen.unwrap(), tree.size());
+    assert_eq!((before.keys, after.keys), (2, 3));
+    let counts = tree.counts();
+    assert_eq!((after.leaves, after.bytes), (counts.leaves, counts.leaf_bytes + counts.record_bytes));
+    tree.remove([(&b"b"[..], 2)]).unwrap();
+    assert_eq!(tree.size().keys, 2);
+    tree.cut_through(b"a").unwrap();
+    assert_eq!(tree.size().keys, 1);
+    tree.begin_again(2).unwrap();
+    assert_eq!(tree.size(), Size::default());
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Medium, Pool, PoolOptions, Slots};
 use slmdb_structures::EntryKind;
-use slmdb_structures::hybrid_tree::{Entry, HybridTree, LeafCopy, Place, Version};
+use slmdb_structures::hybrid_tree::{Entry, HybridTree, LeafCopy, Place, Size, Version};
 
 pub type Model = BTreeMap<Vec<u8>, Version>;
 
@@ -104,5 +104,7 @@ impl<M: Medium> Store<M> {
         let mut live = BTreeMap::new();
         model.values().for_each(|version| *live.entry(version.file).or_insert(0) += 1);
         assert_eq!(counts.live, live);
+        let size = Size { keys: counts.keys, leaves: counts.leaves, bytes: counts.leaf_bytes + counts.record_bytes };
+        assert_eq!(self.tree.size(), size);
     }
 }
