@@ -8,7 +8,7 @@ use slmdb_bench::{Benchmark, Settings};
 use slmdb_cli::units::parse_size;
 
 use crate::footing::{Durability, Footing};
-use crate::paper::sweep_names;
+use crate::paper::Design;
 use crate::spec::{self, StoreSpec};
 
 /// What is measured if nothing is said.
@@ -31,25 +31,24 @@ pub struct Command {
 pub enum Verb {
     /// Measure stores, each in a process of its own, in turns
     Run(Box<Run>),
-    /// The paper's evaluation: a page with pictures, and JSON
+    /// A paper's evaluation: a page with pictures, and JSON
     Paper(Paper),
 }
-
-/// What the paper compares, and ours as it is by default.
-const PAPER_STORES: &str = "leveldb,slmdb:emulated,latency=500,model=line,policy=paper,links=persisted,\
-                            slmdb:emulated,latency=500,model=line,slmdb:emulated,slmdb,rocksdb";
 
 /// What `paper` takes.
 #[derive(Args, Debug)]
 pub struct Paper {
-    /// The part of the paper's 8 GB that each store is filled with
-    #[arg(long, value_name = "PART", default_value_t = 0.016, value_parser = parse_scale)]
-    pub scale: f64,
-    /// Which stores, as for `run`; ratios are to the first
-    #[arg(long, value_name = "NAMES", value_parser = parse_stores, default_value = PAPER_STORES)]
-    pub stores: Stores,
-    /// What is measured, with commas between [default: all of it]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_sweep)]
+    /// Whose paper
+    #[arg(long, value_enum, value_name = "DESIGN", default_value = "slm")]
+    pub paper: Design,
+    /// The part of the paper's data (slm: 8 GB, lab: 90 GB) that each store is filled with [default: 0.016 of slm's, 0.003 of lab's]
+    #[arg(long, value_name = "PART", value_parser = parse_scale)]
+    pub scale: Option<f64>,
+    /// Which stores, as for `run`; ratios are to the first [default: the paper's, as far as they can be had, and ours]
+    #[arg(long, value_name = "NAMES", value_parser = parse_stores)]
+    pub stores: Option<Stores>,
+    /// What is measured, with commas between; a wrong name is answered with all of them [default: all of it]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub only: Vec<String>,
     /// So often each store is measured, in turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -74,12 +73,6 @@ pub struct Paper {
 fn parse_scale(text: &str) -> Result<f64, String> {
     let scale = text.parse::<f64>().ok().filter(|scale| *scale > 0.0 && *scale <= 100.0);
     scale.ok_or_else(|| "give a number above 0, like 0.01".to_string())
-}
-
-fn parse_sweep(text: &str) -> Result<String, String> {
-    let names = sweep_names();
-    let is_one = names.contains(&text);
-    is_one.then(|| text.to_string()).ok_or_else(|| format!("there are {}", names.join(", ")))
 }
 
 /// A list of stores, which is one argument.
@@ -151,6 +144,9 @@ pub(crate) struct One {
     pub one_pool: Option<PathBuf>,
     #[arg(long, hide = true)]
     pub one_group: Option<PathBuf>,
+    /// It writes into the store that is there and then kills itself.
+    #[arg(long, hide = true)]
+    pub one_is_killed: bool,
 }
 
 impl Run {

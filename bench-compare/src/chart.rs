@@ -8,6 +8,8 @@ const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 48.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 28.0;
+/// So that the last second's number has room.
+const RIGHT: f64 = 16.0;
 
 /// Bars: one for each series in each group.
 pub struct Chart<'c> {
@@ -32,23 +34,7 @@ impl Chart<'_> {
         let top = (tallest / step).ceil() * step;
         let plot_height = HEIGHT - TOP - BOTTOM;
         let y = |number: f64| TOP + plot_height * (1.0 - number / top);
-        let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{0}\">\n\
-             <text x=\"{LEFT}\" y=\"14\" class=\"title\">{0}</text>\n",
-            escaped(self.title)
-        );
-        let mut mark = 0.0;
-        while mark <= top + step / 2.0 {
-            svg += &format!(
-                "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{0:.1}\" y2=\"{0:.1}\" class=\"grid\"/>\
-                 <text x=\"{1}\" y=\"{2:.1}\" class=\"mark\">{3}</text>\n",
-                y(mark),
-                LEFT - 6.0,
-                y(mark) + 4.0,
-                (mark * 100.0).round() / 100.0,
-            );
-            mark += step;
-        }
+        let mut svg = opening(self.title) + &marks(top, step, &y);
         let group_width = (WIDTH - LEFT) / self.groups.len().max(1) as f64;
         let bar_width = group_width * 0.8 / self.series.len().max(1) as f64;
         for (at, group) in self.groups.iter().enumerate() {
@@ -80,6 +66,79 @@ impl Chart<'_> {
         }
         svg + "</svg>\n"
     }
+}
+
+/// Curves over seconds.
+pub struct Curves<'c> {
+    /// What they show.
+    pub title: &'c str,
+    /// Each series' points: seconds, and a number.
+    pub curves: &'c [Vec<(f64, f64)>],
+}
+
+impl Curves<'_> {
+    /// As SVG. Both axes begin at 0.
+    pub fn svg(&self) -> String {
+        let largest = |number: fn(&(f64, f64)) -> f64| {
+            self.curves.iter().flatten().map(number).fold(0.0, f64::max).max(f64::MIN_POSITIVE)
+        };
+        let (longest, tallest) = (largest(|point| point.0), largest(|point| point.1));
+        let (step_x, step_y) = (step_for(longest), step_for(tallest));
+        let top = (tallest / step_y).ceil() * step_y;
+        let x = |seconds: f64| LEFT + (WIDTH - LEFT - RIGHT) * seconds / longest;
+        let y = |number: f64| TOP + (HEIGHT - TOP - BOTTOM) * (1.0 - number / top);
+        let mut svg = opening(self.title) + &marks(top, step_y, &y);
+        let mut mark = 0.0;
+        while mark <= longest {
+            svg += &format!(
+                "<text x=\"{:.1}\" y=\"{}\" class=\"group\">{} s</text>\n",
+                x(mark),
+                HEIGHT - 10.0,
+                (mark * 1000.0).round() / 1000.0
+            );
+            mark += step_x;
+        }
+        for (index, curve) in self.curves.iter().enumerate() {
+            let points: Vec<String> =
+                curve.iter().map(|(seconds, number)| format!("{:.1},{:.1}", x(*seconds), y(*number))).collect();
+            svg += &format!(
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n",
+                points.join(" "),
+                COLOURS[index % COLOURS.len()]
+            );
+        }
+        svg + "</svg>\n"
+    }
+}
+
+/// A picture's beginning, with its title.
+fn opening(title: &str) -> String {
+    format!(
+        "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" role=\"img\" aria-label=\"{0}\">\n\
+         <text x=\"{LEFT}\" y=\"14\" class=\"title\">{0}</text>\n",
+        escaped(title)
+    )
+}
+
+/// Lines across the picture, each with its number.
+fn marks(top: f64, step: f64, y: &dyn Fn(f64) -> f64) -> String {
+    let mut svg = String::new();
+    let mut mark = 0.0;
+    while mark <= top + step / 2.0 {
+        let number = match mark {
+            mark if mark >= 10_000.0 => format!("{} k", (mark / 1000.0).round()),
+            mark => ((mark * 100.0).round() / 100.0).to_string(),
+        };
+        svg += &format!(
+            "<line x1=\"{LEFT}\" x2=\"{WIDTH}\" y1=\"{0:.1}\" y2=\"{0:.1}\" class=\"grid\"/>\
+             <text x=\"{1}\" y=\"{2:.1}\" class=\"mark\">{number}</text>\n",
+            y(mark),
+            LEFT - 6.0,
+            y(mark) + 4.0,
+        );
+        mark += step;
+    }
+    svg
 }
 
 /// The distance of marks on an axis up to this number: about five of them.
@@ -156,6 +215,16 @@ mod tests {
             .collect();
         assert!((heights[1] / heights[0] - 2.0).abs() < 0.01, "{heights:?}");
         assert_eq!(heights[0], heights[2]);
+    }
+
+    #[test]
+    fn curves_end_where_their_last_points_are() {
+        let curves = [vec![(1.0, 50_000.0), (2.0, 100_000.0)], Vec::new()];
+        let svg = Curves { title: "over <time>", curves: &curves }.svg();
+        assert!(svg.contains("over &lt;time&gt;") && svg.contains(">100 k<") && svg.contains(">2 s<"), "{svg}");
+        let end = format!("{:.1},{TOP:.1}\"", WIDTH - RIGHT);
+        assert!(svg.contains(&end), "{end}: {svg}");
+        assert_eq!(svg.matches("<polyline").count(), 2);
     }
 
     #[test]

@@ -1,52 +1,56 @@
-//! The paper's evaluation again: what it measured ([`evaluation`]), measured here ([`measure`]), as a page ([`page`]) and JSON.
+//! A paper's evaluation again: what it measured ([`slm_db`], [`lab_db`]), measured here ([`measure`]), as a page ([`page`]) and JSON.
 //!
-//! Section 6.1: a random write workload makes a store of 8 GB (`--scale` takes a part of that), 20-byte keys, N writes; each of the other
-//! workloads does 0.2 × N operations, on what has been flushed, when the compactions after that have ended (section 6.3); but YCSB's, which go on from their
-//! load. What is other than
-//! there: write buffers are scaled with the data (so that there are as many flushes as there), and memory is limited only by the flag for
-//! it (there: 4 GB for 8 GB of data).
+//! SLM-DB, section 6.1: a random write workload makes a store of 8 GB, 20-byte keys, N writes; each of the other workloads does 0.2 × N
+//! operations, on what has been flushed, when the compactions after that have ended (section 6.3); but YCSB's, which go on from their load.
+//! LAB-DB, section 4.1: 90 M keys of 8 bytes with values of 1 KiB; YCSB's workloads go on for an hour each there, and for half as many
+//! operations as there are records here.
+//!
+//! `--scale` takes a part of that. What is other than there: write buffers and levels are scaled with the data (so that there are as many
+//! flushes and compactions as there), and memory is limited only by the flag for it (there: 4 GB for 8 GB of data, 16 GB for 90).
 
 mod evaluation;
+mod lab_db;
 mod page;
+mod slm_db;
 
 use std::ffi::OsString;
 
 use clap::Parser;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Command, Paper, Verb};
+use crate::arguments::{Command, Paper, Stores, Verb};
+use crate::paper::evaluation::{Evaluation, Load, Sweep};
 use crate::summary::{Row, Summary};
 use crate::turns;
 
-/// What the paper fills a store with, in bytes.
-const DATA_BYTES: f64 = 8.0 * (1_u64 << 30) as f64;
-/// Its write buffers, and the smallest here.
+/// The write buffers of both papers, and the smallest here.
 const WRITE_BUFFER_BYTES: f64 = (64 << 20) as f64;
 const WRITE_BUFFER_BYTES_MIN: f64 = (1 << 20) as f64;
 
-/// Measurements that belong together: the same stores at several points.
-pub struct Sweep {
-    /// Its name, in `--only` and in JSON.
-    pub name: &'static str,
-    /// Which stores; none: those of the command line.
-    stores: Option<&'static str>,
-    points: Vec<Point>,
+/// A design whose paper's evaluation can be done again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Design {
+    /// SLM-DB (FAST '19), section 6
+    Slm,
+    /// LAB-DB (TOS 20(1), 2024), section 4
+    Lab,
 }
 
-/// A point: a group of bars.
-struct Point {
-    label: String,
-    /// Each of these is done in a store of its own.
-    loads: Vec<Load>,
-}
+impl Design {
+    /// All there are.
+    pub const ALL: [Design; 2] = [Design::Slm, Design::Lab];
 
-/// What is done in one store.
-struct Load {
-    benchmarks: &'static str,
-    value_bytes: u64,
-    /// Of the paper's 8 GB.
-    part: f64,
-    range_keys: u64,
+    fn evaluation(self) -> Evaluation {
+        match self {
+            Design::Slm => slm_db::evaluation(),
+            Design::Lab => lab_db::evaluation(),
+        }
+    }
+
+    /// What `--only` takes.
+    fn sweep_names(self) -> Vec<&'static str> {
+        self.evaluation().sweeps.into_iter().map(|sweep| sweep.name).collect()
+    }
 }
 
 /// A sweep, measured.
@@ -71,22 +75,37 @@ pub struct Report {
     pub has_failures: bool,
 }
 
-/// The names that `--only` takes.
-pub fn sweep_names() -> Vec<&'static str> {
-    evaluation::sweeps().into_iter().map(|sweep| sweep.name).collect()
+/// What is the same for all that is measured.
+struct Setup<'p> {
+    paper: &'p Paper,
+    evaluation: &'p Evaluation,
+    scale: f64,
+    /// Of the command line, or the evaluation's own.
+    stores: String,
 }
 
 /// Measures all of it, or what was asked for. `about` tells command and machine.
 pub fn measure(paper: &Paper, about: Map<String, Value>, watch: &mut dyn FnMut(&str)) -> Result<Report, String> {
-    let wanted = |sweep: &Sweep| paper.only.is_empty() || paper.only.iter().any(|name| name == sweep.name);
+    let known = paper.paper.sweep_names();
+    if let Some(other) = paper.only.iter().find(|name| !known.contains(&name.as_str())) {
+        return Err(format!("--only={other}: there are {}", known.join(", ")));
+    }
+    let evaluation = &paper.paper.evaluation();
+    let scale = paper.scale.unwrap_or(evaluation.scale);
+    let named = |stores: &Stores| stores.0.iter().map(|store| store.name.as_str()).collect::<Vec<_>>().join(",");
+    let stores = paper.stores.as_ref().map_or_else(|| evaluation.sized(evaluation.stores, scale), named);
+    let setup = Setup { paper, evaluation, scale, stores };
     let mut measured = Vec::new();
-    for sweep in evaluation::sweeps().into_iter().filter(wanted) {
-        measured.push(sweep.measure(paper, watch)?);
+    for sweep in &evaluation.sweeps {
+        if paper.only.is_empty() || paper.only.iter().any(|name| name == sweep.name) {
+            measured.push(setup.measure_sweep(sweep, watch)?);
+        }
     }
     let all = || measured.iter().flat_map(|sweep| &sweep.points).flat_map(|point| &point.summaries);
-    let page = page::page_of(paper.scale, &about, &measured);
+    let page = page::page_of(evaluation, scale, &about, &measured);
     let mut json = Value::Object(about);
-    json["scale"] = paper.scale.into();
+    json["paper"] = evaluation.design.into();
+    json["scale"] = scale.into();
     for sweep in &measured {
         let points = sweep.points.iter().map(|point| {
             let runs: Vec<Value> = point.summaries.iter().map(|summary| summary.json(Map::new())).collect();
@@ -97,48 +116,48 @@ pub fn measure(paper: &Paper, about: Map<String, Value>, watch: &mut dyn FnMut(&
     Ok(Report { page, has_failures: all().any(Summary::has_failures), json })
 }
 
-impl Sweep {
-    fn measure(self, paper: &Paper, watch: &mut dyn FnMut(&str)) -> Result<Measured, String> {
-        let own = self.stores.map(str::to_string);
-        let stores =
-            own.unwrap_or_else(|| paper.stores.0.iter().map(|store| store.name.as_str()).collect::<Vec<_>>().join(","));
+impl Setup<'_> {
+    fn measure_sweep(&self, sweep: &Sweep, watch: &mut dyn FnMut(&str)) -> Result<Measured, String> {
+        let stores = sweep.stores.map_or_else(|| self.stores.clone(), |own| self.evaluation.sized(own, self.scale));
         let mut points = Vec::new();
-        for point in self.points {
+        for point in &sweep.points {
             let summaries = point.loads.iter().map(|load| {
-                load.measure(paper, &stores, &mut |turn| watch(&format!("{}, {}, {turn}", self.name, point.label)))
+                self.measure_load(load, &stores, &mut |turn| watch(&format!("{}, {}, {turn}", sweep.name, point.label)))
             });
-            points.push(MeasuredPoint { summaries: summaries.collect::<Result<_, _>>()?, label: point.label });
+            points.push(MeasuredPoint { summaries: summaries.collect::<Result<_, _>>()?, label: point.label.clone() });
         }
         let stores = points.iter().flat_map(|point| &point.summaries).map(|summary| summary.stores.clone()).next();
-        Ok(Measured { name: self.name, stores: stores.unwrap_or_default(), points })
+        Ok(Measured { name: sweep.name, stores: stores.unwrap_or_default(), points })
     }
-}
 
-impl Load {
     /// One run of the command, as `run` would have it.
-    fn measure(&self, paper: &Paper, stores: &str, watch: &mut dyn FnMut(&str)) -> Result<Summary, String> {
-        let writes = ((DATA_BYTES * self.part * paper.scale / self.value_bytes as f64) as u64).max(100);
-        let operations = (writes / 5).max(20);
-        let buffer_bytes = (WRITE_BUFFER_BYTES * paper.scale).clamp(WRITE_BUFFER_BYTES_MIN, WRITE_BUFFER_BYTES);
+    fn measure_load(&self, load: &Load, stores: &str, watch: &mut dyn FnMut(&str)) -> Result<Summary, String> {
+        let paper = self.paper;
+        let writes = ((load.keys * self.scale) as u64).max(100);
+        let operations = ((writes as f64 * load.operations_part) as u64).max(20);
+        let buffer_bytes = WRITE_BUFFER_BYTES * load.write_buffers;
+        let buffer_bytes = (buffer_bytes * self.scale).clamp(WRITE_BUFFER_BYTES_MIN * load.write_buffers, buffer_bytes);
         // Of YCSB each load is of all records.
-        let is_ycsb = self.benchmarks.starts_with("ycsb");
+        let is_ycsb = load.benchmarks.starts_with("ycsb");
         let mut raw: Vec<OsString> = vec!["run".into()];
         raw.extend(
             [
                 format!("--stores={stores}"),
                 format!("--repeat={}", paper.repeat),
-                format!("--benchmarks={}", self.benchmarks),
+                format!("--benchmarks={}", load.benchmarks),
                 format!("--num={writes}"),
                 format!("--reads={}", if is_ycsb { writes } else { operations }),
                 format!("--operations={operations}"),
-                format!("--value_size={}", self.value_bytes),
-                format!("--record_size={}", self.value_bytes),
-                format!("--seek_nexts={}", self.range_keys),
+                format!("--value_size={}", load.value_bytes),
+                format!("--record_size={}", load.value_bytes),
+                format!("--seek_nexts={}", load.range_keys),
                 format!("--write_buffer_size={}", buffer_bytes as u64),
-                "--key_size=20".to_string(),
+                format!("--key_size={}", self.evaluation.key_bytes),
+                format!("--threads={}", load.threads),
             ]
             .map(OsString::from),
         );
+        raw.extend(load.flags.iter().map(OsString::from));
         for (flag, directory) in [("--db", &paper.db), ("--pools", &paper.pools)] {
             raw.extend(directory.iter().flat_map(|directory| [flag.into(), directory.clone().into_os_string()]));
         }

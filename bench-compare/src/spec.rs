@@ -4,12 +4,16 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use slmdb::{CompactionOptions, CompactionPolicy, Compression, EngineName, LinkPolicy, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Compression, EngineName, LabOptions, LinkPolicy, Options};
 use slmdb_bench::{EmptyOpener, Opener, SlmOpener};
 use slmdb_cli::pm;
+use slmdb_cli::units::parse_size;
 
 use crate::footing::{BLOCK_BYTES, Footing, WRITE_BUFFERS, mebibytes};
-use crate::peers::{Peer, PeerOpener};
+use crate::peers::{FastPath, FastPathSizes, Peer, PeerOpener, rocksdb};
+
+/// RocksDB's default.
+const ROCKSDB_LEVEL_BASE_BYTES: u64 = 256 << 20;
 
 /// What the names mean, for `--help`.
 pub const HELP: &str = "\
@@ -20,11 +24,16 @@ Stores, with commas between:
                                unit=BYTES as for `slmdb --pm`; pools are made in --pools
       policy=garbage-first|paper   how table files are chosen for compaction
       engine=NAME              the design: slm, the default, or lab
+      level_zero=SIZE, level_base=SIZE, leaf_scan=PART
+                               of engine=lab: its trees, its level 1, the part of a tree that leaves by leaf scan
       links=rebuilt|persisted  what becomes of a MemTable's links
       live=PART                the live-key threshold of policy=paper (0.7)
       scans=on|off, degree=on|off
                                its leaf node scans, its degree of sequentiality of range queries
   rocksdb leveldb              Debian's
+  rocksdb:nvm=SIZE[,level_base=SIZE]
+                               with the first levels in --pools, as many as fit into that: the papers' RocksDB-NVM. Level 1 has
+                               256 MiB, or level_base
   lmdb redb fjall              from crates.io; fjall:values=apart keeps values of 1 KiB and more in files of their own
   empty                        does nothing: what the bench itself takes";
 
@@ -40,6 +49,8 @@ pub struct StoreSpec {
 enum Kind {
     Slmdb(Variant),
     Peer(Peer),
+    /// RocksDB with its first levels in memory.
+    RocksDbNvm(FastPathSizes),
     Empty,
 }
 
@@ -55,6 +66,7 @@ struct Variant {
     live_key_threshold: f64,
     leaf_node_scans: bool,
     range_queries: bool,
+    lab: LabOptions,
 }
 
 impl Default for Variant {
@@ -68,6 +80,7 @@ impl Default for Variant {
             live_key_threshold: usual.live_key_threshold,
             leaf_node_scans: usual.leaf_node_scans,
             range_queries: usual.range_queries,
+            lab: LabOptions::default(),
         }
     }
 }
@@ -100,6 +113,7 @@ impl StoreSpec {
             _ if name == "empty" => Kind::Empty,
             None if name == "slmdb" => Kind::Slmdb(Variant::default()),
             Some(("slmdb", options)) => Kind::Slmdb(Variant::parse(options)?),
+            Some(("rocksdb", options)) => Kind::RocksDbNvm(parse_fast_path(options)?),
             _ => Kind::Peer(Peer::by_name(name).ok_or_else(|| {
                 let peers: Vec<&str> = Peer::ALL.iter().map(|peer| peer.name()).collect();
                 format!("there is no store `{name}`; there are slmdb, slmdb:OPTIONS, {}, empty", peers.join(", "))
@@ -119,11 +133,26 @@ impl StoreSpec {
             Kind::Slmdb(variant) => {
                 Box::new(SlmOpener::new(self.name.clone(), directory, variant.options(pool, footing)?))
             }
-            Kind::Peer(peer) => {
-                Box::new(PeerOpener { peer: *peer, directory: directory.to_path_buf(), footing: *footing })
+            Kind::Peer(peer) => Box::new(self.peer_opener(*peer, directory, None, footing)),
+            Kind::RocksDbNvm(sizes) => {
+                let fast_path = FastPath { directory: pool.to_path_buf(), sizes: *sizes };
+                Box::new(self.peer_opener(Peer::RocksDb, directory, Some(fast_path), footing))
             }
             Kind::Empty => Box::new(EmptyOpener),
         })
+    }
+
+    fn peer_opener(&self, peer: Peer, directory: &Path, fast_path: Option<FastPath>, footing: &Footing) -> PeerOpener {
+        PeerOpener { name: self.name.clone(), peer, directory: directory.to_path_buf(), fast_path, footing: *footing }
+    }
+
+    /// What it may have in memory that it takes for persistent while it works, in bytes: what no memory limit is meant for. (A pool
+    /// has its pages before the limit begins to count.)
+    pub fn fast_path_bytes(&self) -> u64 {
+        match &self.kind {
+            Kind::RocksDbNvm(sizes) => sizes.bytes,
+            _ => 0,
+        }
     }
 
     /// What it is, and how it is set up, in a line.
@@ -131,6 +160,7 @@ impl StoreSpec {
         match &self.kind {
             Kind::Slmdb(variant) => variant.setup(footing),
             Kind::Peer(peer) => peer.setup(footing),
+            Kind::RocksDbNvm(sizes) => rocksdb::setup(Some(*sizes), footing),
             Kind::Empty => "does nothing".to_string(),
         }
     }
@@ -149,14 +179,18 @@ impl Variant {
                 Some(("policy", "garbage-first")) => variant.policy_paper = false,
                 Some(("links", "persisted")) => variant.links_persisted = true,
                 Some(("links", "rebuilt")) => variant.links_persisted = false,
-                Some(("live", part)) => variant.live_key_threshold = parse_part(part)?,
+                Some(("live", part)) => variant.live_key_threshold = parse_part("live", part)?,
+                Some(("level_zero", size)) => variant.lab.level_zero_bytes = parse_size(size)?,
+                Some(("level_base", size)) => variant.lab.level_base_bytes = parse_size(size)?,
+                Some(("leaf_scan", part)) => variant.lab.leaf_scan_part = parse_part("leaf_scan", part)?,
                 Some(("scans", word @ ("on" | "off"))) => variant.leaf_node_scans = word == "on",
                 Some(("degree", word @ ("on" | "off"))) => variant.range_queries = word == "on",
                 Some(("latency" | "model" | "bandwidth" | "unit", _)) => details.push(option),
                 _ => {
                     return Err(format!(
                         "slmdb has no option `{option}`; there are engine=NAME, emulated, latency=NS, model=line|persist, bandwidth=MB/s, \
-                         unit=BYTES, policy=garbage-first|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off"
+                         unit=BYTES, policy=garbage-first|paper, links=rebuilt|persisted, live=PART, scans=on|off, degree=on|off, \
+                         level_zero=SIZE, level_base=SIZE, leaf_scan=PART"
                     ));
                 }
             }
@@ -169,6 +203,9 @@ impl Variant {
             return Err(
                 "latency, model, bandwidth, unit and links=persisted are of `emulated`; name that, too".to_string()
             );
+        }
+        if variant.lab != LabOptions::default() && variant.engine != Some(EngineName::Lab) {
+            return Err("level_zero, level_base and leaf_scan are of `engine=lab`; name that, too".to_string());
         }
         Ok(variant)
     }
@@ -194,7 +231,7 @@ impl Variant {
             .memory_budget_bytes(footing.memory_budget_bytes)
             .memtable_bytes(footing.write_buffer_bytes)
             .immutable_memtables_max(WRITE_BUFFERS - 1)
-            .advanced(|advanced| advanced.memtable_links(links))
+            .advanced(|advanced| advanced.memtable_links(links).lab(self.lab.clone()))
             .compaction(CompactionOptions {
                 policy,
                 live_key_threshold: self.live_key_threshold,
@@ -214,7 +251,14 @@ impl Variant {
             ),
             None => "MemTables and index in plain memory".to_string(),
         };
-        let policy = if self.policy_paper {
+        let policy = if self.engine == Some(EngineName::Lab) {
+            format!(
+                "engine lab (trees of {}, level 1 of {}, leaf scans of {})",
+                mebibytes(self.lab.level_zero_bytes),
+                mebibytes(self.lab.level_base_bytes),
+                self.lab.leaf_scan_part
+            )
+        } else if self.policy_paper {
             let switch = |is_on: bool| if is_on { "on" } else { "off" };
             format!(
                 "policy paper (live-key threshold {}, leaf node scans {}, degree of sequentiality {})",
@@ -239,9 +283,23 @@ impl Variant {
     }
 }
 
-fn parse_part(text: &str) -> Result<f64, String> {
+fn parse_part(name: &str, text: &str) -> Result<f64, String> {
     let part = text.parse::<f64>().ok().filter(|part| (0.0..=1.0).contains(part));
-    part.ok_or_else(|| format!("live={text}: give a part, from 0 to 1, like 0.7"))
+    part.ok_or_else(|| format!("{name}={text}: give a part, from 0 to 1, like 0.7"))
+}
+
+/// What stands behind `rocksdb:`.
+fn parse_fast_path(options: &str) -> Result<FastPathSizes, String> {
+    let (mut bytes, mut level_base_bytes) = (None, ROCKSDB_LEVEL_BASE_BYTES);
+    for option in options.split(',') {
+        match option.split_once('=') {
+            Some(("nvm", size)) => bytes = Some(parse_size(size)?),
+            Some(("level_base", size)) => level_base_bytes = parse_size(size)?,
+            _ => return Err(format!("rocksdb has no option `{option}`; there are nvm=SIZE, level_base=SIZE")),
+        }
+    }
+    let bytes = bytes.ok_or("level_base is of `rocksdb:nvm=SIZE`; name that, too")?;
+    Ok(FastPathSizes { bytes, level_base_bytes })
 }
 
 /// The pool's first size: all that it is likely to need, so that it has its pages before a memory limit begins to count. Five
@@ -254,6 +312,10 @@ fn pool_bytes(footing: &Footing) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn lab_variant() -> Variant {
+        Variant { engine: Some(EngineName::Lab), ..Variant::default() }
+    }
 
     #[test]
     fn a_list_is_read_as_it_is_meant() {
@@ -275,8 +337,13 @@ mod tests {
         let with_pool: Vec<bool> = specs.iter().map(StoreSpec::has_pool).collect();
         assert_eq!(with_pool, [false, true, false, false, false]);
         let switched = Variant { live_key_threshold: 0.6, leaf_node_scans: false, ..Variant::default() };
-        let lab = Variant { engine: Some("lab".parse().unwrap()), ..Variant::default() };
-        assert_eq!(StoreSpec::parse("slmdb:engine=lab").unwrap().kind, Kind::Slmdb(lab));
+        assert_eq!(StoreSpec::parse("slmdb:engine=lab").unwrap().kind, Kind::Slmdb(lab_variant()));
+        let sized = StoreSpec::parse("slmdb:engine=lab,level_zero=5MiB,leaf_scan=0.8").unwrap();
+        let options = LabOptions { level_zero_bytes: 5 << 20, leaf_scan_part: 0.8, ..LabOptions::default() };
+        assert_eq!(sized.kind, Kind::Slmdb(Variant { lab: options, ..lab_variant() }));
+        let on_nvm = StoreSpec::parse_list("rocksdb:nvm=8MiB,level_base=1MiB,rocksdb").unwrap();
+        assert_eq!(on_nvm[0].kind, Kind::RocksDbNvm(FastPathSizes { bytes: 8 << 20, level_base_bytes: 1 << 20 }));
+        assert_eq!((on_nvm[0].fast_path_bytes(), on_nvm[1].fast_path_bytes()), (8 << 20, 0));
         let spec = StoreSpec::parse("slmdb:live=0.6,scans=off,degree=on").unwrap();
         assert_eq!(spec.kind, Kind::Slmdb(switched));
     }
@@ -295,6 +362,11 @@ mod tests {
             ("slmdb:live=2", "from 0 to 1"),
             ("slmdb:scans=maybe", "no option"),
             ("fjall:values=here", "no store"),
+            ("slmdb:level_zero=5MiB", "engine=lab"),
+            ("slmdb:engine=lab,leaf_scan=2", "from 0 to 1"),
+            ("rocksdb:level_base=5MiB", "nvm=SIZE"),
+            ("rocksdb:nvm=all", "a size"),
+            ("rocksdb:fast", "no option"),
             ("", "no store"),
         ] {
             let error = StoreSpec::parse_list(text).unwrap_err();

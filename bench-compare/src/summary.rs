@@ -114,6 +114,12 @@ impl Row {
         Spread::of(self.runs.iter().filter_map(|run| number(run, name))).map(|spread| spread.median)
     }
 
+    /// A list of what was seen over time, in the first repeat, by its name; none if nothing was.
+    pub fn over_time(&self, name: &str) -> Option<Vec<f64>> {
+        let numbers = self.runs.first()?.get("over_time")?.get(name)?.as_array()?;
+        numbers.iter().map(Value::as_f64).collect()
+    }
+
     fn json(&self, store: &str) -> Value {
         let mut object = json!({ "store": store, "ops_per_second": self.rate.json() });
         if let Some(ratio) = self.ratio {

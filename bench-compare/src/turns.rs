@@ -40,7 +40,8 @@ pub fn take(run: &Run, raw: &[OsString], watch: &mut dyn FnMut(&str)) -> Result<
             let store = (position + repeat) % stores.len();
             watch(&format!("repeat {} of {}: {}", repeat + 1, run.repeat, stores[store].name));
             let group = run.memory_limit.map(|limit_bytes| {
-                Group::create(&format!("slmdb-compare-{}-{repeat}-{store}", process::id()), limit_bytes)
+                let name = format!("slmdb-compare-{}-{repeat}-{store}", process::id());
+                Group::create(&name, limit_bytes + stores[store].fast_path_bytes())
             });
             let group = group.transpose()?;
             places.clear()?;
@@ -136,6 +137,10 @@ impl Places {
     /// Removes what the last store has left.
     fn clear(&self) -> Result<(), String> {
         let store = place::remove(&self.store()).map_err(|error| error.to_string());
+        // A peer with levels in memory has a directory there.
+        if self.pool().is_dir() {
+            place::remove(&self.pool()).map_err(|error| error.to_string())?;
+        }
         match fs::remove_file(self.pool()) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(format!("{}: {error}", self.pool().display()))

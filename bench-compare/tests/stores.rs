@@ -388,14 +388,20 @@ fn a_loop_device_is_the_run_s_own_or_is_skipped_with_a_reason() {
     assert_eq!(std::fs::read_dir(place.path().join("stores")).unwrap().count(), 1);
 }
 
-/// Does the paper's evaluation; the page, and the JSON.
-fn evaluated(place: &TempDir, arguments: &[&str]) -> (String, Value) {
+/// SLM-DB's evaluation, small.
+const SLM: [&str; 2] = ["--scale=0.0001", "--stores=leveldb,slmdb:emulated,latency=500,model=line,policy=paper"];
+/// LAB-DB's.
+const LAB: [&str; 3] =
+    ["--paper=lab", "--scale=0.00002", "--stores=rocksdb:nvm=16MiB,level_base=4MiB,slmdb:engine=lab"];
+
+/// Does a paper's evaluation; the page, and the JSON.
+fn evaluated(place: &TempDir, arguments: &[&str], more: &[&str]) -> (String, Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb-compare"));
-    command.args(["paper", "--scale=0.0001", "--stores=leveldb,slmdb:emulated,latency=500,model=line,policy=paper"]);
+    command.arg("paper").args(arguments);
     for (flag, directory) in [("--out", "out"), ("--db", "stores"), ("--pools", ".")] {
         command.arg(flag).arg(place.path().join(directory));
     }
-    let output = command.args(arguments).output().unwrap();
+    let output = command.args(more).output().unwrap();
     assert!(output.status.success(), "{}", said(&output.stderr));
     let page = std::fs::read_to_string(place.path().join("out/paper.html")).unwrap();
     assert!(!page.contains("://"), "nothing is fetched from elsewhere");
@@ -405,7 +411,7 @@ fn evaluated(place: &TempDir, arguments: &[&str]) -> (String, Value) {
 #[test]
 fn the_paper_s_evaluation_is_a_page_and_json() {
     let place = TempDir::new().unwrap();
-    let (page, json) = evaluated(&place, &[]);
+    let (page, json) = evaluated(&place, &SLM, &[]);
     for title in
         ["Table 1", "Figure 2", "Figure 4", "Figure 5", "Figure 6", "Table 2", "Figure 7", "Figure 8", "Section 7"]
     {
@@ -424,7 +430,36 @@ fn the_paper_s_evaluation_is_a_page_and_json() {
 #[test]
 fn a_part_of_the_paper_s_evaluation_is_measured_alone() {
     let place = TempDir::new().unwrap();
-    let (page, json) = evaluated(&place, &["--only=ranges"]);
+    let (page, json) = evaluated(&place, &SLM, &["--only=ranges"]);
     assert!(page.contains("Figure 8") && !page.contains("Figure 6") && json["values"].is_null());
     assert_eq!(page.matches("<rect ").count(), 4 * 2, "each number of keys has a bar for each store");
+}
+
+#[test]
+fn the_evaluation_of_lab_db_is_a_page_and_json() {
+    let place = TempDir::new().unwrap();
+    let (page, json) = evaluated(&place, &LAB, &[]);
+    let figures = [3, 4, 9, 10, 11, 12, 13, 14, 15, 17, 18, 19].map(|number| format!("Figure {number}: "));
+    for title in figures.iter().map(String::as_str).chain(["Table 2: ", "Table 3: "]) {
+        assert!(page.contains(title), "{title}");
+    }
+    // A store whose process was killed was opened again.
+    let recovered = &json["recovery"][0]["runs"][0]["benchmarks"][1];
+    assert_eq!(recovered["benchmark"], "recover");
+    for store in recovered["stores"].as_array().unwrap() {
+        assert!(
+            store["runs"][0]["operations"] == 1 && store["runs"][0]["latency"]["max_ns"].as_u64() > Some(0),
+            "{store}"
+        );
+    }
+    let unlike = page.matches("RocksDB-NVM in the paper").count();
+    assert_eq!(unlike, 5, "each line of Table 2 has the paper's numbers");
+}
+
+#[test]
+fn what_no_paper_has_is_refused_with_what_there_is() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb-compare"));
+    let output = command.args(["paper", "--paper=lab", "--only=bandwidth"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output.stderr).contains("there are micro, memtables"), "{}", said(&output.stderr));
 }

@@ -103,6 +103,7 @@ pub fn of_table_file<'py>(py: Python<'py>, file: &TableFile) -> PyResult<Bound<'
     let dictionary = PyDict::new(py);
     for (name, number) in [
         ("number", u64::from(file.number)),
+        ("level", u64::from(file.level)),
         ("bytes", file.bytes),
         ("entries", file.entries),
         ("live", file.live_keys),

@@ -121,6 +121,7 @@ def test_keys_are_read_without_table_files(db):
     db.flush()
     [file] = db.table_files()
     assert file["entries"] == file["live"] == 1000
+    assert file["level"] == 0
     assert (file["smallest_key"], file["largest_key"]) == (b"0000", b"0999")
     damage_table(db.path)
     assert len(list(db.keys())) == 1000

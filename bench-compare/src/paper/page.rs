@@ -2,29 +2,32 @@
 
 use serde_json::{Map, Value};
 
-use super::evaluation::{FIGURES, Figure, First, Measure, Plot, TABLE_2, YCSB, YCSB_IN_ONE_STORE};
-use super::{DATA_BYTES, Measured, MeasuredPoint};
+use super::evaluation::{Evaluation, Figure, First, Lines, Measure, Plot};
+use super::{Measured, MeasuredPoint};
 use crate::about::in_words;
-use crate::chart::{Chart, escaped, legend, page, table};
+use crate::chart::{Chart, Curves, escaped, legend, page, table};
 
-const MEGABYTE: f64 = 1_048_576.0;
-
-pub(super) fn page_of(scale: f64, about: &Map<String, Value>, measured: &[Measured]) -> String {
+pub(super) fn page_of(
+    evaluation: &Evaluation,
+    scale: f64,
+    about: &Map<String, Value>,
+    measured: &[Measured],
+) -> String {
     let (command, machine) = in_words(about);
     let mut body = format!(
         "<p><code>{}</code><br>{}</p>\n<p>Bars are multiples of the first store's, which stands above each group, unless the \
-         title says a unit. Scale {scale}: {:.0} MB of values in each store, where the paper has 8 GB; write buffers are scaled alike.</p>\n",
+         title says a unit. Scale {scale}: that part of what the paper has, which is {}; write buffers are scaled alike.</p>\n",
         escaped(&command),
         escaped(&machine),
-        DATA_BYTES * scale / MEGABYTE,
+        escaped(evaluation.size_there),
     );
     let sweep = |name: &str| measured.iter().find(|sweep| sweep.name == name);
     body += &setups(measured);
-    for figure in FIGURES {
+    for figure in evaluation.figures {
         let Some(sweep) = sweep(figure.sweep) else { continue };
         body += &figure_of(figure, sweep);
     }
-    page("slmdb: the paper's evaluation again", &body)
+    page(&format!("slmdb: {}'s evaluation again", evaluation.design), &body)
 }
 
 /// How each store was set up, once for all.
@@ -49,8 +52,9 @@ fn figure_of(figure: &Figure, sweep: &Measured) -> String {
     let mut text = format!("<h2>{}</h2>\n{}", escaped(figure.title), legend(&sweep.stores));
     text += &match figure.first {
         First::Nothing => String::new(),
-        First::Latencies => format!("<h3>Table 2: microseconds an operation</h3>\n{}", table(&latencies(sweep))),
-        First::Workloads => workloads(sweep),
+        First::Lines(lines) => format!("<h3>{}</h3>\n{}", escaped(lines.title), table(&rows_of(lines, sweep))),
+        First::Workloads { all, in_one_store } => workloads(all, in_one_store, sweep),
+        First::OverTime(benchmark) => sweep.points.iter().map(|point| over_time(benchmark, point, sweep)).collect(),
     };
     let groups: Vec<String> = sweep.points.iter().map(|point| point.label.clone()).collect();
     for plot in figure.plots {
@@ -108,32 +112,55 @@ impl Plot {
             Measure::PartOf(whole) => Some(mean_us(first)? / mean_us(whole)?),
             Measure::BytesPerBytePut(name) => Some(sum(name)? / sum("bytes_put")?.max(1.0)),
             Measure::Number(name, by, _) => Some(sum(name)? / by),
+            Measure::MeanOverTime(name, by, _) => Some(mean(&point.row(first, store)?.over_time(name)?)? / by),
         }
     }
 }
 
-/// Lines of Table 2: each workload for each store, and what the paper has for SLM-DB.
-fn latencies(sweep: &Measured) -> Vec<Vec<String>> {
+/// The middle of these; none of none.
+fn mean(numbers: &[f64]) -> Option<f64> {
+    (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
+}
+
+/// Rows of a table: for each store, and what the paper has.
+fn rows_of(lines: &Lines, sweep: &Measured) -> Vec<Vec<String>> {
     let titles = ["".to_string(), "store".to_string()];
     let labels = sweep.points.iter().map(|point| point.label.clone());
-    let mut lines = vec![titles.into_iter().chain(labels).collect::<Vec<_>>()];
-    for (title, benchmarks, keys, in_paper) in TABLE_2 {
-        let plot = Plot { title, benchmarks, measure: Measure::LatencyUs { keys } };
+    let mut rows = vec![titles.into_iter().chain(labels).collect::<Vec<_>>()];
+    for (plot, in_paper) in lines.rows {
         for (store, name) in sweep.stores.iter().enumerate() {
             let numbers = sweep.points.iter().map(|point| plot.number(point, store));
-            let cells = numbers.map(|number| number.map_or_else(|| "-".to_string(), |us| format!("{us:.2}")));
-            let workload = if store == 0 { title } else { "" };
-            lines.push([workload.to_string(), name.clone()].into_iter().chain(cells).collect());
+            let cells = numbers.map(|number| number.map_or_else(|| "-".to_string(), in_table));
+            let title = if store == 0 { plot.title } else { "" };
+            rows.push([title.to_string(), name.clone()].into_iter().chain(cells).collect());
         }
-        let there = in_paper.iter().map(|us| format!("{us:.2}"));
-        let line = [String::new(), "SLM-DB in the paper".to_string(), "-".to_string()];
-        lines.push(line.into_iter().chain(there).collect());
+        for (name, numbers) in *in_paper {
+            let missing = std::iter::repeat_n("-".to_string(), lines.unmeasured_points);
+            let cells = missing.chain(numbers.iter().copied().map(in_table));
+            rows.push([String::new(), (*name).to_string()].into_iter().chain(cells).collect());
+        }
     }
-    lines
+    rows
 }
 
-/// Figure 7: for each size of records a picture of rates, of latencies and of bytes written, each with a group for a workload.
-fn workloads(sweep: &Measured) -> String {
+/// A number in a table.
+fn in_table(number: f64) -> String {
+    if number >= 1000.0 { slmdb_cli::units::count(number as u64) } else { format!("{number:.2}") }
+}
+
+/// How fast each store was from one moment to the next.
+fn over_time(benchmark: &str, point: &MeasuredPoint, sweep: &Measured) -> String {
+    let curve = |store| -> Option<Vec<(f64, f64)>> {
+        let row = point.row(benchmark, store)?;
+        Some(row.over_time("seconds")?.into_iter().zip(row.over_time("ops_per_second")?).collect())
+    };
+    let curves: Vec<Vec<(f64, f64)>> = (0..sweep.stores.len()).map(|store| curve(store).unwrap_or_default()).collect();
+    let title = format!("{benchmark}, {}: op/s, by the seconds since it began", point.label);
+    Curves { title: &title, curves: &curves }.svg()
+}
+
+/// For each size of records a picture of rates, of latencies and of bytes written, each with a group for a workload.
+fn workloads(all: &'static [&'static str], in_one_store: &'static [&'static str], sweep: &Measured) -> String {
     let pictures = |what: &str,
                     groups: &[&'static str],
                     measure: Measure,
@@ -155,9 +182,9 @@ fn workloads(sweep: &Measured) -> String {
     let latency = Measure::LatencyUs { keys: 1 };
     let written = Measure::BytesPerBytePut("device_written_bytes");
     let written_until = |point: &MeasuredPoint, store, group: usize| {
-        Plot { title: "", benchmarks: &YCSB_IN_ONE_STORE[..=group], measure: written }.number(point, store)
+        Plot { title: "", benchmarks: &in_one_store[..=group], measure: written }.number(point, store)
     };
-    pictures("(a) Throughput", &YCSB, Measure::Rate, &row_of(&YCSB, Measure::Rate))
-        + &pictures("(b) Mean latency", &YCSB, latency, &row_of(&YCSB, latency))
-        + &pictures("(c) Written to the device by the end of each", &YCSB_IN_ONE_STORE, written, &written_until)
+    pictures("(a) Throughput", all, Measure::Rate, &row_of(all, Measure::Rate))
+        + &pictures("(b) Mean latency", all, latency, &row_of(all, latency))
+        + &pictures("(c) Written to the device by the end of each", in_one_store, written, &written_until)
 }

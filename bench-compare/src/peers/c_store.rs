@@ -167,6 +167,11 @@ pub trait Own: Sync {
     fn sync(&self, store: &CStore) -> Result<()>;
     /// As [`Store::flush`].
     fn flush(&self, store: &CStore) -> Result<()>;
+    /// Adds what it tells of its compactions.
+    fn with_compactions(&self, store: &CStore, numbers: Numbers) -> Numbers {
+        let _ = store;
+        numbers
+    }
     /// The properties that tell what it keeps in memory.
     fn memory_properties(&self) -> &'static [&'static CStr];
     /// The property that describes it.
@@ -249,7 +254,7 @@ impl CStore {
     }
 
     /// What the store says of itself under this name.
-    fn property(&self, name: &CStr) -> Option<String> {
+    pub(super) fn property(&self, name: &CStr) -> Option<String> {
         // SAFETY: the store is open, and the name ends in a zero.
         let text = unsafe { (self.functions.property_value)(self.db, name.as_ptr()) };
         if text.is_null() {
@@ -352,7 +357,7 @@ impl Store for CStore {
     fn numbers(&self) -> Numbers {
         let parts = self.functions.own.memory_properties().iter();
         let sum = parts.map(|name| self.property(name)?.parse::<u64>().ok()).sum::<Option<u64>>();
-        Numbers { memory_bytes: sum, ..Numbers::default() }
+        self.functions.own.with_compactions(self, Numbers { memory_bytes: sum, ..Numbers::default() })
     }
 
     fn describe(&self, what: Description) -> Option<String> {

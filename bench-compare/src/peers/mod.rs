@@ -5,7 +5,7 @@ mod fjall;
 mod leveldb;
 mod lmdb;
 mod redb;
-mod rocksdb;
+pub(crate) mod rocksdb;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,10 +54,16 @@ impl Peer {
         Peer::ALL.into_iter().find(|peer| peer.name() == name)
     }
 
-    fn open(self, directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn Store>> {
+    fn open(
+        self,
+        directory: &Path,
+        fast_path: Option<&FastPath>,
+        footing: &Footing,
+        sync: bool,
+    ) -> Result<Box<dyn Store>> {
         match self {
             Peer::LevelDb => leveldb::open(directory, footing, sync),
-            Peer::RocksDb => rocksdb::open(directory, footing, sync),
+            Peer::RocksDb => rocksdb::open(directory, fast_path, footing, sync),
             Peer::Lmdb => lmdb::open(directory, footing, sync),
             Peer::Redb => redb::open(directory, footing, sync),
             Peer::Fjall => fjall::open(directory, footing, sync, false),
@@ -69,7 +75,7 @@ impl Peer {
     pub fn setup(self, footing: &Footing) -> String {
         match self {
             Peer::LevelDb => leveldb::setup(footing),
-            Peer::RocksDb => rocksdb::setup(footing),
+            Peer::RocksDb => rocksdb::setup(None, footing),
             Peer::Lmdb => lmdb::setup(footing),
             Peer::Redb => redb::setup(footing),
             Peer::Fjall => fjall::setup(footing, false),
@@ -78,20 +84,42 @@ impl Peer {
     }
 }
 
+/// What RocksDB has in faster memory: the stand-in for the papers' RocksDB-NVM.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FastPath {
+    /// The directory there.
+    pub directory: PathBuf,
+    /// What RocksDB is told that it may have there.
+    pub sizes: FastPathSizes,
+}
+
+/// How large the levels are of a RocksDB with a fast path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FastPathSizes {
+    /// Bytes of the fast path. RocksDB has those levels there that fit into it, from level 0 on.
+    pub bytes: u64,
+    /// Bytes of level 1.
+    pub level_base_bytes: u64,
+}
+
 /// Makes and opens stores of a peer.
 #[derive(Debug, Clone)]
 pub struct PeerOpener {
+    /// What it is called.
+    pub name: String,
     /// Of which.
     pub peer: Peer,
     /// Where: the store's own files are in a directory below.
     pub directory: PathBuf,
+    /// What RocksDB has elsewhere, if it has.
+    pub fast_path: Option<FastPath>,
     /// With what.
     pub footing: Footing,
 }
 
 impl Opener for PeerOpener {
     fn name(&self) -> &str {
-        self.peer.name()
+        &self.name
     }
 
     fn open(&self, which: Which, sync: bool) -> Result<Box<dyn Store>> {
@@ -100,10 +128,14 @@ impl Opener for PeerOpener {
             place::remove(&self.directory)?;
             place::mark(&self.directory)?;
             fs::create_dir(&files).map_err(|error| failed(self.peer.name(), error))?;
+            if let Some(fast_path) = &self.fast_path {
+                place::remove(&fast_path.directory)?;
+                place::mark(&fast_path.directory)?;
+            }
         } else if !files.exists() {
             return Err(failed(self.peer.name(), format!("there is no store in {}", self.directory.display())));
         }
-        self.peer.open(&files, &self.footing, sync)
+        self.peer.open(&files, self.fast_path.as_ref(), &self.footing, sync)
     }
 
     fn directory(&self) -> Option<&Path> {

@@ -6,18 +6,20 @@
 //! default, which is quicker and takes more memory. Blocks keep LevelDB's 4 KiB: larger ones would be worse for single reads.
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use slmdb_bench::Result;
-use slmdb_bench::store::{Description, Store};
+use slmdb_bench::store::{Description, Numbers, Store};
 
 use super::c_store::{
     Batch, CStore, Cache, Db, ErrorOut, FilterPolicy, Functions, Iterator, Options, Own, ReadOptions, Resources,
     WriteOptions, bytes_at, chars, functions, opaque,
 };
+use super::{FastPath, FastPathSizes, failed_in};
 use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, WRITE_BUFFERS, mebibytes, processors};
 
 const NO_COMPRESSION: c_int = 0;
@@ -33,6 +35,8 @@ opaque!(
     FlushOptions,
     /// A value that stays where it is.
     Pinned,
+    /// A directory for files, and how much of them it is for.
+    DbPath,
 );
 
 unsafe extern "C" {
@@ -56,6 +60,11 @@ unsafe extern "C" {
     fn rocksdb_options_set_bytes_per_sync(options: *mut Options, bytes: u64);
     fn rocksdb_options_set_level_compaction_dynamic_level_bytes(options: *mut Options, yes: c_uchar);
     fn rocksdb_options_set_compression(options: *mut Options, kind: c_int);
+    fn rocksdb_options_set_max_bytes_for_level_base(options: *mut Options, bytes: u64);
+    fn rocksdb_options_set_target_file_size_base(options: *mut Options, bytes: u64);
+    fn rocksdb_options_set_db_paths(options: *mut Options, paths: *const *const DbPath, count: usize);
+    fn rocksdb_dbpath_create(path: *const c_char, bytes: u64) -> *mut DbPath;
+    fn rocksdb_dbpath_destroy(path: *mut DbPath);
     fn rocksdb_options_set_block_based_table_factory(options: *mut Options, table: *mut TableOptions);
     fn rocksdb_block_based_options_create() -> *mut TableOptions;
     fn rocksdb_block_based_options_destroy(table: *mut TableOptions);
@@ -110,7 +119,7 @@ struct Nothing;
 impl Resources for Nothing {}
 
 /// Opens one; makes it if it is missing.
-pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn Store>> {
+pub fn open(directory: &Path, fast_path: Option<&FastPath>, footing: &Footing, sync: bool) -> Result<Box<dyn Store>> {
     // SAFETY: everything is made here. Table options take over the filter, and share the cache; options copy the table options, and
     // `open` copies the options.
     unsafe {
@@ -130,6 +139,9 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
         rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
         rocksdb_options_set_compression(options, NO_COMPRESSION);
         rocksdb_options_set_block_based_table_factory(options, table);
+        if let Some(fast_path) = fast_path {
+            set_paths(options, directory, fast_path)?;
+        }
         let store = CStore::open(&FUNCTIONS, directory, options, sync, Box::new(Nothing));
         rocksdb_options_destroy(options);
         rocksdb_block_based_options_destroy(table);
@@ -138,16 +150,50 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
     }
 }
 
+/// Gives RocksDB its fast path, and the rest of the files to the store's directory. Levels are sized from the first one then: with
+/// several paths RocksDB has it so.
+///
+/// # Safety
+///
+/// `options` are RocksDB's, and nobody else uses them.
+unsafe fn set_paths(options: *mut Options, directory: &Path, fast_path: &FastPath) -> Result<()> {
+    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).map_err(failed_in("rocksdb"));
+    let (fast, slow) = (text(&fast_path.directory)?, text(directory)?);
+    let level_base_bytes = fast_path.sizes.level_base_bytes;
+    // SAFETY: paths are copied, by `create` and by `set_db_paths`, and both are destroyed once.
+    unsafe {
+        let paths = [
+            rocksdb_dbpath_create(fast.as_ptr(), fast_path.sizes.bytes),
+            rocksdb_dbpath_create(slow.as_ptr(), u64::MAX),
+        ];
+        rocksdb_options_set_db_paths(options, paths.map(<*mut DbPath>::cast_const).as_ptr(), paths.len());
+        paths.into_iter().for_each(|path| rocksdb_dbpath_destroy(path));
+        rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 0);
+        rocksdb_options_set_max_bytes_for_level_base(options, level_base_bytes);
+        // As by default: a quarter of level 1.
+        rocksdb_options_set_target_file_size_base(options, (level_base_bytes / 4).max(1));
+    }
+    Ok(())
+}
+
 /// As many as there are processors, and as the wiki advises at least.
 fn background_jobs() -> c_int {
     processors().max(BACKGROUND_JOBS) as c_int
 }
 
 /// What it is, and how it is set up.
-pub fn setup(footing: &Footing) -> String {
+pub fn setup(fast_path: Option<FastPathSizes>, footing: &Footing) -> String {
+    let levels = match fast_path {
+        None => "levels sized from the last".to_string(),
+        Some(FastPathSizes { bytes, level_base_bytes }) => format!(
+            "level 1 of {}, in memory those levels that fit into {}",
+            mebibytes(level_base_bytes),
+            mebibytes(bytes)
+        ),
+    };
     format!(
         "RocksDB {}: block cache {}, {WRITE_BUFFERS} write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
-         {} background jobs, levels sized from the last, syncs each megabyte, compactions read 2 MiB ahead",
+         {} background jobs, {levels}, syncs each megabyte, compactions read 2 MiB ahead",
         version().unwrap_or("of unknown version"),
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),
@@ -204,6 +250,18 @@ impl Own for RocksDb {
         }
     }
 
+    fn with_compactions(&self, store: &CStore, numbers: Numbers) -> Numbers {
+        let table = store.property(c"rocksdb.cfstats-no-file-histogram").unwrap_or_default();
+        let level_zero_bytes = cell(&table, "L0", "Size").and_then(|(size, unit)| Some(size * unit_bytes(unit?)?));
+        let seconds = cell(&table, "Sum", "Comp(sec)");
+        Numbers {
+            compaction_ns: seconds.map(|(seconds, _)| (seconds * 1e9) as u64),
+            // Without files there is no line.
+            level_zero_bytes: Some(level_zero_bytes.map_or(0, |bytes| bytes as u64)),
+            ..numbers
+        }
+    }
+
     fn memory_properties(&self) -> &'static [&'static CStr] {
         &[c"rocksdb.block-cache-usage", c"rocksdb.cur-size-all-mem-tables", c"rocksdb.estimate-table-readers-mem"]
     }
@@ -213,5 +271,49 @@ impl Own for RocksDb {
             Description::Stats => c"rocksdb.stats",
             Description::TableFiles => c"rocksdb.sstables",
         }
+    }
+}
+
+/// A number of the table of compactions, with its unit if it has one: in the line of this level, under this title. Flushes are in the
+/// line of level 0, and all of it is in `Sum`.
+fn cell<'t>(table: &'t str, level: &str, title: &str) -> Option<(f64, Option<&'t str>)> {
+    let titles = table.lines().find(|line| line.starts_with("Level "))?;
+    let column = titles.split_whitespace().position(|word| word == title)?;
+    let cells: Vec<&str> = table
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .find(|cells| cells.first() == Some(&level))?;
+    // A size is two words: a number and its unit.
+    let size = titles.split_whitespace().position(|word| word == "Size")?;
+    let at = if column > size { column + 1 } else { column };
+    let unit = (column == size).then(|| cells.get(at + 1).copied()).flatten();
+    Some((cells.get(at)?.parse().ok()?, unit))
+}
+
+fn unit_bytes(unit: &str) -> Option<f64> {
+    let power = ["B", "KB", "MB", "GB", "TB"].iter().position(|known| *known == unit)?;
+    Some(1024_f64.powi(power as i32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "
+** Compaction Stats [default] **
+Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) Wnew(GB) Moved(GB) W-Amp Rd(MB/s) Wr(MB/s) Comp(sec) CompMergeCPU(sec) Comp(cnt)
+------------------------------------------------------------------------------------------------------------------------------------------------------
+  L0      3/0   194.50 KB   0.8      0.0     0.0      0.0       0.0      0.0       0.0   1.0      0.0      4.8      0.25              0.03        19
+ Sum      4/0    1.07 MB   0.0      0.0     0.0      0.0       0.0      0.0       0.0   2.9      6.2      9.0      0.39              0.08        23
+";
+
+    #[test]
+    fn what_rocksdb_says_of_its_compactions_is_read() {
+        assert_eq!(cell(TABLE, "L0", "Size"), Some((194.5, Some("KB"))));
+        assert_eq!(cell(TABLE, "Sum", "Comp(sec)"), Some((0.39, None)));
+        assert_eq!(cell(TABLE, "Sum", "Score"), Some((0.0, None)));
+        assert_eq!(cell(TABLE, "L5", "Size"), None);
+        assert_eq!(cell("", "L0", "Size"), None);
+        assert_eq!((unit_bytes("KB"), unit_bytes("ZB")), (Some(1024.0), None));
     }
 }

@@ -29,6 +29,7 @@ pub(crate) enum Work {
     Flush,
     Compact,
     Wait,
+    Recover,
     Describe(crate::store::Description),
 }
 
@@ -97,6 +98,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
         Work::Put(Order::Random),
     ),
     benchmark("overwrite", "put --num random keys into the store that is there", USUAL, Work::Put(Order::Random)),
+    benchmark(
+        "overwriteseq",
+        "put --num keys in order into the store that is there",
+        USUAL,
+        Work::Put(Order::Sequential),
+    ),
     benchmark("readrandom", "get random keys", USUAL, Work::Get(Asked::Random)),
     benchmark("readmissing", "get keys that are not there", USUAL, Work::Get(Asked::Missing)),
     benchmark("readhot", "get random keys of the first hundredth", USUAL, Work::Get(Asked::Hot)),
@@ -123,6 +130,12 @@ pub const BENCHMARKS: &[Benchmark] = &[
     benchmark("flush", "bring what is in memory into table files", USUAL, Work::Flush),
     benchmark("compact", "compact the whole store", USUAL, Work::Compact),
     benchmark("waitforcompaction", "wait until the store has done nothing for a second", USUAL, Work::Wait),
+    benchmark(
+        "recover",
+        "open the store after a process that wrote into it was killed (slmdb-compare)",
+        USUAL,
+        Work::Recover,
+    ),
     benchmark("stats", "print the store's statistics", USUAL, Work::Describe(crate::store::Description::Stats)),
     benchmark("sstables", "print its table files", USUAL, Work::Describe(crate::store::Description::TableFiles)),
 ];

@@ -45,11 +45,12 @@ fn counted(since: &str, counters: &Counters) -> Vec<(String, String)> {
 
 /// Table files, a line each, under a line of names; in columns.
 pub fn table_files(files: &[TableFile]) -> String {
-    let heads = ["number", "bytes", "entries", "live", "deletes", "sequence numbers", "keys"];
+    let heads = ["number", "level", "bytes", "entries", "live", "deletes", "sequence numbers", "keys"];
     let mut rows = vec![heads.map(String::from)];
     rows.extend(files.iter().map(|file| {
         [
             file.number.to_string(),
+            file.level.to_string(),
             file.bytes.to_string(),
             file.entries.to_string(),
             file.live_keys.to_string(),
@@ -91,6 +92,7 @@ mod tests {
     fn table_files_stand_in_columns() {
         let file = TableFile {
             number: 1,
+            level: 2,
             bytes: 512,
             entries: 3,
             live_keys: 1,
@@ -103,6 +105,6 @@ mod tests {
         };
         let text = table_files(&[file]);
         let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(lines[1], ["1", "512", "3", "1", "1", "1", "to", "3", "a", "to", "c\\n"], "{text}");
+        assert_eq!(lines[1], ["1", "2", "512", "3", "1", "1", "1", "to", "3", "a", "to", "c\\n"], "{text}");
     }
 }

@@ -25,6 +25,16 @@ pub struct WorkFlags {
     /// Go on for so many seconds instead (what goes in order: for at most so long); 0: not
     #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true, help_heading = "How much")]
     duration: u64,
+    /// Tell in JSON how fast it was in each so many milliseconds; 0: not
+    #[arg(
+        long = "report_interval_ms",
+        alias = "report-interval-ms",
+        value_name = "MS",
+        default_value_t = 0,
+        hide_default_value = true,
+        help_heading = "How much"
+    )]
+    report_interval_ms: u64,
     /// Threads; readwhilewriting has one more
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "How much")]
     threads: u64,
@@ -76,6 +86,7 @@ impl WorkFlags {
             reads: self.reads.and_then(|reads| reads.0),
             operations: self.operations,
             duration: (self.duration > 0).then(|| Duration::from_secs(self.duration)),
+            report_interval: (self.report_interval_ms > 0).then(|| Duration::from_millis(self.report_interval_ms)),
             key_bytes: self.key_size,
             value_bytes: self.value_size,
             look_at_values: self.look_at_values,

@@ -2,7 +2,7 @@
 //!
 //! To be read in this order: [`store`] (what a store has to be able to do), [`benchmark`] (the benchmarks by name), [`settings`]
 //! (how much of them), [`run`] (one phase after the other), `work` and [`ycsb`] (what the threads do), [`phase`] (what comes
-//! of it). Under these lie [`keys`], [`values`], [`random`] and [`distributions`]; [`meter`], [`latency`] and [`system`]; [`place`] says
+//! of it). Under these lie [`keys`], [`values`], [`random`] and [`distributions`]; [`meter`], [`latency`], [`over_time`] and [`system`]; [`place`] says
 //! what may be removed. With the feature `flags` there are db_bench's flags for clap.
 //!
 //! `slmdb bench` is a face of this crate for slmdb; a comparison with other stores has them implement [`Store`] and gets the very
@@ -19,6 +19,7 @@ pub mod flags;
 pub mod keys;
 pub mod latency;
 pub mod meter;
+pub mod over_time;
 pub mod phase;
 pub mod place;
 pub mod random;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::latency::Latency;
 use crate::meter::{Counts, Kind};
+use crate::over_time::Moment;
 use crate::store::Numbers;
 use crate::system::{DeviceTraffic, FileCalls, Resident};
 
@@ -35,6 +36,8 @@ pub struct Phase {
     pub space_bytes: Option<u64>,
     /// What of the process is in memory at the end.
     pub resident: Resident,
+    /// How it went from one moment to the next, if that was asked for.
+    pub over_time: Vec<Moment>,
     /// Processor time of all threads, the store's own included.
     pub processor: Duration,
     pub(crate) counts: Counts,
@@ -210,6 +213,8 @@ impl Phase {
             ("device_read_bytes", self.device.map(|device| device.read_bytes)),
             ("device_written_bytes", self.device.map(|device| device.written_bytes)),
             ("file_bytes_written", numbers.file_bytes_written),
+            ("compaction_ns", numbers.compaction_ns),
+            ("level_zero_bytes", numbers.level_zero_bytes),
             ("fast_tier_bytes_asked", numbers.fast_tier_bytes_asked),
             ("fast_tier_bytes_flushed", numbers.fast_tier_bytes_flushed),
             ("fast_tier_media_bytes", numbers.fast_tier_media_bytes),
@@ -231,6 +236,9 @@ impl Phase {
             if let Some(number) = number {
                 object[name] = number.into();
             }
+        }
+        if !self.over_time.is_empty() {
+            object["over_time"] = crate::over_time::json(&self.over_time);
         }
         object
     }

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::benchmark::{Benchmark, Work};
 use crate::error::{Error, Result};
-use crate::meter::{Counts, Meter, Shared};
+use crate::meter::{Counts, Kind, Meter, Shared};
+use crate::over_time::{Moment, OverTime};
 use crate::phase::Phase;
 use crate::settings::Settings;
 use crate::store::{Numbers, Opener, Store, Which};
@@ -64,9 +65,13 @@ pub struct Progress {
     pub elapsed: Duration,
 }
 
+/// Has another process open the store, write into it and be killed.
+pub type Killed = Box<dyn Fn() -> Result<()>>;
+
 /// A store that is being measured.
 pub struct Bench {
     opener: Box<dyn Opener>,
+    killed: Option<Killed>,
     settings: Settings,
     values: Values,
     records: Records,
@@ -104,10 +109,15 @@ impl Bench {
         let value_bytes_max = settings.value_bytes.max(settings.record_bytes).max(100_000);
         let values = Values::new(value_bytes_max, settings.compression_ratio, settings.seed);
         let records = Records::of(settings.num);
-        let mut bench = Bench { opener, settings, values, records, open: None, phases: 0 };
+        let mut bench = Bench { opener, killed: None, settings, values, records, open: None, phases: 0 };
         let which = if bench.settings.use_existing { Which::Existing } else { Which::Fresh };
         bench.open(which, bench.settings.sync)?;
         Ok(bench)
+    }
+
+    /// Has `recover` measured, after this.
+    pub fn with_killed(self, killed: Killed) -> Bench {
+        Bench { killed: Some(killed), ..self }
     }
 
     /// What the store is called.
@@ -123,6 +133,9 @@ impl Bench {
         }
         if benchmark.scale.fresh && self.settings.use_existing {
             return Ok(Outcome::Skipped("--use_existing_db is true"));
+        }
+        if benchmark.work == Work::Recover {
+            return self.recover(benchmark);
         }
         self.prepare(benchmark)?;
         let phase = self.measure(benchmark, watch)?;
@@ -180,7 +193,7 @@ impl Bench {
         let (settings, values, records) = (&self.settings, &self.values, &self.records);
         let task = Task { benchmark, settings, store: self.store()?, values, records, phase: self.phases };
         let threads = task.threads();
-        let (counts, beside) = work(&task, watch)?;
+        let (counts, beside, over_time) = work(&task, watch)?;
         let mut after = Sample::now(self.store()?, None);
         let resident = Resident::now();
         after.device = self.device();
@@ -195,6 +208,7 @@ impl Bench {
             device: after.device.zip(before.device).map(|(after, before)| after.since(&before)),
             space_bytes: self.opener.directory().and_then(space_bytes),
             resident,
+            over_time,
             processor: after.processor - before.processor,
             num: self.settings.num,
         };
@@ -202,6 +216,38 @@ impl Bench {
             open.last = Some(after);
         }
         Ok(phase)
+    }
+
+    /// Closes the store, has another process be killed that writes into it, and measures how long opening it takes then.
+    fn recover(&mut self, benchmark: Benchmark) -> Result<Outcome> {
+        let Some(killed) = &self.killed else {
+            return Ok(Outcome::Skipped("no other process can be had to be killed; slmdb-compare has one"));
+        };
+        let sync = self.settings.sync;
+        self.open.take().map_or(Ok(()), |open| open.store.close())?;
+        killed()?;
+        let (calls, processor, device) = (FileCalls::so_far(), processor_time(), self.device());
+        let shared = Shared::default();
+        let mut meter = Meter::start(&shared, None);
+        self.open(Which::Existing, sync)?;
+        meter.finished(Kind::Maintain, 1, 0);
+        let counts = meter.end();
+        let after = Sample::now(self.store()?, None);
+        Ok(Outcome::Measured(Box::new(Phase {
+            benchmark: benchmark.name,
+            store: self.name().to_string(),
+            threads: 1,
+            counts,
+            beside: Counts::default(),
+            numbers: after.numbers,
+            calls: after.calls.zip(calls).map(|(after, before)| after.since(&before)),
+            device: self.device().zip(device).map(|(after, before)| after.since(&before)),
+            space_bytes: self.opener.directory().and_then(space_bytes),
+            resident: Resident::now(),
+            over_time: Vec::new(),
+            processor: after.processor - processor,
+            num: 1,
+        })))
     }
 
     fn device(&self) -> Option<DeviceTraffic> {
@@ -222,12 +268,12 @@ impl Drop for End<'_> {
     }
 }
 
-/// Has all threads do the task. Gives what those did that count, and what those did that work beside.
-fn work(task: &Task<'_>, watch: &mut dyn FnMut(Progress)) -> Result<(Counts, Counts)> {
+/// Has all threads do the task. Gives what those did that count, what those did that work beside, and how it went.
+fn work(task: &Task<'_>, watch: &mut dyn FnMut(Progress)) -> Result<(Counts, Counts, Vec<Moment>)> {
     let threads = task.threads() + task.threads_beside();
     let (shared, barrier) = (Shared::default(), Barrier::new(threads as usize + 1));
     let watcher = thread::current();
-    let counted = thread::scope(|scope| {
+    let (counted, over_time) = thread::scope(|scope| {
         let one = |index: u64| {
             let (shared, barrier, watcher) = (&shared, &barrier, watcher.clone());
             move || {
@@ -246,15 +292,23 @@ fn work(task: &Task<'_>, watch: &mut dyn FnMut(Progress)) -> Result<(Counts, Cou
         barrier.wait();
         let started = Instant::now();
         let of = task.duration().is_none().then(|| task.operations_of_all());
+        // To look, or to write for whoever watches, would look like the store's work.
+        let is_watched = task.benchmark.work != Work::Wait;
+        let report_interval = task.settings.report_interval.filter(|_| is_watched);
+        let mut over_time = report_interval.map(|every| OverTime::new(every, started));
         while shared.ended.load(Ordering::Acquire) < threads {
-            thread::park_timeout(WATCH_EVERY);
-            // What is written for whoever watches would look like the store's work.
-            if task.benchmark.work == Work::Wait {
+            let until_next = over_time.as_ref().map_or(WATCH_EVERY, OverTime::until_next);
+            thread::park_timeout(until_next.min(WATCH_EVERY));
+            if let Some(over_time) = &mut over_time {
+                over_time.look(shared.done.load(Ordering::Relaxed), &|| task.store.numbers());
+            }
+            if !is_watched {
                 continue;
             }
             watch(Progress { done: shared.done.load(Ordering::Relaxed), of, elapsed: started.elapsed() });
         }
-        workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
+        let counted = workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>();
+        (counted, over_time.map_or_else(Vec::new, |over_time| over_time.moments))
     });
     let (mut counts, mut beside) = (Counts::default(), Counts::default());
     for (index, worker) in (0..).zip(counted) {
@@ -262,7 +316,7 @@ fn work(task: &Task<'_>, watch: &mut dyn FnMut(Progress)) -> Result<(Counts, Cou
         let done = worker.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         if index < task.threads() { &mut counts } else { &mut beside }.add(&done);
     }
-    Ok((counts, beside))
+    Ok((counts, beside, over_time))
 }
 
 #[cfg(test)]
@@ -380,12 +434,29 @@ mod tests {
         assert!(most < 200 && records == RECORDS, "uniform: {most} {records}");
     }
 
+    /// What counts is opening, not what came before.
+    #[test]
+    fn only_a_store_of_which_another_process_was_killed_is_recovered() {
+        let recover = Benchmark::by_name("recover").unwrap();
+        let mut bench = Bench::new(Box::new(Told::default()), Settings::default()).unwrap();
+        assert!(matches!(bench.run(recover, &mut |_| {}).unwrap(), Outcome::Skipped(_)));
+        let mut bench = bench.with_killed(Box::new(|| {
+            thread::sleep(Duration::from_millis(200));
+            Ok(())
+        }));
+        let Outcome::Measured(phase) = bench.run(recover, &mut |_| {}).unwrap() else { panic!("it was not measured") };
+        assert!(phase.operations() == 1 && phase.elapsed() < Duration::from_millis(100), "{:?}", phase.elapsed());
+        let mut bench = bench.with_killed(Box::new(|| Err(Error::Refused("it was not killed".to_string()))));
+        assert!(bench.run(recover, &mut |_| {}).is_err());
+    }
+
     /// (What a progress bar wrote looked like work, and a wait on a terminal had no end.)
     #[test]
     fn a_wait_is_not_kept_up_by_what_is_written_for_who_watches() {
-        let mut bench = Bench::new(Box::new(EmptyOpener), Settings::default()).unwrap();
+        let settings = Settings { report_interval: Some(Duration::from_millis(1)), ..Settings::default() };
+        let mut bench = Bench::new(Box::new(EmptyOpener), settings).unwrap();
         let watch = &mut |_| panic!("who watches may write");
         let waited = bench.run(Benchmark::by_name("waitforcompaction").unwrap(), watch).unwrap();
-        assert!(matches!(waited, Outcome::Measured(phase) if phase.operations() == 1));
+        assert!(matches!(waited, Outcome::Measured(phase) if phase.operations() == 1 && phase.over_time.is_empty()));
     }
 }

@@ -18,6 +18,8 @@ pub struct Settings {
     pub operations: Option<u64>,
     /// Random work goes on for so long, however much that is; sequential work for at most so long.
     pub duration: Option<Duration>,
+    /// So often is looked at how much has been done; `None`: only at the end.
+    pub report_interval: Option<Duration>,
     /// Bytes of db_bench's keys.
     pub key_bytes: usize,
     /// Bytes of db_bench's values.
@@ -58,6 +60,7 @@ impl Default for Settings {
             reads: None,
             operations: None,
             duration: None,
+            report_interval: None,
             key_bytes: 16,
             value_bytes: 100,
             look_at_values: true,

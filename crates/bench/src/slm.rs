@@ -1,8 +1,10 @@
 //! slmdb as a [`Store`].
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use slmdb::{Cursor, Db, ErrorKind, Options, WriteBatch};
+use slmdb::{Cursor, Db, ErrorKind, Event, EventListener, Options, WriteBatch};
 
 use crate::description;
 use crate::error::Result;
@@ -26,7 +28,7 @@ impl SlmOpener {
         SlmOpener { name: name.into(), directory: directory.into(), options }
     }
 
-    fn open_fresh(&self, sync: bool) -> Result<Db> {
+    fn open_fresh(&self, options: Options) -> Result<Db> {
         place::may_be_cleared(&self.directory)?;
         match slmdb::destroy(&self.directory, &self.options) {
             Err(error) if error.kind() != ErrorKind::Invalid => return Err(error.into()),
@@ -34,7 +36,7 @@ impl SlmOpener {
             _ => {}
         }
         place::mark(&self.directory)?;
-        Ok(self.options.clone().create_if_missing(true).error_if_exists(true).sync(sync).open(&self.directory)?)
+        Ok(options.create_if_missing(true).error_if_exists(true).open(&self.directory)?)
     }
 }
 
@@ -44,11 +46,13 @@ impl Opener for SlmOpener {
     }
 
     fn open(&self, which: Which, sync: bool) -> Result<Box<dyn Store>> {
+        let compaction_ns = Arc::new(AtomicU64::new(0));
+        let options = self.options.clone().event_listener(counting(compaction_ns.clone()));
         let db = match which {
-            Which::Fresh => self.open_fresh(sync)?,
-            Which::Existing => self.options.clone().create_if_missing(false).sync(sync).open(&self.directory)?,
+            Which::Fresh => self.open_fresh(options.sync(sync))?,
+            Which::Existing => options.create_if_missing(false).sync(sync).open(&self.directory)?,
         };
-        Ok(Box::new(Slm { db }))
+        Ok(Box::new(Slm { db, compaction_ns }))
     }
 
     fn directory(&self) -> Option<&Path> {
@@ -56,9 +60,19 @@ impl Opener for SlmOpener {
     }
 }
 
+/// Adds up how long flushes and compactions take.
+fn counting(total_ns: Arc<AtomicU64>) -> impl EventListener {
+    move |event: &Event| {
+        if let Event::FlushEnded { duration, .. } | Event::CompactionEnded { duration, .. } = event {
+            total_ns.fetch_add(duration.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+}
+
 /// An open store of slmdb.
 struct Slm {
     db: Db,
+    compaction_ns: Arc<AtomicU64>,
 }
 
 impl Store for Slm {
@@ -121,10 +135,14 @@ impl Store for Slm {
     fn numbers(&self) -> Numbers {
         let stats = self.db.stats();
         let counters = &stats.since_open;
+        let files = self.db.table_files();
+        let level_zero = files.iter().filter(|file| file.level == 0);
         // On `Dram` nothing is written back, so there is nothing to count.
         let of_medium = |count: u64| (stats.medium != "dram").then_some(count);
         Numbers {
             file_bytes_written: Some(counters.file_bytes_written),
+            compaction_ns: Some(self.compaction_ns.load(Ordering::Relaxed)),
+            level_zero_bytes: Some(level_zero.map(|file| file.bytes).sum()),
             fast_tier_bytes_asked: of_medium(counters.fast_tier_bytes_asked),
             fast_tier_bytes_flushed: of_medium(counters.lines_flushed * LINE_BYTES),
             fast_tier_media_bytes: of_medium(counters.media_bytes),

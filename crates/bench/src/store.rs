@@ -97,12 +97,16 @@ pub enum Description {
 pub struct Numbers {
     /// Bytes it has written to files.
     pub file_bytes_written: Option<u64>,
+    /// How long its flushes and compactions took, added up, in nanoseconds.
+    pub compaction_ns: Option<u64>,
     /// Bytes that were to be made durable in the fast tier.
     pub fast_tier_bytes_asked: Option<u64>,
     /// Bytes of cache lines written back to it.
     pub fast_tier_bytes_flushed: Option<u64>,
     /// Bytes its medium had to write, in its own units.
     pub fast_tier_media_bytes: Option<u64>,
+    /// Bytes of its files of level 0: what an LSM tree has not merged yet. (SLM-DB has no other.)
+    pub level_zero_bytes: Option<u64>,
     /// Bytes it takes in the fast tier now.
     pub fast_tier_bytes: Option<u64>,
     /// The index's part of it, for each key.
@@ -117,6 +121,7 @@ impl Numbers {
         let grown = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Numbers {
             file_bytes_written: grown(self.file_bytes_written, before.file_bytes_written),
+            compaction_ns: grown(self.compaction_ns, before.compaction_ns),
             fast_tier_bytes_asked: grown(self.fast_tier_bytes_asked, before.fast_tier_bytes_asked),
             fast_tier_bytes_flushed: grown(self.fast_tier_bytes_flushed, before.fast_tier_bytes_flushed),
             fast_tier_media_bytes: grown(self.fast_tier_media_bytes, before.fast_tier_media_bytes),

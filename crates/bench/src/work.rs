@@ -34,7 +34,7 @@ impl Task<'_> {
     /// Threads whose operations count.
     pub fn threads(&self) -> u64 {
         match self.benchmark.work {
-            Work::Flush | Work::Compact | Work::Wait => 1,
+            Work::Flush | Work::Compact | Work::Wait | Work::Recover => 1,
             _ => self.settings.threads,
         }
     }
@@ -52,7 +52,7 @@ impl Task<'_> {
             Work::Put(_) | Work::Delete(_) => settings.writes.unwrap_or(settings.num),
             Work::YcsbLoad => settings.num.div_ceil(settings.threads),
             Work::Ycsb(_) => settings.operations.unwrap_or(settings.num).div_ceil(settings.threads),
-            Work::Flush | Work::Compact | Work::Wait | Work::Describe(_) => 1,
+            Work::Flush | Work::Compact | Work::Wait | Work::Recover | Work::Describe(_) => 1,
             _ => settings.reads.unwrap_or(settings.num),
         };
         (wanted / self.benchmark.scale.divided_by).max(1)
@@ -71,7 +71,7 @@ impl Task<'_> {
     /// For how long the work goes on.
     pub fn duration(&self) -> Option<Duration> {
         match self.benchmark.work {
-            Work::Flush | Work::Compact | Work::Wait => None,
+            Work::Flush | Work::Compact | Work::Wait | Work::Recover => None,
             _ => self.settings.duration,
         }
     }
@@ -126,7 +126,7 @@ impl Task<'_> {
             Work::Flush => thread.maintain(self.store.flush()),
             Work::Compact => thread.maintain(self.store.compact()),
             Work::Wait => thread.maintain(wait_until_quiet()),
-            Work::Describe(_) => Ok(()),
+            Work::Recover | Work::Describe(_) => Ok(()),
         }
     }
 }

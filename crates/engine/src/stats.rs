@@ -207,6 +207,8 @@ pub struct StallStats {
 pub struct TableFile {
     /// Its number, which is its name.
     pub number: u32,
+    /// Its level, from 0 for what flushes write. All of SLM-DB's are of level 0.
+    pub level: u32,
     /// Its length, in bytes.
     pub bytes: u64,
     /// All entries in it.

@@ -12,7 +12,7 @@ use crate::common::failure::{Result, caught};
 use crate::common::memory::copied_text;
 use crate::leveldb::db::leveldb_t;
 
-/// How many levels LevelDB has. slmdb has one, which is level 0 here.
+/// How many levels LevelDB has. All files of SLM-DB are of level 0.
 const LEVELS: u32 = 7;
 
 /// The value of a property, which the caller frees; null if there is none of that name.
@@ -31,7 +31,8 @@ fn property(db: &Db, name: &str) -> Result<Option<String>> {
     if let Some(level) = name.strip_prefix("num-files-at-level") {
         let is_number = !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit());
         let level = level.parse::<u32>().ok().filter(|&level| is_number && level < LEVELS);
-        return Ok(level.map(|level| if level == 0 { db.stats().table_files.to_string() } else { "0".to_string() }));
+        let files_of = |level| db.table_files().iter().filter(|file| file.level == level).count();
+        return Ok(level.map(|level| files_of(level).to_string()));
     }
     Ok(match name {
         "stats" => Some(stats::text(&db.stats()).join("\n") + "\n"),
@@ -41,14 +42,20 @@ fn property(db: &Db, name: &str) -> Result<Option<String>> {
     })
 }
 
-/// In LevelDB's form: number, length in bytes, and the keys from and to which it goes, with the sequence numbers.
+/// In LevelDB's form, level by level: number, length in bytes, and the keys from and to which it goes, with the sequence numbers.
 fn table_files(db: &Db) -> String {
-    let mut text = "--- level 0 ---\n".to_string();
-    for file in db.table_files() {
-        let (smallest, largest) = (file.smallest_key.escape_ascii(), file.largest_key.escape_ascii());
-        let (number, bytes, lowest, highest) = (file.number, file.bytes, file.lowest_sequence, file.highest_sequence);
+    let files = db.table_files();
+    let deepest = files.iter().map(|file| file.level).max().unwrap_or(0);
+    let mut text = String::new();
+    for level in 0..=deepest {
         // Writing to a string can't fail.
-        let _ = writeln!(text, " {number}:{bytes}['{smallest}' .. '{largest}'] @ {lowest} .. {highest}");
+        let _ = writeln!(text, "--- level {level} ---");
+        for file in files.iter().filter(|file| file.level == level) {
+            let (smallest, largest) = (file.smallest_key.escape_ascii(), file.largest_key.escape_ascii());
+            let (number, bytes, lowest, highest) =
+                (file.number, file.bytes, file.lowest_sequence, file.highest_sequence);
+            let _ = writeln!(text, " {number}:{bytes}['{smallest}' .. '{largest}'] @ {lowest} .. {highest}");
+        }
     }
     text
 }

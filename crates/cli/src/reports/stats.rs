@@ -180,6 +180,7 @@ fn json_of_choices(choices: &CompactionChoices) -> Value {
 pub fn json_of_file(file: &TableFile) -> Value {
     let mut object = json!({
         "number": file.number,
+        "level": file.level,
         "bytes": file.bytes,
         "entries": file.entries,
         "live": file.live_keys,

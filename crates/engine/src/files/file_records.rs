@@ -32,6 +32,7 @@ pub fn numbered(state: &StoreState, edit: Edit) -> Edit {
 pub fn table_file(number: u32, file: &FileRecord, live_keys: u64) -> TableFile {
     TableFile {
         number,
+        level: u32::from(file.level),
         bytes: file.length_bytes,
         entries: file.entries,
         live_keys,

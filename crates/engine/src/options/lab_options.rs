@@ -46,3 +46,28 @@ impl LabOptions {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_store_can_have_is_refused_by_its_name() {
+        let usual = LabOptions::default;
+        assert_eq!(usual().complaint(), None);
+        for (options, name) in [
+            (LabOptions { level_zero_bytes: 4095, ..usual() }, "level_zero_bytes"),
+            (LabOptions { level_zero_compaction_at: 0.0, ..usual() }, "level_zero_compaction_at"),
+            (LabOptions { level_zero_compaction_at: f64::NAN, ..usual() }, "level_zero_compaction_at"),
+            (LabOptions { leaf_scan_part: 1.01, ..usual() }, "leaf_scan_part"),
+            (LabOptions { leaf_scan_part: f64::NAN, ..usual() }, "leaf_scan_part"),
+            (LabOptions { level_base_bytes: 0, ..usual() }, "level_base_bytes"),
+            (LabOptions { level_growth: 1, ..usual() }, "level_growth"),
+        ] {
+            assert!(options.complaint().is_some_and(|said| said.contains(name)), "{options:?}");
+        }
+        for leaf_scan_part in [0.0, 0.8, 1.0] {
+            assert_eq!(LabOptions { leaf_scan_part, ..usual() }.complaint(), None);
+        }
+    }
+}
