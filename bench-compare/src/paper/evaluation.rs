@@ -92,11 +92,14 @@ pub(super) enum First {
     OverTime(&'static str),
 }
 
+/// What a store of the paper has, at each point.
+pub(super) type InPaper = (&'static str, &'static [f64]);
+
 /// A table of numbers beside the paper's: for each row, a line for each store and a number for each point.
 pub(super) struct Lines {
     pub title: &'static str,
     /// What is told of each store, and what others had in the paper.
-    pub rows: &'static [(Plot, &'static [(&'static str, &'static [f64])])],
+    pub rows: &'static [(Plot, &'static [InPaper])],
     /// The paper has no numbers for so many of the first points.
     pub unmeasured_points: usize,
 }
