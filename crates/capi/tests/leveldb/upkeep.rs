@@ -28,6 +28,35 @@ fn an_open_store_is_locked() {
     store.db = first;
 }
 
+/// LAB-DB has levels, as LevelDB has.
+#[test]
+fn files_are_told_by_their_levels() {
+    let mut store = Store::new();
+    store.close();
+    let path = std::path::PathBuf::from(store.path().to_str().unwrap());
+    std::fs::remove_dir_all(&path).unwrap();
+    let db = slmdb::Options::default().engine(slmdb::EngineName::Lab).open(&path).unwrap();
+    for key in 0..2000 {
+        db.put(format!("{key:06}"), [7; 100]).unwrap();
+    }
+    db.compact_range::<&[u8]>(..).unwrap();
+    db.put("000000", "flushed, and not compacted").unwrap();
+    db.flush().unwrap();
+    let of_level = |level| db.table_files().iter().filter(|file| file.level == level).count();
+    let levels = [0, 1].map(of_level);
+    assert_eq!(levels[0], 1);
+    assert!(levels[1] > 0 || of_level(2) > 0, "nothing was compacted");
+    db.close().unwrap();
+    assert_eq!(store.open(), None);
+    for (level, files) in levels.into_iter().enumerate() {
+        let name = std::ffi::CString::new(format!("leveldb.num-files-at-level{level}")).unwrap();
+        assert_eq!(store.property(&name), Some(files.to_string()), "level {level}");
+    }
+    let files = store.property(c"leveldb.sstables").unwrap();
+    let level_one = files.split("--- level 1 ---").nth(1).unwrap_or_else(|| panic!("{files}"));
+    assert!(level_one.contains("'001999'"), "{files}");
+}
+
 #[test]
 fn properties_and_sizes_tell_of_table_files() {
     let store = Store::with(|options| unsafe { leveldb_options_set_compression(options, 0) });
