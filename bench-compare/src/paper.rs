@@ -1,4 +1,4 @@
-//! A paper's evaluation again: what it measured ([`slm_db`], [`lab_db`]), measured here ([`measure`]), as a page ([`page`]) and JSON.
+//! A paper's evaluation again: what it measured (`slm_db`, `lab_db`), measured here ([`measure`]), as a page (`page`) and JSON.
 //!
 //! SLM-DB, section 6.1: a random write workload makes a store of 8 GB, 20-byte keys, N writes; each of the other workloads does 0.2 × N
 //! operations, on what has been flushed, when the compactions after that have ended (section 6.3); but YCSB's, which go on from their load.

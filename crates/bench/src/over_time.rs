@@ -1,4 +1,4 @@
-//! [`OverTime`]: how fast a phase was from one moment to the next, which a mean hides: a store that stalls each few seconds may
+//! [`Moment`]: how fast a phase was from one moment to the next, which a mean hides: a store that stalls each few seconds may
 //! have the same rate as one that never does.
 
 use std::time::{Duration, Instant};
