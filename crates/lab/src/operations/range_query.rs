@@ -464,3 +464,7 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
         self.reader.release(self.moment, SnapshotKind::Cursor, held_bytes);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -43,9 +43,6 @@ pub(crate) struct Window {
     high: Option<Vec<u8>>,
     /// How many windows followed one another.
     loads: usize,
-    copy: LeafCopy,
-    /// What each source has, the trees first, while a window is copied.
-    found: [Vec<Entry>; 3],
 }
 
 #[derive(Debug, Clone)]
@@ -81,10 +78,10 @@ impl Window {
         (self.position, self.loads) = (None, self.loads.min(LEAVES_AT_ONCE.len()));
         self.keys.clear();
         self.entries.clear();
-        let mut found = std::mem::take(&mut self.found);
-        found.iter_mut().for_each(Vec::clear);
+        // What is of no use afterwards does not stay in memory: there may be thousands of cursors.
+        let (mut copy, mut found) = (LeafCopy::default(), [const { Vec::new() }; 3]);
         for (tree, found) in trees.into_iter().zip(&mut found) {
-            self.copy(tree, from, leaves, moment, found)?;
+            self.add_leaves(tree, from, leaves, moment, &mut copy, found)?;
         }
         let low = self.low.as_deref().map_or(Bound::Unbounded, Bound::Included);
         let high = self.high.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -114,18 +111,18 @@ impl Window {
             merge(&self.keys, [&self.entries, replaced], order, of_mutable);
             std::mem::swap(&mut self.entries, of_mutable);
         }
-        self.found = found;
         self.position = if is_forward { Some(0) } else { self.entries.len().checked_sub(1) };
         Ok(())
     }
 
     /// Copies some leaves of a tree from a place on, the nearest key first. The window ends where they end, if not before.
-    fn copy<M: Medium>(
+    fn add_leaves<M: Medium>(
         &mut self,
         tree: &HybridTree<M>,
         from: WindowFrom<'_>,
         leaves: usize,
         moment: u64,
+        copy: &mut LeafCopy,
         found: &mut Vec<Entry>,
     ) -> Result<()> {
         let order = tree.order();
@@ -144,10 +141,10 @@ impl Window {
                 (Some(key), false) => Place::Before(key),
             };
             // A tree without leaves ends nothing.
-            if !tree.copy_leaves(place, leaves, &mut self.copy)? {
+            if !tree.copy_leaves(place, leaves, copy)? {
                 return Ok(());
             }
-            found.reserve(self.copy.len());
+            found.reserve(copy.len());
             // It may cover keys on the other side of its bound, too.
             let is_seen = |key: &[u8]| end.as_deref().is_some_and(|end| order.compare(key, end).is_lt() == is_forward);
             let mut add = |(key, version): (&[u8], Version)| {
@@ -156,11 +153,11 @@ impl Window {
                 }
             };
             if is_forward {
-                self.copy.iter().skip_while(|(key, _)| is_seen(key)).for_each(&mut add);
+                copy.iter().skip_while(|(key, _)| is_seen(key)).for_each(&mut add);
             } else {
-                self.copy.iter().rev().skip_while(|(key, _)| is_seen(key)).for_each(&mut add);
+                copy.iter().rev().skip_while(|(key, _)| is_seen(key)).for_each(&mut add);
             }
-            let bound = if is_forward { self.copy.high() } else { self.copy.low() };
+            let bound = if is_forward { copy.high() } else { copy.low() };
             let Some(bound) = bound else { return Ok(()) };
             end = Some(bound.to_vec());
             let is_enough = match if is_forward { &self.high } else { &self.low } {
@@ -177,9 +174,8 @@ impl Window {
 
     /// What it takes in memory, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let entries = self.entries.capacity() + self.found.iter().map(Vec::capacity).sum::<usize>();
         let bounds_bytes: usize = [&self.low, &self.high].into_iter().flatten().map(Vec::capacity).sum();
-        self.keys.capacity() + entries * size_of::<Entry>() + bounds_bytes + self.copy.memory_bytes()
+        self.keys.capacity() + self.entries.capacity() * size_of::<Entry>() + bounds_bytes
     }
 
     /// The current entry.
@@ -236,7 +232,7 @@ fn add_key(keys: &mut Vec<u8>, key: &[u8], version: Version) -> Entry {
 /// Merges entries that are in order. Of two versions of a key the newer stays. It does not sort, because sorting may
 /// panic if a comparator is no total order (INV-25).
 fn merge(keys: &[u8], [left, right]: [&[Entry]; 2], order: &KeyOrder, merged: &mut Vec<Entry>) {
-    merged.reserve(left.len() + right.len());
+    merged.reserve_exact(left.len() + right.len());
     let mut right = right.iter().peekable();
     for entry in left {
         let compare = |other: &Entry| order.compare(&keys[other.key.clone()], &keys[entry.key.clone()]);
