@@ -145,6 +145,7 @@ impl Window {
                 return Ok(());
             }
             found.reserve(copy.len());
+            self.keys.reserve(copy.keys_bytes());
             // It may cover keys on the other side of its bound, too.
             let is_seen = |key: &[u8]| end.as_deref().is_some_and(|end| order.compare(key, end).is_lt() == is_forward);
             let mut add = |(key, version): (&[u8], Version)| {

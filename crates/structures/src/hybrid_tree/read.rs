@@ -18,6 +18,9 @@ use super::record::{Record, Version};
 /// meets.
 const ATTEMPTS_MAX: u32 = 4096;
 
+/// Room that a copy makes for keys before it has them, in bytes, at most.
+const KEYS_BYTES_RESERVED: usize = 16 << 10;
+
 /// Which leaf is to be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place<'k> {
@@ -60,6 +63,11 @@ impl LeafCopy {
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// How long its keys are together, in bytes.
+    pub fn keys_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// A key and its version, by number from 0.
@@ -226,8 +234,16 @@ impl<M: Medium> HybridTree<M> {
                 let leaf = self.leaf(directory.leaf(position), state.epoch)?;
                 let (commit, bytes, entries) = (leaf.commit(), copy.bytes.len(), copy.entries.len());
                 slots_of(commit & VALID_BITS).for_each(|slot| self.prefetch_record(leaf.record(slot)));
+                // The leaves that follow have about as many keys, about as long.
+                let keys = (commit & VALID_BITS).count_ones() as usize * most;
+                if copy.entries.is_empty() {
+                    copy.entries.reserve(keys);
+                }
                 for slot in slots_of(commit & VALID_BITS) {
                     let record = Record::intact_at(&*self.pool, leaf.record(slot), &guard)?;
+                    if copy.bytes.is_empty() {
+                        copy.bytes.reserve((keys * record.key.len()).min(KEYS_BYTES_RESERVED));
+                    }
                     let start = copy.bytes.len();
                     copy.bytes.extend_from_slice(record.key);
                     copy.entries.push((start..copy.bytes.len(), record.version));
