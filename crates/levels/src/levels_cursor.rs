@@ -1,6 +1,5 @@
 //! [`LevelsCursor`]: all levels as they are seen at a moment.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
@@ -20,6 +19,17 @@ enum Heading {
     Backward,
 }
 
+/// Which of the other sources comes next in the direction of the last move.
+#[derive(Clone, Copy)]
+enum Next {
+    /// None of them is on an entry.
+    None,
+    /// This one, and all of them are beyond the current key.
+    Source(usize),
+    /// One of them may be on the current key.
+    Unknown,
+}
+
 /// A position in the levels of a version. Of each key it sees the newest version at or below its moment.
 ///
 /// A delete is an entry here: who merges the levels with what is above them has to know of it. What is above has newer
@@ -34,6 +44,7 @@ pub struct LevelsCursor<R: Run> {
     heading: Heading,
     /// Which source has the current entry.
     current: Option<usize>,
+    next: Next,
     /// The key that is left behind.
     passed: Vec<u8>,
 }
@@ -42,7 +53,8 @@ impl<R: Run> LevelsCursor<R> {
     /// On no entry. It opens no run yet.
     pub fn new(version: Arc<Version<R>>, moment: u64) -> LevelsCursor<R> {
         let sources = sources_of(&version, moment);
-        LevelsCursor { version, moment, sources, heading: Heading::Forward, current: None, passed: Vec::new() }
+        let (heading, passed) = (Heading::Forward, Vec::new());
+        LevelsCursor { version, moment, sources, heading, current: None, next: Next::Unknown, passed }
     }
 
     /// Lets go of what it has read, and is on no entry. Returns how many blocks that may be.
@@ -102,6 +114,9 @@ impl<R: Run> LevelsCursor<R> {
     /// Moves to the next entry in key order. REQUIRES: valid; otherwise nothing happens.
     #[allow(clippy::should_implement_trait)] // a cursor's step, not an iterator's
     pub fn next(&mut self) -> Result<()> {
+        if self.heading == Heading::Forward && self.moves_alone() {
+            return self.move_alone(LevelCursor::next);
+        }
         if !self.remember_key() {
             return Ok(());
         }
@@ -118,6 +133,9 @@ impl<R: Run> LevelsCursor<R> {
 
     /// Moves to the previous entry in key order. REQUIRES: valid; otherwise nothing happens.
     pub fn prev(&mut self) -> Result<()> {
+        if self.heading == Heading::Backward && self.moves_alone() {
+            return self.move_alone(LevelCursor::prev);
+        }
         if !self.remember_key() {
             return Ok(());
         }
@@ -190,28 +208,70 @@ impl<R: Run> LevelsCursor<R> {
     fn go(&mut self, heading: Heading, mut how: impl FnMut(&mut LevelCursor<R>) -> Result<()>) -> Result<()> {
         (self.heading, self.current) = (heading, None);
         self.sources.iter_mut().try_for_each(&mut how)?;
-        self.current = self.nearest();
+        self.choose();
         Ok(())
     }
 
-    /// The source with the first key in the direction, of several the one with the newest version.
-    fn nearest(&self) -> Option<usize> {
+    /// Whether no other source is on the current key.
+    #[inline]
+    fn moves_alone(&self) -> bool {
+        self.current.is_some() && !matches!(self.next, Next::Unknown)
+    }
+
+    /// Moves the source that has the current entry. As long as it is before all others, nobody looks at those.
+    #[inline]
+    fn move_alone(&mut self, how: impl FnOnce(&mut LevelCursor<R>) -> Result<()>) -> Result<()> {
+        let Some(current) = self.current.take() else { return Ok(()) };
+        how(&mut self.sources[current])?;
+        let stays = match (self.sources[current].entry(), self.next) {
+            (None, _) | (_, Next::Unknown) => false,
+            (Some(_), Next::None) => true,
+            (Some(entry), Next::Source(next)) => {
+                self.sources[next].entry().is_some_and(|next| self.is_before(entry.key(), next.key()))
+            }
+        };
+        if stays {
+            self.current = Some(current);
+        } else {
+            self.choose();
+        }
+        Ok(())
+    }
+
+    /// Whether a key comes before another in the direction.
+    #[inline]
+    fn is_before(&self, key: &[u8], other: &[u8]) -> bool {
+        let order = self.version.order().compare(key, other);
+        if self.heading == Heading::Forward { order.is_lt() } else { order.is_gt() }
+    }
+
+    /// Finds the source with the first key in the direction, of several the one with the newest version; and the one that
+    /// comes next.
+    fn choose(&mut self) {
         let mut nearest: Option<(usize, &R::Cursor)> = None;
+        let mut next: Option<(usize, &R::Cursor)> = None;
         for (position, source) in self.sources.iter().enumerate() {
             let Some(entry) = source.entry() else { continue };
-            let is_nearer = nearest.is_none_or(|(_, best)| {
-                let by_key = self.version.order().compare(entry.key(), best.key());
-                match (by_key, self.heading) {
-                    (Ordering::Equal, _) => entry.sequence() > best.sequence(),
-                    (by_key, Heading::Forward) => by_key.is_lt(),
-                    (by_key, Heading::Backward) => by_key.is_gt(),
-                }
-            });
-            if is_nearer {
-                nearest = Some((position, entry));
+            let is_nearer = |than: &Option<(usize, &R::Cursor)>| {
+                than.is_none_or(|(_, best)| {
+                    let is_newer = entry.key() == best.key() && entry.sequence() > best.sequence();
+                    is_newer || self.is_before(entry.key(), best.key())
+                })
+            };
+            if is_nearer(&nearest) {
+                (next, nearest) = (nearest, Some((position, entry)));
+            } else if is_nearer(&next) {
+                next = Some((position, entry));
             }
         }
-        nearest.map(|(position, _)| position)
+        let next = match (nearest, next) {
+            (_, None) => Next::None,
+            (Some((_, nearest)), Some((position, next))) if self.is_before(nearest.key(), next.key()) => {
+                Next::Source(position)
+            }
+            (_, Some(_)) => Next::Unknown,
+        };
+        (self.current, self.next) = (nearest.map(|(position, _)| position), next);
     }
 }
 

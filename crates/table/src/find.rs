@@ -22,6 +22,12 @@ pub trait TableParts {
     /// The block at a place; see [`TableReader::read_block`].
     fn block(&self, place: Place) -> Result<Block>;
 
+    /// The block at a place, for one who will soon want the next one, too, which is there.
+    fn block_before(&self, place: Place, next: Place) -> Result<Block> {
+        let _ = next;
+        self.block(place)
+    }
+
     /// The newest entry of `key` with a sequence number up to `at_most` in the block at a place.
     fn entry(&self, place: Place, key: &[u8], at_most: u64) -> Result<Option<BlockEntry>> {
         self.block(place)?.get_at_most(key, at_most)

@@ -110,14 +110,20 @@ impl IndexChunk {
 
     /// A row, which must be one of the chunk's.
     pub(crate) fn row(&self, row: usize) -> Row<'_> {
-        let (inner, [_, end, entries_end]) = (&*self.inner, self.inner.fields(row));
-        let [_, start, entries_start] = inner.fields_before(row);
+        let ([_, _, entries_end], [_, _, entries_start]) = (self.inner.fields(row), self.inner.fields_before(row));
         Row {
             separator: self.separator(row),
-            place: Place { offset: start, length: end - start },
+            place: self.place(row),
             entries_before: entries_start,
             entries: entries_end - entries_start,
         }
+    }
+
+    /// The place of a row, which must be one of the chunk's.
+    #[inline]
+    pub(crate) fn place(&self, row: usize) -> Place {
+        let (start, end) = (self.inner.fields_before(row)[1], self.inner.fields(row)[1]);
+        Place { offset: start, length: end - start }
     }
 
     /// The separator of a row, which must be one of the chunk's.

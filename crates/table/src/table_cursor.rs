@@ -84,14 +84,14 @@ impl<P: TableParts> TableCursor<P> {
     /// Moves to the first entry.
     pub fn seek_first(&mut self) -> Result<()> {
         self.valid = false;
-        self.enter(0, |_| 0)?;
+        self.enter(0, |_| 0, false)?;
         self.move_in_block(BlockCursor::seek_first)
     }
 
     /// Moves to the last entry.
     pub fn seek_last(&mut self) -> Result<()> {
         self.valid = false;
-        self.enter(self.top.rows() - 1, |chunk| chunk.rows() - 1)?;
+        self.enter(self.top.rows() - 1, |chunk| chunk.rows() - 1, false)?;
         self.move_in_block(BlockCursor::seek_last)
     }
 
@@ -199,7 +199,7 @@ impl<P: TableParts> TableCursor<P> {
             return Ok(false);
         }
         let order = self.order.clone();
-        self.enter(number, |chunk| chunk.row_of(&order, key, u64::MAX))?;
+        self.enter(number, |chunk| chunk.row_of(&order, key, u64::MAX), false)?;
         Ok(true)
     }
 
@@ -208,9 +208,9 @@ impl<P: TableParts> TableCursor<P> {
         let Some((number, chunk)) = &self.chunk else { return Ok(false) };
         let (number, next) = (*number, self.row + 1);
         if next < chunk.rows() {
-            self.enter(number, |_| next)?;
+            self.enter(number, |_| next, true)?;
         } else if number + 1 < self.top.rows() {
-            self.enter(number + 1, |_| 0)?;
+            self.enter(number + 1, |_| 0, true)?;
         } else {
             return Ok(false);
         }
@@ -221,30 +221,36 @@ impl<P: TableParts> TableCursor<P> {
     fn enter_previous(&mut self) -> Result<bool> {
         let Some((number, _)) = self.chunk else { return Ok(false) };
         if let Some(before) = self.row.checked_sub(1) {
-            self.enter(number, |_| before)?;
+            self.enter(number, |_| before, false)?;
         } else if let Some(before) = number.checked_sub(1) {
-            self.enter(before, |chunk| chunk.rows() - 1)?;
+            self.enter(before, |chunk| chunk.rows() - 1, false)?;
         } else {
             return Ok(false);
         }
         Ok(true)
     }
 
-    /// Goes to a block of a chunk.
-    fn enter(&mut self, number: usize, row_in: impl FnOnce(&IndexChunk) -> usize) -> Result<()> {
-        let chunk_place = self.top.row(number).place;
-        let chunk = match &self.chunk {
-            Some((open, chunk)) if *open == number => chunk.clone(),
-            _ => self.parts.chunk(chunk_place)?,
+    /// Goes to a block of a chunk. `is_walking`: the next one will be wanted soon, too.
+    fn enter(&mut self, number: usize, row_in: impl FnOnce(&IndexChunk) -> usize, is_walking: bool) -> Result<()> {
+        let opened = match &self.chunk {
+            Some((open, _)) if *open == number => None,
+            _ => Some((number, self.parts.chunk(self.top.place(number))?)),
         };
-        let row = row_in(&chunk);
+        let Some((_, chunk)) = opened.as_ref().or(self.chunk.as_ref()) else { return Ok(()) };
+        let row = row_in(chunk);
         if row >= chunk.rows() {
-            return Err(self.corrupt_chunk(chunk_place));
+            return Err(self.corrupt_chunk(self.top.place(number)));
         }
-        let place = chunk.row(row).place;
-        self.chunk = Some((number, chunk));
+        let place = chunk.place(row);
+        let next = (is_walking && row + 1 < chunk.rows()).then(|| chunk.place(row + 1));
+        if opened.is_some() {
+            self.chunk = opened;
+        }
         self.row = row;
-        let block = self.parts.block(place)?;
+        let block = match next {
+            Some(next) => self.parts.block_before(place, next)?,
+            None => self.parts.block(place)?,
+        };
         match &mut self.block {
             Some(cursor) => cursor.enter(block),
             None => self.block = Some(block.cursor()),

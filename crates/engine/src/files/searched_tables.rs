@@ -125,6 +125,13 @@ impl TableParts for CachedParts {
         self.tables.block_of(&*self.tables.reader(self.number)?, place)
     }
 
+    fn block_before(&self, place: Place, next: Place) -> Result<Block> {
+        let table = self.tables.reader(self.number)?;
+        // The processor fetches it while this one is copied and used.
+        table.prefetch_mapped_block(next);
+        self.tables.block_of(&table, place)
+    }
+
     fn entry(&self, place: Place, key: &[u8], at_most: u64) -> Result<Option<BlockEntry>> {
         self.tables.entry_of(&*self.tables.reader(self.number)?, place, key, at_most)
     }

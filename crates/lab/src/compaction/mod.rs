@@ -12,5 +12,5 @@ mod requests;
 mod sources;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod unreadable;

@@ -43,7 +43,7 @@ fn backwards() -> KeyOrder {
 }
 
 /// The store at this path, with its parts.
-fn open(options: &Options, directory: &Path) -> Lab<Dram> {
+pub(crate) fn open(options: &Options, directory: &Path) -> Lab<Dram> {
     let found = Found::of(&KIND, options, directory).unwrap();
     let trees = rebuild::in_memory(options, directory, &found.state).unwrap();
     start(found, trees).unwrap()

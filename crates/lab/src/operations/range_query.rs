@@ -7,12 +7,15 @@
 //! levels by then, because data moves that way only (I6). So a cursor misses nothing, and keeps no view, no file and no
 //! chunk. That takes the place of the paper's lock between range queries and flushes.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use slmdb_engine::EngineCursor;
 use slmdb_engine::files::file_names::table;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
+use slmdb_engine::read::scan_buffers::SeekCounter;
 use slmdb_engine::read::snapshot_registry::SnapshotKind;
+use slmdb_engine::read::values_ahead::ValuesAhead;
 use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{LevelsCursor, Run, TableRun};
@@ -23,6 +26,7 @@ use slmdb_structures::hybrid_tree::Version;
 use slmdb_table::Slice;
 
 use super::get::{Moment, Reader};
+use crate::level_zero::location;
 use crate::operations::pauses::{Paused, pause};
 use crate::operations::window::{Window, WindowFrom};
 
@@ -41,8 +45,24 @@ enum At {
     Levels,
 }
 
-/// A source's key, its number, where it is, and what it does.
-type Candidate<'k> = (&'k [u8], u64, At, EntryKind);
+/// Which sources have the nearest key, and which of them has its newest version.
+#[derive(Debug, Clone, Copy)]
+struct Nearest {
+    at: At,
+    kind: EntryKind,
+    sequence: u64,
+    is_in_window: bool,
+    is_in_levels: bool,
+}
+
+const ON_NO_ENTRY: &str = "the cursor is on no entry";
+
+/// Nobody asks how often a cursor goes from one run file to another.
+struct Uncounted;
+
+impl SeekCounter for Uncounted {
+    fn count_seek(&self, _: u32) {}
+}
 
 /// See [`EngineCursor`].
 pub(crate) struct Cursor<M: Medium + Clone> {
@@ -57,9 +77,16 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     at: Option<At>,
     /// The current key, or the last one.
     key: Vec<u8>,
-    /// The last value that was lent.
+    /// Memory for the next one.
+    next_key: Vec<u8>,
+    /// Whether the window is on that key, and whether the levels are.
+    is_window_on_key: bool,
+    are_levels_on_key: bool,
+    /// The current value of level 0 and those that follow it there, where entries stand by themselves in mapped files.
+    values_ahead: ValuesAhead,
+    /// The last value that was lent from elsewhere.
     lent: Slice,
-    /// What the budget was told that the window takes.
+    /// What the budget was told that window and values take.
     held_bytes: u64,
     /// The sources have not been moved to a place since `key` was found.
     is_walking: bool,
@@ -102,6 +129,10 @@ impl<M: Medium + Clone> Cursor<M> {
             heading: Heading::Forward,
             at: None,
             key: Vec::new(),
+            next_key: Vec::new(),
+            is_window_on_key: false,
+            are_levels_on_key: false,
+            values_ahead: ValuesAhead::default(),
             lent: Slice::default(),
             held_bytes: 0,
             is_walking: false,
@@ -110,9 +141,9 @@ impl<M: Medium + Clone> Cursor<M> {
         }
     }
 
-    /// Reports the memory of the window to the budget.
+    /// Reports the memory of the window and of values to the budget.
     fn account(&mut self) {
-        let bytes = self.window.memory_bytes() as u64;
+        let bytes = self.window.memory_bytes() as u64 + self.values_ahead.memory_bytes();
         if bytes != self.held_bytes {
             self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
@@ -123,7 +154,7 @@ impl<M: Medium + Clone> Cursor<M> {
     /// and `goes_on`, they stand where they should.
     fn load(&mut self, from: WindowFrom<'_>, goes_on: bool) -> Result<()> {
         pause(Paused::BeforeWindow);
-        self.window.load(&self.reader.level_zero, from, self.moment)?;
+        self.window.load(&self.reader.level_zero, from, self.moment, goes_on)?;
         self.account();
         let current = self.reader.levels.current();
         if Arc::ptr_eq(self.levels.version(), &current) {
@@ -145,6 +176,7 @@ impl<M: Medium + Clone> Cursor<M> {
     fn go(&mut self, from: WindowFrom<'_>) -> Result<()> {
         (self.at, self.is_walking) = (None, false);
         self.cycle_detector.begin();
+        self.values_ahead.prepare_seek();
         for memtable in &mut self.memtables {
             match from {
                 WindowFrom::First => memtable.seek_first(),
@@ -161,48 +193,81 @@ impl<M: Medium + Clone> Cursor<M> {
         self.settle()
     }
 
-    /// The one of two entries that comes first in the cursor's direction; of one key the newer.
-    fn nearer<'k>(&self, nearest: Option<Candidate<'k>>, other: Candidate<'k>) -> Option<Candidate<'k>> {
-        let Some(first) = nearest else { return Some(other) };
-        let order = self.order.compare(other.0, first.0);
-        let order = if self.heading == Heading::Forward { order } else { order.reverse() };
-        let is_nearer = order.is_lt() || (order.is_eq() && other.1 > first.1);
-        Some(if is_nearer { other } else { first })
+    /// How a key compares to another in the cursor's direction.
+    #[inline]
+    fn compare(&self, key: &[u8], other: &[u8]) -> Ordering {
+        let order = self.order.compare(key, other);
+        if self.heading == Heading::Forward { order } else { order.reverse() }
     }
 
-    /// The key that comes next among all sources, and which has its newest version.
-    fn nearest(&self) -> Option<(&[u8], At, EntryKind)> {
-        let mut nearest = None;
+    /// The key that comes next among all sources, and who has its newest version.
+    #[inline]
+    fn nearest(&self) -> Option<Nearest> {
+        let of_levels = || {
+            let put_or_delete = self.levels.kind()?;
+            let kind = if put_or_delete == slmdb_table::EntryKind::Put { EntryKind::Put } else { EntryKind::Delete };
+            let sequence = self.levels.sequence();
+            Some(Nearest { at: At::Levels, kind, sequence, is_in_window: false, is_in_levels: true })
+        };
+        let mut nearest = match self.window.current() {
+            None => of_levels(),
+            Some((key, version)) => {
+                let (at, Version { kind, sequence, .. }) = (At::LevelZero(version), version);
+                let of_window = Nearest { at, kind, sequence, is_in_window: true, is_in_levels: false };
+                match of_levels().map(|of_levels| (self.compare(key, self.levels.key()), of_levels)) {
+                    None | Some((Ordering::Less, _)) => Some(of_window),
+                    Some((Ordering::Greater, of_levels)) => Some(of_levels),
+                    Some((Ordering::Equal, of_levels)) => {
+                        let newer = if of_levels.sequence > sequence { of_levels } else { of_window };
+                        Some(Nearest { is_in_window: true, is_in_levels: true, ..newer })
+                    }
+                }
+            }
+        };
         for (number, memtable) in self.memtables.iter().enumerate().filter(|(_, memtable)| memtable.valid()) {
-            let found = (memtable.key(), memtable.sequence(), At::MemTable(number), memtable.kind());
-            nearest = self.nearer(nearest, found);
+            let (at, kind, sequence) = (At::MemTable(number), memtable.kind(), memtable.sequence());
+            let order =
+                nearest.as_ref().map_or(Ordering::Less, |best| self.compare(memtable.key(), self.key_at(best.at)));
+            nearest = match nearest {
+                Some(best) if order.is_gt() || (order.is_eq() && best.sequence >= sequence) => Some(best),
+                Some(best) if order.is_eq() => Some(Nearest { at, kind, sequence, ..best }),
+                _ => Some(Nearest { at, kind, sequence, is_in_window: false, is_in_levels: false }),
+            };
         }
-        if let Some((key, version)) = self.window.current() {
-            nearest = self.nearer(nearest, (key, version.sequence, At::LevelZero(version), version.kind));
+        nearest
+    }
+
+    /// The key that a source is on.
+    #[inline]
+    fn key_at(&self, at: At) -> &[u8] {
+        match at {
+            At::MemTable(number) => self.memtables[number].key(),
+            At::LevelZero(_) => self.window.current().map_or(&[], |(key, _)| key),
+            At::Levels => self.levels.key(),
         }
-        if let Some(kind) = self.levels.kind() {
-            let kind = if kind == slmdb_table::EntryKind::Put { EntryKind::Put } else { EntryKind::Delete };
-            nearest = self.nearer(nearest, (self.levels.key(), self.levels.sequence(), At::Levels, kind));
-        }
-        nearest.map(|(key, _, at, kind)| (key, at, kind))
     }
 
     /// Finds the next entry that is no delete, from where the sources stand.
     fn settle(&mut self) -> Result<()> {
         loop {
-            let nearest = self.nearest().map(|(key, at, kind)| (key.to_vec(), at, kind));
-            if self.is_window_passed(nearest.as_ref().map(|(key, ..)| &key[..])) {
+            let nearest = self.nearest();
+            if self.is_window_passed(nearest.map(|nearest| self.key_at(nearest.at))) {
                 self.load_next_window()?;
                 continue;
             }
-            let Some((key, at, kind)) = nearest else { return Ok(()) };
+            let Some(Nearest { at, kind, is_in_window, is_in_levels, .. }) = nearest else { return Ok(()) };
+            let mut key = std::mem::take(&mut self.next_key);
+            key.clear();
+            key.extend_from_slice(self.key_at(at));
             if !self.order.is_bytewise() && !self.cycle_detector.visit(&key) {
                 return Err(Error::invalid("the comparator is no total order: a cursor went round in a circle"));
             }
             if self.is_walking && !self.is_beyond(&key) {
                 return Err(self.out_of_order(at));
             }
-            (self.key, self.is_walking) = (key, true);
+            self.next_key = std::mem::replace(&mut self.key, key);
+            (self.is_window_on_key, self.are_levels_on_key) = (is_in_window, is_in_levels);
+            self.is_walking = true;
             if kind == EntryKind::Put {
                 self.at = Some(at);
                 return Ok(());
@@ -259,15 +324,16 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     /// Moves every source that stands on the current key beyond it.
+    #[inline]
     fn pass_key(&mut self) -> Result<()> {
         let (key, is_forward) = (&self.key, self.heading == Heading::Forward);
         for memtable in self.memtables.iter_mut().filter(|memtable| memtable.valid() && memtable.key() == key) {
             if is_forward { memtable.next() } else { memtable.prev() }
         }
-        if self.window.current().is_some_and(|(other, _)| other == key) {
+        if self.is_window_on_key {
             self.window.pass(is_forward);
         }
-        match self.levels.valid() && self.levels.key() == key {
+        match self.are_levels_on_key {
             true if is_forward => self.levels.next(),
             true => self.levels.prev(),
             false => Ok(()),
@@ -294,18 +360,29 @@ impl<M: Medium + Clone> Cursor<M> {
         self.settle()
     }
 
-    fn current_value(&mut self) -> Result<Slice> {
-        match self.at {
-            None => Err(Error::invalid("the cursor is on no entry")),
-            Some(At::MemTable(number)) => Ok(Slice::from(self.memtables[number].value())),
-            Some(At::Levels) => self.levels.value(),
-            Some(At::LevelZero(version)) => match self.reader.value_of(&self.key, &version) {
-                // A chunk has moved it on. What the moment sees is still there.
-                Err(error) if self.reader.is_gone(version.file) => {
-                    self.reader.get(&self.key, Moment::At(self.moment))?.ok_or(error)
-                }
-                value => value,
-            },
+    /// The value of a version of level 0. `None`: [`Cursor::values_ahead`] has it.
+    fn value_in_level_zero(&mut self, version: &Version) -> Result<Option<Slice>> {
+        let place = location(version);
+        if self.values_ahead.turn_to(&Uncounted, place) {
+            return Ok(None);
+        }
+        let (tables, ahead) = (&self.reader.tables, &mut self.values_ahead);
+        let brought = match self.heading {
+            Heading::Forward => ahead.bring(tables, &Uncounted, self.window.puts_forward(), place),
+            Heading::Backward => ahead.bring(tables, &Uncounted, self.window.puts_backward(), place),
+        };
+        self.account();
+        match brought {
+            Ok(true) => return Ok(None),
+            Err(error) if !self.reader.is_gone(version.file) => return Err(error),
+            Ok(false) | Err(_) => {}
+        }
+        match self.reader.value_of(&self.key, version) {
+            // A chunk has moved it on. What the moment sees is still there.
+            Err(error) if self.reader.is_gone(version.file) => {
+                self.reader.get(&self.key, Moment::At(self.moment))?.ok_or(error).map(Some)
+            }
+            value => value.map(Some),
         }
     }
 }
@@ -344,12 +421,34 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     }
 
     fn value(&mut self) -> Result<Slice> {
-        self.current_value()
+        match self.at {
+            None => Err(Error::invalid(ON_NO_ENTRY)),
+            Some(At::MemTable(number)) => Ok(Slice::from(self.memtables[number].value())),
+            Some(At::Levels) => self.levels.value(),
+            Some(At::LevelZero(version)) => {
+                if let Some(value) = self.value_in_level_zero(&version)? {
+                    return Ok(value);
+                }
+                let value = self.values_ahead.take_value();
+                self.account();
+                Ok(value)
+            }
+        }
     }
 
     fn value_ref(&mut self) -> Result<&[u8]> {
-        self.lent = self.current_value()?;
-        Ok(&self.lent)
+        match self.at {
+            None => Err(Error::invalid(ON_NO_ENTRY)),
+            Some(At::MemTable(number)) => Ok(self.memtables[number].value()),
+            Some(At::Levels) => self.levels.value_ref(),
+            Some(At::LevelZero(version)) => match self.value_in_level_zero(&version)? {
+                None => Ok(self.values_ahead.value_lent()),
+                Some(value) => {
+                    self.lent = value;
+                    Ok(&self.lent)
+                }
+            },
+        }
     }
 }
 
@@ -358,10 +457,14 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
         // What is given back to the system at the end of the last one is what was freed by then.
         let blocks_bytes = (self.levels.let_go() * self.reader.context.options.block_bytes) as u64;
         let held_bytes = self.held_bytes + blocks_bytes;
-        self.window = Window::default();
+        (self.window, self.values_ahead) = (Window::default(), ValuesAhead::default());
         self.account();
         // The MemTables before the registration: then their arenas can go.
         self.memtables.clear();
         self.reader.release(self.moment, SnapshotKind::Cursor, held_bytes);
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

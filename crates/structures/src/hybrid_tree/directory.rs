@@ -26,14 +26,19 @@ struct Separators {
 }
 
 /// The first 8 bytes as a number. Shorter ones count as filled up with zeros.
-fn head_of(bytes: &[u8]) -> u64 {
+#[inline]
+pub(super) fn head_of(bytes: &[u8]) -> u64 {
+    if let Some(head) = bytes.first_chunk() {
+        return u64::from_be_bytes(*head);
+    }
     let mut head = [0; 8];
     let length = bytes.len().min(8);
     head[..length].copy_from_slice(&bytes[..length]);
     u64::from_be_bytes(head)
 }
 
-fn common_prefix_bytes(left: &[u8], right: &[u8]) -> usize {
+#[inline]
+pub(super) fn common_prefix_bytes(left: &[u8], right: &[u8]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
 

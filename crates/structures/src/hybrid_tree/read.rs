@@ -9,7 +9,7 @@ use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
 use super::HybridTree;
-use super::directory::{Directory, Position};
+use super::directory::{common_prefix_bytes, head_of};
 use super::layout::{VALID_BITS, fingerprint};
 use super::leaf::{Leaf, slots_of};
 use super::record::{Record, Version};
@@ -17,6 +17,9 @@ use super::record::{Record, Version};
 /// How often a reader may find a leaf changed under its eyes before the tree counts as damaged: more than any reader
 /// meets.
 const ATTEMPTS_MAX: u32 = 4096;
+
+/// Room that a copy makes for keys before it has them, in bytes, at most.
+const KEYS_BYTES_RESERVED: usize = 16 << 10;
 
 /// Which leaf is to be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +41,9 @@ pub struct LeafCopy {
     entries: Vec<(Range<usize>, Version)>,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
+    /// For sorting.
+    heads: Vec<(u64, usize)>,
+    sorted: Vec<(Range<usize>, Version)>,
 }
 
 impl LeafCopy {
@@ -49,12 +55,19 @@ impl LeafCopy {
     /// What it takes in memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let bounds_bytes: usize = [&self.low, &self.high].into_iter().flatten().map(Vec::capacity).sum();
-        self.bytes.capacity() + self.entries.capacity() * size_of::<(Range<usize>, Version)>() + bounds_bytes
+        let entries = self.entries.capacity() + self.sorted.capacity();
+        let heads_bytes = self.heads.capacity() * size_of::<(u64, usize)>();
+        self.bytes.capacity() + entries * size_of::<(Range<usize>, Version)>() + heads_bytes + bounds_bytes
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// How long its keys are together, in bytes.
+    pub fn keys_bytes(&self) -> usize {
+        self.bytes.len()
     }
 
     /// A key and its version, by number from 0.
@@ -78,14 +91,29 @@ impl LeafCopy {
         self.high.as_deref()
     }
 
-    fn fill(&mut self, records: &[(Record<'_>, u64)], directory: &Directory, position: Position) {
-        for (record, _) in records {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(record.key);
-            self.entries.push((start..self.bytes.len(), record.version));
+    /// Takes the entries from this one on, which are those of a leaf, into their order.
+    fn sort_from(&mut self, first: usize, order: &KeyOrder) {
+        let LeafCopy { bytes, entries, heads, sorted, .. } = self;
+        let entries = &mut entries[first..];
+        let key = |entry: &(Range<usize>, Version)| &bytes[entry.0.clone()];
+        if !order.is_bytewise() {
+            return insert_in_order(entries, |left, right| order.compare(key(left), key(right)));
         }
-        self.low = directory.low(position).map(<[u8]>::to_vec);
-        self.high = directory.high(position).map(<[u8]>::to_vec);
+        let Some(first) = entries.first().map(key) else { return };
+        // Keys of a leaf begin alike. What follows that in their first bytes is mostly enough to sort them by.
+        let mut prefix = first;
+        for entry in &entries[1..] {
+            while !key(entry).starts_with(prefix) {
+                prefix = &prefix[..common_prefix_bytes(prefix, key(entry))];
+            }
+        }
+        heads.clear();
+        heads.extend(entries.iter().enumerate().map(|(at, entry)| (head_of(&key(entry)[prefix.len()..]), at)));
+        let by_key = |left: usize, right: usize| key(&entries[left]).cmp(key(&entries[right]));
+        heads.sort_unstable_by(|left, right| left.0.cmp(&right.0).then_with(|| by_key(left.1, right.1)));
+        sorted.clear();
+        sorted.extend(heads.iter().map(|&(_, at)| entries[at].clone()));
+        entries.clone_from_slice(sorted);
     }
 
     fn clear(&mut self) {
@@ -175,26 +203,63 @@ impl<M: Medium> HybridTree<M> {
     /// The leaf at a bound may cover keys on the other side of it too, once its neighbour is gone. So a cursor passes over what it
     /// has seen already. A version that was replaced has been told to the writer's `on_replaced` before the copy could miss it.
     pub fn copy_leaf(&self, place: Place<'_>, copy: &mut LeafCopy) -> Result<bool> {
+        self.copy_leaves(place, 1, copy)
+    }
+
+    /// As [`HybridTree::copy_leaf`], with leaves behind it: so many together at most, and fewer if there are no more or a
+    /// writer changes one. Each is of a moment of its own during the call. The processor fetches their records side by side.
+    pub fn copy_leaves(&self, place: Place<'_>, most: usize, copy: &mut LeafCopy) -> Result<bool> {
         copy.clear();
         let guard = epoch::pin();
-        let mut records = Vec::new();
         for _ in 0..ATTEMPTS_MAX {
             let state = self.published.load();
             let directory = &state.directory;
-            let position = match place {
+            let first = match place {
                 Place::First => directory.first(),
                 Place::Last => directory.last(),
                 Place::At(key) => directory.find(key, &self.order),
                 Place::Before(key) => directory.find_before(key, &self.order),
             };
-            let Some(position) = position else { return Ok(false) };
-            let leaf = self.leaf(directory.leaf(position), state.epoch)?;
-            let commit = leaf.commit();
-            self.records_of(&leaf, commit, &guard, &mut records)?;
-            pause();
-            if leaf.is_still(commit) {
-                sort(&mut records, &self.order);
-                copy.fill(&records, directory, position);
+            let Some(first) = first else { return Ok(false) };
+            let positions = || std::iter::successors(Some(first), |&last| directory.next(last)).take(most);
+            if most > 1 {
+                positions().for_each(|position| Leaf::prefetch(&self.pool, directory.leaf(position), true));
+                for position in positions().skip(1) {
+                    let leaf = self.leaf(directory.leaf(position), state.epoch)?;
+                    slots_of(leaf.commit() & VALID_BITS).for_each(|slot| self.prefetch_record(leaf.record(slot)));
+                }
+            }
+            let mut last = None;
+            for position in positions() {
+                let leaf = self.leaf(directory.leaf(position), state.epoch)?;
+                let (commit, bytes, entries) = (leaf.commit(), copy.bytes.len(), copy.entries.len());
+                slots_of(commit & VALID_BITS).for_each(|slot| self.prefetch_record(leaf.record(slot)));
+                // The leaves that follow have about as many keys, about as long.
+                let keys = (commit & VALID_BITS).count_ones() as usize * most;
+                if copy.entries.is_empty() {
+                    copy.entries.reserve(keys);
+                }
+                for slot in slots_of(commit & VALID_BITS) {
+                    let record = Record::intact_at(&*self.pool, leaf.record(slot), &guard)?;
+                    if copy.bytes.is_empty() {
+                        copy.bytes.reserve((keys * record.key.len()).min(KEYS_BYTES_RESERVED));
+                    }
+                    let start = copy.bytes.len();
+                    copy.bytes.extend_from_slice(record.key);
+                    copy.entries.push((start..copy.bytes.len(), record.version));
+                }
+                pause();
+                if !leaf.is_still(commit) {
+                    copy.bytes.truncate(bytes);
+                    copy.entries.truncate(entries);
+                    break;
+                }
+                copy.sort_from(entries, &self.order);
+                last = Some(position);
+            }
+            if let Some(last) = last {
+                copy.low = directory.low(first).map(<[u8]>::to_vec);
+                copy.high = directory.high(last).map(<[u8]>::to_vec);
                 return Ok(true);
             }
         }
@@ -234,10 +299,15 @@ pub(super) fn sort(records: &mut [(Record<'_>, u64)], order: &KeyOrder) {
     if order.is_bytewise() {
         return records.sort_unstable_by(|left, right| left.0.key.cmp(right.0.key));
     }
-    for end in 1..records.len() {
+    insert_in_order(records, |left, right| order.compare(left.0.key, right.0.key));
+}
+
+/// Sorts without a panic, whatever `compare` says.
+fn insert_in_order<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
+    for end in 1..items.len() {
         let mut at = end;
-        while at > 0 && order.compare(records[at - 1].0.key, records[at].0.key) == Ordering::Greater {
-            records.swap(at - 1, at);
+        while at > 0 && compare(&items[at - 1], &items[at]) == Ordering::Greater {
+            items.swap(at - 1, at);
             at -= 1;
         }
     }

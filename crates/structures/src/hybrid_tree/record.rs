@@ -67,10 +67,20 @@ impl Entry<'_> {
 /// Over the place, the 22 bytes before the check, and the key.
 #[inline]
 fn check(place: u64, front: &[u8], key: &[u8]) -> u16 {
-    let mut head = [0; 30];
-    head[..8].copy_from_slice(&place.to_le_bytes());
-    head[8..].copy_from_slice(front);
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&head), key);
+    const HEAD_BYTES: usize = 30;
+    // All of an ordinary record is summed at once, and from where that is quickest.
+    #[repr(align(8))]
+    struct Buffer([u8; 64]);
+    let mut buffer = Buffer([0; 64]);
+    buffer.0[..8].copy_from_slice(&place.to_le_bytes());
+    buffer.0[8..HEAD_BYTES].copy_from_slice(front);
+    let crc = match buffer.0.get_mut(HEAD_BYTES..HEAD_BYTES + key.len()) {
+        Some(room) => {
+            room.copy_from_slice(key);
+            crc32c::crc32c(&buffer.0[..HEAD_BYTES + key.len()])
+        }
+        None => crc32c::crc32c_append(crc32c::crc32c(&buffer.0[..HEAD_BYTES]), key),
+    };
     (crc ^ crc >> 16) as u16
 }
 

@@ -95,3 +95,83 @@ fn the_size_is_known_while_the_tree_changes() {
     tree.begin_again(2).unwrap();
     assert_eq!(tree.size(), Size::default());
 }
+
+fn numbered(numbers: std::ops::Range<u32>) -> Vec<Vec<u8>> {
+    numbers.map(|number| format!("{number:05}").into_bytes()).collect()
+}
+
+fn tree_of(keys: &[Vec<u8>]) -> Arc<HybridTree<Dram>> {
+    tree(&keys.iter().map(|key| &key[..]).collect::<Vec<_>>())
+}
+
+fn keys_of(copy: &LeafCopy) -> Vec<Vec<u8>> {
+    copy.iter().map(|(key, _)| key.to_vec()).collect()
+}
+
+#[test]
+fn leaves_copied_together_are_those_copied_one_by_one() {
+    let keys = numbered(0..600);
+    let tree = tree_of(&keys);
+    for start in [0, 1, 47, 300, 599] {
+        let (mut one_by_one, mut next) = (Vec::new(), Some(keys[start].clone()));
+        while let Some(from) = next {
+            let mut copy = LeafCopy::default();
+            assert!(tree.copy_leaf(Place::At(&from), &mut copy).unwrap());
+            next = copy.high().map(<[u8]>::to_vec);
+            one_by_one.push(copy);
+        }
+        for most in 1..6 {
+            let mut together = LeafCopy::default();
+            assert!(tree.copy_leaves(Place::At(&keys[start]), most, &mut together).unwrap());
+            let leaves = &one_by_one[..most.min(one_by_one.len())];
+            let expected: Vec<_> = leaves.iter().flat_map(keys_of).collect();
+            assert!(keys_of(&together) == expected && expected.contains(&keys[start]));
+            assert_eq!((together.low(), together.high()), (leaves[0].low(), leaves[leaves.len() - 1].high()));
+        }
+    }
+}
+
+#[test]
+fn a_copy_of_leaves_ends_before_one_that_changes() {
+    let keys = numbered(0..200);
+    let tree = tree_of(&keys);
+    let mut first = LeafCopy::default();
+    assert!(tree.copy_leaf(Place::First, &mut first).unwrap());
+    let (high, new) = (first.high().unwrap().to_vec(), [first.high().unwrap(), b" new"].concat());
+    let (other, key) = (Arc::clone(&tree), new.clone());
+    // The first look is at the first leaf.
+    meanwhile(move || meanwhile(move || other.apply([entry(&key, 2)], |_, _| {}).unwrap()));
+    let mut copy = LeafCopy::default();
+    assert!(tree.copy_leaves(Place::First, 4, &mut copy).unwrap());
+    assert!(keys_of(&copy) == keys_of(&first) && copy.high() == Some(&high[..]));
+    assert!(tree.copy_leaves(Place::At(&high), 4, &mut copy).unwrap());
+    assert!(keys_of(&copy).contains(&new));
+}
+
+#[test]
+fn a_copy_is_in_order_whatever_its_keys_have_in_common() {
+    let heads = [&b""[..], b"a", b"the same long beginning of all"];
+    for head in heads {
+        let ends = [
+            &b""[..],
+            b"\0",
+            b"\0\0",
+            b"\0\0\0\0\0\0\0\0",
+            b"\0\0\0\0\0\0\0\0\0",
+            b"12345678",
+            b"123456780",
+            b"b",
+            b"b\0",
+        ];
+        let mut keys: Vec<Vec<u8>> = ends.iter().map(|end| [head, end].concat()).collect();
+        keys.sort();
+        let mut copy = LeafCopy::default();
+        assert!(tree_of(&keys).copy_leaf(Place::First, &mut copy).unwrap());
+        assert_eq!(keys_of(&copy), keys);
+    }
+    let unlike =
+        [&b""[..], b"\0", b"a", b"b", b"\xff\xff\xff\xff\xff\xff\xff\xff", b"\xff\xff\xff\xff\xff\xff\xff\xff1"];
+    let mut copy = LeafCopy::default();
+    assert!(tree(&unlike).copy_leaf(Place::First, &mut copy).unwrap());
+    assert_eq!(keys_of(&copy), unlike);
+}
