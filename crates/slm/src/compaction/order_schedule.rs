@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn order_is_for_a_store_whose_writers_leave_time() {
-        let (never, now, soon, late) = (None, Some(0 * MS), Some(399 * MS), Some(401 * MS));
+        let (never, now, soon, late) = (None, Some(Duration::ZERO), Some(399 * MS), Some(401 * MS));
         // Looked lately; writers were busy; ranges are asked. Allowed, of a credit of 7; has to give way.
         let cases = [
             (true, never, true, ALL, false, "writers leave time"),
@@ -194,7 +194,8 @@ mod tests {
 
         /// After so long, in which so many MiB were put and so many seeks made.
         fn look(&mut self, after: Duration, put_mib: u64, seeks: u64) -> Traffic {
-            self.counted.now = self.counted.now + after;
+            let now = self.counted.now + after;
+            self.counted = Counted { now, ..self.counted };
             self.counted.put_bytes += put_mib << 20;
             self.counted.seeks += seeks;
             self.schedule.look(self.counted)
