@@ -97,7 +97,8 @@ pub enum Event {
         /// Their length, in bytes.
         input_bytes: u64,
     },
-    /// A compaction is committed.
+    /// A compaction is committed. Its inputs are removed, unless it was for order and gave way to writers: then they
+    /// stay, without the keys that it has moved, and are merged another time.
     CompactionEnded {
         /// Its number.
         number: u64,

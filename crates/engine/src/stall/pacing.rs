@@ -110,6 +110,11 @@ impl Pacing {
         self.flush.paid_off(bytes, took_ns, 0.5);
     }
 
+    /// Bytes a second that flushes empty while they run. 0: not known yet.
+    pub fn flush_rate(&self) -> f64 {
+        self.flush.rate()
+    }
+
     /// Counts the entries of a flush, how many of them replaced or deleted one in a table file, and the file's bytes.
     pub fn replaced(&self, replaced: u64, entries: u64, file_bytes: u64, now_ns: u64) {
         let part = replaced.min(entries) as f64 / entries.max(1) as f64;

@@ -29,6 +29,11 @@
 //! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once
 //! the index has the key again (then at a larger number), or once the index checkpoints cover it (INV-18).
 //!
+//! # Giving way
+//!
+//! A merge for order [ends early](crate::compaction::order_schedule) when writers are busy: its last file is committed
+//! like the ones before, and no record removes the inputs.
+//!
 //! # Errors
 //!
 //! A compaction ends at the next entry when the store closes or has failed. One that finds no space, or no free file
@@ -185,11 +190,17 @@ impl<M: Medium + Clone> Compactor<M> {
         let mut bytes_read = 0;
         let ended = timed(&*self.context.env, span, || {
             let merged = self.merge(plan, &mut outputs, &mut bytes_read);
-            merged.and_then(|()| outputs.end(&plan.inputs))
+            match merged {
+                Ok(()) => outputs.end(&plan.inputs).map(|()| false),
+                // The inputs stay, with what was moved as garbage.
+                Err(Stopped::GivesWay) => outputs.end(&[]).map(|()| true),
+                Err(stopped) => Err(stopped),
+            }
         });
         outputs.abandon();
-        let made = CompactionResult { files: std::mem::take(&mut outputs.made), bytes_written: outputs.bytes_written };
-        let bytes_written = made.bytes_written;
+        let has_given_way = ended.as_ref().is_ok_and(|&has_given_way| has_given_way);
+        let (files, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
+        let made = CompactionResult { files, bytes_written, has_given_way };
         self.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
         // Buffers for chunks and blocks, and those of the outputs: about as many bytes as went in and out.
         self.context.budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
@@ -208,7 +219,9 @@ impl<M: Medium + Clone> Compactor<M> {
         })?;
         self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
         // Committed: the inputs go, and what they took comes back.
-        self.obsolete.retire(&plan.inputs, || self.index.segments.retire(&plan.inputs));
+        if !has_given_way {
+            self.obsolete.retire(&plan.inputs, || self.index.segments.retire(&plan.inputs));
+        }
         self.gave_space_back(space).map_err(Stopped::Failed)?;
         let now_ns = self.context.env.monotonic_ns();
         if plan.reason.is_garbage() {

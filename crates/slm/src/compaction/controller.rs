@@ -43,6 +43,10 @@ pub(crate) struct Load {
     pub(crate) is_flush_queued: bool,
     /// Nothing has been written for a while.
     pub(crate) is_quiet: bool,
+    /// Nothing has been written for so long that space for garbage to come need not be kept free.
+    pub(crate) is_at_rest: bool,
+    /// The most bytes that may be rewritten for order now.
+    pub(crate) order_bytes_max: f64,
 }
 
 /// A compaction that could begin.
@@ -115,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_compaction_begins_late_but_before_a_writer_is_slowed() {
-        let busy = |ratio: f64| Load { garbage_per_rewritten: Some(ratio), is_flush_queued: true, is_quiet: false };
+        let busy = |ratio: f64| Load { garbage_per_rewritten: Some(ratio), is_flush_queued: true, ..Load::default() };
         let (unknown, calm) = (Load { is_flush_queued: true, ..Load::default() }, Load::default());
         let quiet = Load { is_quiet: true, ..Load::default() };
         // Garbage, beside; rewritten, needed part; load; begins.

@@ -5,13 +5,15 @@ use slmdb_engine::files::values_in_order::Values;
 use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 use slmdb_env::Error;
 use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::Instant;
 use slmdb_table::EntryKind;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::entry_batch::EntryBatch;
 use crate::compaction::inputs;
+use crate::compaction::order_schedule::WINDOW;
 use crate::compaction::outputs::Outputs;
-use crate::compaction::plan::{Plan, Stopped};
+use crate::compaction::plan::{CompactionReason, Plan, Stopped};
 use crate::compaction::validity_check::check_validity;
 
 impl<M: Medium + Clone> Compactor<M> {
@@ -47,7 +49,11 @@ impl<M: Medium + Clone> Compactor<M> {
         let mut batch = EntryBatch::default();
         // The key that was copied last. Later entries with the same key are older versions.
         let (mut copied, mut has_copied) = (Vec::new(), false);
+        let mut looked = None;
         while batch.fill(merge).map_err(unreadable)? {
+            if plan.reason == CompactionReason::Order && self.has_to_give_way(&mut looked) {
+                return Err(Stopped::GivesWay);
+            }
             let dropped_through = &mut outputs.deletes_dropped_through;
             let droppable_through = self.checkpoints.deletes_droppable_through();
             let checked = check_validity(&self.index.tree, &plan.inputs, &batch, droppable_through, dropped_through);
@@ -71,5 +77,16 @@ impl<M: Medium + Clone> Compactor<M> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a merge for order has to end early. Looks once a window; `looked`: when last.
+    /// LOCKS: compactions
+    fn has_to_give_way(&self, looked: &mut Option<Instant>) -> bool {
+        let now = Instant::now();
+        if looked.is_some_and(|looked| now - looked < WINDOW) {
+            return false;
+        }
+        *looked = Some(now);
+        self.traffic(&mut self.compactions.inner.lock()).has_to_give_way()
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod entry_batch;
 pub(crate) mod inputs;
 pub(crate) mod merge;
 pub(crate) mod next_compaction;
+pub(crate) mod order_schedule;
 pub(crate) mod outputs;
 pub(crate) mod pace;
 pub(crate) mod plan;

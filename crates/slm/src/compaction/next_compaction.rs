@@ -1,23 +1,28 @@
 //! What a compaction thread does next, in this order: a requested compaction, one that gives space back, one that the
 //! policy chooses, inputs that an earlier compaction has left over.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_engine::CompactionPolicy;
+use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Instant;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::controller::Load;
+use crate::compaction::order_schedule::{Counted, Traffic, look_again_in};
 use crate::compaction::plan::{CompactionReason, Plan};
 use crate::compaction::queue::{CompactionKind, QueueState};
-use crate::selection::live_key_ratio::garbage;
+use crate::selection::live_key_ratio::{garbage, needed_part};
 use crate::selection::policy::Choice;
 use crate::selection::{garbage_policy, paper_policy};
 
 /// A store that was not written to for so long is quiet.
 const QUIET: Duration = Duration::from_millis(400);
+/// One that was not written to for so long is at rest.
+const REST: Duration = Duration::from_secs(5);
 
 impl<M: Medium + Clone> Compactor<M> {
     /// Waits for something to compact, and marks its inputs busy. `None` when the store closes or has failed.
@@ -69,22 +74,28 @@ impl<M: Medium + Clone> Compactor<M> {
                 }
             // 3. The policy's choice, or else left-over inputs.
             } else {
-                let load = self.load(&mut inner);
+                let mut load = self.load(&mut inner);
+                let traffic = self.traffic(&mut inner);
+                load.order_bytes_max = traffic.bytes_allowed();
                 let picked = self.pick(&inner, catalog.state(), load);
                 let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
-                // Would there be something to do in a quiet store? Then look whether it has become one.
-                if plan.is_none()
-                    && !load.is_quiet
-                    && self.context.options.compaction.policy == CompactionPolicy::GarbageFirst
-                {
-                    let quiet = Load { is_quiet: true, ..load };
-                    quiet_in = self.pick(&inner, catalog.state(), quiet).map(|_| QUIET);
+                // Would there be something to do in a store at rest? Then look whether it has become one.
+                if plan.is_none() && self.context.options.compaction.policy == CompactionPolicy::GarbageFirst {
+                    let at_rest = Load { is_quiet: true, is_at_rest: true, order_bytes_max: f64::INFINITY, ..load };
+                    let waits_for_quiet = !load.is_at_rest && self.pick(&inner, catalog.state(), at_rest).is_some();
+                    let waits_for_order = load.order_bytes_max < f64::INFINITY && self.candidates.sought().len() > 1;
+                    let order_in = waits_for_order.then(|| look_again_in(&traffic));
+                    quiet_in = order_in.or(waits_for_quiet.then_some(QUIET));
                 }
                 next = plan.map(|plan| (plan, CompactionKind::Picked));
             }
             if let Some((plan, reason)) = next {
                 inner.busy.extend(&plan.inputs);
                 inner.running += 1;
+                if plan.reason == CompactionReason::Order {
+                    let rewritten_bytes = self.needed_bytes_of(&plan.inputs, catalog.state());
+                    inner.order.begun(rewritten_bytes);
+                }
                 // The space is looked at without locks, because that asks the file system. Too little: begin nothing
                 // but compactions for space, for a while.
                 drop((inner, catalog));
@@ -123,7 +134,27 @@ impl<M: Medium + Clone> Compactor<M> {
             garbage_per_rewritten: self.writes.pacing.garbage_per_rewritten(self.context.env.monotonic_ns()),
             is_flush_queued: self.writes.view.load().memtables.len() > 1,
             is_quiet: seen == sequence && now - since >= QUIET,
+            is_at_rest: seen == sequence && now - since >= REST,
+            order_bytes_max: 0.0,
         }
+    }
+
+    /// What writers and ranges do.
+    pub(crate) fn traffic(&self, inner: &mut QueueState) -> Traffic {
+        inner.order.look(Counted {
+            now: Instant::now(),
+            put_bytes: self.context.counted.user_bytes_put.load(Ordering::Relaxed),
+            seeks: self.candidates.seeks.fingerprint(),
+            flush_rate: self.writes.pacing.flush_rate(),
+            is_slowed_for_flushes: self.writes.pacing.is_limited_by(StallCause::Pace),
+        })
+    }
+
+    /// The needed part of these files, in bytes.
+    fn needed_bytes_of(&self, numbers: &[u32], state: &StoreState) -> f64 {
+        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let files = numbers.iter().filter_map(|number| state.files.get(number));
+        files.map(|file| file.length_bytes as f64 * needed_part(file, droppable_through)).sum()
     }
 
     /// The policy's choice.

@@ -175,10 +175,12 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         self.finished.send(Finished::Compaction(output)).map_err(|_| Stopped::Closing)
     }
 
-    /// Sends the last file and the end of the inputs. Returns when both are in the MANIFEST.
+    /// Sends the last file and the end of these inputs. Returns when both are in the MANIFEST.
     pub(crate) fn end(&mut self, inputs: &[u32]) -> Result<(), Stopped> {
         let file = self.finish()?;
-        self.send(file, inputs.to_vec())?;
+        if file.is_some() || !inputs.is_empty() {
+            self.send(file, inputs.to_vec())?;
+        }
         self.sent.drain(..).try_for_each(|receipt| receipt.recv()).map_err(|_| Stopped::Closing)?;
         self.check_refused()
     }

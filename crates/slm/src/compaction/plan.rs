@@ -57,12 +57,16 @@ pub(crate) struct CompactionResult {
     pub(crate) files: Vec<u32>,
     /// Total length of the files.
     pub(crate) bytes_written: u64,
+    /// It gave way to writers: its inputs are still there.
+    pub(crate) has_given_way: bool,
 }
 
 /// Why a compaction ended early.
 pub(crate) enum Stopped {
     /// The store closes, or has failed.
     Closing,
+    /// Writers need what it takes. What is finished stays.
+    GivesWay,
     /// It finds no space.
     NoSpace(Error),
     /// The system lacks something else, perhaps not for long.
@@ -81,6 +85,7 @@ impl Stopped {
 
     pub(crate) fn cause(&self) -> Error {
         match self {
+            Stopped::GivesWay => Error::Invalid { what: "a merge for order gives way to writers".into() },
             Stopped::Closing => Error::ReadOnly { cause: "the store closes, or has failed".into() },
             Stopped::NoSpace(error)
             | Stopped::Lacking(error)

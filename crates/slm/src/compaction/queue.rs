@@ -12,6 +12,7 @@ use slmdb_env::Result;
 use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
+use crate::compaction::order_schedule::OrderSchedule;
 use crate::compaction::plan::{Plan, Stopped};
 
 /// How long only compactions for space begin after one found none: at first, and at most. The time doubles with each
@@ -82,6 +83,8 @@ pub(crate) struct QueueState {
     pub(crate) running: usize,
     /// The newest sequence number that a compaction thread has seen, and when it saw it first.
     pub(crate) written_until: Option<(u64, Instant)>,
+    /// When files are merged for order.
+    pub(crate) order: OrderSchedule,
 }
 
 /// What a compaction was begun for.
@@ -97,10 +100,14 @@ pub(crate) enum CompactionKind {
 impl QueueState {
     /// Takes back a choice of the policy for which there is too little space, and pauses.
     pub(crate) fn pause_for_space_of(&mut self, plan: &Plan) {
-        self.running -= 1;
-        self.busy.retain(|number| !plan.inputs.contains(number));
+        self.runs_no_more(plan);
         self.changes += 1;
         self.pause_for_space();
+    }
+
+    fn runs_no_more(&mut self, plan: &Plan) {
+        self.running -= 1;
+        self.busy.retain(|number| !plan.inputs.contains(number));
     }
 
     /// Pauses all compactions but those for space.
@@ -124,8 +131,7 @@ impl QueueState {
 
     /// Notes how a compaction has ended.
     pub(crate) fn record_end(&mut self, plan: &Plan, reason: &CompactionKind, ended: &Result<(), Stopped>) {
-        self.running -= 1;
-        self.busy.retain(|number| !plan.inputs.contains(number));
+        self.runs_no_more(plan);
         match (ended, reason) {
             (Ok(()), CompactionKind::Space) => self.space_wanted = None,
             (Ok(()), _) => self.pause = Duration::ZERO,

@@ -199,7 +199,8 @@ impl Candidates {
         )
     }
 
-    /// Credits the sources of a finished compaction's inputs.
+    /// Credits the sources of a finished compaction's inputs. One that has given way has written, and gained nothing
+    /// yet.
     pub(crate) fn compacted(&self, taken: &ChosenFiles, plan: &Plan, made: &CompactionResult) {
         let bytes_written = made.bytes_written;
         let list = &mut *self.list.lock();
@@ -209,18 +210,20 @@ impl Candidates {
         let choices = &mut list.choices;
         let needed_bytes: f64 = taken.0.iter().map(|(_, _, needed_bytes)| needed_bytes).sum();
         let length_bytes: u64 = taken.0.iter().map(|(_, length_bytes, _)| length_bytes).sum();
-        choices.all.candidates += taken.0.len() as u64;
-        choices.all.files += taken.0.len() as u64;
+        let is_over = !made.has_given_way;
+        let gained = |length_bytes: u64, written: u64| if is_over { length_bytes.saturating_sub(written) } else { 0 };
+        choices.all.candidates += if is_over { taken.0.len() as u64 } else { 0 };
+        choices.all.files += if is_over { taken.0.len() as u64 } else { 0 };
         choices.all.rewritten_bytes += bytes_written;
-        choices.all.gained_bytes += length_bytes.saturating_sub(bytes_written);
+        choices.all.gained_bytes += gained(length_bytes, bytes_written);
         for (source, length_bytes, needed) in &taken.0 {
             let Some(source) = source else { continue };
             let share = if needed_bytes > 0.0 { needed / needed_bytes } else { 0.0 };
             let written = (bytes_written as f64 * share) as u64;
             let chosen = source.chosen(choices);
-            chosen.files += 1;
+            chosen.files += u64::from(is_over);
             chosen.rewritten_bytes += written;
-            chosen.gained_bytes += length_bytes.saturating_sub(written);
+            chosen.gained_bytes += gained(*length_bytes, written);
         }
     }
 

@@ -41,7 +41,8 @@ use crate::selection::policy::Choice;
 
 /// Part of the needed bytes of the store that one compaction rewrites at most, unless a single file is more.
 const REWRITTEN_PART: f64 = 1.0 / 64.0;
-/// What a merge for order leaves for garbage: space for as many times the bytes that one compaction rewrites.
+/// What a merge for order leaves for garbage: space for as many times the bytes that one compaction rewrites. In a
+/// store at rest none comes.
 const BYTES_MEANWHILE: f64 = 6.0;
 /// A file is merged with the one that has the most garbage if its garbage part is at least this part of the other's.
 const GARBAGE_PART_BESIDE: f64 = 0.8;
@@ -163,8 +164,9 @@ fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes:
         candidates.iter().filter(|candidate| sought.contains(&candidate.number)).collect();
     let files = sought.iter().map(|candidate| candidate.file);
     let merged = overlaps::most_overlapping(choice.order, files, choice.options.files_merged_max)?;
-    let for_garbage_bytes = garbage_bytes(candidates) + BYTES_MEANWHILE * needed_bytes * REWRITTEN_PART;
-    let mut left_bytes = garbage_bytes_max(choice, needed_bytes) - for_garbage_bytes;
+    let meanwhile = if choice.load.is_at_rest { 0.0 } else { BYTES_MEANWHILE };
+    let for_garbage_bytes = garbage_bytes(candidates) + meanwhile * needed_bytes * REWRITTEN_PART;
+    let mut left_bytes = (garbage_bytes_max(choice, needed_bytes) - for_garbage_bytes).min(choice.load.order_bytes_max);
     let has_space = |candidate: &&Candidate<'_>| {
         left_bytes -= candidate.needed_bytes();
         left_bytes >= 0.0
@@ -200,6 +202,11 @@ mod tests {
     }
 
     fn picked_of_sought(state: &StoreState, busy: &[u32], sought: &[u32]) -> Option<Vec<u32>> {
+        let load = Load { order_bytes_max: f64::INFINITY, ..Load::default() };
+        picked_under(state, busy, sought, load)
+    }
+
+    fn picked_under(state: &StoreState, busy: &[u32], sought: &[u32], load: Load) -> Option<Vec<u32>> {
         let options = CompactionOptions { table_file_bytes: 1000, ..CompactionOptions::default() };
         let is_free = |number: u32| !busy.contains(&number);
         let running = busy.iter().copied().collect();
@@ -215,7 +222,7 @@ mod tests {
             running: &running,
             deletes_droppable_through,
             memtable_bytes: 1000,
-            load: Load::default(),
+            load,
             coming_bytes: 0.0,
         };
         pick(&choice).map(|plan| plan.inputs)
@@ -319,5 +326,28 @@ mod tests {
         };
         assert_eq!(with_garbage(80), 3, "6.4 files are garbage, of 0.4 of 33.6, less 3 of 32 of those");
         assert_eq!(with_garbage(75), 0, "there is space for one, which is no merge");
+    }
+
+    /// Garbage of a quarter was left in a store at rest, and no space for order beside it, however its ranges suffered.
+    #[test]
+    fn a_store_at_rest_keeps_no_space_for_garbage_to_come() {
+        let mut state = disordered(100);
+        state.files.values_mut().skip(8).for_each(|file| file.live_keys = 75);
+        let all: Vec<u32> = (1..=40).collect();
+        let merged = |is_at_rest| {
+            let load = Load { is_at_rest, order_bytes_max: f64::INFINITY, ..Load::default() };
+            picked_under(&state, &[], &all, load).map_or(0, |inputs| inputs.len())
+        };
+        assert_eq!((merged(false), merged(true)), (0, 4), "8 files are garbage, of 0.4 of 32");
+    }
+
+    #[test]
+    fn order_is_restored_as_far_as_writers_leave_time() {
+        let all: Vec<u32> = (1..=40).collect();
+        let merged = |order_bytes_max| {
+            let load = Load { order_bytes_max, ..Load::default() };
+            picked_under(&disordered(100), &[], &all, load).map_or(0, |inputs| inputs.len())
+        };
+        assert_eq!([0.0, 1999.0, 3500.0, 1e9].map(merged), [0, 0, 3, 10], "files of 1000 bytes");
     }
 }

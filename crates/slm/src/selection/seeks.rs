@@ -45,6 +45,11 @@ impl FileCounts {
         count
     }
 
+    /// A number that changes when a seek is counted.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.places.iter().fold(0, |sum, place| sum.wrapping_add(place.load(Ordering::Relaxed)))
+    }
+
     /// Memory in bytes.
     pub(crate) fn memory_bytes(&self) -> u64 {
         size_of_val(&*self.places) as u64

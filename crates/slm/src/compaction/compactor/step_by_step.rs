@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::space::reserve::{OutputSpace, Purpose};
@@ -14,6 +15,7 @@ use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use crate::compaction::controller::Load;
+use crate::compaction::order_schedule::WINDOW;
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan, Stopped};
 use crate::engine::Slm;
 use crate::flush::finished::Finished;
@@ -278,4 +280,87 @@ fn what_a_running_compaction_takes_is_debt() {
     let times = (last - resting) / resting;
     let expected = (lengths[0] as f64 * 2.0 / 3.0 + lengths[1] as f64) / (lengths[0] as f64 / 3.0);
     assert!((times / expected - 1.0).abs() < 0.02, "{times}, not {expected}");
+}
+
+/// They were slowed to half by merges for order, right after all keys had been read. What is merged so far is kept.
+#[test]
+fn a_merge_for_order_gives_way_to_writers() {
+    const FILES: u32 = 4;
+    const KEYS_EACH: u32 = 150;
+    let env = MemoryEnv::new();
+    let with_small_files = Options {
+        memtable_bytes: 64 << 10,
+        compaction: CompactionOptions { table_file_bytes: 4 << 10, ..options(&env).compaction },
+        ..options(&env)
+    };
+    let key = |number: u32| format!("key {number:04}").into_bytes();
+    let value = |number: u32| value(number, 0)[..100].to_vec();
+    let engine = crate::open(&with_small_files, Path::new(DIRECTORY)).unwrap();
+    for file in 0..FILES {
+        let mut batch = WriteBatch::new();
+        (0..KEYS_EACH).for_each(|at| batch.put(key(at * FILES + file), value(at * FILES + file)).unwrap());
+        engine.write(&batch, true).unwrap();
+        engine.flush().unwrap();
+    }
+    engine.close().unwrap();
+    drop(engine);
+    let store = open::without_threads(Persistent::new(), &with_small_files, Path::new(DIRECTORY)).unwrap();
+    let inputs: Vec<u32> = store.catalog.lock().state().files.keys().copied().collect();
+    assert_eq!(inputs.len(), FILES as usize);
+    // At the first output writers put as much in a moment as flushes take in a hundred seconds.
+    store.writes.pacing.flushed(1 << 20, 1_000_000_000);
+    let merge = |are_writers_busy: bool, reason: CompactionReason| {
+        std::thread::scope(|scope| {
+            let (finished, outputs) = sync_channel(1);
+            let (store, inputs) = (&store, &inputs);
+            let compaction = scope.spawn(move || {
+                let plan = Plan { inputs: inputs.clone(), reason };
+                store.compactor.compact(&plan, OutputSpace::Free, &finished).map_err(|stopped| stopped.cause())
+            });
+            for (count, output) in outputs.into_iter().enumerate() {
+                let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
+                if are_writers_busy && count == 0 {
+                    store.context.counted.user_bytes_put.fetch_add(100 << 20, Ordering::Relaxed);
+                    std::thread::sleep(2 * WINDOW);
+                }
+                store.index_insertion.repointing.index_output(output).unwrap();
+            }
+            compaction.join().unwrap().unwrap()
+        })
+    };
+    let assert_whole = |context: &str| {
+        for number in 0..FILES * KEYS_EACH {
+            assert_eq!(store.get(&key(number)).unwrap().as_deref(), Some(&value(number)[..]), "{context}: {number}");
+        }
+        let report = store.verify(&mut |_| ()).unwrap();
+        assert!(report.is_clean(), "{context}: {:#?}", report.findings);
+    };
+    let inputs_left = || inputs.iter().filter(|input| store.catalog.lock().state().files.contains_key(input)).count();
+    let part = merge(true, CompactionReason::Order);
+    assert_eq!(inputs_left(), inputs.len(), "their other keys are there alone");
+    assert_whole("after a part");
+    assert!(!part.files.is_empty() && part.files.len() < 10, "{part:?}");
+    assert!(store.compactions.inner.lock().left_over.is_empty(), "they are not merged before writers pause");
+    std::thread::sleep(3 * WINDOW);
+    let rest = merge(false, CompactionReason::Order);
+    assert_eq!(inputs_left(), 0);
+    assert_whole("at the end");
+    let bytes = part.bytes_written + rest.bytes_written;
+    let left_bytes: u64 = store.catalog.lock().state().files.values().map(|file| file.length_bytes).sum();
+    assert_eq!(bytes, left_bytes, "each key was merged once");
+}
+
+/// Garbage is another matter: writers wait for it in the end.
+#[test]
+fn merges_for_garbage_do_not_give_way() {
+    let env = MemoryEnv::new();
+    let store = store(&env);
+    let traffic = || store.compactor.traffic(&mut store.compactions.inner.lock());
+    store.writes.pacing.flushed(1 << 20, 1_000_000_000);
+    traffic();
+    store.context.counted.user_bytes_put.fetch_add(100 << 20, Ordering::Relaxed);
+    std::thread::sleep(WINDOW);
+    assert!(traffic().has_to_give_way());
+    compact(&store, &env, (CompactionReason::MostGarbage, OutputSpace::Free), None).0.unwrap();
+    assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)));
 }

@@ -122,7 +122,8 @@ fn what_a_compaction_wrote_and_gained_is_told_of_each_source() {
     candidates.list.lock().add([1, 2], Source::Seeks);
     let taken = candidates.take(&[1, 2, 3], &state, 0);
     let plan = Plan { inputs: vec![1, 2, 3], reason: CompactionReason::SmallFiles };
-    candidates.compacted(&taken, &plan, &CompactionResult { files: vec![4], bytes_written: 1500 });
+    let made = |bytes_written, has_given_way| CompactionResult { files: vec![4], bytes_written, has_given_way };
+    candidates.compacted(&taken, &plan, &made(1500, false));
     assert!(candidates.no_larger().is_empty(), "of three one was made");
     let choices = candidates.choices();
     let chosen = |of: Chosen| (of.candidates, of.files, of.rewritten_bytes, of.gained_bytes);
@@ -130,4 +131,8 @@ fn what_a_compaction_wrote_and_gained_is_told_of_each_source() {
     assert_eq!(chosen(choices.by_live_key_ratio), (2, 2, 500, 1500));
     assert_eq!(chosen(choices.all), (3, 3, 1500, 1500));
     assert_eq!(chosen(choices.by_range_queries), (0, 0, 0, 0));
+    candidates.compacted(&taken, &plan, &made(150, true));
+    let choices = candidates.choices();
+    assert_eq!(chosen(choices.by_seeks), (1, 1, 1100, 0), "what gave way to writers has its inputs still to merge");
+    assert_eq!(chosen(choices.all), (3, 3, 1650, 1500));
 }

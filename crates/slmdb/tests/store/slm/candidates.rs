@@ -1,12 +1,15 @@
 //! The compaction candidate list and the paper's choice from it (section 3.3): each source on a load made for it, on and off;
 //! what the default choice makes of seeks; and that a store comes to rest.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common::{
     Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, put_or_delete, wait_until,
 };
-use slmdb::{CompactionChoices, CompactionOptions, CompactionPolicy, Db, Options};
+use slmdb::{CompactionChoices, CompactionOptions, CompactionPolicy, Db, Event, Options};
 
 /// The paper's policy with the paper's parameters, files of a few kibibytes.
 fn paper() -> CompactionOptions {
@@ -237,6 +240,51 @@ fn what_scans_pay_for_is_put_in_order_by_the_default_policy() {
         };
         assert_eq!(after_scans(false).files, 0);
         assert!(after_scans(true).files >= 19);
+    }
+}
+
+/// Merges for order give way to writers. But a store that is never left alone is put in order, too, as long as it is
+/// asked for ranges.
+#[test]
+fn what_scans_pay_for_is_put_in_order_beside_writers() {
+    for pause in [Duration::from_millis(5), Duration::ZERO] {
+        let home = Home::new(On::Dram);
+        let compaction = CompactionOptions { seeks_min: 20, table_file_bytes: 4 << 10, ..CompactionOptions::default() };
+        let merges = Arc::new(AtomicU64::new(0));
+        let counted = merges.clone();
+        let options = options(&home, compaction).memory_budget_bytes(0).event_listener(move |event: &Event| {
+            if matches!(event, Event::CompactionBegan { chosen_by: "order", .. }) {
+                counted.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let db = options.open(home.store()).unwrap();
+        interleave(&db, 20, 50);
+        let is_done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // New keys, behind those that are scanned: so there is never garbage to remove first.
+                for number in 1_000.. {
+                    if is_done.load(Ordering::Relaxed) {
+                        break;
+                    }
+                    db.put(key(number), [7; 100]).unwrap();
+                    std::thread::sleep(pause);
+                }
+            });
+            if pause == Duration::ZERO {
+                let flushes = db.stats().since_open.flushes;
+                wait_until("flushes", || db.stats().since_open.flushes > flushes + 3);
+            }
+            let ended = catch_unwind(AssertUnwindSafe(|| {
+                wait_until("a merge for order", || {
+                    scan(&db, 1000);
+                    merges.load(Ordering::Relaxed) > 0
+                })
+            }));
+            is_done.store(true, Ordering::Relaxed);
+            ended.unwrap_or_else(|panic| resume_unwind(panic));
+        });
+        assert_verified(&db, "verify");
     }
 }
 
