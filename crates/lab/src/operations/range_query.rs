@@ -154,8 +154,9 @@ impl<M: Medium + Clone> Cursor<M> {
     /// and `goes_on`, they stand where they should.
     fn load(&mut self, from: WindowFrom<'_>, goes_on: bool) -> Result<()> {
         pause(Paused::BeforeWindow);
-        self.window.load(&self.reader.level_zero, from, self.moment, goes_on)?;
+        let loaded = self.window.load(&self.reader.level_zero, from, self.moment, goes_on);
         self.account();
+        loaded?;
         let current = self.reader.levels.current();
         if Arc::ptr_eq(self.levels.version(), &current) {
             if goes_on {
@@ -228,8 +229,9 @@ impl<M: Medium + Clone> Cursor<M> {
             let (at, kind, sequence) = (At::MemTable(number), memtable.kind(), memtable.sequence());
             let order =
                 nearest.as_ref().map_or(Ordering::Less, |best| self.compare(memtable.key(), self.key_at(best.at)));
+            // What was flushed meanwhile is in level 0, too. Its value needs no file here.
             nearest = match nearest {
-                Some(best) if order.is_gt() || (order.is_eq() && best.sequence >= sequence) => Some(best),
+                Some(best) if order.is_gt() || (order.is_eq() && best.sequence > sequence) => Some(best),
                 Some(best) if order.is_eq() => Some(Nearest { at, kind, sequence, ..best }),
                 _ => Some(Nearest { at, kind, sequence, is_in_window: false, is_in_levels: false }),
             };
@@ -249,6 +251,9 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// Finds the next entry that is no delete, from where the sources stand.
     fn settle(&mut self) -> Result<()> {
+        if !self.lent.is_empty() {
+            self.lent = Slice::new();
+        }
         loop {
             let nearest = self.nearest();
             if self.is_window_passed(nearest.map(|nearest| self.key_at(nearest.at))) {

@@ -225,33 +225,23 @@ impl<M: Medium> HybridTree<M> {
             if most > 1 {
                 positions().for_each(|position| Leaf::prefetch(&self.pool, directory.leaf(position), true));
                 for position in positions().skip(1) {
-                    let leaf = self.leaf(directory.leaf(position), state.epoch)?;
+                    // Whatever is wrong with it shows when it is copied.
+                    let Ok(leaf) = self.leaf(directory.leaf(position), state.epoch) else { break };
                     slots_of(leaf.commit() & VALID_BITS).for_each(|slot| self.prefetch_record(leaf.record(slot)));
                 }
             }
             let mut last = None;
             for position in positions() {
-                let leaf = self.leaf(directory.leaf(position), state.epoch)?;
-                let (commit, bytes, entries) = (leaf.commit(), copy.bytes.len(), copy.entries.len());
-                slots_of(commit & VALID_BITS).for_each(|slot| self.prefetch_record(leaf.record(slot)));
-                // The leaves that follow have about as many keys, about as long.
-                let keys = (commit & VALID_BITS).count_ones() as usize * most;
-                if copy.entries.is_empty() {
-                    copy.entries.reserve(keys);
-                }
-                for slot in slots_of(commit & VALID_BITS) {
-                    let record = Record::intact_at(&*self.pool, leaf.record(slot), &guard)?;
-                    if copy.bytes.is_empty() {
-                        copy.bytes.reserve((keys * record.key.len()).min(KEYS_BYTES_RESERVED));
-                    }
-                    let start = copy.bytes.len();
-                    copy.bytes.extend_from_slice(record.key);
-                    copy.entries.push((start..copy.bytes.len(), record.version));
-                }
-                pause();
-                if !leaf.is_still(commit) {
+                let (bytes, entries) = (copy.bytes.len(), copy.entries.len());
+                let copied = self.leaf(directory.leaf(position), state.epoch);
+                let copied = copied.and_then(|leaf| self.add_leaf(&leaf, most, copy, &guard));
+                if !matches!(copied, Ok(true)) {
                     copy.bytes.truncate(bytes);
                     copy.entries.truncate(entries);
+                    // What is wrong with a later leaf is told to who comes to it.
+                    if last.is_none() {
+                        copied?;
+                    }
                     break;
                 }
                 copy.sort_from(entries, &self.order);
@@ -264,6 +254,28 @@ impl<M: Medium> HybridTree<M> {
             }
         }
         Err(self.damaged(self.root(), "a leaf never comes to rest"))
+    }
+
+    /// Adds the entries of a leaf to a copy, which is of up to `most` leaves. False: the leaf has changed meanwhile.
+    fn add_leaf(&self, leaf: &Leaf<'_>, most: usize, copy: &mut LeafCopy, guard: &epoch::Guard) -> Result<bool> {
+        let commit = leaf.commit();
+        slots_of(commit & VALID_BITS).for_each(|slot| self.prefetch_record(leaf.record(slot)));
+        // The leaves that follow have about as many keys, about as long.
+        let keys = (commit & VALID_BITS).count_ones() as usize * most;
+        if copy.entries.is_empty() {
+            copy.entries.reserve(keys);
+        }
+        for slot in slots_of(commit & VALID_BITS) {
+            let record = Record::intact_at(&*self.pool, leaf.record(slot), guard)?;
+            if copy.bytes.is_empty() {
+                copy.bytes.reserve((keys * record.key.len()).min(KEYS_BYTES_RESERVED));
+            }
+            let start = copy.bytes.len();
+            copy.bytes.extend_from_slice(record.key);
+            copy.entries.push((start..copy.bytes.len(), record.version));
+        }
+        pause();
+        Ok(leaf.is_still(commit))
     }
 
     /// The records of a leaf with their offsets, as they stand there.

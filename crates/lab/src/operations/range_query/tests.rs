@@ -121,6 +121,27 @@ fn a_damaged_entry_of_level_0_is_told_when_the_cursor_comes_to_it() {
     }
 }
 
+/// A cursor keeps the MemTables that it was made with. So a flush, or damage to what it wrote, makes no difference.
+#[test]
+fn a_value_that_was_flushed_meanwhile_needs_no_file() {
+    let env = MemoryEnv::new();
+    let options = Options { env: std::sync::Arc::new(env.clone()), ..Options::default() };
+    let store = crate::compaction::tests::open(&options, Path::new("/db"));
+    let mut batch = WriteBatch::new();
+    batch.put(b"key", [7; 5000]).unwrap();
+    store.write(&batch, false).unwrap();
+    let mut cursor = store.cursor().unwrap();
+    store.flush().unwrap();
+    let table = Path::new("/db/0000000001.sst");
+    let mut content = env.content(table).unwrap();
+    content.iter_mut().for_each(|byte| *byte ^= 0xff);
+    env.set_content(table, &content);
+    cursor.seek_first().unwrap();
+    assert_eq!(cursor.key(), b"key");
+    assert_eq!(cursor.value_ref().unwrap(), [7; 5000]);
+    assert_eq!(store.get(b"key").unwrap_err().kind(), ErrorKind::Corruption);
+}
+
 #[test]
 fn values_of_level_0_are_copied_together_and_no_more_than_were_taken() {
     let env = MemoryEnv::new();

@@ -6,8 +6,9 @@ use slmdb_env::{ErrorKind, Result};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Slots};
 
-use super::super::layout::{FIRST_OFFSET, link};
-use super::super::leaf::Leaf;
+use super::super::layout::{FIRST_OFFSET, VALID_BITS, link};
+use super::super::leaf::{Leaf, slots_of};
+use super::super::read::{LeafCopy, Place};
 use super::super::{HybridTree, root_of};
 use super::pauses::{entry, tree};
 
@@ -58,6 +59,25 @@ fn a_chain_that_goes_round_is_refused() {
         forge(&tree, leaf.next_place(), before);
     }
     assert_eq!(open_again(&tree, 0).unwrap().counts().keys, 200);
+}
+
+/// Leaves are copied together. One that is damaged kept back those before it.
+#[test]
+fn a_damaged_leaf_keeps_back_none_before_it() {
+    let keys = keys(300);
+    let tree = tree(&keys.iter().map(|key| &key[..]).collect::<Vec<_>>());
+    let leaves = leaves(&tree);
+    assert!(leaves.len() > 4);
+    let mut sound = LeafCopy::default();
+    assert!(tree.copy_leaves(Place::First, 2, &mut sound).unwrap());
+    let third = sound.high().unwrap().to_vec();
+    let leaf = Leaf::at(&tree.pool, leaves[2], 0, 1).unwrap();
+    let record = leaf.record(slots_of(leaf.commit() & VALID_BITS).next().unwrap());
+    tree.pool.store(record, tree.pool.load(record).unwrap() ^ 1).unwrap();
+    let mut copy = LeafCopy::default();
+    assert!(tree.copy_leaves(Place::First, 4, &mut copy).unwrap());
+    assert!(copy.iter().eq(sound.iter()) && copy.high() == Some(&third[..]));
+    assert_eq!(tree.copy_leaves(Place::At(&third), 4, &mut copy).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 /// A leaf says which tree it is of, and of which epoch (trap 11).
