@@ -92,6 +92,8 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     is_walking: bool,
     /// Finds out if the comparator leads the cursor round in a circle (INV-25).
     cycle_detector: CycleDetector,
+    /// The same for where windows end: a snapshot may see none of their entries.
+    window_cycle_detector: CycleDetector,
 }
 
 impl<M: Medium + Clone> Cursor<M> {
@@ -137,6 +139,7 @@ impl<M: Medium + Clone> Cursor<M> {
             held_bytes: 0,
             is_walking: false,
             cycle_detector: CycleDetector::default(),
+            window_cycle_detector: CycleDetector::default(),
             reader,
         }
     }
@@ -177,6 +180,7 @@ impl<M: Medium + Clone> Cursor<M> {
     fn go(&mut self, from: WindowFrom<'_>) -> Result<()> {
         (self.at, self.is_walking) = (None, false);
         self.cycle_detector.begin();
+        self.window_cycle_detector.begin();
         self.values_ahead.prepare_seek();
         for memtable in &mut self.memtables {
             match from {
@@ -265,7 +269,7 @@ impl<M: Medium + Clone> Cursor<M> {
             key.clear();
             key.extend_from_slice(self.key_at(at));
             if !self.order.is_bytewise() && !self.cycle_detector.visit(&key) {
-                return Err(Error::invalid("the comparator is no total order: a cursor went round in a circle"));
+                return Err(round_in_a_circle());
             }
             if self.is_walking && !self.is_beyond(&key) {
                 return Err(self.out_of_order(at));
@@ -316,15 +320,14 @@ impl<M: Medium + Clone> Cursor<M> {
     }
 
     fn load_next_window(&mut self) -> Result<()> {
+        let bound = if self.heading == Heading::Forward { self.window.high() } else { self.window.low() };
+        let bound = bound.unwrap_or_default().to_vec();
+        if !self.order.is_bytewise() && !self.window_cycle_detector.visit(&bound) {
+            return Err(round_in_a_circle());
+        }
         match self.heading {
-            Heading::Forward => {
-                let high = self.window.high().unwrap_or_default().to_vec();
-                self.load(WindowFrom::At(&high), true)
-            }
-            Heading::Backward => {
-                let low = self.window.low().unwrap_or_default().to_vec();
-                self.load(WindowFrom::Before(&low), true)
-            }
+            Heading::Forward => self.load(WindowFrom::At(&bound), true),
+            Heading::Backward => self.load(WindowFrom::Before(&bound), true),
         }
     }
 
@@ -390,6 +393,10 @@ impl<M: Medium + Clone> Cursor<M> {
             value => value.map(Some),
         }
     }
+}
+
+fn round_in_a_circle() -> Error {
+    Error::invalid("the comparator is no total order: a cursor went round in a circle")
 }
 
 impl<M: Medium + Clone> EngineCursor for Cursor<M> {

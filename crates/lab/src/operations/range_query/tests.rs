@@ -1,9 +1,13 @@
 //! What a cursor says of values in level 0, whichever of them are asked for.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, ErrorKind, Options, Slice, WriteBatch};
 use slmdb_env::memory::{MemoryEnv, Random};
+use slmdb_order::{Comparator, KeyOrder};
 use slmdb_pmem::Dram;
 use slmdb_table::Compression;
 
@@ -20,7 +24,7 @@ fn key(number: usize) -> String {
 fn filled(env: &MemoryEnv, random: &mut Random) -> (Lab<Dram>, Vec<Option<Vec<u8>>>) {
     let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
     let compression = Compression::None;
-    let options = Options { env: std::sync::Arc::new(env.clone()), compaction, compression, ..Options::default() };
+    let options = Options { env: Arc::new(env.clone()), compaction, compression, ..Options::default() };
     let store = crate::compaction::tests::open(&options, Path::new("/db"));
     let mut values = vec![None; KEYS];
     for file in 0..3 {
@@ -121,11 +125,64 @@ fn a_damaged_entry_of_level_0_is_told_when_the_cursor_comes_to_it() {
     }
 }
 
+/// An order that becomes one of rock, paper and scissors while the store is open: of keys whose numbers are so far apart the one
+/// that is ahead by a third of the way is the greater.
+struct Fickle {
+    width: AtomicUsize,
+}
+
+impl Comparator for Fickle {
+    fn name(&self) -> &str {
+        "fickle"
+    }
+
+    fn compare(&self, left: &[u8], right: &[u8]) -> std::cmp::Ordering {
+        let number = |key: &[u8]| std::str::from_utf8(&key[4..]).unwrap().parse::<usize>().unwrap();
+        match self.width.load(Ordering::Relaxed) {
+            0 => left.cmp(right),
+            width => match (3 + number(left) / width % 3 - number(right) / width % 3) % 3 {
+                0 => left.cmp(right),
+                1 => std::cmp::Ordering::Greater,
+                _ => std::cmp::Ordering::Less,
+            },
+        }
+    }
+}
+
+/// Windows whose entries a snapshot does not see led from one to the other, and back, for ever (INV-25).
+#[test]
+fn windows_that_go_round_in_a_circle_come_to_an_end() {
+    let fickle = Arc::new(Fickle { width: AtomicUsize::new(0) });
+    let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
+    let comparator = KeyOrder::Custom(fickle.clone());
+    let options = Options { env: Arc::new(MemoryEnv::new()), compaction, comparator, ..Options::default() };
+    let store = Arc::new(crate::compaction::tests::open(&options, Path::new("/db")));
+    let snapshot = store.snapshot().unwrap();
+    let mut batch = WriteBatch::new();
+    (0..KEYS).for_each(|number| batch.put(key(number), b"value").unwrap());
+    store.write(&batch, false).unwrap();
+    store.flush().unwrap();
+    let (told, ends) = std::sync::mpsc::channel();
+    // It goes on for ever if it is wrong, so nobody waits for its end.
+    std::thread::spawn(move || {
+        let mut walks = Vec::new();
+        for width in (20..400).step_by(7) {
+            fickle.width.store(width, Ordering::Relaxed);
+            let mut cursor = snapshot.cursor().unwrap();
+            walks.extend([cursor.seek_first(), cursor.seek_last(), cursor.seek(key(300).as_bytes())]);
+        }
+        told.send(walks.into_iter().map(|walk| walk.map_err(|error| error.kind())).collect::<Vec<_>>()).unwrap();
+    });
+    let walks = ends.recv_timeout(Duration::from_secs(60)).expect("it has no end");
+    assert!(walks.iter().all(|walk| matches!(walk, Ok(()) | Err(ErrorKind::Invalid))), "{walks:?}");
+    assert!(walks.contains(&Err(ErrorKind::Invalid)), "no walk went round: {walks:?}");
+}
+
 /// A cursor keeps the MemTables that it was made with. So a flush, or damage to what it wrote, makes no difference.
 #[test]
 fn a_value_that_was_flushed_meanwhile_needs_no_file() {
     let env = MemoryEnv::new();
-    let options = Options { env: std::sync::Arc::new(env.clone()), ..Options::default() };
+    let options = Options { env: Arc::new(env.clone()), ..Options::default() };
     let store = crate::compaction::tests::open(&options, Path::new("/db"));
     let mut batch = WriteBatch::new();
     batch.put(b"key", [7; 5000]).unwrap();
