@@ -138,7 +138,9 @@ impl CompactionQueue {
         (!inner.is_stopping).then_some(inner.changes)
     }
 
-    /// Waits while level 0 is full. `false`: the caller gives up. An error: why level 0 can't be compacted.
+    /// Waits while level 0 is full. `false`: the caller gives up. An error: why level 0 can't be compacted. But where it is the
+    /// disk that is full, nobody waits: what was accepted is flushed whatever happens, and there are few writes that the disk
+    /// still has space for.
     /// LOCKS: compactions
     pub(crate) fn wait_for_level_zero(&self, is_full: impl Fn() -> bool, gives_up: impl Fn() -> bool) -> Result<bool> {
         while is_full() {
@@ -149,13 +151,37 @@ impl CompactionQueue {
             if inner.is_stopping {
                 return Ok(false);
             }
-            if let Some(lack) = inner.lack.clone() {
-                return Err(lack);
+            match &inner.lack {
+                None => {}
+                Some(Error::Full { .. }) => return Ok(true),
+                Some(lack) => return Err(lack.clone()),
             }
             inner.changes += 1;
             self.changed.notify_all();
             drop(self.changed.wait_timeout(inner, LOOK_AGAIN));
         }
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use slmdb_env::ErrorKind;
+
+    use super::*;
+
+    /// A disk was so full that no part of level 0 could go to level 1: with long values, which the reserve does not count. Then
+    /// what had been accepted was never flushed.
+    #[test]
+    fn a_full_disk_keeps_no_flush_waiting_for_level_0() {
+        let queue = CompactionQueue::default();
+        assert!(queue.wait_for_level_zero(|| false, || false).unwrap());
+        assert!(!queue.wait_for_level_zero(|| true, || true).unwrap(), "the store closes");
+        queue.record_level_zero(Some(Error::Full { path: "/db".into(), what: "compact".into() }));
+        assert!(queue.wait_for_level_zero(|| true, || false).unwrap());
+        queue.record_level_zero(Some(Error::corruption("/db/1.sst", 0, "a block")));
+        let told = queue.wait_for_level_zero(|| true, || false).unwrap_err();
+        assert_eq!(told.kind(), ErrorKind::Corruption, "what can't be read is another matter");
     }
 }
