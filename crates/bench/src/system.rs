@@ -24,7 +24,7 @@ pub fn processor_time() -> Duration {
 /// written to no file, and none was waiting for a disk when it was looked at. Gives up, and says false, when that takes longer than `at_most`.
 pub fn wait_until_idle(quiet: Duration, at_most: Duration) -> bool {
     const STEP: Duration = Duration::from_millis(50);
-    const BUSY_PART: u32 = 50;
+    const BUSY_PART: u32 = 20;
     let started = Instant::now();
     let mut idle_since = started;
     let mut before = (processor_time(), transfers());
