@@ -39,12 +39,12 @@ pub fn measure(run: &Run, store: &StoreSpec, directory: &Path, pool: &Path) -> R
     bench.close().map_err(told)
 }
 
-/// What writes that are to be recovered are, to all keys.
-const WRITES_BEFORE_DEATH_PART: u64 = 2;
+/// Before a process dies it overwrites as many keys as there are, divided by this.
+const WRITES_BEFORE_DEATH_DIVISOR: u64 = 2;
 
 /// Writes into the store that is there, and dies without closing it.
 fn write_and_die(opener: Box<dyn Opener>, settings: Settings) -> slmdb_bench::Result<std::convert::Infallible> {
-    let writes = (settings.num / WRITES_BEFORE_DEATH_PART / settings.threads).max(1);
+    let writes = (settings.num / WRITES_BEFORE_DEATH_DIVISOR / settings.threads).max(1);
     let settings = Settings { use_existing: true, operations: None, writes: Some(writes), ..settings };
     let mut bench = Bench::new(opener, settings)?;
     let overwrite = Benchmark::by_name("overwrite").ok_or_else(|| refused("there is no benchmark `overwrite`"))?;

@@ -219,8 +219,8 @@ const FIGURES: &[Figure] = &[
         }],
         said: "The paper has RocksDB alone here, whose rate goes from a peak of 40 k/s down to 1.6 k/s, with a mean of 5 k/s: \
                compactions cannot make room as fast as keys come. Ours is far smaller and has two writers, so what is seen are \
-               seconds, not hours; what differs is how deep and how long the falls are. Writers of LAB-DB here are slowed before \
-               level 0 is full, and not stopped when it is.",
+               seconds, not hours. What can be compared is how deep and how long the falls are. LAB-DB's writers are slowed before \
+               level 0 is full here, so that they are seldom stopped.",
     },
     Figure {
         title: "Figure 4: the size of MemTables",
@@ -228,8 +228,7 @@ const FIGURES: &[Figure] = &[
         first: First::Nothing,
         plots: &[A_RATE, A_COMPACTIONS],
         said: "The paper has RocksDB alone: from 64 to 512 MB in-place updates in the MemTable rise from 34 to 44 %, so less is \
-               compacted. Here MemTables are scaled, and the smallest has 1 MiB: all of it fits into memory, and the log of a larger \
-               one is as cheap to write.",
+               compacted. Here MemTables are scaled, and the smallest has 1 MiB.",
     },
     Figure {
         title: "Figure 9: recovery",
@@ -264,8 +263,8 @@ const FIGURES: &[Figure] = &[
         ],
         said: "The paper: file scans take as long as leaf scans late in a compaction, and leave a log that is 11 % smaller. It takes \
                leaf scans for 80 % of a tree, and file scans then. Bars after the first: leaf scans alone, for 80 % and for 50 %. A \
-               file scan takes the keys of the oldest file, which lie all over level 1, so more of that is written anew: the price \
-               stands in the last picture, and is why they are off by default.",
+               file scan takes the keys of the oldest file, which lie all over level 1, so more of that is written anew: the last \
+               picture has that price.",
     },
     Figure {
         title: "Figure 11: writes and reads of a filled store",
@@ -288,9 +287,8 @@ const FIGURES: &[Figure] = &[
         first: First::Workloads { all: &YCSB, in_one_store: &YCSB_IN_ONE_STORE },
         plots: &[],
         said: "The paper has LAB-DB above RocksDB-NVM in all, most in A, D and F, by 24 % in E; there are no other numbers in its \
-               text. Here an update is a look-up and a put that no other write may come between, which RocksDB does without, and half \
-               of A's operations are that: two clients that want the same key wait for each other. Reads gain more than in the paper: \
-               RocksDB's go through filters and blocks, ours by a tree to the entry in a mapped file.",
+               text. Here an update is a look-up and a put that no other write may come between. RocksDB does without that. Half of \
+               A's operations are such updates, and two clients that want the same key wait for each other.",
     },
     Figure {
         title: "Table 2: tails of A",
@@ -346,7 +344,7 @@ const FIGURES: &[Figure] = &[
         first: First::Nothing,
         plots: &[A_RATE],
         said: "The paper's text has no numbers that can be told apart: LAB-DB is above RocksDB-NVM with all three. Here larger values \
-               make the device's and the page cache's part larger, in which the designs differ, and that of look-ups smaller.",
+               make the part of the device and of the page cache larger, and that of look-ups smaller.",
     },
     Figure {
         title: "Figure 17: parts of the design",
@@ -354,8 +352,8 @@ const FIGURES: &[Figure] = &[
         first: First::Nothing,
         plots: &[A_RATE],
         said: "The paper: 1.74 times RocksDB-NVM by the trees alone, 1.94 times with file scans and the hot buffer. The bars are the \
-               trees alone, and with file scans from 80 % and from 50 % on. The hot buffer is not there: our log is in the fast tier \
-               already, which is what it gains most by.",
+               trees alone, and with file scans from 80 % and from 50 % on. The hot buffer is not there. Our log is in the fast tier \
+               whatever the key, and that is what the paper's buffer is for.",
     },
     Figure {
         title: "Figure 18: the size of the trees",
@@ -370,8 +368,8 @@ const FIGURES: &[Figure] = &[
             },
         ],
         said: "The paper: trees of 512 MB have 1.72 times the rate of those of 128 MB, and more log. The bars are half, once and \
-               twice the keys. Here a look-up in level 1 costs little more than one in level 0, as both are in memory, so what is \
-               left is that less is compacted.",
+               twice the keys. Here all levels are in memory unless it is limited, so what larger trees save is above all what is \
+               compacted.",
     },
     Figure {
         title: "Table 3: beside SLM-DB",
@@ -380,8 +378,8 @@ const FIGURES: &[Figure] = &[
         plots: &[],
         said: "The paper has LAB-DB 2.9 times above SLM-DB for random writes, where SLM-DB had too many candidates to choose from, \
                and 0.81 times for random reads. (Its text says that SLM-DB has 18.74 % more; its table that LAB-DB has 18.74 % less.) \
-               Ours is our own SLM-DB, which chooses at once, so its overwrites write less than LAB-DB's levels do; reading in order \
-               is where levels gain, there and here.",
+               Its SLM-DB is the authors' code. Ours is our own, which keeps a list of what can be compacted and does not go through \
+               all files.",
     },
     Figure {
         title: "Figure 19: YCSB's A over time",

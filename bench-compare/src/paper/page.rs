@@ -117,7 +117,7 @@ impl Plot {
     }
 }
 
-/// The middle of these; none of none.
+/// The mean of these; none of none.
 fn mean(numbers: &[f64]) -> Option<f64> {
     (!numbers.is_empty()).then(|| numbers.iter().sum::<f64>() / numbers.len() as f64)
 }

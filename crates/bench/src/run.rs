@@ -220,12 +220,12 @@ impl Bench {
 
     /// Closes the store, has another process be killed that writes into it, and measures how long opening it takes then.
     fn recover(&mut self, benchmark: Benchmark) -> Result<Outcome> {
-        let Some(killed) = &self.killed else {
+        if self.killed.is_none() {
             return Ok(Outcome::Skipped("no other process can be had to be killed; slmdb-compare has one"));
-        };
+        }
         let sync = self.settings.sync;
-        self.open.take().map_or(Ok(()), |open| open.store.close())?;
-        killed()?;
+        self.close_store()?;
+        self.killed.as_ref().map_or(Ok(()), |killed| killed())?;
         let (calls, processor, device) = (FileCalls::so_far(), processor_time(), self.device());
         let shared = Shared::default();
         let mut meter = Meter::start(&shared, None);
