@@ -183,15 +183,22 @@ impl<R: Run> Levels<R> {
     /// The next part of moving a range down from a level. Call it again after each, until there is nothing: then no
     /// run of the level has keys of the range. Nothing is below the deepest level; see [`Levels::plan_rewrite`].
     pub fn plan_range(&self, level: u8, range: KeyRange<'_>) -> Picked<R> {
+        self.plan_range_within(level, range, u64::MAX)
+    }
+
+    /// As [`Levels::plan_range`], with no more bytes of inputs than this, unless the first run alone has more with what must go
+    /// with it: for where there is little space.
+    pub fn plan_range_within(&self, level: u8, range: KeyRange<'_>, input_bytes_max: u64) -> Picked<R> {
         if level >= LEVEL_LAST {
             return Picked::Nothing;
         }
+        let input_bytes_max = self.options.input_bytes_max.min(input_bytes_max);
         self.plan_first_free(level, range, usize::MAX, |version, runs| {
             let mut inputs = self.with_lower(version, level, vec![runs.first()?.clone()])?;
             // On level 0 the first run has all with it that must go.
             for count in if level == 0 { 0..0 } else { 2..runs.len() + 1 } {
                 let more = self.with_lower(version, level, runs[..count].to_vec())?;
-                if more.bytes() > self.options.input_bytes_max {
+                if more.bytes() > input_bytes_max {
                     break;
                 }
                 inputs = more;

@@ -90,10 +90,11 @@ impl<M: Medium + Clone> Compactor<M> {
             Some(wanted) => self.compact_for_space(wanted),
             None => self.compact_what_is_due(),
         };
-        self.compactions.end(matches!(worked, Ok(true)), wanted);
-        // Whoever waits for a compaction looks again, whether it has given anything back or not.
-        drop(self.writes.memtables.lock());
-        self.writes.work_to_do.notify_all();
+        if self.compactions.end(matches!(worked, Ok(true)), wanted) {
+            // Whoever waits for a compaction looks again, whether it has given anything back or not.
+            drop(self.writes.memtables.lock());
+            self.writes.work_to_do.notify_all();
+        }
         worked
     }
 

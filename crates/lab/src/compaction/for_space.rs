@@ -29,6 +29,9 @@ use crate::level_zero::deletes_below;
 /// For the MANIFEST record of a compaction for space: about as many files.
 const INPUTS: usize = 16;
 
+/// Outputs may be longer than their inputs by this part, where they are cut shorter.
+const OUTPUTS_MORE_PART: u64 = 16;
+
 /// All keys.
 const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
@@ -73,7 +76,11 @@ impl<M: Medium + Clone> Compactor<M> {
                         return Ok(true);
                     }
                 }
-                self.in_reserve(|| self.compact_levels_in_reserve(EVERYTHING, wanted.at_any_cost))
+                // What can't be read gives nothing back. Whoever compacts it tells so.
+                let is_worth_it = |version: &_, level, run: &_| {
+                    matches!(self.hides_garbage(version, level, run, wanted.at_any_cost), Ok(true))
+                };
+                self.in_reserve(|| self.compact_levels_in_reserve(EVERYTHING, is_worth_it))
             }
         }
     }
@@ -102,9 +109,13 @@ impl<M: Medium + Clone> Compactor<M> {
         done
     }
 
-    /// Merges a run of an upper level, for which there is space, with what is below it. If there is none, writes a run
-    /// anew that has deletes which hide nothing.
-    pub(super) fn compact_levels_in_reserve(&self, range: KeyRange<'_>, at_any_cost: bool) -> Result<bool> {
+    /// Merges a run of an upper level that `is_worth_it`, and for which there is space, with what is below it. If there is none,
+    /// writes a run anew that has deletes which hide nothing.
+    pub(super) fn compact_levels_in_reserve(
+        &self,
+        range: KeyRange<'_>,
+        is_worth_it: impl Fn(&Version<TableRun>, u8, &Arc<TableRun>) -> bool,
+    ) -> Result<bool> {
         let mut full = None;
         let mut look = |done| match done {
             Err(error @ Error::Full { .. }) => {
@@ -116,8 +127,7 @@ impl<M: Medium + Clone> Compactor<M> {
         };
         let version = self.levels.current();
         for (level, run) in self.upper_runs(&version, range) {
-            // What can't be read gives nothing back. Whoever compacts it tells so.
-            if !matches!(self.hides_garbage(&version, level, &run, at_any_cost), Ok(true)) {
+            if !is_worth_it(&version, level, &run) {
                 continue;
             }
             if let Some(done) = look(self.bring_down(level, &run)) {
@@ -149,8 +159,7 @@ impl<M: Medium + Clone> Compactor<M> {
         if !self.can_read(&plan) {
             return Ok(false);
         }
-        let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
-        if plan.is_move() || plan.input_bytes() <= free_bytes {
+        if plan.is_move() || plan.input_bytes() <= self.room_bytes() {
             return self.compact(plan).map(|()| true);
         }
         if plan.lower().len() < 2 {
@@ -198,11 +207,16 @@ impl<M: Medium + Clone> Compactor<M> {
     /// LOCKS: reserve
     pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
         self.catalog.reserve.check_not_taken(bytes)?;
-        let directory = &self.context.directory;
-        if self.context.env.available_bytes(directory).is_ok_and(|free_bytes| free_bytes < bytes) {
-            return Err(Error::Full { path: directory.clone(), what: "compact".into() });
+        if self.room_bytes() < bytes {
+            return Err(Error::Full { path: self.context.directory.clone(), what: "compact".into() });
         }
         Ok(())
+    }
+
+    /// How many bytes of inputs there is space for: outputs may take a little more.
+    pub(super) fn room_bytes(&self) -> u64 {
+        let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
+        free_bytes - free_bytes / OUTPUTS_MORE_PART
     }
 
     /// After a compaction's inputs are gone: refills the reserve first, then wakes the threads that wait for space.

@@ -13,7 +13,10 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// When compaction threads look for work.
 pub(crate) struct CompactionQueue {
     inner: Mutex<Inner>,
-    changed: Condvar,
+    /// There may be work: for threads that look for some.
+    work_came: Condvar,
+    /// A compaction has ended: for whoever waits for one.
+    compaction_ended: Condvar,
 }
 
 /// Somebody needs space.
@@ -34,6 +37,10 @@ struct Inner {
     found_nothing: Option<SpaceWanted>,
     /// Threads that compact, or look whether they should.
     running: usize,
+    /// One of them compacts alone, and no other begins.
+    is_alone: bool,
+    /// Somebody waits for what runs, although it was begun for something else.
+    is_awaited: bool,
     /// Why level 0 could not be compacted when that was last tried.
     lack: Option<Error>,
     is_stopping: bool,
@@ -41,7 +48,21 @@ struct Inner {
 
 impl Default for CompactionQueue {
     fn default() -> CompactionQueue {
-        CompactionQueue { inner: Mutex::ranked(lock_order::COMPACTIONS, Inner::default()), changed: Condvar::new() }
+        CompactionQueue {
+            inner: Mutex::ranked(lock_order::COMPACTIONS, Inner::default()),
+            work_came: Condvar::new(),
+            compaction_ended: Condvar::new(),
+        }
+    }
+}
+
+/// While this lives, no other thread compacts.
+pub(crate) struct Alone<'q>(&'q CompactionQueue);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        self.0.inner.lock().is_alone = false;
+        self.0.compaction_ended.notify_all();
     }
 }
 
@@ -54,14 +75,15 @@ impl CompactionQueue {
         // Something may be left that is not passed over. The next try shows it.
         inner.lack.take_if(|lack| matches!(lack, Error::ReadOnly { .. }));
         inner.changes += 1;
-        self.changed.notify_all();
+        self.work_came.notify_all();
     }
 
     /// Ends the threads.
     /// LOCKS: compactions
     pub(crate) fn stop(&self) {
         self.inner.lock().is_stopping = true;
-        self.changed.notify_all();
+        self.work_came.notify_all();
+        self.compaction_ended.notify_all();
     }
 
     /// Whether the threads are to end.
@@ -80,12 +102,13 @@ impl CompactionQueue {
         let covers = |found: SpaceWanted| found.resource == wanted.resource && found.at_any_cost >= wanted.at_any_cost;
         if inner.found_nothing.is_some_and(covers) {
             // The one that runs may change that.
-            return inner.running > 0;
+            inner.is_awaited = inner.running > 0;
+            return inner.is_awaited;
         }
         let at_any_cost = wanted.at_any_cost || inner.space_wanted.is_some_and(|before| before.at_any_cost);
         inner.space_wanted = Some(SpaceWanted { at_any_cost, ..wanted });
         inner.changes += 1;
-        self.changed.notify_all();
+        self.work_came.notify_all();
         true
     }
 
@@ -93,22 +116,44 @@ impl CompactionQueue {
     /// LOCKS: compactions
     pub(crate) fn begin(&self) -> Option<SpaceWanted> {
         let mut inner = self.inner.lock();
+        while inner.is_alone {
+            inner = self.compaction_ended.wait_timeout(inner, LOOK_AGAIN);
+        }
         inner.running += 1;
         inner.space_wanted.take()
     }
 
-    /// Takes note that it has ended. `has_worked`: something was compacted. `wanted`: that was for space alone.
+    /// Takes note that it has ended. `has_worked`: something was compacted. `wanted`: that was for space alone. Returns whether
+    /// somebody may wait for that. A thread that has looked for work in vain wakes no other, or they would do so in turn.
     /// LOCKS: compactions
-    pub(crate) fn end(&self, has_worked: bool, wanted: Option<SpaceWanted>) {
+    pub(crate) fn end(&self, has_worked: bool, wanted: Option<SpaceWanted>) -> bool {
         let mut inner = self.inner.lock();
         inner.running -= 1;
         if has_worked {
             inner.found_nothing = None;
             inner.changes += 1;
+            self.work_came.notify_all();
         } else if wanted.is_some() {
             inner.found_nothing = wanted;
         }
-        self.changed.notify_all();
+        self.compaction_ended.notify_all();
+        std::mem::take(&mut inner.is_awaited) || has_worked || wanted.is_some()
+    }
+
+    /// Waits until no other thread compacts, and lets none begin. REQUIRES: the caller compacts, and holds neither a plan nor the
+    /// reserve.
+    /// LOCKS: compactions
+    pub(crate) fn alone(&self) -> Alone<'_> {
+        let mut inner = self.inner.lock();
+        // Another one may want the same.
+        inner.running -= 1;
+        self.compaction_ended.notify_all();
+        while inner.running > 0 || inner.is_alone {
+            inner = self.compaction_ended.wait_timeout(inner, LOOK_AGAIN);
+        }
+        inner.running += 1;
+        inner.is_alone = true;
+        Alone(self)
     }
 
     /// Waits until no thread compacts. REQUIRES: the caller is none of them.
@@ -116,7 +161,16 @@ impl CompactionQueue {
     pub(crate) fn wait_until_idle(&self) {
         let mut inner = self.inner.lock();
         while inner.running > 0 && !inner.is_stopping {
-            inner = self.changed.wait_timeout(inner, LOOK_AGAIN);
+            inner = self.compaction_ended.wait_timeout(inner, LOOK_AGAIN);
+        }
+    }
+
+    /// Waits until another compaction has ended, for a while at most.
+    /// LOCKS: compactions
+    pub(crate) fn wait_for_another(&self) {
+        let inner = self.inner.lock();
+        if !inner.is_stopping {
+            drop(self.compaction_ended.wait_timeout(inner, LOOK_AGAIN));
         }
     }
 
@@ -124,16 +178,16 @@ impl CompactionQueue {
     /// LOCKS: compactions
     pub(crate) fn record_level_zero(&self, lack: Option<Error>) {
         self.inner.lock().lack = lack;
-        self.changed.notify_all();
+        self.compaction_ended.notify_all();
     }
 
-    /// Waits until something has changed since `seen`, for a while at most. Returns what to compare with next time, or
-    /// `None` if the threads are to end.
+    /// Waits until there may be more work than there was at `seen`, for a while at most. Returns what to compare with next time,
+    /// or `None` if the threads are to end.
     /// LOCKS: compactions
     pub(crate) fn wait(&self, seen: u64) -> Option<u64> {
         let mut inner = self.inner.lock();
         if inner.changes == seen && !inner.is_stopping {
-            inner = self.changed.wait_timeout(inner, LOOK_AGAIN);
+            inner = self.work_came.wait_timeout(inner, LOOK_AGAIN);
         }
         (!inner.is_stopping).then_some(inner.changes)
     }
@@ -157,8 +211,8 @@ impl CompactionQueue {
                 Some(lack) => return Err(lack.clone()),
             }
             inner.changes += 1;
-            self.changed.notify_all();
-            drop(self.changed.wait_timeout(inner, LOOK_AGAIN));
+            self.work_came.notify_all();
+            drop(self.compaction_ended.wait_timeout(inner, LOOK_AGAIN));
         }
         Ok(true)
     }
@@ -167,6 +221,9 @@ impl CompactionQueue {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Instant;
+
     use slmdb_env::ErrorKind;
 
     use super::*;
@@ -183,5 +240,81 @@ mod tests {
         queue.record_level_zero(Some(Error::corruption("/db/1.sst", 0, "a block")));
         let told = queue.wait_for_level_zero(|| true, || false).unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Corruption, "what can't be read is another matter");
+    }
+
+    /// (Each woke the others, which looked in vain, too, and so on: a hundredth of a processor for a store at rest.)
+    #[test]
+    fn threads_that_look_in_vain_wake_no_others() {
+        const THREADS: u32 = 3;
+        let queue = CompactionQueue::default();
+        let began = Instant::now();
+        let looks: u32 = std::thread::scope(|scope| {
+            let look = || {
+                let (mut seen, mut looks) = (0, 0);
+                while let Some(changes) = queue.wait(seen) {
+                    seen = changes;
+                    looks += 1;
+                    assert!(queue.begin().is_none());
+                    assert!(!queue.end(false, None), "nobody waits for that");
+                }
+                looks
+            };
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(look)).collect();
+            std::thread::sleep(8 * LOOK_AGAIN);
+            queue.stop();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        let most = THREADS * (began.elapsed().div_duration_f64(LOOK_AGAIN) as u32 + 1);
+        assert!((THREADS..=most).contains(&looks), "{looks} looks, at most {most}");
+    }
+
+    /// Another compaction may have the reserve for a moment. Then `compact_range` would say that the disk is full.
+    #[test]
+    fn who_compacts_alone_waits_for_those_that_run_and_lets_none_begin() {
+        let queue = CompactionQueue::default();
+        let (before, during) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            queue.begin();
+            queue.begin();
+            scope.spawn(|| {
+                std::thread::sleep(LOOK_AGAIN);
+                before.store(true, Ordering::SeqCst);
+                queue.end(false, None);
+            });
+            let alone = queue.alone();
+            assert!(before.load(Ordering::SeqCst), "another one still runs");
+            let later = scope.spawn(|| {
+                queue.begin();
+                assert!(during.load(Ordering::SeqCst), "one began beside it");
+                queue.end(false, None);
+            });
+            std::thread::sleep(LOOK_AGAIN);
+            during.store(true, Ordering::SeqCst);
+            drop(alone);
+            later.join().unwrap();
+            queue.end(true, None);
+        });
+    }
+
+    /// Each gives way to the other while it waits.
+    #[test]
+    fn two_may_want_to_compact_alone() {
+        let queue = CompactionQueue::default();
+        let inside = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..100 {
+                        queue.begin();
+                        let alone = queue.alone();
+                        assert!(!inside.swap(true, Ordering::SeqCst));
+                        std::thread::yield_now();
+                        inside.store(false, Ordering::SeqCst);
+                        drop(alone);
+                        queue.end(true, None);
+                    }
+                });
+            }
+        });
     }
 }

@@ -1,10 +1,11 @@
 //! Compactions that a caller asks for and waits for.
 
-use std::ops::Bound;
+use std::ops::ControlFlow;
 
 use slmdb_env::{Error, Result};
-use slmdb_levels::{KeyRange, LEVEL_LAST, Picked};
+use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, TableRun};
 use slmdb_pmem::Medium;
+use slmdb_sync::scheduled::MutexGuard;
 
 use super::compactor::Compactor;
 
@@ -14,8 +15,10 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
         self.context.check_writable()?;
         self.writes.flush()?;
+        // (Held before it counts as one that runs: another request may be waiting until none does.)
+        let chunk = self.chunk.lock();
         let wanted = self.compactions.begin();
-        let compacted = self.compact_all(range);
+        let compacted = self.compact_all(chunk, range);
         self.compactions.end(compacted.is_ok(), wanted);
         // Another one may still be removing what it has replaced.
         self.compactions.wait_until_idle();
@@ -24,17 +27,16 @@ impl<M: Medium + Clone> Compactor<M> {
         compacted
     }
 
-    fn compact_all(&self, range: KeyRange<'_>) -> Result<()> {
-        {
-            let _chunk = self.chunk.lock();
-            // What is in the immutable tree, and then what is in the mutable one now.
-            self.empty_immutable()?;
-            self.switch()?;
-            self.empty_immutable()?;
-            if self.drop_run_files()? {
-                self.gave_space_back()?;
-            }
+    /// LOCKS: level 0 compaction (held, given back)
+    fn compact_all(&self, chunk: MutexGuard<'_, ()>, range: KeyRange<'_>) -> Result<()> {
+        // What is in the immutable tree, and then what is in the mutable one now.
+        self.empty_immutable()?;
+        self.switch()?;
+        self.empty_immutable()?;
+        if self.drop_run_files()? {
+            self.gave_space_back()?;
         }
+        drop(chunk);
         for level in 1..LEVEL_LAST {
             let deepest = self.levels.current().deepest_level(range);
             if deepest.is_none_or(|deepest| deepest <= level) {
@@ -43,49 +45,61 @@ impl<M: Medium + Clone> Compactor<M> {
             self.compact_range_of(level, range)?;
         }
         for (level, number) in self.runs_with_garbage(range) {
-            if let Picked::Plan(plan) = self.levels.plan_run(level, number) {
-                match self.compact_in_free_space(plan) {
-                    Err(Error::Full { .. }) => drop(self.in_reserve(|| self.rewrite(level, number))?),
-                    compacted => compacted?,
-                }
-            }
+            self.again_alone(|| match self.levels.plan_run(level, number) {
+                Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number)),
+                _ => Ok(()),
+            })?;
         }
         Ok(())
     }
 
     /// LOCKS: level 0 compaction (held)
     fn empty_immutable(&self) -> Result<()> {
-        let mut was_full = false;
         while self.level_zero.immutable().counts().keys > 0 {
             self.context.check_writable()?;
-            match self.compact_chunk_or_part() {
-                // Others may have had the space for a moment.
-                Err(Error::Full { .. }) if !was_full => was_full = true,
-                Ok(true) => was_full = false,
-                Ok(false) => drop(self.compactions.wait(0)),
-                Err(error) => return Err(error),
+            if !self.again_alone(|| self.compact_chunk_or_part())? {
+                self.compactions.wait_for_another();
             }
         }
         Ok(())
     }
 
-    fn compact_range_of(&self, level: u8, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<()> {
+    fn compact_range_of(&self, level: u8, range: KeyRange<'_>) -> Result<()> {
+        // Not more at a time than there is space for.
+        let step = || match self.levels.plan_range_within(level, range, self.room_bytes()) {
+            Picked::Nothing => Ok(ControlFlow::Break(())),
+            Picked::Busy => {
+                self.compactions.wait_for_another();
+                Ok(ControlFlow::Continue(()))
+            }
+            Picked::Plan(plan) => self
+                .compact_somehow(plan, || self.compact_levels_in_reserve(range, |_, _, _| true))
+                .map(ControlFlow::Continue),
+        };
         loop {
             self.context.check_writable()?;
-            match self.levels.plan_range(level, range) {
-                Picked::Nothing => return Ok(()),
-                Picked::Busy => {
-                    let _ = self.compactions.wait(0);
-                }
-                Picked::Plan(plan) => match self.compact_in_free_space(plan) {
-                    Err(full @ Error::Full { .. }) => {
-                        if !self.in_reserve(|| self.compact_levels_in_reserve(range, true))? {
-                            return Err(full);
-                        }
-                    }
-                    compacted => compacted?,
-                },
+            if self.again_alone(step)?.is_break() {
+                return Ok(());
             }
         }
+    }
+
+    /// Carries out a plan, or what gives back space if there is too little.
+    fn compact_somehow(&self, plan: Plan<TableRun>, compact_in_reserve: impl FnOnce() -> Result<bool>) -> Result<()> {
+        match self.compact_in_free_space(plan) {
+            Err(full @ Error::Full { .. }) => self.in_reserve(compact_in_reserve)?.then_some(()).ok_or(full),
+            compacted => compacted,
+        }
+    }
+
+    /// Where there is no space, tries once more while nothing else compacts: others may have had the space, the reserve or the
+    /// runs for a moment.
+    fn again_alone<T>(&self, compact: impl Fn() -> Result<T>) -> Result<T> {
+        match compact() {
+            Err(Error::Full { .. }) => {}
+            compacted => return compacted,
+        }
+        let _alone = self.compactions.alone();
+        compact()
     }
 }

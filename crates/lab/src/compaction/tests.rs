@@ -7,6 +7,7 @@ mod moving;
 mod openings;
 mod passed_over;
 mod repaired;
+mod requests;
 
 use std::cmp::Ordering;
 use std::path::Path;

@@ -122,7 +122,10 @@ impl Script {
                 return self.picked(picked);
             }
             ["done", name, ..] => return self.done(name, &words[2..]),
-            [what, level, bounds] => return self.plan_range(what, level.parse().unwrap(), bounds),
+            [what, level, bounds] => return self.plan_range(what, level.parse().unwrap(), bounds, u64::MAX),
+            ["range", level, bounds, bytes] => {
+                return self.plan_range("range", level.parse().unwrap(), bounds, bytes.parse().unwrap());
+            }
             ["base", bytes] => self.levels.set_base_bytes(bytes.parse().unwrap()),
             ["drop", name] => drop(self.plans.remove(name).unwrap()),
             ["levels"] => return self.print_levels(),
@@ -140,11 +143,11 @@ impl Script {
         String::new()
     }
 
-    fn plan_range(&mut self, what: &str, level: u8, bounds: &str) -> String {
+    fn plan_range(&mut self, what: &str, level: u8, bounds: &str, input_bytes_max: u64) -> String {
         let (from, to) = bounds.split_once('-').unwrap();
         let range = (Bound::Included(from.as_bytes()), Bound::Included(to.as_bytes()));
         let picked = match what {
-            "range" => self.levels.plan_range(level, range),
+            "range" => self.levels.plan_range_within(level, range, input_bytes_max),
             "rewrite" => self.levels.plan_rewrite(level, range),
             "inflow" => {
                 return match self.levels.plan_inflow(level, from.as_bytes(), to.as_bytes()) {
