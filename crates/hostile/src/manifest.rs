@@ -38,7 +38,7 @@ fn edits() -> Vec<Edit> {
         lowest_sequence: number * 100,
         highest_sequence: number * 100 + 99,
         created_unix_ns: 1_700_000_000_000_000_000,
-        level: if number % 2 == 0 { 3 } else { 0 },
+        level: if number.is_multiple_of(2) { 3 } else { 0 },
     };
     let arena = |sealed_last_sequence| ArenaRecord { sealed_last_sequence, length_bytes: 65_536 };
     let flush = |number: u64| Edit {

@@ -195,7 +195,7 @@ impl Image {
         order.sort_by_key(|&index| &self.keys[index]);
         order.dedup();
         let keys = order.iter().map(|&index| &self.keys[index][..]);
-        let removing = choices.byte() % 2 == 0;
+        let removing = choices.byte().is_multiple_of(2);
         let decide = |index: usize| if removing { Decision::Remove } else { Decision::Put(self.records[order[index]]) };
         tree.update_sorted(keys, |index, _| Ok(decide(index))).unwrap_or_else(|error| damaged(&error));
         self.read(&tree, false);

@@ -45,7 +45,7 @@ fn store(env: &MemoryEnv, has_pool: bool, seed: u64) -> Model {
     for number in 0..1500_u32 {
         let key = format!("key {:03}", random(&mut chance) % 300).into_bytes();
         let mut batch = WriteBatch::new();
-        if random(&mut chance) % 5 == 0 {
+        if random(&mut chance).is_multiple_of(5) {
             batch.delete(&key).unwrap();
             model.remove(&key);
         } else {

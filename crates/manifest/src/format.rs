@@ -83,7 +83,8 @@ const _: () = assert!(adjoin(
     &[RECORD_HEADER_CRC, RECORD_PAYLOAD_CRC, RECORD_PAYLOAD_LENGTH, RECORD_KIND, RECORD_NUMBER],
     RECORD_HEADER_BYTES
 ));
-const _: () = assert!(HEADER_BYTES % ALIGNMENT_BYTES == 0 && RECORD_HEADER_BYTES % ALIGNMENT_BYTES == 0);
+const _: () =
+    assert!(HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES) && RECORD_HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES));
 const _: () = assert!(MAGIC.len() == HEADER_MAGIC.1);
 
 /// How much is read at a time in the search for later records.
@@ -125,7 +126,7 @@ impl Header {
     }
 
     pub(crate) fn seed(&self) -> Seed {
-        Seed(crc32c::crc32c(&self.encode()))
+        Seed(slmdb_checksum::crc32c(&self.encode()))
     }
 
     pub(crate) fn read(file: &dyn File) -> Result<Header> {
@@ -151,8 +152,8 @@ impl Header {
 }
 
 fn header_crc(bytes: &[u8; HEADER_BYTES]) -> u32 {
-    let before = crc32c::crc32c(&bytes[..HEADER_CRC.0]);
-    crc32c::crc32c_append(before, &bytes[HEADER_CRC.0 + HEADER_CRC.1..])
+    let before = slmdb_checksum::crc32c(&bytes[..HEADER_CRC.0]);
+    slmdb_checksum::crc32c_append(before, &bytes[HEADER_CRC.0 + HEADER_CRC.1..])
 }
 
 /// What a record holds.
@@ -180,13 +181,13 @@ impl RecordHeader {
         set_field(&mut bytes, RECORD_PAYLOAD_LENGTH, &self.payload_length.to_le_bytes());
         set_field(&mut bytes, RECORD_KIND, &self.kind.to_le_bytes());
         set_field(&mut bytes, RECORD_NUMBER, &self.number.to_le_bytes());
-        let crc = crc32c::crc32c_append(seed.0, &bytes[RECORD_HEADER_CRC.1..]);
+        let crc = slmdb_checksum::crc32c_append(seed.0, &bytes[RECORD_HEADER_CRC.1..]);
         set_field(&mut bytes, RECORD_HEADER_CRC, &crc.to_le_bytes());
         bytes
     }
 
     fn decode(bytes: &[u8], seed: Seed) -> Option<RecordHeader> {
-        let crc = crc32c::crc32c_append(seed.0, &bytes[RECORD_HEADER_CRC.1..RECORD_HEADER_BYTES]);
+        let crc = slmdb_checksum::crc32c_append(seed.0, &bytes[RECORD_HEADER_CRC.1..RECORD_HEADER_BYTES]);
         (u32::from_le_bytes(field(bytes, RECORD_HEADER_CRC)) == crc).then(|| RecordHeader {
             payload_crc: u32::from_le_bytes(field(bytes, RECORD_PAYLOAD_CRC)),
             payload_length: u32::from_le_bytes(field(bytes, RECORD_PAYLOAD_LENGTH)),
@@ -197,7 +198,7 @@ impl RecordHeader {
 }
 
 fn payload_crc(seed: Seed, number: u64, padded_payload: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c_append(seed.0, &number.to_le_bytes()), padded_payload)
+    slmdb_checksum::crc32c_append(slmdb_checksum::crc32c_append(seed.0, &number.to_le_bytes()), padded_payload)
 }
 
 fn padded(length: u32) -> u64 {
@@ -276,10 +277,10 @@ fn later_record(file: &dyn File, seed: Seed, number: u64, offset: u64, length: u
         let got = file.read_at(&mut window, start)?;
         let mut at = 0;
         while let Some(bytes) = window[..got].get(at..at + RECORD_HEADER_BYTES) {
-            if numbers.contains(&u64::from_le_bytes(field(bytes, RECORD_NUMBER))) {
-                if let Some(header) = RecordHeader::decode(bytes, seed) {
-                    return Ok(Some((header.number, start + at as u64)));
-                }
+            if numbers.contains(&u64::from_le_bytes(field(bytes, RECORD_NUMBER)))
+                && let Some(header) = RecordHeader::decode(bytes, seed)
+            {
+                return Ok(Some((header.number, start + at as u64)));
             }
             at += ALIGNMENT_BYTES;
         }

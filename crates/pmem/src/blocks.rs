@@ -48,7 +48,7 @@ const CLASSES: usize = (BLOCK_BYTES_MAX.ilog2() - BLOCK_BYTES_MIN.ilog2() + 1) a
 const _: () = {
     assert!(BLOCK_BYTES_MIN.is_power_of_two() && BLOCK_BYTES_MAX.is_power_of_two());
     // Blocks begin at cache lines, and never share one.
-    assert!(BLOCK_BYTES_MIN as u64 % CACHE_LINE_BYTES == 0);
+    assert!((BLOCK_BYTES_MIN as u64).is_multiple_of(CACHE_LINE_BYTES));
 };
 
 /// The blocks of a pool. Shared between threads as `Arc<Blocks<M>>`.

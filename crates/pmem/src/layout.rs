@@ -74,7 +74,7 @@ const _: () = {
     assert!(ROOT_BYTES_OFFSET == ROOT_OFFSET_OFFSET + 4);
     assert!(CONSTANTS_CRC_OFFSET + 4 == CONSTANTS_BYTES);
     // State, length and boot id share one cache line, so that they become durable in the order they are stored in.
-    assert!(STATE_OFFSET as usize == CONSTANTS_BYTES && STATE_OFFSET % 64 == 0);
+    assert!(STATE_OFFSET as usize == CONSTANTS_BYTES && STATE_OFFSET.is_multiple_of(64));
     assert!(LENGTH_OFFSET == STATE_OFFSET + 8 && BOOT_ID_OFFSET == LENGTH_OFFSET + 8);
     assert!(BOOT_ID_OFFSET + 16 <= STATE_OFFSET + 64);
     assert!(ROOT_OFFSET + ROOT_BYTES <= UNIT_BYTES);
@@ -88,7 +88,7 @@ const _: () = {
 /// A word that checks itself: 40 bits of value, and 24 bits of a crc over them and the word's place.
 pub(crate) fn checked_word(offset: u64, value: u64) -> u64 {
     debug_assert!(value < 1 << 40);
-    let crc = crc32c::crc32c_append(crc32c::crc32c(&offset.to_le_bytes()), &value.to_le_bytes());
+    let crc = slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&offset.to_le_bytes()), &value.to_le_bytes());
     u64::from(crc & 0xff_ffff) << 40 | value
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn seal_word(unit: u64, entry: u64, content_crc: u32) -> u64 {
     bytes[..8].copy_from_slice(&unit.to_le_bytes());
     bytes[8..16].copy_from_slice(&entry.to_le_bytes());
     bytes[16..].copy_from_slice(&content_crc.to_le_bytes());
-    u64::from(crc32c::crc32c(&bytes)) << 32 | u64::from(content_crc)
+    u64::from(slmdb_checksum::crc32c(&bytes)) << 32 | u64::from(content_crc)
 }
 
 /// What the state word says.

@@ -222,7 +222,7 @@ impl<M: Medium> Pool<M> {
     /// The word at `offset`. [`Error::Corruption`] if it is not aligned or not within the pool.
     #[inline]
     pub fn word(&self, offset: u64) -> Result<&mapped::AtomicU64> {
-        if offset % 8 != 0 {
+        if !offset.is_multiple_of(8) {
             return Err(self.misplaced(offset, 8));
         }
         let pointer = self.pointer(offset, 8)?;

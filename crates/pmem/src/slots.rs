@@ -92,7 +92,7 @@ impl Part {
     fn new(extent: &Extent) -> Part {
         let count = extent.length_bytes / u64::from(extent.owner);
         let mut bits = vec![0; count.div_ceil(64) as usize].into_boxed_slice();
-        if let (Some(last), true) = (bits.last_mut(), count % 64 != 0) {
+        if let (Some(last), true) = (bits.last_mut(), !count.is_multiple_of(64)) {
             *last = u64::MAX << (count % 64);
         }
         Part { slot_bytes: extent.owner, count: count as u32, used: 0, bits, first_word: 0 }
@@ -363,7 +363,7 @@ mod tests {
     fn a_slot_is_at_most_an_eighth_too_large() {
         for bytes in 1..=70_000 {
             let slot = slot_bytes(bytes);
-            assert!(slot >= bytes && slot % 8 == 0 && slot_bytes(slot) == slot, "{bytes}: {slot}");
+            assert!(slot >= bytes && slot.is_multiple_of(8) && slot_bytes(slot) == slot, "{bytes}: {slot}");
             assert!(slot - bytes < 8.max(bytes.div_ceil(8)), "{bytes}: {slot}");
         }
     }

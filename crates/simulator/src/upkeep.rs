@@ -250,14 +250,14 @@ impl Store {
             engine.write(&batch, false)?;
             model.insert(key, value);
         }
-        if seed % 2 == 0 {
+        if seed.is_multiple_of(2) {
             engine.compact_range(Bound::Unbounded, Bound::Unbounded)?;
         }
         engine.sync()?;
         let killed = machine.moment();
         engine.close()?;
         let mut record = machine.record();
-        record.to_moment(if seed % 3 == 0 { killed } else { record.end });
+        record.to_moment(if seed.is_multiple_of(3) { killed } else { record.end });
         Ok(Store { image: Pick::EVERYTHING.image(&record), model })
     }
 }

@@ -167,7 +167,7 @@ impl Client<'_> {
     fn key(&mut self) -> Vec<u8> {
         let number = self.random.below(self.keys);
         // Some are long, with a head in common.
-        let stem = if number % 6 == 0 { "a-key-with-a-long-head-in-common-" } else { "" };
+        let stem = if number.is_multiple_of(6) { "a-key-with-a-long-head-in-common-" } else { "" };
         let mut key = vec![self.prefix];
         key.extend_from_slice(format!("{stem}{number:02}").as_bytes());
         key

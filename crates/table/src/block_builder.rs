@@ -41,7 +41,7 @@ impl BlockBuilder {
 
     /// Whether the next entry's key is stored whole.
     fn restarts_now(&self) -> bool {
-        self.offsets.len() % usize::from(self.restart_interval) == 0
+        self.offsets.len().is_multiple_of(usize::from(self.restart_interval))
     }
 
     /// How many bytes of the next entry's key are left out.

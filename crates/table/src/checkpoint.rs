@@ -127,7 +127,7 @@ struct Footer {
 }
 
 fn footer_checksum(bytes: &[u8; FOOTER_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[MAGIC_AT..])
+    slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&bytes[..CHECKSUM_AT]), &bytes[MAGIC_AT..])
 }
 
 impl Footer {

@@ -25,7 +25,7 @@ const BIT_SHIFT: u32 = u32::BITS - LINE_BITS.trailing_zeros();
 /// What a filter keeps of a key.
 #[inline]
 pub(crate) fn hash_of(key: &[u8]) -> u32 {
-    crc32c::crc32c(key)
+    slmdb_checksum::crc32c(key)
 }
 
 #[inline]

@@ -174,7 +174,7 @@ impl Footer {
 }
 
 fn checksum(footer: &[u8; FOOTER_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&footer[..CHECKSUM_AT]), &footer[MAGIC_AT..])
+    slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&footer[..CHECKSUM_AT]), &footer[MAGIC_AT..])
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub(crate) struct RawEntry {
 /// What the entries' tags are made of their keys with. Any even spread would do; this one the processor has built in.
 #[inline]
 pub(crate) fn tag_of(key: &[u8]) -> u8 {
-    (crc32c::crc32c(key) >> 24) as u8
+    (slmdb_checksum::crc32c(key) >> 24) as u8
 }
 
 /// Where the parts of a block are.
@@ -132,7 +132,7 @@ impl<'a> View<'a> {
 
     #[inline(always)]
     fn is_restart(self, slot: usize) -> bool {
-        slot % self.layout.restart_interval == 0
+        slot.is_multiple_of(self.layout.restart_interval)
     }
 
     /// The first entry of `key` that is wanted, versions of one key coming newest first.

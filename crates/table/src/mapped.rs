@@ -110,11 +110,11 @@ impl TableReader {
         let Some(bytes) = mapping.mapped.read_shared(place.length as usize, place.offset.into())? else {
             return Ok(MappedRead::Nothing);
         };
-        if self.source.is_single(&bytes) {
-            if let Some(entry) = self.checked_entry(&bytes, place, key, &wanted)? {
-                let value = Slice::of(bytes, entry.value);
-                return Ok(MappedRead::Entry(BlockEntry { sequence: entry.sequence, kind: entry.kind, value }));
-            }
+        if self.source.is_single(&bytes)
+            && let Some(entry) = self.checked_entry(&bytes, place, key, &wanted)?
+        {
+            let value = Slice::of(bytes, entry.value);
+            return Ok(MappedRead::Entry(BlockEntry { sequence: entry.sequence, kind: entry.kind, value }));
         }
         self.block_of_mapped(mapping, bytes, place).map(MappedRead::Block)
     }

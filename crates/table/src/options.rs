@@ -77,12 +77,11 @@ impl TableOptions {
                 format!("blocks of {} bytes: not {SMALLEST_BLOCK_BYTES} to {LARGEST_BLOCK_BYTES}", self.block_bytes);
             return Err(Error::invalid(what));
         }
-        if let TableForm::ByKey { filter_bits_per_key } = self.form {
-            if filter_bits_per_key > MAXIMUM_FILTER_BITS_PER_KEY {
-                let what =
-                    format!("{filter_bits_per_key} bits of a filter a key: more than {MAXIMUM_FILTER_BITS_PER_KEY}");
-                return Err(Error::invalid(what));
-            }
+        if let TableForm::ByKey { filter_bits_per_key } = self.form
+            && filter_bits_per_key > MAXIMUM_FILTER_BITS_PER_KEY
+        {
+            let what = format!("{filter_bits_per_key} bits of a filter a key: more than {MAXIMUM_FILTER_BITS_PER_KEY}");
+            return Err(Error::invalid(what));
         }
         match u16::try_from(self.restart_interval) {
             Ok(interval) if interval > 0 => Ok(interval),

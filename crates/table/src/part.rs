@@ -98,7 +98,7 @@ pub(crate) struct Identity {
 
 impl Identity {
     pub(crate) fn new(store_uuid: [u8; 16], number: u32) -> Identity {
-        Identity { seed: crc32c::crc32c_append(crc32c::crc32c(&store_uuid), &number.to_le_bytes()) }
+        Identity { seed: slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&store_uuid), &number.to_le_bytes()) }
     }
 
     /// The checksum of `covered`: a part without its last four bytes.
@@ -106,7 +106,7 @@ impl Identity {
     pub(crate) fn checksum(self, kind: PartKind, offset: u32, covered: &[u8]) -> u32 {
         let mut head = [kind as u8, 0, 0, 0, 0];
         head[1..].copy_from_slice(&offset.to_le_bytes());
-        crc32c::crc32c_append(crc32c::crc32c_append(self.seed, &head), covered)
+        slmdb_checksum::crc32c_append(slmdb_checksum::crc32c_append(self.seed, &head), covered)
     }
 }
 

@@ -135,11 +135,11 @@ impl TableScan {
     }
 
     fn step(&mut self) -> Result<bool> {
-        if let (At::Block, Some(cursor)) = (&self.at, &mut self.cursor) {
-            if !cursor.is_at_last() {
-                cursor.next()?;
-                return Ok(cursor.valid());
-            }
+        if let (At::Block, Some(cursor)) = (&self.at, &mut self.cursor)
+            && !cursor.is_at_last()
+        {
+            cursor.next()?;
+            return Ok(cursor.valid());
         }
         self.note_last();
         let Some(place) = self.next_place()? else { return Ok(false) };

@@ -192,10 +192,11 @@ impl<S: Source> Merge<S> {
     pub fn first(&self) -> Option<(usize, &S)> {
         let number = self.losers[0];
         let first = self.contenders.get(number).filter(|contender| !contender.is_done)?;
-        if let Some((until, head)) = &self.until {
-            if first.head >= *head && self.order.compare(first.source.key(), until).is_ge() {
-                return None;
-            }
+        if let Some((until, head)) = &self.until
+            && first.head >= *head
+            && self.order.compare(first.source.key(), until).is_ge()
+        {
+            return None;
         }
         Some((number, &first.source))
     }

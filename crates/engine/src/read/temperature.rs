@@ -74,7 +74,7 @@ impl Temperature {
 
     /// Whether the next read should be timed.
     pub fn is_read_to_be_timed(&self) -> bool {
-        !self.is_cold && self.reads % READS_PER_LOOK == 0
+        !self.is_cold && self.reads.is_multiple_of(READS_PER_LOOK)
     }
 
     /// Records that the block at `place` was read, and how long that took if it was timed.

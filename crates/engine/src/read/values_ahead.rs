@@ -280,10 +280,10 @@ impl Files {
         }
         let index = number as usize % FILE_SLOTS;
         let slot = &mut self.slots[index];
-        if slot.number == number {
-            if let Some(table) = slot.held.take() {
-                return Ok(slot.held.insert(table));
-            }
+        if slot.number == number
+            && let Some(table) = slot.held.take()
+        {
+            return Ok(slot.held.insert(table));
         }
         let known = slot.known.upgrade().filter(|_| slot.number == number);
         let table = known.map_or_else(|| tables.reader(number), Ok)?;

@@ -129,10 +129,10 @@ impl Repair<'_> {
         if self.env().dax_device(path)?.is_none() {
             return Ok(OnDevice::No);
         }
-        if let Some(uuid) = old_pool {
-            if has_uuid(self.env(), path, uuid)? {
-                return Ok(OnDevice::Pool(uuid));
-            }
+        if let Some(uuid) = old_pool
+            && has_uuid(self.env(), path, uuid)?
+        {
+            return Ok(OnDevice::Pool(uuid));
         }
         check_new_device(self.env(), path)?;
         Ok(OnDevice::Nothing)

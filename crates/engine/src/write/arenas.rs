@@ -139,11 +139,11 @@ impl<M: Medium + Clone> Arenas<M> {
                         .map(|arena| arena.of_kind(kind, None)),
                 };
                 let made = made.and_then(|arena| env.sync_directory(directory).map(|()| arena));
-                if let (Err(error), Some(old)) = (&made, recycled) {
-                    if error.may_be_tried_again() {
-                        env.rename(&path, &names::arena(directory, old.generation))?;
-                        self.retired.lock().arenas.push(old);
-                    }
+                if let (Err(error), Some(old)) = (&made, recycled)
+                    && error.may_be_tried_again()
+                {
+                    env.rename(&path, &names::arena(directory, old.generation))?;
+                    self.retired.lock().arenas.push(old);
                 }
                 made
             }

@@ -353,11 +353,11 @@ impl<M: Medium + Clone> WritePath<M> {
             return Err(closed());
         }
         let has_room = memtables.immutables < self.context.options.immutable_memtables_max;
-        if has_room {
-            if let Some(spare) = memtables.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes) {
-                self.make_immutable(&mut memtables, Some(spare));
-                return Ok(memtables);
-            }
+        if has_room
+            && let Some(spare) = memtables.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes)
+        {
+            self.make_immutable(&mut memtables, Some(spare));
+            return Ok(memtables);
         }
         if has_room {
             let capacity_bytes = needed_bytes.max(self.context.options.memtable_bytes);

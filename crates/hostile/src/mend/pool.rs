@@ -120,11 +120,11 @@ fn mend_root(bytes: &mut [u8]) {
     put(bytes, ROOT_AREA + 32, &crc.to_le_bytes());
     let slots = usize::try_from(u64_at(bytes, ROOT_AREA + 16)).unwrap_or(usize::MAX);
     for at in (0..INTENTS).map(|level| slots.saturating_add(level * INTENT_BYTES)) {
-        if let Some(intent) = at.checked_add(168).and_then(|end| bytes.get(at + 8..end)) {
-            if u64_at(bytes, at) != 0 {
-                let state = u64::from(INTENT_MARK) << 32 | u64::from(crc32c(intent));
-                put(bytes, at, &state.to_le_bytes());
-            }
+        if let Some(intent) = at.checked_add(168).and_then(|end| bytes.get(at + 8..end))
+            && u64_at(bytes, at) != 0
+        {
+            let state = u64::from(INTENT_MARK) << 32 | u64::from(crc32c(intent));
+            put(bytes, at, &state.to_le_bytes());
         }
     }
 }

@@ -45,10 +45,10 @@ impl Source for LevelSource {
     #[inline]
     fn advance(&mut self) -> Result<bool> {
         loop {
-            if let Some(source) = &mut self.source {
-                if source.advance()? {
-                    return Ok(true);
-                }
+            if let Some(source) = &mut self.source
+                && source.advance()?
+            {
+                return Ok(true);
             }
             self.source = None;
             let Some(run) = self.runs.next() else { return Ok(false) };

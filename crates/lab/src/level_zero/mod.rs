@@ -90,7 +90,7 @@ impl<M: Medium> LevelZero<M> {
     /// Both trees, the mutable one first. A reader takes them after its MemTables, and looks in this order.
     pub(crate) fn trees(&self) -> [&HybridTree<M>; 2] {
         let [even, odd] = &self.trees;
-        if self.epoch() % 2 == 0 { [even, odd] } else { [odd, even] }
+        if self.epoch().is_multiple_of(2) { [even, odd] } else { [odd, even] }
     }
 
     /// The tree that flushes go to.

@@ -38,10 +38,8 @@ mod in_tests {
 
     pub(crate) fn pause(place: Paused) {
         let is_meant = NEXT.with_borrow(|next| next.as_ref().is_some_and(|(wanted, _)| *wanted == place));
-        if is_meant {
-            if let Some((_, act)) = NEXT.take() {
-                act();
-            }
+        if is_meant && let Some((_, act)) = NEXT.take() {
+            act();
         }
     }
 }

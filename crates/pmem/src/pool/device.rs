@@ -195,7 +195,7 @@ mod tests {
             let device = device(size_bytes, alignment_bytes);
             let found = limit_bytes(&device, maximum_bytes);
             assert_eq!(found, limit, "{device:?}, {maximum_bytes}");
-            assert!(found % alignment_bytes == 0 && found % UNIT_BYTES == 0 && found <= size_bytes);
+            assert!(found.is_multiple_of(alignment_bytes) && found.is_multiple_of(UNIT_BYTES) && found <= size_bytes);
         }
     }
 

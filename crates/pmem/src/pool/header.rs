@@ -39,7 +39,7 @@ impl Header {
         put(REGION_UNITS_OFFSET, &(self.geometry.region as u32).to_le_bytes());
         put(ROOT_OFFSET_OFFSET, &(ROOT_OFFSET as u32).to_le_bytes());
         put(ROOT_BYTES_OFFSET, &(ROOT_BYTES as u32).to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..CONSTANTS_CRC_OFFSET]);
+        let crc = slmdb_checksum::crc32c(&bytes[..CONSTANTS_CRC_OFFSET]);
         bytes[CONSTANTS_CRC_OFFSET..].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -58,7 +58,7 @@ impl Header {
         }
         let u32_at = |at: usize| u32::from_le_bytes([front[at], front[at + 1], front[at + 2], front[at + 3]]);
         let word_at = |at: u64| words(&front[at as usize..at as usize + 8]).next().unwrap_or(0);
-        if crc32c::crc32c(&front[..CONSTANTS_CRC_OFFSET]) != u32_at(CONSTANTS_CRC_OFFSET) {
+        if slmdb_checksum::crc32c(&front[..CONSTANTS_CRC_OFFSET]) != u32_at(CONSTANTS_CRC_OFFSET) {
             return corruption(0, "the pool's header does not match its checksum".into());
         }
         let version = u32_at(VERSION_OFFSET);

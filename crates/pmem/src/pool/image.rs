@@ -52,7 +52,7 @@ pub type ImageBinding = [u8; 32];
 const _: () = assert!(BINDING_AT + size_of::<ImageBinding>() + 8 == FOOTER_BYTES);
 
 fn footer_crc(footer: &[u8; FOOTER_BYTES]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&footer[..CRC_AT]), &footer[LENGTH_AT..])
+    slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&footer[..CRC_AT]), &footer[LENGTH_AT..])
 }
 
 fn footer(length_bytes: u64, binding: &ImageBinding) -> [u8; FOOTER_BYTES] {
@@ -166,7 +166,7 @@ impl<M: Medium> Pool<M> {
             // thread alone.
             let memory = unsafe { std::slice::from_raw_parts_mut(self.address(from), bytes) };
             file.read_exact_at(memory, from)?;
-            crc = crc32c::crc32c_append(crc, memory);
+            crc = slmdb_checksum::crc32c_append(crc, memory);
         }
         self.compare_seal(extent, crc)
     }

@@ -277,7 +277,7 @@ impl<M: Medium> Pool<M> {
     }
 
     fn header(&self, offset: u64) -> &mapped::AtomicU64 {
-        debug_assert!(offset % 8 == 0 && offset < ROOT_OFFSET);
+        debug_assert!(offset.is_multiple_of(8) && offset < ROOT_OFFSET);
         // SAFETY: an aligned word of the header, which is always mapped.
         unsafe { &*self.address(offset).cast::<mapped::AtomicU64>() }
     }

@@ -97,7 +97,10 @@ impl<M: Medium> Pool<M> {
             unsafe { std::slice::from_raw_parts(self.address(from), (to - from) as usize) }
         };
         let with_zeros = |crc: u32, from: u64, zeros_from: u64, zeros_bytes: usize| {
-            crc32c::crc32c_append(crc32c::crc32c_append(crc, slice(from, zeros_from)), &[0; 16][..zeros_bytes])
+            slmdb_checksum::crc32c_append(
+                slmdb_checksum::crc32c_append(crc, slice(from, zeros_from)),
+                &[0; 16][..zeros_bytes],
+            )
         };
         let (crc, rest) = match extent.kind {
             ExtentKind::Header => {
@@ -110,7 +113,7 @@ impl<M: Medium> Pool<M> {
             }
             _ => (0, extent.offset),
         };
-        crc32c::crc32c_append(crc, slice(rest, extent.end()))
+        slmdb_checksum::crc32c_append(crc, slice(rest, extent.end()))
     }
 
     /// Writes back an extent, whoever stored what is in it, where a power cut would take it back.

@@ -232,7 +232,7 @@ fn flips_in_the_header_of_an_open_pool_are_found_or_harmless() {
 fn another_format_version_is_unsupported() {
     let (env, _, mut bytes) = pool_file(true);
     bytes[8] = 2;
-    let crc = crc32c::crc32c(&bytes[..60]);
+    let crc = slmdb_checksum::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     assert_eq!(open(&env, &bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -39,7 +39,7 @@ pub(crate) const FIRST_SLOT_OFFSET: u64 = 1024;
 
 const SLOT_BYTES: u64 = 64;
 const _: () = assert!(FIRST_SLOT_OFFSET + SLOTS * SLOT_BYTES <= slmdb_pmem::ROOT_BYTES);
-const _: () = assert!(SLOT_BYTES == CACHE_LINE_BYTES && FIRST_SLOT_OFFSET % CACHE_LINE_BYTES == 0);
+const _: () = assert!(SLOT_BYTES == CACHE_LINE_BYTES && FIRST_SLOT_OFFSET.is_multiple_of(CACHE_LINE_BYTES));
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -77,9 +77,9 @@ impl Job {
 }
 
 fn state_word(phase: u32, words: [u64; 4]) -> u64 {
-    let crc = words
-        .iter()
-        .fold(crc32c::crc32c(&phase.to_le_bytes()), |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()));
+    let crc = words.iter().fold(slmdb_checksum::crc32c(&phase.to_le_bytes()), |crc, word| {
+        slmdb_checksum::crc32c_append(crc, &word.to_le_bytes())
+    });
     u64::from(phase) | u64::from(crc) << 32
 }
 

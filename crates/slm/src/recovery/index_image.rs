@@ -33,9 +33,9 @@ fn binding(state: &StoreState) -> ImageBinding {
     let mut live_keys = 0_u64;
     for (number, file) in &state.files {
         live_keys = live_keys.wrapping_add(file.live_keys);
-        crc = crc32c::crc32c_append(crc, &number.to_le_bytes());
+        crc = slmdb_checksum::crc32c_append(crc, &number.to_le_bytes());
         for word in [file.length_bytes, file.entries, file.live_keys, file.lowest_sequence, file.highest_sequence] {
-            crc = crc32c::crc32c_append(crc, &word.to_le_bytes());
+            crc = slmdb_checksum::crc32c_append(crc, &word.to_le_bytes());
         }
     }
     let mut binding = ImageBinding::default();

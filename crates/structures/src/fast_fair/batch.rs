@@ -103,10 +103,11 @@ impl<M: Medium> Tree<M> {
             let failure = self.decide_all(&leaf, keys, batch.done, &mut decide, &mut changes, guard);
             let left = apply_in_place(&leaf, used, &changes);
             drop(leaf);
-            if left < used && self.is_sparse(left) {
-                if let Some(mut structure) = self.try_settled_structure(guard) {
-                    self.merge_around(&mut structure, first, guard);
-                }
+            if left < used
+                && self.is_sparse(left)
+                && let Some(mut structure) = self.try_settled_structure(guard)
+            {
+                self.merge_around(&mut structure, first, guard);
             }
             failure?;
             batch.advance(group);

@@ -243,10 +243,10 @@ impl<M: Medium> BulkPart<'_, M> {
     /// Builds the last leaf.
     fn end(&mut self) -> Result<()> {
         let high = self.high.take();
-        if let (Some(last), Some(high)) = (self.last_key(), &high) {
-            if self.tree.order.compare(last, high).is_ge() {
-                return Err(Error::invalid("a key of a bulk load is beyond its part"));
-            }
+        if let (Some(last), Some(high)) = (self.last_key(), &high)
+            && self.tree.order.compare(last, high).is_ge()
+        {
+            return Err(Error::invalid("a key of a bulk load is beyond its part"));
         }
         self.cut(high.as_deref(), self.block_behind)
     }

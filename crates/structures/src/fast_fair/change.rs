@@ -84,7 +84,7 @@ impl<'t, M: Medium> Locked<'t, M> {
             let word = lock.load(Relaxed);
             if word == session.held() {
                 waits += 1;
-                if waits % 64 == 0 {
+                if waits.is_multiple_of(64) {
                     yield_now()
                 } else {
                     spin_loop()
@@ -269,7 +269,7 @@ impl<'t, M: Medium> Locked<'t, M> {
 }
 
 fn is_first_of_line(slot: usize) -> bool {
-    slot % SLOTS_PER_LINE == 0
+    slot.is_multiple_of(SLOTS_PER_LINE)
 }
 
 fn is_last_of_line(slot: usize) -> bool {

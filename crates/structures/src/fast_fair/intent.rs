@@ -125,7 +125,7 @@ impl Intent {
 }
 
 fn state_of(words: &[u64; WORDS]) -> u64 {
-    let crc = words[1..].iter().fold(0, |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes()));
+    let crc = words[1..].iter().fold(0, |crc, word| slmdb_checksum::crc32c_append(crc, &word.to_le_bytes()));
     MARK << 32 | u64::from(crc)
 }
 

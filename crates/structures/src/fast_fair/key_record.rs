@@ -129,7 +129,10 @@ impl<'g> KeyRecord<'g> {
     #[inline(always)]
     pub(super) fn within<M: Medium>(pool: &'g Pool<M>, extent: &Extent, offset: u64) -> Result<KeyRecord<'g>> {
         let end = extent.end();
-        if offset % 8 != 0 || offset < extent.offset + SEGMENT_HEADER_BYTES || offset > end - SMALLEST_RECORD_BYTES {
+        if !offset.is_multiple_of(8)
+            || offset < extent.offset + SEGMENT_HEADER_BYTES
+            || offset > end - SMALLEST_RECORD_BYTES
+        {
             return Err(damaged(pool, offset, "no key record can be here"));
         }
         let pointer = pool.pointer(offset, SMALLEST_RECORD_BYTES)?;

@@ -63,10 +63,11 @@ impl<M: Medium> Tree<M> {
     /// The inner node above the leaf of a key: `last` if it is that still. `None`: there is none.
     pub(super) fn parent<'t>(&'t self, last: Option<Node<'t>>, key: &[u8]) -> Result<Option<Node<'t>>> {
         let target = Target::At(key);
-        if let Some(node) = last {
-            if node.forward() == 0 && matches!(node.side(&self.pool, &target, &self.order)?, Side::Inside(_)) {
-                return Ok(last);
-            }
+        if let Some(node) = last
+            && node.forward() == 0
+            && matches!(node.side(&self.pool, &target, &self.order)?, Side::Inside(_))
+        {
+            return Ok(last);
         }
         Ok(self.descend_if_so_high(target, 1)?.map(|(node, _)| node))
     }

@@ -71,7 +71,7 @@ pub(super) struct Slot {
 }
 
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES && size_of::<Slot>() == SLOT_BYTES);
-const _: () = assert!(HEADER_BYTES % 64 == 0 && SLOT_BYTES * SLOTS_PER_LINE == 64);
+const _: () = assert!(HEADER_BYTES.is_multiple_of(64) && SLOT_BYTES * SLOTS_PER_LINE == 64);
 
 /// What a slot holds, in DRAM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,10 +187,10 @@ impl<'p> Node<'p> {
     /// Where a target is.
     #[inline(always)]
     pub fn side<M: Medium>(&self, pool: &'p Pool<M>, target: &Target, order: &KeyOrder) -> Result<Side> {
-        if let Target::At(key) = target {
-            if let Some(head) = self.clearly_inside(key) {
-                return Ok(Side::Inside(head));
-            }
+        if let Target::At(key) = target
+            && let Some(head) = self.clearly_inside(key)
+        {
+            return Ok(Side::Inside(head));
         }
         Ok(self.fences(pool)?.side(target, order))
     }
@@ -243,7 +243,7 @@ impl<'p> Node<'p> {
         let block = self.header.fences[0].load(Relaxed);
         let length = shape.fence_bytes() as u64;
         let fits = pool.extent_at(block).is_some_and(|extent| {
-            extent.kind == ExtentKind::Blocks && block % 8 == 0 && length <= extent.end() - block
+            extent.kind == ExtentKind::Blocks && block.is_multiple_of(8) && length <= extent.end() - block
         });
         if !fits {
             return Err(damaged(pool, self.offset, "the fences of a node are not where it says"));

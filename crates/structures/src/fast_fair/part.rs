@@ -37,7 +37,7 @@ impl Header {
         bytes[36..40].copy_from_slice(&self.keys.longest_bytes.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.keys.long_bytes.to_le_bytes());
         bytes[48..52].copy_from_slice(&self.records_crc.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..HEADER_CRC_OFFSET]);
+        let crc = slmdb_checksum::crc32c(&bytes[..HEADER_CRC_OFFSET]);
         bytes[HEADER_CRC_OFFSET..HEADER_CRC_OFFSET + 4].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -66,7 +66,8 @@ impl Header {
         if !is.eq(header.bytes()) {
             return Err(damaged(pool, extent.offset, "the header of a key segment is damaged or was never written"));
         }
-        let fits = header.length_bytes <= extent.length_bytes - SEGMENT_HEADER_BYTES && header.length_bytes % 8 == 0;
+        let fits =
+            header.length_bytes <= extent.length_bytes - SEGMENT_HEADER_BYTES && header.length_bytes.is_multiple_of(8);
         if header.file != extent.owner || !fits {
             return Err(damaged(pool, extent.offset, "a key segment is not the one of its extent"));
         }
@@ -93,9 +94,9 @@ impl Header {
             // SAFETY: the constant parts of records never change once written, and opening a segment sees to it
             // that it is not freed meanwhile; the twelfth to the sixteenth byte, which may change, are left out.
             let (before, after) = unsafe { (pool.bytes(offset, 12)?, pool.bytes(offset + 16, length - 16)?) };
-            crc = crc32c::crc32c_append(crc, before);
-            crc = crc32c::crc32c_append(crc, &[0; 4]);
-            crc = crc32c::crc32c_append(crc, after);
+            crc = slmdb_checksum::crc32c_append(crc, before);
+            crc = slmdb_checksum::crc32c_append(crc, &[0; 4]);
+            crc = slmdb_checksum::crc32c_append(crc, after);
             offset += length;
             count += 1;
         }
@@ -162,7 +163,7 @@ impl<'p, M: Medium> PartWriter<'p, M> {
         if length > self.extent.end() - self.offset {
             return Err(Error::invalid("the entries of a segment changed while it was written"));
         }
-        self.crc = crc32c::crc32c_append(self.crc, &self.buffer);
+        self.crc = slmdb_checksum::crc32c_append(self.crc, &self.buffer);
         // SAFETY: within the extent that was just allocated, and nobody else knows of it.
         unsafe { self.pool.write(self.offset, &self.buffer)? };
         self.pool.flush(self.offset, length);

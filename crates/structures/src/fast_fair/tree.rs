@@ -327,10 +327,10 @@ impl<M: Medium> Tree<M> {
     /// pinned.
     #[inline(always)]
     pub(super) fn descend_if_so_high(&self, target: Target, level: u8) -> Result<Option<(Node<'_>, u64)>> {
-        if let Some(node) = self.shortcut(&target, level)? {
-            if let Some(found) = self.descend_from(node, &target, level)? {
-                return Ok(Some(found));
-            }
+        if let Some(node) = self.shortcut(&target, level)?
+            && let Some(found) = self.descend_from(node, &target, level)?
+        {
+            return Ok(Some(found));
         }
         self.descend_from_root(&target, level)
     }
@@ -472,15 +472,15 @@ impl<M: Medium> std::fmt::Debug for Tree<M> {
 
 /// How the root area says what order the keys are in.
 fn order_word(order: &KeyOrder) -> u64 {
-    if order.is_bytewise() { 0 } else { 1 << 32 | u64::from(crc32c::crc32c(order.name().as_bytes())) }
+    if order.is_bytewise() { 0 } else { 1 << 32 | u64::from(slmdb_checksum::crc32c(order.name().as_bytes())) }
 }
 
 /// The checksum of the root area's constant words, for a magic that may not be written yet.
 fn check<M: Medium>(pool: &Pool<M>, magic: u64) -> Result<u64> {
     let area = pool.root_offset();
-    let mut crc = crc32c::crc32c(&magic.to_le_bytes());
+    let mut crc = slmdb_checksum::crc32c(&magic.to_le_bytes());
     for place in [SETTINGS_OFFSET, INTENTS_OFFSET, ORDER_OFFSET] {
-        crc = crc32c::crc32c_append(crc, &pool.load(area + place)?.to_le_bytes());
+        crc = slmdb_checksum::crc32c_append(crc, &pool.load(area + place)?.to_le_bytes());
     }
     Ok(u64::from(crc))
 }

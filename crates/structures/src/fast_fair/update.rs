@@ -93,10 +93,8 @@ impl<M: Medium> Tree<M> {
         apply_in_place(&leaf, place.used, change.as_slice());
         let sparse = matches!(change, Some(Change::Remove { .. })) && self.is_sparse(place.used - 1);
         drop(leaf);
-        if sparse {
-            if let Some(mut structure) = self.try_settled_structure(guard) {
-                self.merge_around(&mut structure, key, guard);
-            }
+        if sparse && let Some(mut structure) = self.try_settled_structure(guard) {
+            self.merge_around(&mut structure, key, guard);
         }
         Ok(applied)
     }

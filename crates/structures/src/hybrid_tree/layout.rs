@@ -51,7 +51,7 @@ const _: () = {
 };
 
 fn crc(words: [u64; 2]) -> u64 {
-    u64::from(crc32c::crc32c_append(crc32c::crc32c(&words[0].to_le_bytes()), &words[1].to_le_bytes()))
+    u64::from(slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&words[0].to_le_bytes()), &words[1].to_le_bytes()))
 }
 
 /// The word at `place` that leads to a leaf, or to none for 0. Its upper bits are a check.
@@ -87,6 +87,6 @@ pub(super) fn epoch_word(place: u64, epoch: u32) -> u64 {
 /// What a leaf has of a key beside its record.
 #[inline]
 pub(super) fn fingerprint(key: &[u8]) -> u8 {
-    let hash = crc32c::crc32c(key);
+    let hash = slmdb_checksum::crc32c(key);
     (hash ^ hash >> 16) as u8 ^ (hash >> 8) as u8
 }

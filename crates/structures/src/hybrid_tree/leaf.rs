@@ -57,7 +57,7 @@ impl<'t> Leaf<'t> {
 
     #[inline]
     fn place<M: Medium>(pool: &'t Pool<M>, offset: u64) -> Result<Leaf<'t>> {
-        if offset % LEAF_BYTES != 0 || pool.kind_at(offset) != Some(ExtentKind::Leaves) {
+        if !offset.is_multiple_of(LEAF_BYTES) || pool.kind_at(offset) != Some(ExtentKind::Leaves) {
             return Err(damaged(pool, offset, "a reference to a leaf where none can be"));
         }
         let pointer = pool.pointer(offset, LEAF_BYTES)?;

@@ -293,13 +293,13 @@ fn root_of<M: Medium>(pool: &Pool<M>, number: u32) -> u64 {
 
 /// Format version, and the order: 0 by bytes, else the crc32c of the comparator's name.
 fn settings(order: &KeyOrder) -> u64 {
-    let order = if order.is_bytewise() { 0 } else { crc32c::crc32c(order.name().as_bytes()).max(1) };
+    let order = if order.is_bytewise() { 0 } else { slmdb_checksum::crc32c(order.name().as_bytes()).max(1) };
     u64::from(order) << 32 | u64::from(VERSION)
 }
 
 fn check(root: u64, settings: u64) -> u64 {
     let words = [root, MAGIC, settings];
-    u64::from(words.iter().fold(0, |crc, word| crc32c::crc32c_append(crc, &word.to_le_bytes())))
+    u64::from(words.iter().fold(0, |crc, word| slmdb_checksum::crc32c_append(crc, &word.to_le_bytes())))
 }
 
 #[cold]

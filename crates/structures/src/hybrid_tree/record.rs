@@ -77,9 +77,9 @@ fn check(place: u64, front: &[u8], key: &[u8]) -> u16 {
     let crc = match buffer.0.get_mut(HEAD_BYTES..HEAD_BYTES + key.len()) {
         Some(room) => {
             room.copy_from_slice(key);
-            crc32c::crc32c(&buffer.0[..HEAD_BYTES + key.len()])
+            slmdb_checksum::crc32c(&buffer.0[..HEAD_BYTES + key.len()])
         }
-        None => crc32c::crc32c_append(crc32c::crc32c(&buffer.0[..HEAD_BYTES]), key),
+        None => slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&buffer.0[..HEAD_BYTES]), key),
     };
     (crc ^ crc >> 16) as u16
 }
@@ -100,7 +100,7 @@ impl<'g> Record<'g> {
     #[inline]
     pub fn at<M: Medium>(pool: &'g Pool<M>, offset: u64, _guard: &'g Guard) -> Result<Record<'g>> {
         let extent = match pool.extent_at(offset) {
-            Some(extent) if extent.kind == ExtentKind::Records && offset % 8 == 0 => extent,
+            Some(extent) if extent.kind == ExtentKind::Records && offset.is_multiple_of(8) => extent,
             _ => return Err(damaged(pool, offset, "a leaf points to a place where no record is")),
         };
         let room_bytes = extent.end() - offset;

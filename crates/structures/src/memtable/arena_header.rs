@@ -46,7 +46,7 @@ const _: () = {
     assert!(STORE_UUID.end == CAPACITY.start);
     assert!(CAPACITY.end + 12 == CRC.start);
     assert!(CRC.end as u64 == ARENA_HEADER_BYTES);
-    assert!(ARENA_HEADER_BYTES % super::record::RECORD_ALIGNMENT_BYTES == 0);
+    assert!(ARENA_HEADER_BYTES.is_multiple_of(super::record::RECORD_ALIGNMENT_BYTES));
 };
 
 /// How long an arena is whose file begins so, by its header, in bytes; `None`: there is no whole header. The file may be shorter: a clean
@@ -75,7 +75,7 @@ impl ArenaHeader {
         bytes[GENERATION].copy_from_slice(&self.generation.to_le_bytes());
         bytes[STORE_UUID].copy_from_slice(&self.store_uuid);
         bytes[CAPACITY].copy_from_slice(&self.capacity_bytes.to_le_bytes());
-        let crc = crc32c::crc32c(&bytes[..CRC.start]);
+        let crc = slmdb_checksum::crc32c(&bytes[..CRC.start]);
         bytes[CRC].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -83,7 +83,7 @@ impl ArenaHeader {
     /// The header at the front of `arena`; `None` when there is no whole one (of any store, generation or version).
     pub fn decode(arena: &[u8]) -> Option<ArenaHeader> {
         let bytes = arena.get(..ARENA_HEADER_BYTES as usize)?;
-        if bytes[MAGIC_FIELD] != MAGIC || crc32c::crc32c(&bytes[..CRC.start]).to_le_bytes() != bytes[CRC] {
+        if bytes[MAGIC_FIELD] != MAGIC || slmdb_checksum::crc32c(&bytes[..CRC.start]).to_le_bytes() != bytes[CRC] {
             return None;
         }
         Some(ArenaHeader {

@@ -62,7 +62,7 @@ impl Filter {
     #[inline]
     fn place(&self, key: &[u8]) -> (&AtomicU64, u64) {
         // The checksum, which the processor has built in, tells keys apart, and the multiplication spreads that over the word.
-        let hash = u64::from(crc32c::crc32c(key)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = u64::from(slmdb_checksum::crc32c(key)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = hash ^ hash >> 32;
         let index = ((hash & 0xffff_ffff) * self.words.len() as u64) >> 32;
         let bits = (0..4).fold(0, |bits, at| bits | 1 << (hash >> (36 + 6 * at) & 63));

@@ -24,7 +24,7 @@ pub(super) const FRONT_SLOT: u64 = ARENA_HEADER_BYTES;
 /// In a link: its writer may not have persisted it yet.
 pub(super) const NOT_PERSISTED: u64 = 1;
 
-const _: () = assert!(FRONT_SLOT % 8 == 0);
+const _: () = assert!(FRONT_SLOT.is_multiple_of(8));
 
 /// What becomes of the links of the skiplist's lowest level.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]

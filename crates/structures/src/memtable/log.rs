@@ -45,7 +45,7 @@ impl<'a> Log<'a> {
     }
 
     pub fn whole_record_at(&self, offset: usize) -> Option<(RecordHeader, &'a [u8])> {
-        self.signed_header_at(offset).filter(|(header, payload)| crc32c::crc32c(payload) == header.payload_crc)
+        self.signed_header_at(offset).filter(|(header, payload)| slmdb_checksum::crc32c(payload) == header.payload_crc)
     }
 
     /// Visits the whole records at or behind `offset`, wherever they stand; behind a whole one it goes on at its end.
@@ -58,7 +58,7 @@ impl<'a> Log<'a> {
             let Some((header, payload)) = self.signed_header_at(aligned) else { continue };
             let Some(left) = work.checked_sub(payload.len() as u64) else { return };
             work = left;
-            if crc32c::crc32c(payload) == header.payload_crc {
+            if slmdb_checksum::crc32c(payload) == header.payload_crc {
                 if visit(&header).is_break() {
                     return;
                 }

@@ -35,8 +35,9 @@ pub(super) struct Node {
 
 pub(super) const NODE_BYTES: usize = size_of::<Node>();
 pub(super) const LINK_BYTES: usize = size_of::<mapped::AtomicPtr<Node>>();
-const _: () =
-    assert!(NODE_BYTES == 24 + size_of::<*const u8>() && NODE_BYTES % align_of::<mapped::AtomicPtr<Node>>() == 0);
+const _: () = assert!(
+    NODE_BYTES == 24 + size_of::<*const u8>() && NODE_BYTES.is_multiple_of(align_of::<mapped::AtomicPtr<Node>>())
+);
 const _: () = assert!(align_of::<Node>() <= 8, "towers are aligned to 8 bytes");
 
 /// An entry to be inserted.
@@ -125,7 +126,7 @@ struct Chunk {
 }
 
 const CHUNK_HEADER_BYTES: usize = size_of::<Chunk>();
-const _: () = assert!(CHUNK_HEADER_BYTES % ALIGNMENT_BYTES == 0 && align_of::<Chunk>() <= ALIGNMENT_BYTES);
+const _: () = assert!(CHUNK_HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES) && align_of::<Chunk>() <= ALIGNMENT_BYTES);
 
 /// Memory for the nodes of a list: a growing set of chunks.
 #[derive(Debug)]
@@ -150,7 +151,7 @@ impl Towers {
     /// `length_bytes` (a multiple of [`ALIGNMENT_BYTES`], well below a chunk) of uninitialised memory that belongs to
     /// the caller alone and lives as long as `self`.
     pub fn allocate(&self, length_bytes: usize) -> *mut u8 {
-        debug_assert!(length_bytes % ALIGNMENT_BYTES == 0 && length_bytes <= SMALLEST_CHUNK_BYTES / 2);
+        debug_assert!(length_bytes.is_multiple_of(ALIGNMENT_BYTES) && length_bytes <= SMALLEST_CHUNK_BYTES / 2);
         loop {
             let chunk = self.newest.load(Ordering::Acquire);
             if !chunk.is_null() {

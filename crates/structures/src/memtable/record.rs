@@ -76,7 +76,9 @@ const _: () = {
     assert!(field::ENTRY_COUNT.end == field::FIRST_SEQUENCE.start);
     assert!(field::FIRST_SEQUENCE.end == field::KNOWN_SAFE_SEQUENCE.start);
     assert!(field::KNOWN_SAFE_SEQUENCE.end as u64 == RECORD_HEADER_BYTES);
-    assert!(RECORD_HEADER_BYTES % RECORD_ALIGNMENT_BYTES == 0 && SLOT_BYTES % RECORD_ALIGNMENT_BYTES == 0);
+    assert!(
+        RECORD_HEADER_BYTES.is_multiple_of(RECORD_ALIGNMENT_BYTES) && SLOT_BYTES.is_multiple_of(RECORD_ALIGNMENT_BYTES)
+    );
     assert!(ENTRY_HEADER_BYTES == size_of::<u8>() + size_of::<u16>() + size_of::<u32>());
     assert!(MAXIMUM_KEY_BYTES == u16::MAX as usize);
     assert!(MAXIMUM_VALUE_BYTES as u64 <= MAXIMUM_BATCH_BYTES && MAXIMUM_BATCH_BYTES <= u32::MAX as u64);
@@ -125,7 +127,7 @@ impl Payload {
             (_, rest) = split_entry(rest).map_err(|fault| Error::invalid(format!("batch, byte {at}: {fault}")))?;
             count += 1;
         }
-        let crc = crc32c::crc32c(&bytes);
+        let crc = slmdb_checksum::crc32c(&bytes);
         Ok(Payload { bytes, count, crc })
     }
 
@@ -164,7 +166,7 @@ impl Payload {
         self.bytes.extend_from_slice(&(value.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
-        self.crc = crc32c::crc32c_append(self.crc, &self.bytes[start..]);
+        self.crc = slmdb_checksum::crc32c_append(self.crc, &self.bytes[start..]);
         self.count += 1;
         Ok(())
     }
@@ -178,7 +180,7 @@ impl Payload {
             self.bytes[start] = VOID;
             start += ENTRY_HEADER_BYTES + key_length + value_length;
         }
-        self.crc = crc32c::crc32c(&self.bytes);
+        self.crc = slmdb_checksum::crc32c(&self.bytes);
         self
     }
 
@@ -311,10 +313,10 @@ pub(super) fn entry_kind(first: u8) -> Option<EntryKind> {
 /// What the header CRCs of an arena start from: this binds every record to one generation of one store's arena, and to
 /// the layout that its policy gives records.
 pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16], links: LinkPolicy) -> u32 {
-    let seed = crc32c::crc32c_append(crc32c::crc32c(&generation.to_le_bytes()), store_uuid);
+    let seed = slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&generation.to_le_bytes()), store_uuid);
     match links {
         LinkPolicy::Rebuilt => seed,
-        LinkPolicy::Persisted => crc32c::crc32c_append(seed, b"links"),
+        LinkPolicy::Persisted => slmdb_checksum::crc32c_append(seed, b"links"),
     }
 }
 
@@ -375,7 +377,7 @@ impl RecordHeader {
         bytes[field::ENTRY_COUNT].copy_from_slice(&self.entry_count.to_le_bytes());
         bytes[field::FIRST_SEQUENCE].copy_from_slice(&self.first_sequence.to_le_bytes());
         bytes[field::KNOWN_SAFE_SEQUENCE].copy_from_slice(&self.known_safe_sequence.to_le_bytes());
-        let crc = crc32c::crc32c_append(seed, &bytes[field::HEADER_CRC.end..]);
+        let crc = slmdb_checksum::crc32c_append(seed, &bytes[field::HEADER_CRC.end..]);
         bytes[field::HEADER_CRC].copy_from_slice(&crc.to_le_bytes());
         bytes
     }
@@ -393,7 +395,7 @@ impl RecordHeader {
 
     /// Whether the header's CRC is right for this arena.
     pub fn crc_matches(bytes: &RecordHeaderBytes, seed: u32) -> bool {
-        crc32c::crc32c_append(seed, &bytes[field::HEADER_CRC.end..]) == u32_at(bytes, field::HEADER_CRC)
+        slmdb_checksum::crc32c_append(seed, &bytes[field::HEADER_CRC.end..]) == u32_at(bytes, field::HEADER_CRC)
     }
 
     /// What is impossible about the fields, given the room from the header's start to the arena's end. Cheap: this is

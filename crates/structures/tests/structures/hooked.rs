@@ -42,10 +42,10 @@ impl<M: Medium> Hooked<M> {
 
     fn run(&self, event: Event) {
         let taken = self.hook.lock().unwrap().take();
-        if let Some(mut hook) = taken {
-            if hook(event) {
-                *self.hook.lock().unwrap() = Some(hook);
-            }
+        if let Some(mut hook) = taken
+            && hook(event)
+        {
+            *self.hook.lock().unwrap() = Some(hook);
         }
     }
 }

@@ -42,7 +42,7 @@ impl Comparator for Nonsense {
     }
 
     fn compare(&self, left: &[u8], right: &[u8]) -> Ordering {
-        (crc32c::crc32c(&[left, b"/", right].concat()) & 1).cmp(&1).then(Ordering::Greater)
+        (slmdb_checksum::crc32c(&[left, b"/", right].concat()) & 1).cmp(&1).then(Ordering::Greater)
     }
 }
 

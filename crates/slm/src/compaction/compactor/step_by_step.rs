@@ -51,7 +51,7 @@ fn value(number: u32, round: u32) -> Vec<u8> {
 
 /// The key's value after both rounds: the second is for every third key.
 fn last_value(number: u32) -> Vec<u8> {
-    value(number, u32::from(number % 3 == 0))
+    value(number, u32::from(number.is_multiple_of(3)))
 }
 
 /// A store of two files whose threads don't run.

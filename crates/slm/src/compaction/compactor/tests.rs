@@ -83,7 +83,7 @@ const KEYS: u16 = 60;
 fn entries_of(file: u32) -> Vec<(u16, u64, EntryKind)> {
     let copy = |key: u16| (key, u64::from(key) + 1, EntryKind::Put);
     let newer = |key: u16| {
-        let kind = if key % 2 == 0 { EntryKind::Delete } else { EntryKind::Put };
+        let kind = if key.is_multiple_of(2) { EntryKind::Delete } else { EntryKind::Put };
         (key, 1000 + u64::from(key), kind)
     };
     let third = KEYS / 3;

@@ -191,7 +191,7 @@ mod slm {
             keys.iter().step_by(step).for_each(|key| db.put(key, round.to_le_bytes()).unwrap());
             db.flush().unwrap();
         }
-        let value = |number: usize| if number % 2 == 0 { 1_u64 } else { 0 }.to_le_bytes();
+        let value = |number: usize| if number.is_multiple_of(2) { 1_u64 } else { 0 }.to_le_bytes();
         let assert_all_there = |when: &str| {
             for (number, key) in keys.iter().enumerate() {
                 assert_eq!(db.get(key).unwrap().as_deref(), Some(&value(number)[..]), "{when}: key {number}");

@@ -81,7 +81,7 @@ fn options(random: &mut Random, seed: u64) -> Options {
         .compression(one_of(random, &[Compression::None, Compression::Lz4]))
         .open_tables_max(1 + random.below(4) as usize)
         .advanced(|advanced| advanced.map_tables(if random.one_in(2) { MapTables::Auto } else { MapTables::Never }))
-        .advanced(|advanced| advanced.node_bytes(if seed % 2 == 0 { 256 } else { 512 }))
+        .advanced(|advanced| advanced.node_bytes(if seed.is_multiple_of(2) { 256 } else { 512 }))
         .advanced(|advanced| advanced.checkpoint_entries(one_of(random, &[20, 200, 2000])))
         .pool_initial_bytes(2 << 20)
         .pool_growth_bytes(1 << 20)

@@ -103,7 +103,7 @@ fn what_is_too_large_for_one_is_no_setback_for_others() {
         while start.elapsed() < Duration::from_secs(2) && outcome.is_ok() {
             number += 1;
             outcome = db.put(format!("{}", number % 100), [number as u8; 300]);
-            if outcome.is_ok() && number % 50 == 0 {
+            if outcome.is_ok() && number.is_multiple_of(50) {
                 outcome = db.flush();
             }
             if used_bytes(&env) > 2 << 20 {

@@ -27,7 +27,7 @@ impl Comparator for SlowInCompactions {
         let is_compacting = || std::thread::current().name() == Some("slmdb-compaction");
         if self.is_wanted.load(Ordering::Relaxed)
             && is_compacting()
-            && self.comparisons.fetch_add(1, Ordering::Relaxed) % 32 == 0
+            && self.comparisons.fetch_add(1, Ordering::Relaxed).is_multiple_of(32)
         {
             std::thread::sleep(Duration::from_millis(5));
         }

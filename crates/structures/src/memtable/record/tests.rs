@@ -24,7 +24,7 @@ fn a_payload_gives_back_what_was_appended() {
     assert_eq!(entries(&payload), expected);
     assert_eq!(payload.count(), 4);
     assert_eq!(payload.len_bytes(), 4 * 7 + 65_535 + 5 + 3 + 3 + 100_000);
-    assert_eq!(payload.crc(), crc32c::crc32c(payload.as_bytes()));
+    assert_eq!(payload.crc(), slmdb_checksum::crc32c(payload.as_bytes()));
     let adopted = Payload::from_bytes(payload.as_bytes().to_vec()).unwrap();
     assert_eq!(adopted, payload);
     payload.clear();
@@ -39,7 +39,7 @@ fn the_void_twin_has_the_same_lengths_and_its_own_crc() {
     payload.delete(b"gone").unwrap();
     let void = payload.clone().void();
     assert_eq!((void.len_bytes(), void.count()), (payload.len_bytes(), payload.count()));
-    assert_eq!(void.crc(), crc32c::crc32c(void.as_bytes()));
+    assert_eq!(void.crc(), slmdb_checksum::crc32c(void.as_bytes()));
     assert_ne!(void.crc(), payload.crc());
     for (was, is) in payload.iter().zip(&void) {
         assert_eq!((is.kind, is.key, is.value), (None, was.key, was.value));

@@ -314,7 +314,7 @@ fn the_note_of_the_replaced_file_is_durable_before_the_swing() {
     let keys: Vec<Vec<u8>> = (0..40_u8).map(|number| vec![b'k', number]).collect();
     let first = store.records(1, &keys);
     // Every third key is deleted by file 2; the others are put again.
-    let is_delete = |index: usize| index % 3 == 0;
+    let is_delete = |index: usize| index.is_multiple_of(3);
     let entries = keys.iter().enumerate().map(|(index, key)| SegmentEntry {
         key,
         sequence: 9,

@@ -247,7 +247,7 @@ fn a_full_pool_refuses_what_needs_room_and_nothing_else() {
         .update_sorted(sorted.iter().map(|(key, _)| &key[..]), |index, _| Ok(Decision::Put(sorted[index].1)))
         .unwrap();
     store.assert_same(&model);
-    let odd = |index: usize| if index % 2 == 0 { Decision::Remove } else { Decision::Keep };
+    let odd = |index: usize| if index.is_multiple_of(2) { Decision::Remove } else { Decision::Keep };
     store.tree.update_sorted(sorted.iter().map(|(key, _)| &key[..]), |index, _| Ok(odd(index))).unwrap();
     let left: BTreeMap<_, _> = sorted.iter().skip(1).step_by(2).cloned().collect();
     store.assert_same(&left);
@@ -296,7 +296,7 @@ fn segments_hold_what_was_written_whatever_is_noted() {
     let mut random = Random::new(31);
     let mut keys = hostile_keys(&mut random, 3000);
     keys.sort();
-    let kind = |index: usize| if index % 5 == 0 { EntryKind::Delete } else { EntryKind::Put };
+    let kind = |index: usize| if index.is_multiple_of(5) { EntryKind::Delete } else { EntryKind::Put };
     // Those that stand in the record's words, and those that stand behind it.
     let block_length = |index: usize| [index as u32, (1 << 22) - 2, (1 << 22) - 1, 1 << 22, u32::MAX][index % 5];
     let entries = keys.iter().enumerate().map(|(index, key)| SegmentEntry {

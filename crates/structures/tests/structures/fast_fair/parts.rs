@@ -35,7 +35,7 @@ fn fragmented<M: Medium>(medium: M, run_units: u64, runs: u64) -> Pool<M> {
     let arenas: Vec<Extent> =
         (0..units).map(|_| pool.allocate_extent(ExtentKind::Arena, UNIT_BYTES, 0).unwrap()).collect();
     for (index, arena) in arenas.iter().enumerate() {
-        if index as u64 % (run_units + 1) != 0 {
+        if !(index as u64).is_multiple_of(run_units + 1) {
             pool.free_extent(arena.offset).unwrap();
         }
     }

@@ -18,7 +18,7 @@ pub type Model = BTreeMap<Vec<u8>, Version>;
 
 /// A version whose fields all follow from its number.
 pub fn version(sequence: u64) -> Version {
-    let kind = if sequence % 5 == 0 { EntryKind::Delete } else { EntryKind::Put };
+    let kind = if sequence.is_multiple_of(5) { EntryKind::Delete } else { EntryKind::Put };
     let (file, offset, length_bytes) = (1 + (sequence / 64) as u32, sequence as u32 * 16, 1 + sequence as u32 % 9);
     Version { sequence, kind, file, offset, length_bytes }
 }

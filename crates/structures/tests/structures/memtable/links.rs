@@ -296,7 +296,7 @@ fn a_lost_header_is_judged_by_the_records_behind_it() {
 fn links_of_an_unknown_kind_are_corruption() {
     let (mut bytes, _) = log(&payloads(), |_| 0);
     bytes[12] = 2;
-    let crc = crc32c::crc32c(&bytes[..60]);
+    let crc = slmdb_checksum::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     assert!(assert_corruption(run(&bytes)).contains("kind 2"));
 }

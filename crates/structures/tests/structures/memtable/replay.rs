@@ -476,7 +476,7 @@ fn arena_header(version: u32, generation: u64, capacity: u64) -> [u8; 64] {
     bytes[16..24].copy_from_slice(&generation.to_le_bytes());
     bytes[24..40].copy_from_slice(&UUID);
     bytes[40..48].copy_from_slice(&capacity.to_le_bytes());
-    let crc = crc32c::crc32c(&bytes[..60]);
+    let crc = slmdb_checksum::crc32c(&bytes[..60]);
     bytes[60..].copy_from_slice(&crc.to_le_bytes());
     bytes
 }
@@ -493,13 +493,13 @@ struct Claim<'a> {
 /// A record made after the document, with CRCs that are right.
 fn record(claim: &Claim<'_>) -> Vec<u8> {
     let mut header = Vec::new();
-    header.extend(crc32c::crc32c(claim.payload).to_le_bytes());
+    header.extend(slmdb_checksum::crc32c(claim.payload).to_le_bytes());
     header.extend(claim.payload_length.to_le_bytes());
     header.extend(claim.entry_count.to_le_bytes());
     header.extend(claim.first_sequence.to_le_bytes());
     header.extend(claim.known_safe_sequence.to_le_bytes());
     let covered = [&GENERATION.to_le_bytes()[..], &UUID, &header].concat();
-    let mut bytes = crc32c::crc32c(&covered).to_le_bytes().to_vec();
+    let mut bytes = slmdb_checksum::crc32c(&covered).to_le_bytes().to_vec();
     bytes.extend(header);
     bytes.extend(claim.payload);
     bytes.resize(bytes.len().next_multiple_of(8), 0);
