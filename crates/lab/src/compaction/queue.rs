@@ -112,7 +112,8 @@ impl CompactionQueue {
         true
     }
 
-    /// Takes note that a thread looks for work. Returns of what space is wanted: it alone compacts for that.
+    /// Takes note that a thread looks for work. Returns of what space is wanted: it alone compacts for that. Waits while another
+    /// one [compacts alone](CompactionQueue::alone).
     /// LOCKS: compactions
     pub(crate) fn begin(&self) -> Option<SpaceWanted> {
         let mut inner = self.inner.lock();
