@@ -281,7 +281,7 @@ mod slm {
     }
 
     /// (Not of tiny values, of which a delete takes as much as it frees: on a disk of a megabyte that came to a state that neither
-    /// deletes nor `compact_range` led out of, in one of twenty runs with eight beside each other. See docs/internals/space.md.)
+    /// deletes nor `compact_range` led out of, in 4 of 168 runs with eight beside each other. See docs/internals/space.md.)
     #[test]
     fn a_full_disk_has_a_way_out() {
         (0..8 * budget()).map(Case::random).filter(|case| case.value_bytes_max > 100).for_each(way_out);
