@@ -147,6 +147,11 @@ pub trait File: Debug + Send + Sync + 'static {
     fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
         let _ = (offset_bytes, length_bytes);
     }
+    /// Says that this range is written and stays as it is: a device may begin with it, so that [`File::sync_data`] has less to wait for.
+    /// Nothing is durable by that. Never fails visibly.
+    fn advise_written(&self, offset_bytes: u64, length_bytes: u64) {
+        let _ = (offset_bytes, length_bytes);
+    }
     /// What is in the file is not needed any more, but its place is: what is cached of it may go, and need never be written. It holds
     /// zeros afterwards, or what it held. Never fails visibly.
     fn give_up_content(&self) {}

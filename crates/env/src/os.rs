@@ -14,13 +14,14 @@
 //! - **Boot id, clocks, randomness**, here so that no other layer asks the machine for anything behind a simulator's
 //!   back.
 //!
-//! Locks are in `os/lock.rs`, devices in `os/device.rs`, files that are mapped for reading in `os/mapped.rs`, and how much memory there
-//! is in `os/memory.rs`.
+//! Locks are in `os/lock.rs`, devices in `os/device.rs`, files that are mapped for reading in `os/mapped.rs`, how much memory there
+//! is in `os/memory.rs`, and what has a device begin to write in `os/write_back.rs`.
 
 mod device;
 mod lock;
 mod mapped;
 mod memory;
+mod write_back;
 
 use std::fs::{self, File as StdFile, OpenOptions};
 use std::io::{self, ErrorKind as IoErrorKind, Read};
@@ -392,6 +393,11 @@ impl File for OsFile {
         if let Some(length_bytes) = NonZeroU64::new(length_bytes) {
             let _ = rustix::fs::fadvise(&self.file, offset_bytes, Some(length_bytes), Advice::WillNeed);
         }
+    }
+
+    fn advise_written(&self, offset_bytes: u64, length_bytes: u64) {
+        // As with other advice.
+        let _ = write_back::begin(&self.file, offset_bytes, length_bytes);
     }
 
     fn give_up_content(&self) {

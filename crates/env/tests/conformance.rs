@@ -161,6 +161,10 @@ fn allocation_grows_and_keeps_what_is_there(place: &Place) {
     }
     assert_eq!(file.length_bytes().unwrap(), 1 << 20);
     file.advise_random();
+    for (offset, length) in [(0, 4096), (1 << 20, 1), (5, 0), (u64::MAX, 1), (1, u64::MAX)] {
+        file.advise_written(offset, length);
+    }
+    assert_eq!(file.length_bytes().unwrap(), 1 << 20);
 }
 
 fn renaming_replaces_and_follows_open_files(place: &Place) {

@@ -87,6 +87,7 @@ mod testing;
 mod trials;
 mod verify;
 mod worst_case;
+mod write_back;
 mod writer;
 
 pub use block::Block;

@@ -12,6 +12,7 @@ use crate::compression::Compression;
 use crate::entry::Place;
 use crate::part::{self, Identity, PartKind};
 use crate::single;
+use crate::write_back::WriteBack;
 
 /// How much is collected before it is written: long enough to make the call's cost vanish, short enough to stay in the
 /// processor's cache until then.
@@ -30,6 +31,7 @@ pub(crate) struct PartWriter {
     part_start: usize,
     /// How much of the file is written.
     written_bytes: u64,
+    write_back: WriteBack,
     scratch: Vec<u8>,
 }
 
@@ -42,6 +44,7 @@ impl PartWriter {
             buffer: Vec::with_capacity(WRITE_BYTES + WRITE_BYTES / 4),
             part_start: 0,
             written_bytes: 0,
+            write_back: WriteBack::default(),
             scratch: Vec::new(),
         }
     }
@@ -139,6 +142,7 @@ impl PartWriter {
         self.written_bytes += self.buffer.len() as u64;
         self.buffer.clear();
         self.part_start = 0;
+        self.write_back.written_through(&*self.file, self.written_bytes);
         for kept in [&mut self.buffer, &mut self.scratch] {
             if kept.capacity() > KEPT_BYTES {
                 *kept = Vec::new();

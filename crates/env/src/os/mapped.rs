@@ -1,4 +1,4 @@
-//! Files that are mapped for reading. The only module here with `unsafe`.
+//! Files that are mapped for reading.
 //!
 //! A read of what is in the page cache costs more for the call than for the copy. So a file is mapped and copied from. Three things
 //! make a mapping dangerous, and each is dealt with here:

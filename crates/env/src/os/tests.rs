@@ -281,3 +281,16 @@ fn a_file_without_its_content_keeps_its_length() {
     found[5000..5003].copy_from_slice(b"new");
     assert!(fs::read(&path).unwrap() == found);
 }
+
+/// The system takes the advice: an error of the call would be seen nowhere else.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_written_goes_on_its_way_to_the_device() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = fs::File::create(directory.path().join("file")).unwrap();
+    file.write_all_at(&[7; 1 << 20], 0).unwrap();
+    assert!(write_back::begin(&file, 0, 1 << 20));
+    // Descriptors that have no pages.
+    let (_reader, pipe) = io::pipe().unwrap();
+    assert!(!write_back::begin(&fs::File::from(std::os::fd::OwnedFd::from(pipe)), 0, 4096));
+}

@@ -16,6 +16,7 @@ use crate::compression::Compression;
 use crate::entry::Place;
 use crate::options::MAXIMUM_KEY_BYTES;
 use crate::part::{self, Identity, PartKind};
+use crate::write_back::WriteBack;
 
 /// How much is collected before it is written.
 const WRITE_BYTES: usize = 256 << 10;
@@ -36,6 +37,7 @@ pub struct CheckpointWriter {
     /// Sealed parts that are not written yet, and where they go.
     buffer: Vec<u8>,
     written_bytes: u64,
+    write_back: WriteBack,
     scratch: Vec<u8>,
     /// The entries of the chunk under way.
     chunk: Vec<u8>,
@@ -83,6 +85,7 @@ impl CheckpointWriter {
             order,
             buffer: Vec::with_capacity(WRITE_BYTES + 2 * CHUNK_BYTES),
             written_bytes: 0,
+            write_back: WriteBack::default(),
             scratch: Vec::new(),
             chunk: Vec::with_capacity(CHUNK_BYTES),
             chunk_entries: 0,
@@ -164,6 +167,7 @@ impl CheckpointWriter {
     fn write(&mut self) -> Result<()> {
         self.file.write_at(&self.buffer, self.written_bytes)?;
         self.written_bytes += self.buffer.len() as u64;
+        self.write_back.written_through(&*self.file, self.written_bytes);
         self.buffer.clear();
         Ok(())
     }

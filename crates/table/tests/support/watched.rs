@@ -14,6 +14,8 @@ pub struct Notes {
     /// Offset and length of each `write_at`.
     pub writes: Vec<(u64, usize)>,
     pub advised_random: bool,
+    /// Offset and length of each `advise_written`.
+    pub advised_written: Vec<(u64, u64)>,
 }
 
 /// See the module.
@@ -77,6 +79,10 @@ impl File for WatchedFile {
     fn advise_random(&self) {
         self.notes.lock().unwrap().advised_random = true;
         self.inner.advise_random();
+    }
+    fn advise_written(&self, offset_bytes: u64, length_bytes: u64) {
+        self.notes.lock().unwrap().advised_written.push((offset_bytes, length_bytes));
+        self.inner.advise_written(offset_bytes, length_bytes);
     }
     fn map(&self, length_bytes: u64) -> Option<Arc<dyn Mapped>> {
         self.inner.map(length_bytes)

@@ -6,6 +6,24 @@ use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OsEnv};
 use slmdb_table::{Compression, EntryKind, MappedRead, Piece, Place, TableBuilder, TableOptions, TableReader};
 
+/// A sync that finds nothing on the device yet waits for the whole file.
+#[test]
+fn the_device_begins_with_a_file_before_it_is_whole() {
+    let env = WatchedEnv::new(MemoryEnv::new());
+    let options = TableOptions { compression: Compression::None, ..TableOptions::default() };
+    let mut builder = TableBuilder::new(&env, "/file".as_ref(), NUMBER, UUID, options).unwrap();
+    let value = vec![7; 10_000];
+    (0..1000_u32).for_each(|key| builder.add(&key.to_be_bytes(), 1, EntryKind::Put, &value).unwrap());
+    let length_bytes = builder.finish().unwrap().length_bytes;
+    let told = env.take_notes().advised_written;
+    let mut end = 0;
+    for &(offset, length) in &told {
+        assert_eq!(offset, end, "one piece behind the other");
+        end += length;
+    }
+    assert!(told.len() >= 4 && end <= length_bytes && length_bytes - end < 3 << 20, "{told:?} of {length_bytes}");
+}
+
 /// Values of every size around a block's, compressible or not.
 fn entries() -> Vec<Entry> {
     let mut entries = small_entries();
