@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Manifest, StoreState};
 use slmdb_pmem::{Arena, Medium};
-use slmdb_structures::memtable::MemTable;
+use slmdb_structures::memtable::{MemTable, MemTableOptions};
 
 use super::replay::{check_strays, replay_log};
 use crate::Options;
@@ -24,6 +24,7 @@ use crate::space::reserve::Reserve;
 use crate::space::reserved_file::{ReservedFile, remove_leftovers as remove_space};
 use crate::write::arena_kind;
 use crate::write::arenas::Arenas;
+use crate::write::expected_prefix::expected_prefix;
 use crate::write::memtables::{Filling, Immutable};
 
 /// Recovered MemTables that together take no more than this part of an arena move into the new arena, so that many
@@ -145,7 +146,9 @@ impl<M: Medium + Clone> RecoveredLog<M> {
 
     /// Goes on in a new arena, into which recovered MemTables move if they are small.
     fn continue_in(&mut self, arena: Arena<M>, generation: u64, mut state: StoreState) -> Result<()> {
-        let options = self.options.memtable::<M>();
+        let newest_first = self.memtables.iter().rev().map(|immutable| &immutable.memtable);
+        let expected_prefix = expected_prefix(newest_first, &state.files);
+        let options = MemTableOptions { expected_prefix, ..self.options.memtable::<M>() };
         let recovered: Vec<_> = self.memtables.iter().map(|immutable| &*immutable.memtable).collect();
         let copied_bytes: u64 = recovered.iter().map(|memtable| memtable.copied_bytes(options.links)).sum();
         let is_copied = copied_bytes <= self.options.memtable_bytes / COPY_UP_TO_PART;

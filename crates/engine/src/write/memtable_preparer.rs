@@ -3,7 +3,7 @@
 //! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record (INV-3).
 //! What is admitted takes space that is set aside first ([`crate::space::controller`]). Both take system calls and
 //! syncs, which must not happen under a lock that writers need (INV-4). So one thread does them; writers ask for them
-//! while some is left.
+//! while some is left. When nobody asks, it brings in the pages that writers will need next ([`super::pages_ahead`]).
 //!
 //! What the process lacks for a moment, such as file descriptors, is tried again a few times. Then the waiting writers
 //! get the error.
@@ -15,9 +15,10 @@ use std::time::Duration;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Edit};
 use slmdb_pmem::Medium;
-use slmdb_structures::memtable::MemTable;
+use slmdb_structures::memtable::{MemTable, MemTableOptions};
 use slmdb_sync::scheduled::thread;
 
+use super::expected_prefix::expected_prefix;
 use super::memtables::Filling;
 use super::write_path::WritePath;
 use crate::batch::Totals;
@@ -71,6 +72,10 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
             } else if let Some(wanted) = space_wanted {
                 drop(memtables);
                 self.patiently(|| self.space.provide(wanted))
+            } else if let Some((memtable, pages)) = memtables.next_pages() {
+                drop(memtables);
+                memtable.arena().bring_in(pages.start, pages.end);
+                Ok(())
             } else {
                 memtables = self.writes.work_to_do.wait(memtables);
                 continue;
@@ -169,7 +174,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         let bytes_put = self.context.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.writes.kind_of_arena.next(bytes_put, self.context.options.memtable_bytes);
         let arena = self.writes.arenas.make(generation, capacity_bytes, kind)?;
-        let memtable = MemTable::create(arena, generation, self.context.uuid, &self.context.options.memtable::<M>());
+        let memtable = MemTable::create(arena, generation, self.context.uuid, &self.memtable_options());
         let length_bytes = memtable.capacity_bytes();
         let edit = Edit {
             arenas_added: vec![(generation, ArenaRecord { sealed_last_sequence: None, length_bytes })],
@@ -190,6 +195,14 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What the next MemTable is made with.
+    /// LOCKS: catalog
+    fn memtable_options(&self) -> MemTableOptions {
+        let view = self.writes.view.load_full();
+        let expected_prefix = expected_prefix(&view.memtables, &self.catalog.lock().state().files);
+        MemTableOptions { expected_prefix, ..self.context.options.memtable::<M>() }
     }
 
     /// Sets disk space aside for what usually goes into a MemTable, if there is as much. Without it, admission asks for

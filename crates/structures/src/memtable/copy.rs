@@ -50,7 +50,7 @@ impl<M: Medium> MemTable<M> {
         let (arena, order) = (copy.into_arena(), KeyOrder::clone(&options.order));
         let read = read(arena, generation, store_uuid, &order, expected, Some(last_sequence))?;
         let (mut copy, gathered) = read.into_parts();
-        copy.expect_shared(&gathered);
+        copy.list_mut().expect_prefix(&options.expected_prefix);
         let entries = gathered.sorted(&Sorter { bytes: copy.log().bytes, heads: copy.list().heads() });
         copy.build(&entries, &gathered);
         if copy.links() == LinkPolicy::Persisted {

@@ -30,7 +30,6 @@ use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, new_slot};
 use super::rebuild::Gathered;
 use super::record::{self, MAXIMUM_BATCH_BYTES, Payload, RECORD_ALIGNMENT_BYTES, RecordHeader, slot_of};
 use super::skiplist::{NewEntry, SkipList, Splice};
-use super::sort::shared_length;
 
 /// A place in an arena for one record, given out by [`MemTable::try_reserve`] and used up by [`MemTable::fill`].
 #[derive(Debug)]
@@ -57,7 +56,7 @@ pub struct MemTableOptions {
     pub links: LinkPolicy,
     /// The order of keys.
     pub order: KeyOrder,
-    /// What most keys are expected to begin with, say the [`MemTable::shared_prefix`] of the MemTable before. A right guess
+    /// What most keys are expected to begin with, say the [`MemTable::usual_prefix`] of the MemTable before. A right guess
     /// makes searches among keys with long equal beginnings about twice as fast; a wrong one costs as much, and
     /// nothing else. It means nothing where keys are not ordered by bytes.
     pub expected_prefix: Vec<u8>,
@@ -348,17 +347,6 @@ impl<M: Medium> MemTable<M> {
     /// [`newest_entries`](MemTable::newest_entries).
     pub fn all_entries(&self) -> AllEntries<'_> {
         AllEntries::new(self.list.first())
-    }
-
-    /// What all keys begin with, as far as the first and the last of them agree. Empty when there are none, and where keys
-    /// are not ordered by bytes.
-    pub fn shared_prefix(&self) -> &[u8] {
-        if !self.list.heads().order().is_bytewise() {
-            return &[];
-        }
-        let (Some(first), Some(last)) = (self.list.first(), self.list.last()) else { return &[] };
-        let (first, last) = (first.key(), last.key());
-        &first[..shared_length(first, last)]
     }
 
     /// The arena's generation.

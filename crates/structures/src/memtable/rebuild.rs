@@ -153,7 +153,8 @@ impl<M: Medium> MemTable<M> {
     /// Links what a reading of this MemTable's arena has gathered. Returns the sequence number of the first entry that the
     /// persisted chain does not have.
     pub(super) fn rebuild(&mut self, gathered: &Gathered) -> Result<Option<u64>> {
-        self.expect_shared(gathered);
+        let shared = self.log().bytes.get(gathered.shared.clone()).unwrap_or_default().to_vec();
+        self.list_mut().expect_prefix(&shared);
         let (log, heads) = (self.log(), self.list().heads());
         let sorter = Sorter { bytes: log.bytes, heads };
         let (entries, unlinked) = match self.links() {
@@ -166,12 +167,6 @@ impl<M: Medium> MemTable<M> {
         };
         self.build(&entries, gathered);
         Ok(unlinked.map(|index| gathered.first_sequence + u64::from(index)))
-    }
-
-    /// Tells the empty list what all keys of its log begin with.
-    pub(super) fn expect_shared(&mut self, gathered: &Gathered) {
-        let prefix = self.log().bytes.get(gathered.shared.clone()).unwrap_or_default().to_vec();
-        self.list_mut().expect_prefix(&prefix);
     }
 
     /// The bytes of a MemTable that nobody writes to.

@@ -2,5 +2,6 @@
 
 mod conditional;
 mod durability;
+mod pages_ahead;
 mod synced_arenas;
 mod void_places;

@@ -223,7 +223,7 @@ fn an_empty_memtable_has_nothing() {
     assert_eq!((memtable.entries(), memtable.used_bytes(), memtable.capacity_bytes()), (0, 64, 64));
     assert_eq!((memtable.first_sequence(), memtable.last_sequence()), (None, None));
     assert!(memtable.get(b"", u64::MAX).is_none() && memtable.newest_entries().next().is_none());
-    assert!(memtable.shared_prefix().is_empty());
+    assert!(memtable.usual_prefix().is_empty());
     let mut cursor = memtable.cursor();
     cursor.seek_first();
     cursor.seek_last();
@@ -288,7 +288,6 @@ fn a_cursor_keeps_its_memtable_and_its_place() {
     cursor.seek(b"b");
     write(2, b"a");
     write(3, b"c");
-    assert_eq!(memtable.shared_prefix(), b"");
     let mut other = cursor.clone();
     drop(memtable);
     std::thread::spawn(move || {
@@ -320,15 +319,27 @@ fn a_full_memtable_still_takes_what_fits() {
     assert!(memtable.memory_bytes() > 0);
 }
 
+/// A store's keys share a beginning but for a few.
 #[test]
-fn what_all_keys_begin_with_is_what_the_ends_share() {
-    let memtable = MemTable::create(arena(vec![0; 4096]), 1, UUID, &MemTableOptions::default());
-    for (key, sequence) in [&b"user0500"[..], b"user0007", b"user0999"].into_iter().zip(1..) {
+fn what_most_keys_begin_with_is_what_seven_of_eight_share() {
+    let memtable = MemTable::create(arena(vec![0; 1 << 20]), 1, UUID, &MemTableOptions::default());
+    let mut sequence = 0;
+    let mut write = |key: String| {
         let mut payload = Payload::new();
-        payload.delete(key).unwrap();
+        payload.delete(key.as_bytes()).unwrap();
+        sequence += 1;
         memtable.fill(memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap(), &payload, sequence, 0);
-    }
-    assert_eq!(memtable.shared_prefix(), b"user0");
+    };
+    (0..63).for_each(|number| write(format!("user{number:08}")));
+    assert_eq!(memtable.usual_prefix(), b"", "so few say nothing");
+    write("user00000063".into());
+    assert_eq!(memtable.usual_prefix(), b"user000000");
+    (64..5000).for_each(|number| write(format!("user{number:08}")));
+    (0..50).for_each(|number| write(format!("{number}")));
+    (0..50).for_each(|number| write(format!("zone{number}")));
+    assert_eq!(memtable.usual_prefix(), b"user0000");
+    (0..2000).for_each(|number| write(format!("unit{number}")));
+    assert_eq!(memtable.usual_prefix(), b"u", "neither has so many");
 }
 
 /// What can't be right stops at once, before it is in the log.

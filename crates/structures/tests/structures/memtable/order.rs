@@ -119,7 +119,7 @@ fn comparators_order_everything_before_and_after_a_replay() {
         sorted.sort_by(|one, other| order.compare(&one.0, &other.0).then(Reverse(one.1).cmp(&Reverse(other.1))));
         let mut random = Random::new(seed());
         check(&memtable, &order, &sorted, &mut random);
-        assert!(memtable.shared_prefix().is_empty());
+        assert!(memtable.usual_prefix().is_empty());
         let recovered = replay(arena(image(&memtable)), 1, UUID, &order, ExpectedSequence::Exactly(1), None).unwrap();
         assert_eq!(recovered.unlinked_from, None);
         check(&Arc::new(recovered.memtable), &order, &sorted, &mut random);
