@@ -64,42 +64,68 @@ impl<M: Medium + Clone> Compactor<M> {
         all: &Plan,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
-        let full = if self.planner.seems_to_have_space_for(all) {
+        let merged = if self.planner.seems_to_have_space_for(all) {
             match self.compact(all, OutputSpace::Free, finished) {
-                Err(Stopped::NoSpace(full)) => full,
-                ended => return ended.map(|_| ()),
+                Err(Stopped::NoSpace(full)) => Err(full),
+                ended => Ok(ended?),
             }
         } else {
-            Error::Full { path: self.context.directory.clone(), what: "merge all files of the range".into() }
+            Err(Error::Full { path: self.context.directory.clone(), what: "merge all files of the range".into() })
         };
-        // Too little space to merge all at once.
-        self.take_garbage_out(&all.inputs, finished)?;
-        if !self.with_garbage(&all.inputs).is_empty() {
-            return Err(Stopped::NoSpace(full));
+        if let Err(full) = &merged {
+            // Too little space to merge all at once.
+            self.take_garbage_out_of(&all.inputs, full, finished)?;
         }
-        let left = {
+        let Err(full) = merged else { return Ok(()) };
+        self.with_rest(request, all, |rest| {
+            let has_space = self.planner.seems_to_have_space_for(rest);
+            let merged = if has_space {
+                self.compact(rest, OutputSpace::Free, finished).map(drop)
+            } else {
+                self.merge_in_pool(&rest.inputs, finished)
+            };
+            match merged {
+                // What was moved before there was no more space is garbage where it was.
+                Err(Stopped::NoSpace(_)) => self.take_garbage_out_of(&rest.inputs, &full, finished),
+                merged => merged,
+            }
+        })
+    }
+
+    /// Does something with the files of a range that are there now, after a requested compaction has merged `all`. They
+    /// are busy meanwhile. Nothing is done if there is nothing to gain, or if others compact some of them.
+    /// LOCKS: catalog, compactions
+    fn with_rest(
+        &self,
+        request: &ManualCompaction,
+        all: &Plan,
+        work: impl FnOnce(&Plan) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        let rest = {
             let catalog = self.catalog.lock();
             let mut inner = self.compactions.inner.lock();
-            let left = self.plan_of_range(request, catalog.state());
+            let rest = self.plan_of_range(request, catalog.state());
             let is_ours = |number: &u32| all.inputs.contains(number) || !inner.busy.contains(number);
-            if left.inputs.is_empty() || !left.inputs.iter().all(is_ours) {
+            if rest.inputs.is_empty() || !rest.inputs.iter().all(is_ours) {
                 return Ok(());
             }
-            inner.busy.extend(&left.inputs);
-            left
+            inner.busy.extend(&rest.inputs);
+            rest
         };
-        let has_space = self.planner.seems_to_have_space_for(&left);
-        let merged = if has_space {
-            // As far as space allows: what does not fit stays, free of garbage.
-            self.compact(&left, OutputSpace::Free, finished).map(drop)
-        } else {
-            self.merge_in_pool(&left.inputs, finished)
-        };
-        self.compactions.inner.lock().busy.retain(|number| !left.inputs.contains(number));
-        match merged {
-            Ok(()) | Err(Stopped::NoSpace(_)) => Ok(()),
-            Err(stopped) => Err(stopped),
-        }
+        let done = work(&rest);
+        self.compactions.inner.lock().busy.retain(|number| !rest.inputs.contains(number));
+        done
+    }
+
+    /// Removes the garbage of these files, one output at a time. `full`: what is said if there is no space for some.
+    fn take_garbage_out_of(
+        &self,
+        files: &[u32],
+        full: &Error,
+        finished: &SyncSender<Finished<M>>,
+    ) -> Result<(), Stopped> {
+        self.take_garbage_out(files, finished)?;
+        if self.with_garbage(files).is_empty() { Ok(()) } else { Err(Stopped::NoSpace(full.clone())) }
     }
 
     /// Removes the garbage of these files, one output at a time, as far as there is space. They are this thread's own,
