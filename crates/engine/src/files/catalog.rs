@@ -163,6 +163,11 @@ impl Catalog {
         appended
     }
 
+    /// Whether the reserve could not be filled, or a record needed it, since it was last full.
+    pub fn disk_is_full(&self) -> bool {
+        self.disk_is_full.load(Ordering::Relaxed)
+    }
+
     /// Bytes of all table files.
     pub fn table_bytes(&self) -> u64 {
         self.table_bytes.load(Ordering::Relaxed)

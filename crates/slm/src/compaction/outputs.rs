@@ -41,7 +41,7 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     filled: Totals,
     /// The most memory that one output took until its key segment was written, in bytes.
     pub(crate) memory_bytes_max: u64,
-    /// Deletes up to this sequence number were left out, because the index checkpoints cover them.
+    /// Deletes up to this sequence number were left out (INV-18).
     pub(crate) deletes_dropped_through: u64,
     space: OutputSpace,
     /// The reserve, while an unfinished file has it.

@@ -32,6 +32,10 @@ impl<M: Medium + Clone> Compactor<M> {
         self.checkpointer
             .take_due(&|| self.compactions.is_stopping())
             .inspect_err(|error| self.context.fail(error.clone()))?;
+        // So does a moment at which nothing is left that they hide. On a full disk that may be all there is to gain.
+        if self.is_short_of_space().map_err(|stopped| stopped.cause())? {
+            self.checkpointer.note_needless_deletes(true).inspect_err(|error| self.context.fail(error.clone()))?;
+        }
         let space_errors = self.writes.memtables.lock().space_errors.count();
         let request = Arc::new(ManualCompaction { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
         let mut inner = self.compactions.inner.lock();
@@ -56,8 +60,8 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Merges all of a range. Without the space for that, it removes the files' garbage within the reserve, and merges
-    /// what is left if that has freed enough.
-    /// LOCKS: catalog, compactions
+    /// what is left if that has freed enough. If space is still short then, it also removes deletes that hide nothing.
+    /// LOCKS: index checkpoint, indexing, catalog; compactions
     pub(crate) fn compact_requested(
         &self,
         request: &ManualCompaction,
@@ -75,6 +79,12 @@ impl<M: Medium + Clone> Compactor<M> {
         if let Err(full) = &merged {
             // Too little space to merge all at once.
             self.take_garbage_out_of(&all.inputs, full, finished)?;
+        }
+        if self.is_short_of_space()? && self.checkpointer.note_needless_deletes(true).map_err(Stopped::Failed)? {
+            self.with_rest(request, all, |rest| {
+                let full = Error::Full { path: self.context.directory.clone(), what: "remove deletes".into() };
+                self.take_garbage_out_of(&rest.inputs, &full, finished)
+            })?;
         }
         let Err(full) = merged else { return Ok(()) };
         self.with_rest(request, all, |rest| {
@@ -117,6 +127,19 @@ impl<M: Medium + Clone> Compactor<M> {
         done
     }
 
+    /// Whether the disk or the pool has less than should be kept back, or so little that deletes take more than is free.
+    /// LOCKS: indexed keys, memtables; catalog
+    fn is_short_of_space(&self) -> Result<bool, Stopped> {
+        match self.cost.reserve_again() {
+            Err(Error::Full { .. }) => return Ok(true),
+            reserved => reserved?,
+        }
+        let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
+        let bytes_of_deletes = |file: &FileRecord| file.length_bytes / file.entries.max(1) * file.deletes;
+        let deletes_bytes: u64 = self.catalog.lock().state().files.values().map(bytes_of_deletes).sum();
+        Ok(self.catalog.disk_is_full() || deletes_bytes > free_bytes)
+    }
+
     /// Removes the garbage of these files, one output at a time. `full`: what is said if there is no space for some.
     fn take_garbage_out_of(
         &self,
@@ -124,8 +147,17 @@ impl<M: Medium + Clone> Compactor<M> {
         full: &Error,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
-        self.take_garbage_out(files, finished)?;
-        if self.with_garbage(files).is_empty() { Ok(()) } else { Err(Stopped::NoSpace(full.clone())) }
+        loop {
+            let droppable_through = self.checkpoints.deletes_droppable_through();
+            self.take_garbage_out(files, finished)?;
+            if self.with_garbage(files).is_empty() {
+                return Ok(());
+            }
+            // Another thread may have found meanwhile that deletes in them are garbage, too.
+            if self.checkpoints.deletes_droppable_through() == droppable_through {
+                return Err(Stopped::NoSpace(full.clone()));
+            }
+        }
     }
 
     /// Removes the garbage of these files, one output at a time, as far as there is space. They are this thread's own,
