@@ -211,6 +211,18 @@ fn a_delete_gets_the_last_of_what_is_for_deletes() {
     assert!(!is_refused(&store, &one));
 }
 
+/// It was as long as a file that might have come, and did not. Deletes had to leave as much from then on, and there was less. (A disk
+/// of a megabyte, eight of them beside each other: 1 of 160 took no more deletes, for ever, with nothing left to compact.)
+#[test]
+fn an_output_is_no_longer_than_the_files_that_there_are() {
+    let (_env, store) = on_a_full_disk();
+    let reserve = &store.catalog.reserve;
+    let largest_bytes = reserve.output_bytes();
+    reserve.expect_file(largest_bytes + 20_000);
+    assert!(reserve.output_bytes() > largest_bytes);
+    assert!(reserve.output_bytes_max() <= largest_bytes, "{} bytes", reserve.output_bytes_max());
+}
+
 /// It was left long: it had its own space for the records to come, so nobody noticed that the disk was full. And deletes must leave as
 /// much again for a new one. (A disk of a megabyte with values of some fifty bytes, eight of them beside each other: one in 25 took no
 /// more deletes, for ever, with a MANIFEST that took 57 KiB instead of 20.)
