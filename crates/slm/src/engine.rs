@@ -242,6 +242,7 @@ impl<M: Medium + Clone> Slm<M> {
                 space: space.clone(),
                 obsolete: obsolete.clone(),
                 files: files.clone(),
+                checkpoints: checkpoints.clone(),
             },
         });
         let compactor = Arc::new(Compactor {

@@ -83,7 +83,7 @@ pub struct Catalog {
     table_bytes: AtomicU64,
     /// How many bytes of records the MANIFEST has space for. Read without the lock.
     reserved_bytes: AtomicU64,
-    /// Whether records have needed the reserve's space, since the reserve was last full.
+    /// Whether records have needed the reserve's space, or the reserve could not be filled, since it was last full.
     disk_is_full: AtomicBool,
 }
 
@@ -161,6 +161,11 @@ impl Catalog {
             self.context.fail(error.clone());
         }
         appended
+    }
+
+    /// Whether the reserve could not be filled, or a record needed it, since it was last full.
+    pub fn disk_is_full(&self) -> bool {
+        self.disk_is_full.load(Ordering::Relaxed)
     }
 
     /// Bytes of all table files.
@@ -241,18 +246,41 @@ impl Catalog {
         self.provide_records(self.records_to_come_bytes())
     }
 
-    /// The same, and fills the reserve. After [`Error::Full`] both have what there was.
+    /// The same, and fills the reserve. If there is too little for that, a MANIFEST that is long for a full disk is put in
+    /// a shorter form first. After [`Error::Full`] both have what there was.
     /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
     pub fn fill_reserve(&self) -> Result<()> {
         let provided = self.provide_for_flushes();
         if provided.as_ref().is_err_and(|error| !error.may_be_tried_again()) {
             return provided;
         }
-        let filled = provided.and(self.reserve.fill());
+        let mut filled = provided.and(self.reserve.fill());
+        if matches!(filled, Err(Error::Full { .. })) && self.renew_on_a_full_disk()? {
+            filled = self.provide_for_flushes().and(self.reserve.fill());
+        }
         if filled.is_ok() {
             self.disk_is_full.store(false, Ordering::Relaxed);
         }
         filled
+    }
+
+    /// Puts a shorter MANIFEST in the place of one that is long for a full disk. Returns whether it has. (A long one
+    /// takes its length twice: the reserve keeps as much back for a new one. And while it has space of its own for the
+    /// records to come, no record finds out that the disk is full.)
+    /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
+    fn renew_on_a_full_disk(&self) -> Result<bool> {
+        // Then a compaction has the space that is missing, and brings it back.
+        if self.reserve.is_taken() {
+            return Ok(false);
+        }
+        let records_bytes = self.records_to_come_bytes();
+        let mut catalog = self.lock();
+        let CatalogState::Manifest(manifest) = &mut *catalog else { return Ok(false) };
+        self.disk_is_full.store(true, Ordering::Relaxed);
+        let before_bytes = manifest.length_bytes();
+        let renewed = self.renew_if_long(manifest, records_bytes);
+        self.note_manifest(manifest);
+        renewed.map(|()| manifest.length_bytes() < before_bytes)
     }
 
     /// Makes sure that the MANIFEST has space for the record of a compaction of `inputs` files, and for those of the

@@ -188,11 +188,16 @@ impl Reserve {
     }
 
     /// The bytes that an output may take of the reserve and of free space: what leaves the deletes their part, but in
-    /// any case what one file takes.
+    /// any case what one file takes. (Not what one takes that is to come, where one output is written: it may not come, and
+    /// deletes must leave from now on what this output takes. There may never be as much.)
     pub fn output_bytes_max(&self) -> u64 {
         let there_bytes = self.length_bytes().saturating_add(self.free_bytes(0));
-        let most_bytes = there_bytes.saturating_sub(self.for_deletes_bytes).max(there_bytes.min(self.output_bytes()));
-        most_bytes.min(self.output_bytes().max(self.table_file_bytes))
+        let file_bytes = match self.outputs.load(Ordering::Relaxed) {
+            1 => self.largest_bytes.load(Ordering::Relaxed),
+            _ => self.output_bytes(),
+        };
+        let most_bytes = there_bytes.saturating_sub(self.for_deletes_bytes).max(there_bytes.min(file_bytes));
+        most_bytes.min(file_bytes.max(self.table_file_bytes))
     }
 
     /// How many bytes there should be.

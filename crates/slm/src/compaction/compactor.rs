@@ -27,7 +27,8 @@
 //! # Deletes
 //!
 //! A delete in a table file keeps older versions of its key dead when the index has to be rebuilt. It is left out once
-//! the index has the key again (then at a larger number), or once the index checkpoints cover it (INV-18).
+//! the index has the key again (then at a larger number), once the index checkpoints cover it, or once it hides nothing
+//! (INV-18).
 //!
 //! # Giving way
 //!

@@ -66,8 +66,19 @@ impl<M: Medium + Clone> Compactor<M> {
                         .map(|plan| (plan, CompactionKind::Space));
                     // No file gives anything back: report it to the waiting threads, and look for other work.
                     if let (None, Some(wanted)) = (&next, wanted) {
-                        inner.record_nothing_to_gain(wanted);
+                        // Deletes may hide nothing any more. That is looked at without these locks.
                         drop((inner, catalog));
+                        match self.checkpointer.note_needless_deletes(wanted.at_any_cost) {
+                            Err(error) => self.context.fail(error),
+                            Ok(true) => continue,
+                            Ok(false) => {}
+                        }
+                        let mut inner = compactions.inner.lock();
+                        if inner.changes != changes {
+                            continue;
+                        }
+                        inner.record_nothing_to_gain(wanted);
+                        drop(inner);
                         self.reclaim.wake_waiting();
                         continue;
                     }

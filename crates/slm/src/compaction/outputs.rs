@@ -41,7 +41,7 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     filled: Totals,
     /// The most memory that one output took until its key segment was written, in bytes.
     pub(crate) memory_bytes_max: u64,
-    /// Deletes up to this sequence number were left out, because the index checkpoints cover them.
+    /// Deletes up to this sequence number were left out (INV-18).
     pub(crate) deletes_dropped_through: u64,
     space: OutputSpace,
     /// The reserve, while an unfinished file has it.
@@ -190,11 +190,15 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         self.origin.refused.get().map_or(Ok(()), |full| Err(Stopped::from(full.clone())))
     }
 
-    /// Gives up the file that is being filled, if there is one.
+    /// Gives up the file that is being filled, if there is one. Returns when those before it are in the MANIFEST, or
+    /// refused: whoever compacts the inputs next must find out what has moved. If the store closes or has failed, nobody does.
     pub(crate) fn abandon(&mut self) {
         if let Some((number, builder)) = self.builder.take() {
             builder.abandon();
             self.files.remove(number, self.reserve.take());
+        }
+        for receipt in self.sent.drain(..) {
+            let _ = receipt.recv();
         }
     }
 }

@@ -19,6 +19,7 @@ use slmdb_sync::epoch;
 use crate::compaction::outputs::OutputFiles;
 use crate::flush::finished::Output;
 use crate::index::Index;
+use crate::recovery::checkpoint_schedule::Checkpoints;
 
 /// The index thread's part of compactions.
 pub(crate) struct Repointing<M: Medium> {
@@ -27,6 +28,7 @@ pub(crate) struct Repointing<M: Medium> {
     pub(crate) space: Arc<SpaceController<M>>,
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     pub(crate) files: Arc<OutputFiles<M>>,
+    pub(crate) checkpoints: Arc<Checkpoints>,
 }
 
 impl<M: Medium + Clone> Repointing<M> {
@@ -60,6 +62,7 @@ impl<M: Medium + Clone> Repointing<M> {
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));
         }
+        let deletes_dropped_through = self.checkpoints.dropped_through(deletes_dropped_through);
         self.space.until_there_is_space(|| {
             self.catalog.commit(|state| {
                 let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);

@@ -32,6 +32,10 @@ impl<M: Medium + Clone> Compactor<M> {
         self.checkpointer
             .take_due(&|| self.compactions.is_stopping())
             .inspect_err(|error| self.context.fail(error.clone()))?;
+        // So does a moment at which nothing is left that they hide. On a full disk that may be all there is to gain.
+        if self.is_short_of_space().map_err(|stopped| stopped.cause())? {
+            self.checkpointer.note_needless_deletes(true).inspect_err(|error| self.context.fail(error.clone()))?;
+        }
         let space_errors = self.writes.memtables.lock().space_errors.count();
         let request = Arc::new(ManualCompaction { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
         let mut inner = self.compactions.inner.lock();
@@ -56,49 +60,103 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Merges all of a range. Without the space for that, it removes the files' garbage within the reserve, and merges
-    /// what is left if that has freed enough.
-    /// LOCKS: catalog, compactions
+    /// what is left if that has freed enough. If space is still short then, it also removes deletes that hide nothing.
+    /// LOCKS: index checkpoint, indexing, catalog; compactions
     pub(crate) fn compact_requested(
         &self,
         request: &ManualCompaction,
         all: &Plan,
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
-        let full = if self.planner.seems_to_have_space_for(all) {
+        let merged = if self.planner.seems_to_have_space_for(all) {
             match self.compact(all, OutputSpace::Free, finished) {
-                Err(Stopped::NoSpace(full)) => full,
-                ended => return ended.map(|_| ()),
+                Err(Stopped::NoSpace(full)) => Err(full),
+                ended => Ok(ended?),
             }
         } else {
-            Error::Full { path: self.context.directory.clone(), what: "merge all files of the range".into() }
+            Err(Error::Full { path: self.context.directory.clone(), what: "merge all files of the range".into() })
         };
-        // Too little space to merge all at once.
-        self.take_garbage_out(&all.inputs, finished)?;
-        if !self.with_garbage(&all.inputs).is_empty() {
-            return Err(Stopped::NoSpace(full));
+        if let Err(full) = &merged {
+            // Too little space to merge all at once.
+            self.take_garbage_out_of(&all.inputs, full, finished)?;
         }
-        let left = {
+        if self.is_short_of_space()? && self.checkpointer.note_needless_deletes(true).map_err(Stopped::Failed)? {
+            self.with_rest(request, all, |rest| {
+                let full = Error::Full { path: self.context.directory.clone(), what: "remove deletes".into() };
+                self.take_garbage_out_of(&rest.inputs, &full, finished)
+            })?;
+        }
+        let Err(full) = merged else { return Ok(()) };
+        self.with_rest(request, all, |rest| {
+            let has_space = self.planner.seems_to_have_space_for(rest);
+            let merged = if has_space {
+                self.compact(rest, OutputSpace::Free, finished).map(drop)
+            } else {
+                self.merge_in_pool(&rest.inputs, finished)
+            };
+            match merged {
+                // What was moved before there was no more space is garbage where it was.
+                Err(Stopped::NoSpace(_)) => self.take_garbage_out_of(&rest.inputs, &full, finished),
+                merged => merged,
+            }
+        })
+    }
+
+    /// Does something with the files of a range that are there now, after a requested compaction has merged `all`. They
+    /// are busy meanwhile. Nothing is done if there is nothing to gain, or if others compact some of them.
+    /// LOCKS: catalog, compactions
+    fn with_rest(
+        &self,
+        request: &ManualCompaction,
+        all: &Plan,
+        work: impl FnOnce(&Plan) -> Result<(), Stopped>,
+    ) -> Result<(), Stopped> {
+        let rest = {
             let catalog = self.catalog.lock();
             let mut inner = self.compactions.inner.lock();
-            let left = self.plan_of_range(request, catalog.state());
+            let rest = self.plan_of_range(request, catalog.state());
             let is_ours = |number: &u32| all.inputs.contains(number) || !inner.busy.contains(number);
-            if left.inputs.is_empty() || !left.inputs.iter().all(is_ours) {
+            if rest.inputs.is_empty() || !rest.inputs.iter().all(is_ours) {
                 return Ok(());
             }
-            inner.busy.extend(&left.inputs);
-            left
+            inner.busy.extend(&rest.inputs);
+            rest
         };
-        let has_space = self.planner.seems_to_have_space_for(&left);
-        let merged = if has_space {
-            // As far as space allows: what does not fit stays, free of garbage.
-            self.compact(&left, OutputSpace::Free, finished).map(drop)
-        } else {
-            self.merge_in_pool(&left.inputs, finished)
-        };
-        self.compactions.inner.lock().busy.retain(|number| !left.inputs.contains(number));
-        match merged {
-            Ok(()) | Err(Stopped::NoSpace(_)) => Ok(()),
-            Err(stopped) => Err(stopped),
+        let done = work(&rest);
+        self.compactions.inner.lock().busy.retain(|number| !rest.inputs.contains(number));
+        done
+    }
+
+    /// Whether the disk or the pool has less than should be kept back, or so little that deletes take more than is free.
+    /// LOCKS: indexed keys, memtables; catalog
+    fn is_short_of_space(&self) -> Result<bool, Stopped> {
+        match self.cost.reserve_again() {
+            Err(Error::Full { .. }) => return Ok(true),
+            reserved => reserved?,
+        }
+        let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
+        let bytes_of_deletes = |file: &FileRecord| file.length_bytes / file.entries.max(1) * file.deletes;
+        let deletes_bytes: u64 = self.catalog.lock().state().files.values().map(bytes_of_deletes).sum();
+        Ok(self.catalog.disk_is_full() || deletes_bytes > free_bytes)
+    }
+
+    /// Removes the garbage of these files, one output at a time. `full`: what is said if there is no space for some.
+    fn take_garbage_out_of(
+        &self,
+        files: &[u32],
+        full: &Error,
+        finished: &SyncSender<Finished<M>>,
+    ) -> Result<(), Stopped> {
+        loop {
+            let droppable_through = self.checkpoints.deletes_droppable_through();
+            self.take_garbage_out(files, finished)?;
+            if self.with_garbage(files).is_empty() {
+                return Ok(());
+            }
+            // Another thread may have found meanwhile that deletes in them are garbage, too.
+            if self.checkpoints.deletes_droppable_through() == droppable_through {
+                return Err(Stopped::NoSpace(full.clone()));
+            }
         }
     }
 

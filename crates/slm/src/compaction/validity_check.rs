@@ -9,8 +9,8 @@ use slmdb_table::EntryKind;
 use crate::compaction::entry_batch::EntryBatch;
 
 /// For each entry of a batch, whether it is valid, that is, must be kept. `inputs` are the files of the entries. A
-/// delete is not kept if the index has its key again, or if index checkpoints cover it, which they do up to
-/// `droppable_through` (INV-18). `dropped_through` rises to the largest number among the latter.
+/// delete is not kept if the index has its key again, or if it is not above `droppable_through`: index checkpoints cover it,
+/// or it hides nothing (INV-18). `dropped_through` rises to the largest number among the latter.
 pub(crate) fn check_validity<M: Medium + Clone>(
     tree: &Tree<M>,
     inputs: &[u32],

@@ -48,7 +48,7 @@ pub(crate) struct Output {
     pub(crate) origin: Arc<Origin>,
     /// The inputs, with the last output; else empty.
     pub(crate) removed: Vec<u32>,
-    /// Deletes up to this sequence number may have been left out, because the index checkpoints cover them.
+    /// Deletes up to this sequence number may have been left out (INV-18).
     pub(crate) deletes_dropped_through: u64,
     /// Sent to once the output is committed or refused. Dropped unsent if the store closes or has failed.
     pub(crate) done: SyncSender<()>,

@@ -22,7 +22,11 @@ pub(crate) struct Checkpoints {
     pub(crate) entries_since: AtomicU64,
     /// Entries that make the next one due.
     pub(crate) entries_due: AtomicU64,
+    /// Two checkpoints cover the deletes up to this sequence number.
     pub(crate) deletes_droppable_through: AtomicU64,
+    /// Deletes up to this sequence number hide nothing any more ([`super::needless_deletes`]). Changed under the indexing
+    /// lock.
+    pub(crate) needless_through: AtomicU64,
 }
 
 /// The S of the older of the last two checkpoints; 0 if there are fewer.
@@ -45,6 +49,7 @@ impl Default for Checkpoints {
             entries_since: AtomicU64::new(0),
             entries_due: AtomicU64::new(0),
             deletes_droppable_through: AtomicU64::new(0),
+            needless_through: AtomicU64::new(0),
         }
     }
 }
@@ -66,9 +71,17 @@ impl Checkpoints {
         self.entries_since.fetch_add(entries, Ordering::Relaxed);
     }
 
-    /// Deletes up to this sequence number need not be kept in table files: two checkpoints cover them (INV-18).
+    /// Deletes up to this sequence number need not be kept in table files: two checkpoints cover them, or they hide
+    /// nothing (INV-18).
     pub(crate) fn deletes_droppable_through(&self) -> u64 {
-        self.deletes_droppable_through.load(Ordering::Acquire)
+        self.deletes_droppable_through.load(Ordering::Acquire).max(self.needless_through.load(Ordering::Acquire))
+    }
+
+    /// What the MANIFEST is told of deletes that a compaction has dropped, up to this sequence number. Nothing of those
+    /// that hid nothing: a rebuild needs no checkpoint for them, and there may be none.
+    /// LOCKS: indexing (held)
+    pub(crate) fn dropped_through(&self, dropped_through: u64) -> u64 {
+        if dropped_through > self.needless_through.load(Ordering::Acquire) { dropped_through } else { 0 }
     }
 
     /// While the guard is held no checkpoint is taken or removed.

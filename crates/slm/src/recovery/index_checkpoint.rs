@@ -161,8 +161,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         self.checkpoints.entries_due.store(entries_due, Ordering::Relaxed);
         self.checkpoints.deletes_droppable_through.store(droppable_through(&kept), Ordering::Release);
         for checkpoint in dropped {
-            // It may have been missing without notice.
-            remove_if_there(&*self.context.env, &names::checkpoint(&self.context.directory, checkpoint.number))?;
+            remove_checkpoint(&self.context, checkpoint.number)?;
         }
         // More deletes may be garbage now.
         self.compactions.wake();
@@ -179,6 +178,11 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
 /// Whether an error means no more than that a checkpoint can't be taken now.
 fn costs_the_checkpoint_alone(error: &Error) -> bool {
     error.may_be_tried_again() || matches!(error, Error::Corruption { .. })
+}
+
+/// Removes a checkpoint that the MANIFEST has given up. It may have been missing without notice.
+pub(crate) fn remove_checkpoint(context: &StoreContext, number: u32) -> Result<()> {
+    remove_if_there(&*context.env, &names::checkpoint(&context.directory, number))
 }
 
 fn remove_if_there(env: &dyn Env, path: &Path) -> Result<()> {

@@ -3,11 +3,16 @@
 
 use slmdb_manifest::FileRecord;
 
-/// Entries of a file that are garbage: superseded puts, and deletes that the index checkpoints cover.
+/// Entries of a file that are garbage: superseded puts, and deletes that may be dropped.
 pub(crate) fn garbage(file: &FileRecord, deletes_droppable_through: u64) -> u64 {
     let is_covered = file.highest_sequence <= deletes_droppable_through;
     let needed = file.live_keys + if is_covered { 0 } else { file.deletes };
     file.entries.saturating_sub(needed)
+}
+
+/// Whether a file has puts that are superseded, which a delete may have to keep dead.
+pub(crate) fn has_superseded_puts(file: &FileRecord) -> bool {
+    file.entries > file.live_keys + file.deletes
 }
 
 /// Garbage as a part of its entries.

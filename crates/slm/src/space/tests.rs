@@ -211,6 +211,44 @@ fn a_delete_gets_the_last_of_what_is_for_deletes() {
     assert!(!is_refused(&store, &one));
 }
 
+/// It was as long as a file that might have come, and did not. Deletes had to leave as much from then on, and there was less. (A disk
+/// of a megabyte, eight of them beside each other: 1 of 160 took no more deletes, for ever, with nothing left to compact.)
+#[test]
+fn an_output_is_no_longer_than_the_files_that_there_are() {
+    let (_env, store) = on_a_full_disk();
+    let reserve = &store.catalog.reserve;
+    let largest_bytes = reserve.output_bytes();
+    reserve.expect_file(largest_bytes + 20_000);
+    assert!(reserve.output_bytes() > largest_bytes);
+    assert!(reserve.output_bytes_max() <= largest_bytes, "{} bytes", reserve.output_bytes_max());
+}
+
+/// It was left long: it had its own space for the records to come, so nobody noticed that the disk was full. And deletes must leave as
+/// much again for a new one. (A disk of a megabyte with values of some fifty bytes, eight of them beside each other: one in 25 took no
+/// more deletes, for ever, with a MANIFEST that took 57 KiB instead of 20.)
+#[test]
+fn a_long_manifest_is_no_reason_to_refuse_deletes() {
+    let (env, store) = on_a_full_disk();
+    let length_bytes = || match &*store.catalog.lock() {
+        CatalogState::Manifest(manifest) => manifest.length_bytes(),
+        CatalogState::ReadOnly(_) => panic!("it takes writes"),
+    };
+    env.set_capacity(CAPACITY_BYTES + (1 << 20));
+    while length_bytes() < 60 << 10 {
+        store.catalog.commit(|_| Edit::default()).unwrap();
+        store.catalog.fill_reserve().unwrap();
+    }
+    env.set_capacity(CAPACITY_BYTES);
+    fill_disk(&env, &store);
+    while store.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
+    fill_disk(&env, &store);
+    let one = one_delete(10);
+    store.space.provide(one).unwrap();
+    assert!(!is_refused(&store, &one), "the MANIFEST has {} bytes", length_bytes());
+    assert!(length_bytes() < 16 << 10);
+    assert_the_output_has_its_space(&store, "after a delete");
+}
+
 /// A flush that has found no space for a moment was taken for one that never will. (A delete was refused while a
 /// compaction had the reserve: one of some hundred stores filled to the last byte, on a busy machine.)
 #[test]

@@ -1,9 +1,11 @@
 //! Tests: compactions whose index thread's part is done here. What becomes of one that finds too little space for an
 //! output's record in the MANIFEST, and which of them tell how fast garbage goes.
 
+use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::space::reserve::{OutputSpace, Purpose};
@@ -12,11 +14,13 @@ use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent};
+use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use crate::compaction::controller::Load;
 use crate::compaction::order_schedule::WINDOW;
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan, Stopped};
+use crate::compaction::queue::ManualCompaction;
 use crate::engine::Slm;
 use crate::flush::finished::Finished;
 use crate::index::compaction_log::CompactionLog;
@@ -174,6 +178,75 @@ fn an_output_without_space_for_its_record_ends_its_compaction() {
             assert_whole(&store, &context);
         }
     }
+}
+
+/// It began again with keys that were about to move. So their old places, or the output that had them, kept garbage that nobody knew of.
+/// (A disk of a megabyte, with eight beside each other: one in sixteen.)
+#[test]
+fn a_compaction_that_is_given_up_waits_for_outputs_on_their_way() {
+    let env = MemoryEnv::new();
+    let store = store(&env);
+    store.catalog.fill_reserve().unwrap();
+    let second = store.catalog.lock().state().next_file_number + 1;
+    env.fail_next(&format!("write {DIRECTORY}/{second:010}.sst"), Failure::Full, Repeat::Once);
+    std::thread::scope(|scope| {
+        let (finished, outputs) = sync_channel(1);
+        let store = &store;
+        let compaction = scope.spawn(move || {
+            let plan = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage };
+            store.compactor.compact(&plan, OutputSpace::Free, &finished).map_err(|stopped| stopped.cause())
+        });
+        let Finished::Compaction(first) = outputs.recv().unwrap() else { panic!("nothing is flushed") };
+        while env.failures_struck() == 0 {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!compaction.is_finished(), "its first output is not in the MANIFEST");
+        store.index_insertion.repointing.index_output(first).unwrap();
+        assert!(matches!(compaction.join().unwrap(), Err(Error::Full { .. })));
+    });
+    assert_eq!(store.compactions.inner.lock().left_over, INPUTS.into(), "a part of each is garbage");
+    assert_whole(&store, "at the end");
+}
+
+/// What it had moved by then was garbage where it was, and stayed, and the caller was told that all was well. (It seemed to have space.
+/// A disk of a megabyte with values of up to 400 bytes, `CompactionPolicy::Manual`: one in three, with eight beside each other.)
+#[test]
+fn a_request_that_runs_out_of_space_leaves_no_garbage() {
+    let env = MemoryEnv::new();
+    let store = store(&env);
+    store.catalog.fill_reserve().unwrap();
+    // Not for all of it.
+    env.set_capacity(1);
+    let (from, to) = (Bound::Unbounded, Bound::Unbounded);
+    let request = ManualCompaction { from, to, ended: Mutex::new(None) };
+    let all = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::CompactRange };
+    store.compactions.inner.lock().busy.extend(&all.inputs);
+    let (ended, count) = std::thread::scope(|scope| {
+        let (finished, outputs) = sync_channel(1);
+        let (store, request, all) = (&store, &request, &all);
+        let compaction = scope.spawn(move || {
+            store.compactor.compact_requested(request, all, &finished).map_err(|stopped| stopped.cause())
+        });
+        let mut count = 0;
+        for output in outputs {
+            let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
+            count += 1;
+            // The first is without garbage, in the reserve. Then there is much space, until some of the others are there.
+            if count == 3 {
+                use_up_space(store, &env);
+            }
+            store.index_insertion.repointing.index_output(output).unwrap();
+            env.set_capacity(u64::MAX);
+        }
+        (compaction.join().unwrap(), count)
+    });
+    ended.unwrap();
+    assert!(count > 3, "{count} outputs");
+    for (number, file) in &store.catalog.lock().state().files {
+        assert_eq!(file.entries, file.live_keys, "file {number}");
+    }
+    assert_whole(&store, "at the end");
 }
 
 /// Their garbage was too little for the picker, and stayed for ever on a store at rest. (By reading: seen once in
