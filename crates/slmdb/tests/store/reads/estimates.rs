@@ -36,16 +36,16 @@ fn a_range_is_estimated_across_table_files_and_memtables() {
                 assert!(error <= tolerance * truth, "{on:?}, {what}, {from} to {to}: {found:?} of {truth} keys");
             }
         };
-        check("flushed", 0.10);
+        check("flushed", 0.15);
         let stats = db.stats();
         let all = db.approximate::<&str>(..).unwrap();
         assert_eq!(all.memtable_bytes, 0);
         // Only an index of all keys knows what is live.
         let live_bytes = if engine() == EngineName::Slm { stats.live_bytes } else { count * 112 } as f64;
         let error = all.table_bytes as f64 / live_bytes - 1.0;
-        assert!(error.abs() < 0.10, "{on:?}: {all:?}, {live_bytes}");
+        assert!(error.abs() < 0.15, "{on:?}: {all:?}, {live_bytes}");
         let part = db.approximate(key(10_000)..key(20_000)).unwrap().table_bytes as f64;
-        assert!((part / (live_bytes / 4.0) - 1.0).abs() < 0.12, "{on:?}: {part}");
+        assert!((part / (live_bytes / 4.0) - 1.0).abs() < 0.18, "{on:?}: {part}");
 
         for _ in 0..8_000 {
             db.put(key(random.below(count)), [1; 100]).unwrap();
@@ -57,7 +57,9 @@ fn a_range_is_estimated_across_table_files_and_memtables() {
             db.delete(key(number)).unwrap();
         }
         assert!(db.stats().memtable_entries > 10_000, "{on:?}");
-        check("with MemTables", 0.20);
+        // Half of the second narrowest range is deleted, and one delete in 16 is sampled: 7 % are one standard deviation. (With
+        // 20 % 1 of 16 runs failed.)
+        check("with MemTables", 0.30);
         let found = db.approximate::<&str>(..).unwrap();
         let truth = (12_000 * 112 + 3_000 * 12) as f64;
         assert!((found.memtable_bytes as f64 / truth - 1.0).abs() < 0.2, "{on:?}: {found:?}");
