@@ -15,10 +15,6 @@
 //! written now, in three or four blocks, and the sync waits for them. So where syncs come often, one of them now and then writes the
 //! pages that come next, too, as they are ([`Arena::sync`]): the file system notes them all at once, and later syncs have nothing to
 //! note.
-//!
-//! The file of a new arena is not in memory ([`Arena::is_cold`]). A store that meets a missing page waits until the system has
-//! zeroed as much around it as the device's read-ahead says, which may be milliseconds. So somebody else brings the pages in before
-//! ([`Arena::bring_in`]).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,8 +74,6 @@ enum Home<M: Medium> {
         medium: M,
         mapping: Mapping,
         syncs: Syncs,
-        /// The system has none of its pages in memory but those that were used since.
-        is_cold: bool,
     },
     /// Memory that stands for the mapping of a file which can't be mapped. A writer holds the lock, so that the file
     /// gets the stores in their order.
@@ -153,7 +147,7 @@ impl<M: Medium> Arena<M> {
         let home = match file.descriptor() {
             Some(descriptor) => {
                 mapping.file(descriptor, 0, length_bytes, Sharing::Shared, file.path())?;
-                Home::File { file, medium, mapping, syncs: Syncs::default(), is_cold: false }
+                Home::File { file, medium, mapping, syncs: Syncs::default() }
             }
             None => {
                 mapping.memory(0, length_bytes, file.path())?;
@@ -172,15 +166,14 @@ impl<M: Medium> Arena<M> {
     /// REQUIRES: nothing of it was touched.
     pub fn of_kind(mut self, kind: ArenaKind, past: Option<ArenaPast>) -> Arena<M> {
         self.kind = kind;
-        if let Home::File { file, mapping, syncs, is_cold, .. } = &mut self.home {
+        if let Home::File { file, mapping, syncs, .. } = &self.home {
             match past {
                 Some(past) if past.kind == kind => syncs.written_bytes.store(past.written_bytes, Ordering::Relaxed),
                 Some(_) => file.give_up_content(),
                 None => {}
             }
-            match kind {
-                ArenaKind::Synced => mapping.expect_random_use(),
-                ArenaKind::Unsynced => *is_cold = past.is_none_or(|past| past.kind != kind),
+            if kind == ArenaKind::Synced {
+                mapping.expect_random_use();
             }
         }
         self
@@ -198,23 +191,6 @@ impl<M: Medium> Arena<M> {
     /// What it is for.
     pub fn kind(&self) -> ArenaKind {
         self.kind
-    }
-
-    /// Whether stores would wait for its pages: it is a file that the system does not have in memory, and not for synced writes,
-    /// whose pages come one at a time.
-    pub fn is_cold(&self) -> bool {
-        matches!(self.home, Home::File { is_cold: true, .. })
-    }
-
-    /// Brings the pages of a range into memory, so that stores there need not wait for them. Takes as long as they would have. Of what
-    /// is not a file, nothing.
-    ///
-    /// # Panics
-    /// If the range is not within the arena.
-    pub fn bring_in(&self, from_bytes: u64, to_bytes: u64) {
-        if let Home::File { mapping, .. } = &self.home {
-            mapping.bring_in(from_bytes / PAGE_BYTES * PAGE_BYTES, to_bytes);
-        }
     }
 
     /// Bytes that were read from `path`: recovered content. They may be written, which reaches no file.

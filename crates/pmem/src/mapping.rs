@@ -148,15 +148,6 @@ impl Mapping {
         }
     }
 
-    /// Has the pages of `[from, to)` brought in, as loads would. A wish, which may be refused.
-    pub fn bring_in(&self, from_bytes: u64, to_bytes: u64) {
-        let (address, length) = self.range(from_bytes, to_bytes);
-        if length > 0 {
-            // SAFETY: the advice brings pages in as a load would and changes no content, and the range is part of our reservation.
-            let _ = unsafe { madvise(address, length, Advice::LinuxPopulateRead) };
-        }
-    }
-
     /// Puts `[from, to)` of a file at the same offsets of the range; both are multiples of the page size, or of what a device
     /// wants. Nothing of it may be in use.
     pub fn file(

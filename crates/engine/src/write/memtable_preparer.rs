@@ -3,7 +3,7 @@
 //! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record (INV-3).
 //! What is admitted takes space that is set aside first ([`crate::space::controller`]). Both take system calls and
 //! syncs, which must not happen under a lock that writers need (INV-4). So one thread does them; writers ask for them
-//! while some is left. When nobody asks, it brings in the pages that writers will need next (`pages_ahead`).
+//! while some is left.
 //!
 //! What the process lacks for a moment, such as file descriptors, is tried again a few times. Then the waiting writers
 //! get the error.
@@ -72,10 +72,6 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
             } else if let Some(wanted) = space_wanted {
                 drop(memtables);
                 self.patiently(|| self.space.provide(wanted))
-            } else if let Some((memtable, pages)) = memtables.next_pages() {
-                drop(memtables);
-                memtable.arena().bring_in(pages.start, pages.end);
-                Ok(())
             } else {
                 memtables = self.writes.work_to_do.wait(memtables);
                 continue;

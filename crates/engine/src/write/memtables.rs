@@ -2,7 +2,6 @@
 //! them, and which threads wait for what.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use slmdb_env::Error;
@@ -10,7 +9,6 @@ use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 use slmdb_sync::scheduled::Instant;
 
-use super::pages_ahead::PagesAhead;
 use crate::batch::Totals;
 use crate::space::admission::{Grant, Margins, table_bytes};
 use crate::space::reserved_file::ReservedFile;
@@ -94,16 +92,6 @@ impl<M: Medium> MemTables<M> {
         waiting / options.immutable_memtables_max as f64
     }
 
-    /// The next pages to bring in, which count as brought in from now on: those that writers come to first, then the spare's, which
-    /// will be used soon.
-    pub fn next_pages(&mut self) -> Option<(Arc<MemTable<M>>, Range<u64>)> {
-        self.active.as_mut().and_then(Filling::next_pages).or_else(|| {
-            let spare = self.spare.as_mut()?;
-            spare.pages.ask_for_all();
-            spare.next_pages()
-        })
-    }
-
     /// Whether a write may be admitted to the active MemTable (INV-30).
     pub fn admission(&mut self, options: &Options, batch: &WriteBatch) -> Admission {
         let active = self.active.as_mut().filter(|active| active.has_place_for(batch, options.memtable_bytes));
@@ -157,26 +145,12 @@ pub struct Filling<M: Medium> {
     /// Entries for whose table file that space certainly does, with a step to spare. Most writes are compared with
     /// this, so that they need not compute what their table file takes. It stays right, because the space only grows.
     covered: Totals,
-    pages: PagesAhead,
 }
 
 impl<M: Medium> Filling<M> {
     /// A MemTable to which `totals` have been admitted, with this disk space for its table file.
     pub fn new(memtable: MemTable<M>, totals: Totals, space: Option<Arc<ReservedFile>>) -> Filling<M> {
-        let pages = PagesAhead::new(memtable.capacity_bytes(), memtable.arena().is_cold());
-        Filling { memtable: Arc::new(memtable), totals, space, covered: Totals::default(), pages }
-    }
-
-    /// Asks for the pages that come next. Returns whether there is something new to do.
-    #[inline]
-    pub fn ask_for_pages(&mut self) -> bool {
-        self.pages.ask(self.memtable.used_bytes())
-    }
-
-    /// The next piece of the arena whose pages are to be brought in.
-    fn next_pages(&mut self) -> Option<(Arc<MemTable<M>>, Range<u64>)> {
-        let piece = self.pages.next_piece(self.memtable.used_bytes())?;
-        Some((self.memtable.clone(), piece))
+        Filling { memtable: Arc::new(memtable), totals, space, covered: Totals::default() }
     }
 
     /// Whether its arena has a place for a batch, and it takes as many entries; see [`entries_max`]. A batch with more

@@ -8,7 +8,6 @@ pub mod expected_prefix;
 pub mod group_commit;
 pub mod memtable_preparer;
 pub mod memtables;
-mod pages_ahead;
 pub mod publication;
 pub mod write_path;
 mod write_stall;

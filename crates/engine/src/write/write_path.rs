@@ -280,9 +280,6 @@ impl<M: Medium + Clone> WritePath<M> {
             let Some(active) = &mut memtables.active else { continue };
             if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count()) {
                 active.totals = active.totals.plus(batch.totals());
-                if active.ask_for_pages() {
-                    self.work_to_do.notify_all();
-                }
                 break (active.memtable.clone(), reservation);
             }
         };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::common::small;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, ErrorKind, OsEnv};
-use slmdb_pmem::{Arena, ArenaKind, ArenaPast, Dram, Emulated, ExtentKind, Medium, Pool};
+use slmdb_pmem::{Arena, ArenaKind, Dram, Emulated, ExtentKind, Medium, Pool};
 
 /// Writes records front to back and reads them again.
 fn works<M: Medium>(arena: &Arena<M>) {
@@ -126,38 +126,6 @@ fn mapped_bytes_in_memory(path: &Path) -> u64 {
     let (_, of_file) = mappings.split_once(path.to_str().unwrap()).expect("it is mapped");
     let resident = of_file.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
     resident.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
-}
-
-/// A put waited up to 22 ms for 8 MiB of zeros around the page that it came to.
-#[test]
-#[cfg(target_os = "linux")]
-fn pages_of_a_new_arena_can_be_there_before_they_are_used() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("arena");
-    let env = OsEnv::new();
-    let new = || Arena::create_file(&env, &path, Dram, 1 << 20).unwrap();
-    let arena = new().of_kind(ArenaKind::Synced, None);
-    assert!(!arena.is_cold(), "one page at a time comes with its first store");
-    drop(arena);
-
-    let arena = new().of_kind(ArenaKind::Unsynced, None);
-    assert!(arena.is_cold());
-    // SAFETY: nobody else has the arena.
-    unsafe { arena.write(0, b"a record") };
-    arena.bring_in(100, 300_000);
-    let brought_in = mapped_bytes_in_memory(&path);
-    assert!((300_000..1 << 20).contains(&brought_in), "{brought_in}");
-    arena.bring_in(1 << 20, 1 << 20);
-    works(&arena);
-    let past = arena.past();
-    drop(arena);
-
-    let arena = Arena::reuse_file(&env, &path, Dram, 1 << 20).unwrap().of_kind(ArenaKind::Unsynced, Some(past));
-    assert!(!arena.is_cold(), "a recycled file is in memory");
-    drop(arena);
-    let past = ArenaPast { kind: ArenaKind::Synced, ..past };
-    let arena = Arena::reuse_file(&env, &path, Dram, 1 << 20).unwrap().of_kind(ArenaKind::Unsynced, Some(past));
-    assert!(arena.is_cold(), "its content was given up");
 }
 
 #[test]

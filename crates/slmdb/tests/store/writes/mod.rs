@@ -2,6 +2,5 @@
 
 mod conditional;
 mod durability;
-mod pages_ahead;
 mod synced_arenas;
 mod void_places;
