@@ -8,8 +8,8 @@ use slmdb_manifest::FileRecord;
 use slmdb_pmem::Medium;
 use slmdb_structures::memtable::MemTable;
 
-/// So many bytes at the end of a prefix are left out. Keys that ascend, such as times, leave the last ones behind within a MemTable,
-/// and six bytes behind the prefix tell keys apart nearly as well as eight.
+/// So many bytes at the end of a prefix are left out. Keys that ascend, such as times, soon differ in the last ones. Six of a head's
+/// eight bytes still tell keys apart.
 const CHANGING_BYTES: usize = 2;
 
 /// What most keys of the newest MemTable begin with that has enough of them, but for the last bytes. Without one, what all keys in
