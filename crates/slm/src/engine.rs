@@ -280,6 +280,7 @@ impl<M: Medium + Clone> Slm<M> {
             obsolete,
             reclaim,
             naming,
+            cold_ranges: Default::default(),
         });
         Slm {
             context,

@@ -4,7 +4,8 @@
 //! the other, each costs a whole round to the device, which could serve many in the same time. So a cursor that has
 //! met [cold data](Temperature) sends a scout ahead through the index:
 //!
-//! 1. The scout gathers the locations of the next entries: 4, then 16, then 64, as they are used.
+//! 1. The scout gathers the locations of the next entries: first as many as [the last ranges](range_lengths) had, or 4.
+//!    If the range goes on, it gathers the next ones, four times as many each time, up to 128.
 //! 2. It sorts them by file and offset, and joins neighbours.
 //! 3. It tells the system that all of them [will be read](slmdb_env::File::advise_will_read).
 //!
@@ -12,6 +13,8 @@
 //!
 //! A file that is scanned in order, without others in between, is [read ahead](slmdb_engine::read::scan_buffers)
 //! instead. Long pieces are best there, cold or not.
+
+pub(crate) mod range_lengths;
 
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::temperature::{FileSpan, Temperature};
@@ -22,11 +25,11 @@ use crate::index::index_iterator::IndexSource;
 use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
 
-/// Entries that are asked for at once: at first, the growth each time, and at most. The next are asked for when half
-/// of the last are used.
+/// Entries that are asked for at once: at first, if nothing is known of ranges; the growth each time; and at most. The
+/// next are asked for when half of the last are used, or all of those that were expected.
 const WINDOW_FIRST: usize = 4;
 const WINDOW_GROWTH: usize = 4;
-const WINDOW_MAX: usize = 64;
+const WINDOW_MAX: usize = 128;
 /// The most bytes of blocks that are asked for at once. With half a window left, and the gaps between blocks, about 1
 /// MiB waits unread.
 const ASKED_BYTES_MAX: u64 = 512 << 10;
@@ -40,11 +43,16 @@ pub(crate) const SCOUT_BYTES: u64 =
 /// Goes ahead of a cursor through the index, and asks the disk for blocks.
 pub(crate) struct Scout {
     source: IndexSource,
-    /// The direction in which it goes. `None`: it has not set out.
-    heading: Option<Heading>,
-    /// How many entries it is ahead. These were asked for, the cursor's own included.
-    lead: usize,
+    /// The direction in which it goes.
+    heading: Heading,
+    /// How many entries it is ahead. These were asked for, the cursor's own included. `None`: it has not set out, or the
+    /// cursor has overtaken it.
+    lead: Option<usize>,
+    /// It asks for more when it is no further ahead than this.
+    lead_min: usize,
     window: usize,
+    /// Values that the cursor has read in this range.
+    values: usize,
     /// The locations that are being asked for.
     locations: Vec<Location>,
 }
@@ -52,18 +60,32 @@ pub(crate) struct Scout {
 impl Scout {
     /// A scout that sees the index as it was at this moment.
     pub(crate) fn new(moment: u64) -> Scout {
-        Scout { source: IndexSource::new(moment), heading: None, lead: 0, window: 0, locations: Vec::new() }
+        Scout {
+            source: IndexSource::new(moment),
+            heading: Heading::Forward,
+            lead: None,
+            lead_min: 0,
+            window: 0,
+            values: 0,
+            locations: Vec::new(),
+        }
     }
 
     /// Follows the cursor by one entry of the index. When the cursor has overtaken it, the scout sets out anew with a
     /// short window.
     pub(crate) fn passed(&mut self) {
-        self.lead = self.lead.saturating_sub(1);
+        self.lead = self.lead.and_then(|lead| lead.checked_sub(1));
     }
 
-    /// Sets out anew at the next value, because the cursor seeks.
-    pub(crate) fn turn_back(&mut self) {
-        self.lead = 0;
+    /// The cursor has read a value from a table file.
+    pub(crate) fn value_read(&mut self) {
+        self.values += 1;
+    }
+
+    /// The range has ended. The scout sets out anew at the next value, if there is one. Returns how many values the range had.
+    pub(crate) fn end_range(&mut self) -> usize {
+        self.lead = None;
+        std::mem::take(&mut self.values)
     }
 
     /// Asks for the value of `key`, which the cursor is about to read, and for those behind it, if that is due.
@@ -75,23 +97,35 @@ impl Scout {
         heading: Heading,
         temperature: &mut Temperature,
     ) {
-        if self.lead == 0 || self.heading != Some(heading) {
-            let set_out = match heading {
-                Heading::Forward => self.source.seek(&reader.index, key),
-                Heading::Backward => self.source.seek_back(&reader.index, key),
-            };
-            (self.heading, self.lead, self.window) = (set_out.is_ok().then_some(heading), 0, WINDOW_FIRST);
-        } else if self.lead > self.window / 2 {
-            return;
-        } else {
-            self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX);
+        match self.lead.filter(|_| self.heading == heading) {
+            Some(lead) if lead > self.lead_min => return,
+            Some(_) => {
+                self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX);
+                self.lead_min = self.window / 2;
+            }
+            None => {
+                let set_out = match heading {
+                    Heading::Forward => self.source.seek(&reader.index, key),
+                    Heading::Backward => self.source.seek_back(&reader.index, key),
+                };
+                if set_out.is_err() {
+                    self.lead = None;
+                    return;
+                }
+                // At the beginning of a range.
+                let expected = (self.values == 0).then(|| reader.cold_ranges.expected(WINDOW_FIRST));
+                self.window = expected.unwrap_or(WINDOW_FIRST).min(WINDOW_MAX);
+                self.lead_min = if self.window > WINDOW_FIRST { 0 } else { self.window / 2 };
+                (self.heading, self.lead) = (heading, Some(0));
+            }
         }
         self.gather(reader, heading);
         let entries = self.locations.len();
         if entries == 0 {
             return;
         }
-        (self.lead, self.window) = (self.lead + entries, entries);
+        self.lead = self.lead.map(|lead| lead + entries);
+        (self.window, self.lead_min) = (entries, self.lead_min.min(entries / 2));
         self.locations.retain(|location| !reader.tables.is_cached(location.file, location.place));
         self.locations.sort_unstable_by_key(|location| (location.file, location.place.offset));
         let spans = temperature.begin_asking();
@@ -120,7 +154,7 @@ impl Scout {
                 Heading::Backward => self.source.prev(&reader.index),
             };
             if stepped.is_err() {
-                self.heading = None;
+                self.lead = None;
                 return;
             }
         }

@@ -28,6 +28,7 @@ use slmdb_table::Slice;
 use crate::index::Index;
 use crate::index::location::location;
 use crate::memory::MemoryShare;
+use crate::operations::ask_ahead::range_lengths::RangeLengths;
 use crate::selection::naming::CandidateNaming;
 use crate::space::reclaim::SpaceReclaim;
 
@@ -58,6 +59,7 @@ pub(crate) struct Reader<M: Medium> {
     pub(crate) obsolete: Arc<ObsoleteFiles>,
     pub(crate) reclaim: Arc<SpaceReclaim<M>>,
     pub(crate) naming: Arc<CandidateNaming>,
+    pub(crate) cold_ranges: RangeLengths,
 }
 
 impl<M: Medium + Clone> Reader<M> {

@@ -255,6 +255,9 @@ impl<M: Medium + Clone> Cursor<M> {
         if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
             self.ask_ahead();
         }
+        if let Some(scout) = &mut self.scout {
+            scout.value_read();
+        }
         self.value_at(location)
     }
 
@@ -267,6 +270,11 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// Ends the range query. Another may begin.
     fn end_range_query(&mut self) {
+        if let Some(scout) = &mut self.scout
+            && let values @ 1.. = scout.end_range()
+        {
+            self.reader.cold_ranges.record(values);
+        }
         let files = self.sequentiality.end();
         if files.len() > 1 {
             self.reader.naming.range_query_ended(files);
@@ -280,9 +288,6 @@ impl<M: Medium + Clone> Cursor<M> {
         self.values_ahead.prepare_seek();
         self.buffers.prepare_seek();
         self.account();
-        if let Some(scout) = &mut self.scout {
-            scout.turn_back();
-        }
         self.end_range_query();
     }
 
