@@ -146,6 +146,7 @@ impl<M: Medium + Clone> Compactor<M> {
             is_flush_queued: self.writes.view.load().memtables.len() > 1,
             is_quiet: seen == sequence && now - since >= QUIET,
             is_at_rest: seen == sequence && now - since >= REST,
+            is_data_cold: self.tables.are_cold.load(Ordering::Relaxed),
             order_bytes_max: 0.0,
         }
     }

@@ -51,8 +51,8 @@ pub(crate) struct Scout {
     /// It asks for more when it is no further ahead than this.
     lead_min: usize,
     window: usize,
-    /// Values that the cursor has read in this range.
-    values: usize,
+    /// It has not asked for anything in this range.
+    is_range_new: bool,
     /// The locations that are being asked for.
     locations: Vec<Location>,
 }
@@ -66,7 +66,7 @@ impl Scout {
             lead: None,
             lead_min: 0,
             window: 0,
-            values: 0,
+            is_range_new: true,
             locations: Vec::new(),
         }
     }
@@ -77,26 +77,25 @@ impl Scout {
         self.lead = self.lead.and_then(|lead| lead.checked_sub(1));
     }
 
-    /// The cursor has read a value from a table file.
-    pub(crate) fn value_read(&mut self) {
-        self.values += 1;
-    }
-
-    /// The range has ended. The scout sets out anew at the next value, if there is one. Returns how many values the range had.
-    pub(crate) fn end_range(&mut self) -> usize {
-        self.lead = None;
-        std::mem::take(&mut self.values)
+    /// The range has ended. The scout sets out anew at the next value.
+    pub(crate) fn end_range(&mut self) {
+        (self.lead, self.is_range_new) = (None, true);
     }
 
     /// Asks for the value of `key`, which the cursor is about to read, and for those behind it, if that is due.
-    /// Passes over errors of the index: the cursor will meet them itself.
+    /// Passes over errors of the index: the cursor will meet them itself. Before it the cursor has read `values_read`
+    /// values of this range. If it has turned round since, that was a range of its own, and none is of this one.
     pub(crate) fn ask<M: Medium + Clone>(
         &mut self,
         reader: &Reader<M>,
         key: &[u8],
         heading: Heading,
+        values_read: &mut usize,
         temperature: &mut Temperature,
     ) {
+        if self.lead.is_some() && self.heading != heading {
+            reader.cold_ranges.record(std::mem::take(values_read));
+        }
         match self.lead.filter(|_| self.heading == heading) {
             Some(lead) if lead > self.lead_min => return,
             Some(_) => {
@@ -112,8 +111,8 @@ impl Scout {
                     self.lead = None;
                     return;
                 }
-                // At the beginning of a range.
-                let expected = (self.values == 0).then(|| reader.cold_ranges.expected(WINDOW_FIRST));
+                let is_range_new = std::mem::take(&mut self.is_range_new);
+                let expected = is_range_new.then(|| reader.cold_ranges.expected(WINDOW_FIRST));
                 self.window = expected.unwrap_or(WINDOW_FIRST).min(WINDOW_MAX);
                 self.lead_min = if self.window > WINDOW_FIRST { 0 } else { self.window / 2 };
                 (self.heading, self.lead) = (heading, Some(0));

@@ -64,6 +64,8 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     lent: Slice,
     /// Asks the disk for what comes next, where data is cold.
     scout: Option<Box<Scout>>,
+    /// Values that were read from table files in this range query.
+    values_read: usize,
     /// Memory of the buffers and the scout, as reported to the budget.
     held_bytes: u64,
     /// In how many files the keys of the range query are.
@@ -125,6 +127,7 @@ impl<M: Medium + Clone> Cursor<M> {
             buffers,
             lent: Slice::new(),
             scout,
+            values_read: 0,
             held_bytes,
             sequentiality,
         }
@@ -255,9 +258,7 @@ impl<M: Medium + Clone> Cursor<M> {
         if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
             self.ask_ahead();
         }
-        if let Some(scout) = &mut self.scout {
-            scout.value_read();
-        }
+        self.values_read += 1;
         self.value_at(location)
     }
 
@@ -265,15 +266,15 @@ impl<M: Medium + Clone> Cursor<M> {
     fn ask_ahead(&mut self) {
         self.keep_key();
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
-        scout.ask(&self.reader, &self.key, self.heading, &mut self.buffers.temperature);
+        scout.ask(&self.reader, &self.key, self.heading, &mut self.values_read, &mut self.buffers.temperature);
     }
 
     /// Ends the range query. Another may begin.
     fn end_range_query(&mut self) {
-        if let Some(scout) = &mut self.scout
-            && let values @ 1.. = scout.end_range()
-        {
-            self.reader.cold_ranges.record(values);
+        let values_read = std::mem::take(&mut self.values_read);
+        if let Some(scout) = self.scout.as_mut().filter(|_| values_read > 0) {
+            scout.end_range();
+            self.reader.cold_ranges.record(values_read);
         }
         let files = self.sequentiality.end();
         if files.len() > 1 {
