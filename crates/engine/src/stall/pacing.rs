@@ -5,7 +5,8 @@
 //! *debt* is what waits for its flush, as part of what may wait: 0 when one MemTable has just begun to wait, 1 when the
 //! active MemTable is full and no other may follow it. Below `FLUSH`'s first debt no writer is slowed. From there on
 //! writers may fill memory at a multiple of the rate at which flushes empty it. The multiple falls with the debt and
-//! passes 1 well before the end, so that the queue stops growing before it is full.
+//! passes 1 well before the end, so that the queue stops growing before it is full. Close to the end it falls to a tenth:
+//! who has to wait for room waits for all that is left of a flush.
 //!
 //! Compactions slow writers likewise, but never stop them. How far they do is the engine's choice
 //! (`set_compaction_pace`): a multiple of the rate at which the running compactions remove garbage, over the part of
@@ -26,7 +27,7 @@ use crate::stall::stall_stats::StallCause;
 /// (debt, writers' rate as a multiple of the rate that pays it off), linear in between. Below the first debt writers
 /// are not slowed.
 type Multiples = [(f64, f64)];
-const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (1.0, 0.5)];
+const FLUSH: &Multiples = &[(0.25, 4.0), (0.7, 1.0), (0.9, 0.5), (1.0, 0.1)];
 /// Until it is known, a compaction is taken to remove garbage at this multiple of the rate at which flushes empty
 /// memory.
 const REMOVED_PER_FLUSHED: f64 = 0.2;
@@ -233,7 +234,7 @@ mod tests {
         assert_eq!(multiple(FLUSH, 0.2), None);
         assert_eq!(
             (multiple(FLUSH, 0.25), multiple(FLUSH, 0.7), multiple(FLUSH, 1.0), multiple(FLUSH, 7.0)),
-            (Some(4.0), Some(1.0), Some(0.5), Some(0.5))
+            (Some(4.0), Some(1.0), Some(0.1), Some(0.1))
         );
         let falling: Vec<f64> = (25..=100).filter_map(|percent| multiple(FLUSH, f64::from(percent) / 100.0)).collect();
         assert!(falling.windows(2).all(|pair| pair[0] > pair[1]));
