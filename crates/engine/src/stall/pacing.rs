@@ -233,8 +233,8 @@ mod tests {
         assert_eq!(multiple(FLUSH, -1.0), None);
         assert_eq!(multiple(FLUSH, 0.2), None);
         assert_eq!(
-            (multiple(FLUSH, 0.25), multiple(FLUSH, 0.7), multiple(FLUSH, 1.0), multiple(FLUSH, 7.0)),
-            (Some(4.0), Some(1.0), Some(0.1), Some(0.1))
+            (multiple(FLUSH, 0.25), multiple(FLUSH, 0.7), multiple(FLUSH, 0.9), multiple(FLUSH, 7.0)),
+            (Some(4.0), Some(1.0), Some(0.5), Some(0.1))
         );
         let falling: Vec<f64> = (25..=100).filter_map(|percent| multiple(FLUSH, f64::from(percent) / 100.0)).collect();
         assert!(falling.windows(2).all(|pair| pair[0] > pair[1]));
