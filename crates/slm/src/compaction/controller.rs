@@ -45,8 +45,6 @@ pub(crate) struct Load {
     pub(crate) is_quiet: bool,
     /// Nothing has been written for so long that space for garbage to come need not be kept free.
     pub(crate) is_at_rest: bool,
-    /// Cursors wait for the disk.
-    pub(crate) is_data_cold: bool,
     /// The most bytes that may be rewritten for order now.
     pub(crate) order_bytes_max: f64,
 }

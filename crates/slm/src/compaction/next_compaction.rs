@@ -146,7 +146,6 @@ impl<M: Medium + Clone> Compactor<M> {
             is_flush_queued: self.writes.view.load().memtables.len() > 1,
             is_quiet: seen == sequence && now - since >= QUIET,
             is_at_rest: seen == sequence && now - since >= REST,
-            is_data_cold: self.tables.are_cold.load(Ordering::Relaxed),
             order_bytes_max: 0.0,
         }
     }
@@ -159,6 +158,7 @@ impl<M: Medium + Clone> Compactor<M> {
             seeks: self.candidates.seeks.fingerprint(),
             flush_rate: self.writes.pacing.flush_rate(),
             is_slowed_for_flushes: self.writes.pacing.is_limited_by(StallCause::Pace),
+            are_ranges_cold: self.tables.are_cold.load(Ordering::Relaxed),
         })
     }
 

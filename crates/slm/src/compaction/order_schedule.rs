@@ -12,6 +12,8 @@
 //!   their inputs are merged later.
 //! - **Writers are busy, and ranges are asked beside them**: [`SHARE`] of a byte for each byte that writers put. So a
 //!   store that is never left alone is put in order, too.
+//! - **Cursors wait for the disk**: one merge at a time. Two are not done sooner, because they wait for the disk
+//!   themselves, and each read of a range waits behind both.
 //!
 //! Rates are those of the last window of [`WINDOW`] or more. After a longer time without a look, a little that was put
 //! may have been put just now. Then nothing begins before the next look.
@@ -40,6 +42,8 @@ pub(crate) struct Traffic {
     pub(crate) busy_ago: Option<Duration>,
     /// Cursors have waited for blocks of other files.
     pub(crate) are_ranges_asked: bool,
+    /// Cursors wait for the disk, and so does a merge for order.
+    pub(crate) is_disk_taken: bool,
     /// What may be merged beside busy writers.
     pub(crate) credit_bytes: f64,
 }
@@ -48,7 +52,7 @@ impl Traffic {
     /// The most bytes that a merge for order may rewrite that begins now.
     pub(crate) fn bytes_allowed(&self) -> f64 {
         match self.are_writers_calm() {
-            _ if !self.is_known => 0.0,
+            _ if !self.is_known || self.is_disk_taken => 0.0,
             true => f64::INFINITY,
             false if self.are_ranges_asked => self.credit_bytes,
             false => 0.0,
@@ -77,6 +81,8 @@ pub(crate) struct Counted {
     pub(crate) flush_rate: f64,
     /// Writers are slowed because flushes fall behind.
     pub(crate) is_slowed_for_flushes: bool,
+    /// The last cursor had to wait for the disk.
+    pub(crate) are_ranges_cold: bool,
 }
 
 /// Whether writers that put so many bytes a second put about as much as they can.
@@ -93,6 +99,8 @@ pub(crate) struct OrderSchedule {
     are_ranges_asked: bool,
     busy_at: Option<Instant>,
     credit_bytes: f64,
+    /// Merges for order that run.
+    merges: usize,
 }
 
 impl OrderSchedule {
@@ -115,6 +123,7 @@ impl OrderSchedule {
             is_known: self.is_known,
             busy_ago: self.busy_at.map(|busy_at| now.now - busy_at),
             are_ranges_asked: self.are_ranges_asked,
+            is_disk_taken: now.are_ranges_cold && self.merges > 0,
             credit_bytes: self.credit_bytes,
         };
         if traffic.are_writers_calm() {
@@ -126,6 +135,12 @@ impl OrderSchedule {
     /// A merge begins, which rewrites so many bytes.
     pub(crate) fn begun(&mut self, rewritten_bytes: f64) {
         self.credit_bytes = (self.credit_bytes - rewritten_bytes).max(0.0);
+        self.merges += 1;
+    }
+
+    /// A merge has ended.
+    pub(crate) fn ended(&mut self) {
+        self.merges = self.merges.saturating_sub(1);
     }
 }
 
@@ -158,7 +173,7 @@ mod tests {
             (false, late, false, 0.0, false, "and then it is known that they have not begun again"),
         ];
         for (is_known, busy_ago, are_ranges_asked, allowed, gives_way, why) in cases {
-            let traffic = Traffic { is_known, busy_ago, are_ranges_asked, credit_bytes: 7.0 };
+            let traffic = Traffic { is_known, busy_ago, are_ranges_asked, is_disk_taken: false, credit_bytes: 7.0 };
             let decided = (traffic.bytes_allowed(), traffic.has_to_give_way());
             assert_eq!(decided, (allowed, gives_way), "{why}: {traffic:?}");
         }
@@ -188,7 +203,14 @@ mod tests {
     impl Looker {
         fn new() -> Looker {
             let (put_bytes, seeks, flush_rate) = (0, 0, 400.0 * MIB);
-            let counted = Counted { now: Instant::now(), put_bytes, seeks, flush_rate, is_slowed_for_flushes: false };
+            let counted = Counted {
+                now: Instant::now(),
+                put_bytes,
+                seeks,
+                flush_rate,
+                is_slowed_for_flushes: false,
+                are_ranges_cold: false,
+            };
             Looker { schedule: OrderSchedule::default(), counted }
         }
 
@@ -236,5 +258,24 @@ mod tests {
         assert!(!looker.look(50 * MS, 0, 0).has_to_give_way());
         assert_eq!(looker.look(300 * MS, 0, 0).bytes_allowed(), ALL);
         assert_eq!(looker.look(50 * MS, 20, 1).bytes_allowed(), 5.0 * MIB, "earlier credit is gone");
+    }
+
+    /// One of a hundred ranges took 16 ms and more while two merges read from the same disk.
+    #[test]
+    fn one_merge_at_a_time_where_ranges_wait_for_the_disk() {
+        let mut looker = Looker::new();
+        let mut allowed = |are_ranges_cold, merges: i32| {
+            looker.counted.are_ranges_cold = are_ranges_cold;
+            let allowed_before = looker.look(50 * MS, 0, 1).bytes_allowed();
+            (0..merges).for_each(|_| looker.schedule.begun(1.0));
+            (merges..0).for_each(|_| looker.schedule.ended());
+            (allowed_before, looker.look(50 * MS, 0, 1).bytes_allowed())
+        };
+        assert_eq!(allowed(false, 1), (0.0, ALL), "(the first look knows nothing)");
+        assert_eq!(allowed(false, 1), (ALL, ALL), "in memory as many as there are threads");
+        assert_eq!(allowed(true, -1), (0.0, 0.0), "one still runs");
+        assert_eq!(allowed(true, -1), (0.0, ALL));
+        assert_eq!(allowed(true, 1), (ALL, 0.0));
+        assert_eq!(allowed(false, -1), (ALL, ALL));
     }
 }

@@ -13,7 +13,7 @@ use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
 use crate::compaction::order_schedule::OrderSchedule;
-use crate::compaction::plan::{Plan, Stopped};
+use crate::compaction::plan::{CompactionReason, Plan, Stopped};
 
 /// How long only compactions for space begin after one found none: at first, and at most. The time doubles with each
 /// failure.
@@ -107,6 +107,9 @@ impl QueueState {
 
     fn runs_no_more(&mut self, plan: &Plan) {
         self.running -= 1;
+        if plan.reason == CompactionReason::Order {
+            self.order.ended();
+        }
         self.busy.retain(|number| !plan.inputs.contains(number));
     }
 

@@ -27,9 +27,8 @@
 //!
 //! Files that seeks have named are merged with those of them that they [overlap](crate::selection::overlap_ratio), when
 //! nothing else is to be done. Their outputs stand beside them until the end, so no more are merged at once than there
-//! is space for beside garbage. Where ranges wait for the disk, one merge runs at a time: two would not be done sooner,
-//! because the disk is what both wait for, and each read of a range would wait behind both. Outputs of one merge do not overlap each other, so the store comes to rest, however it
-//! is read.
+//! is space for beside garbage. [When](crate::compaction::order_schedule) that begins depends on writers and on the disk,
+//! too. Outputs of one merge do not overlap each other, so the store comes to rest, however it is read.
 
 use slmdb_engine::write::memtables::entries_max;
 use slmdb_manifest::FileRecord;
@@ -160,9 +159,6 @@ fn small(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
 /// Overlapping files that scans turn between. Only if there is space to have them twice for a while, and still to begin
 /// collecting garbage in time.
 fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes: f64) -> Option<Plan> {
-    if choice.load.is_data_cold && !choice.running.is_empty() {
-        return None;
-    }
     let sought = choice.candidates.sought();
     let sought: Vec<&Candidate<'_>> =
         candidates.iter().filter(|candidate| sought.contains(&candidate.number)).collect();
@@ -343,20 +339,6 @@ mod tests {
             picked_under(&state, &[], &all, load).map_or(0, |inputs| inputs.len())
         };
         assert_eq!((merged(false), merged(true)), (0, 4), "8 files are garbage, of 0.4 of 32");
-    }
-
-    /// Ranges took 41 ms in one of a hundred cases while two merges read from the same disk, and 14 beside one.
-    #[test]
-    fn one_merge_for_order_at_a_time_where_ranges_wait_for_the_disk() {
-        let all: Vec<u32> = (1..=40).collect();
-        let picks = |is_data_cold, busy: &[u32]| {
-            let load = Load { is_data_cold, order_bytes_max: f64::INFINITY, ..Load::default() };
-            picked_under(&disordered(100), busy, &all, load).is_some()
-        };
-        assert_eq!(
-            [picks(true, &[]), picks(false, &[]), picks(false, &[8]), picks(true, &[8])],
-            [true, true, true, false]
-        );
     }
 
     #[test]
