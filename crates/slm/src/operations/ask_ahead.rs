@@ -96,12 +96,10 @@ impl Scout {
         if self.lead.is_some() && self.heading != heading {
             reader.cold_ranges.record(std::mem::take(values_read));
         }
+        let mut is_expected = false;
         match self.lead.filter(|_| self.heading == heading) {
             Some(lead) if lead > self.lead_min => return,
-            Some(_) => {
-                self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX);
-                self.lead_min = self.window / 2;
-            }
+            Some(_) => self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX),
             None => {
                 let set_out = match heading {
                     Heading::Forward => self.source.seek(&reader.index, key),
@@ -114,7 +112,7 @@ impl Scout {
                 let is_range_new = std::mem::take(&mut self.is_range_new);
                 let expected = is_range_new.then(|| reader.cold_ranges.expected(WINDOW_FIRST));
                 self.window = expected.unwrap_or(WINDOW_FIRST).min(WINDOW_MAX);
-                self.lead_min = if self.window > WINDOW_FIRST { 0 } else { self.window / 2 };
+                is_expected = self.window > WINDOW_FIRST;
                 (self.heading, self.lead) = (heading, Some(0));
             }
         }
@@ -124,7 +122,7 @@ impl Scout {
             return;
         }
         self.lead = self.lead.map(|lead| lead + entries);
-        (self.window, self.lead_min) = (entries, self.lead_min.min(entries / 2));
+        (self.window, self.lead_min) = (entries, if is_expected { 0 } else { entries / 2 });
         self.locations.retain(|location| !reader.tables.is_cached(location.file, location.place));
         self.locations.sort_unstable_by_key(|location| (location.file, location.place.offset));
         let spans = temperature.begin_asking();
