@@ -27,16 +27,54 @@ pub struct MemTableEntry<'a> {
     pub value: &'a [u8],
 }
 
+impl<'a> MemTableEntry<'a> {
+    fn of(entry: EntryRef<'a>) -> MemTableEntry<'a> {
+        MemTableEntry { key: entry.key(), sequence: entry.sequence(), kind: entry.kind(), value: entry.value() }
+    }
+}
+
+/// How many entries before its turn an entry is asked for.
+const AHEAD: usize = 4;
+/// How much of an entry is asked for, in bytes: of what is longer the beginning, and the processor goes on by itself.
+const AHEAD_BYTES_MAX: usize = 2048;
+
 /// Iterator of [`MemTable::all_entries`](super::MemTable::all_entries).
+///
+/// Entries lie in the arena in the order in which they came, so each is a wait for memory. The iterator has the processor
+/// fetch them some entries ahead, while its caller works.
 #[derive(Debug, Clone)]
 pub struct AllEntries<'a> {
     next: Option<EntryRef<'a>>,
+    /// The last entry that has been asked for.
+    ahead: Option<EntryRef<'a>>,
 }
 
 impl<'a> AllEntries<'a> {
     /// From the first entry of a list on.
     pub(super) fn new(first: Option<EntryRef<'a>>) -> AllEntries<'a> {
-        AllEntries { next: first }
+        let mut entries = AllEntries { next: first, ahead: first };
+        for _ in 0..AHEAD {
+            entries.ask();
+        }
+        entries
+    }
+
+    /// Asks for the entry behind the last one that has been asked for.
+    #[inline]
+    fn ask(&mut self) {
+        self.ahead = self.ahead.and_then(EntryRef::next);
+        if let Some(ahead) = self.ahead {
+            ahead.prefetch(AHEAD_BYTES_MAX);
+        }
+    }
+
+    /// The next entry, which is passed.
+    #[inline]
+    fn pass(&mut self) -> Option<EntryRef<'a>> {
+        let entry = self.next?;
+        self.next = entry.next();
+        self.ask();
+        Some(entry)
     }
 }
 
@@ -44,22 +82,18 @@ impl<'a> Iterator for AllEntries<'a> {
     type Item = MemTableEntry<'a>;
 
     fn next(&mut self) -> Option<MemTableEntry<'a>> {
-        let entry = self.next?;
-        self.next = entry.next();
-        Some(MemTableEntry { key: entry.key(), sequence: entry.sequence(), kind: entry.kind(), value: entry.value() })
+        self.pass().map(MemTableEntry::of)
     }
 }
 
 /// Iterator of [`MemTable::newest_entries`](super::MemTable::newest_entries).
 #[derive(Debug, Clone)]
-pub struct NewestEntries<'a> {
-    next: Option<EntryRef<'a>>,
-}
+pub struct NewestEntries<'a>(AllEntries<'a>);
 
 impl<'a> NewestEntries<'a> {
     /// From the first entry of a list on.
     pub(super) fn new(first: Option<EntryRef<'a>>) -> NewestEntries<'a> {
-        NewestEntries { next: first }
+        NewestEntries(AllEntries::new(first))
     }
 }
 
@@ -67,13 +101,10 @@ impl<'a> Iterator for NewestEntries<'a> {
     type Item = MemTableEntry<'a>;
 
     fn next(&mut self) -> Option<MemTableEntry<'a>> {
-        let newest = self.next?;
-        let key = newest.key();
-        let mut following = newest.next();
-        while following.is_some_and(|older| older.key() == key) {
-            following = following.and_then(EntryRef::next);
+        let newest = self.0.pass()?;
+        while self.0.next.is_some_and(|older| older.is_of_same_key(newest)) {
+            self.0.pass();
         }
-        self.next = following;
-        Some(MemTableEntry { key, sequence: newest.sequence(), kind: newest.kind(), value: newest.value() })
+        Some(MemTableEntry::of(newest))
     }
 }

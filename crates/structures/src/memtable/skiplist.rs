@@ -33,8 +33,9 @@ use slmdb_sync::modelled::{AtomicPtr, AtomicUsize};
 use super::key_heads::{Heads, Target};
 use super::links::FRONT_SLOT;
 pub(super) use super::node::NewEntry;
-use super::node::{Node, Towers, key_of, link, new_node, slot_of};
+use super::node::{LINK_BYTES, NODE_BYTES, Node, Towers, key_of, link, new_node, slot_of};
 use crate::EntryKind;
+use crate::prefetch::prefetch_range;
 
 /// Levels that a list can have: with one node in four going higher, enough for 4^14 entries.
 const MAXIMUM_HEIGHT: usize = 14;
@@ -249,6 +250,12 @@ impl SkipList {
         loop {
             // SAFETY: `before` was found on this level or on a higher one (or is the front), so it has this level.
             let after = unsafe { link(before, level) }.load(Ordering::Acquire);
+            if level > 0 {
+                // If the search goes down here, this node is next: its line comes while the one of `after` is waited for.
+                // SAFETY: what has a level has all below it.
+                let below = unsafe { link(before, level - 1) }.load(Ordering::Relaxed);
+                prefetch_range(below.cast_const().cast(), 1);
+            }
             if after == known_after || !self.heads.is_before(after, target) {
                 return (before, after);
             }
@@ -389,6 +396,24 @@ impl<'a> EntryRef<'a> {
         // SAFETY: the list is borrowed, so the node lives; every node has level 0.
         let node = unsafe { link(self.node, 0) }.load(Ordering::Acquire);
         (!node.is_null()).then_some(EntryRef { node, list: PhantomData })
+    }
+
+    /// Whether `other` is a version of the same key. Both are in the same list.
+    #[inline]
+    pub fn is_of_same_key(self, other: EntryRef<'_>) -> bool {
+        // SAFETY: the lists are borrowed, so the nodes live.
+        let have_same_head = unsafe { (*self.node).head == (*other.node).head };
+        have_same_head && self.key() == other.key()
+    }
+
+    /// Asks the processor for the entry, up to so many bytes of it, and for the node that follows.
+    #[inline]
+    pub fn prefetch(self, length_bytes_max: usize) {
+        // SAFETY: the list is borrowed, so the node lives; every node has level 0.
+        let (node, following) = unsafe { (&*self.node, link(self.node, 0).load(Ordering::Relaxed)) };
+        prefetch_range(following.cast_const().cast(), NODE_BYTES + LINK_BYTES);
+        let length_bytes = usize::from(node.key_length) + node.value_length as usize;
+        prefetch_range(node.key, length_bytes.min(length_bytes_max));
     }
 
     /// The same entry without the borrow, for a cursor that keeps the list alive by other means.
