@@ -77,6 +77,9 @@ impl<M: Medium> Tree<M> {
         let target = Target::At(key);
         let Side::Inside(head) = parent.side(&self.pool, &target, &self.order)? else { return Ok(None) };
         let Some(leaf) = self.child(parent, &target, head)? else { return Ok(None) };
-        self.node_ahead(leaf, 0).map(Some)
+        // Nothing of it is looked at here, not even its level: that would wait for it.
+        let leaf = Node::at(&self.pool, leaf, self.node_bytes)?;
+        leaf.prefetch();
+        Ok(Some(leaf))
     }
 }
