@@ -9,7 +9,7 @@
 //! 40  u64     offset of the properties
 //! 48  u64     length of the properties, trailer included
 //! 56  u64     length of the file
-//! 64  u32     format version: 2
+//! 64  u32     format version: 3
 //! 68  u32     CRC-32C of bytes 0 to 67 and 72 to 79
 //! 72  bytes   magic: "slmdbSST"
 //! ```
@@ -29,8 +29,8 @@ use crate::part::TRAILER_BYTES;
 use crate::single;
 
 /// The version of the table file format that this crate writes.
-pub const FORMAT_VERSION: u32 = 2;
-/// The oldest version that it reads: there all entries are in data blocks.
+pub const FORMAT_VERSION: u32 = 3;
+/// The oldest version that it reads: there all entries are in data blocks. In version 2 no key chunk has shortened keys.
 pub const OLDEST_FORMAT_VERSION: u32 = 1;
 
 /// The bit of the optional parts that says that there are index chunks in place of a key section.

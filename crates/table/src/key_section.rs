@@ -18,7 +18,10 @@
 //! ```
 //!
 //! Keys stand here whole and not prefix-compressed. So an iterator can lend them out as they lie (decoding allocates and
-//! copies nothing), and it can be cloned; LZ4, where it is on, finds the common prefixes all the same.
+//! copies nothing), and it can be cloned. As it is stored, a chunk has its keys [`shortened`], unless compression makes it
+//! smaller than that.
+
+pub(crate) mod shortened;
 
 use std::ops::Range;
 use std::path::Path;

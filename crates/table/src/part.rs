@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! offset from the end   bytes
-//!                  -9   1      compression: 0 none, 1 LZ4 (block format), 2 zstd (one frame)
+//!                  -9   1      compression: 0 none, 1 LZ4 (block format), 2 zstd (one frame), 3 shortened keys
 //!                  -8   4      length before compression, little endian
 //!                  -4   4      CRC-32C
 //! ```
@@ -23,7 +23,7 @@ use std::sync::Arc;
 use slmdb_env::{Error, File, Result};
 
 use crate::compression::{self, Compression};
-use crate::key_section::CHUNK_BYTES_AT_MOST;
+use crate::key_section::{CHUNK_BYTES_AT_MOST, shortened};
 
 /// The longest part that is compressed, in bytes before compression: 16 MiB.
 pub const COMPRESSED_PART_MAXIMUM_BYTES: usize = 16 << 20;
@@ -34,13 +34,38 @@ pub(crate) const TRAILER_BYTES: usize = 9;
 const STORED_RAW: u8 = 0;
 const STORED_LZ4: u8 = 1;
 const STORED_ZSTD: u8 = 2;
+const STORED_SHORTENED: u8 = 3;
 
-/// What the trailer says of a part that was compressed.
-fn stored_by(compression: Compression) -> u8 {
-    match compression {
-        Compression::None => STORED_RAW,
-        Compression::Lz4 => STORED_LZ4,
-        Compression::Zstd => STORED_ZSTD,
+/// How a part is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StoredAs {
+    Compressed(Compression),
+    /// With shortened keys: key chunks alone.
+    Shortened,
+}
+
+impl StoredAs {
+    const RAW: StoredAs = StoredAs::Compressed(Compression::None);
+
+    /// What the trailer says.
+    fn byte(self) -> u8 {
+        match self {
+            StoredAs::Compressed(Compression::None) => STORED_RAW,
+            StoredAs::Compressed(Compression::Lz4) => STORED_LZ4,
+            StoredAs::Compressed(Compression::Zstd) => STORED_ZSTD,
+            StoredAs::Shortened => STORED_SHORTENED,
+        }
+    }
+
+    /// `None`: no part of this kind is ever stored so.
+    fn of_byte(byte: u8, kind: PartKind) -> Option<StoredAs> {
+        match byte {
+            STORED_RAW => Some(StoredAs::RAW),
+            STORED_LZ4 => Some(StoredAs::Compressed(Compression::Lz4)),
+            STORED_ZSTD => Some(StoredAs::Compressed(Compression::Zstd)),
+            STORED_SHORTENED if kind == PartKind::Keys => Some(StoredAs::Shortened),
+            _ => None,
+        }
     }
 }
 
@@ -110,7 +135,7 @@ impl Identity {
     }
 }
 
-/// Turns `buffer[start..]` into a stored part: compresses it if that pays, and appends the trailer. `scratch` is kept between
+/// Turns `buffer[start..]` into a stored part: makes it smaller if that pays, and appends the trailer. `scratch` is kept between
 /// calls.
 pub(crate) fn seal(
     buffer: &mut Vec<u8>,
@@ -121,14 +146,17 @@ pub(crate) fn seal(
     compression: Compression,
     scratch: &mut Vec<u8>,
 ) {
-    let as_it_is = Body { stored_as: STORED_RAW, content_bytes: buffer.len() - start };
-    let body = compress(buffer, start, compression, scratch).unwrap_or(as_it_is);
-    end(buffer, start, identity, kind, offset, body);
+    let as_it_is = Body { stored_as: StoredAs::RAW, content_bytes: buffer.len() - start };
+    let body = match kind {
+        PartKind::Keys => compress_keys(buffer, start, compression, scratch),
+        _ => compress(buffer, start, compression, scratch),
+    };
+    end(buffer, start, identity, kind, offset, body.unwrap_or(as_it_is));
 }
 
 /// How a part's content is stored.
 pub(crate) struct Body {
-    stored_as: u8,
+    stored_as: StoredAs,
     content_bytes: usize,
 }
 
@@ -139,23 +167,53 @@ pub(crate) fn compress(
     compression: Compression,
     scratch: &mut Vec<u8>,
 ) -> Option<Body> {
-    let content_bytes = buffer.len() - start;
-    if content_bytes > COMPRESSED_PART_MAXIMUM_BYTES {
+    let compressed = compressed(&buffer[start..], compression, scratch)?;
+    replace(buffer, start, StoredAs::Compressed(compression), compressed)
+}
+
+/// The same for a key chunk: compresses it, or shortens its keys, whichever makes it smaller.
+fn compress_keys(
+    buffer: &mut Vec<u8>,
+    start: usize,
+    compression: Compression,
+    scratch: &mut Vec<u8>,
+) -> Option<Body> {
+    let content = &buffer[start..];
+    let mut keys = Vec::with_capacity(content.len() / 2);
+    let keys = shortened::shorten(content, &mut keys).map(|()| &keys[..]);
+    let compressed = compressed(content, compression, scratch);
+    match (keys, compressed) {
+        (Some(keys), Some(compressed)) if keys.len() > compressed.len() => {
+            replace(buffer, start, StoredAs::Compressed(compression), compressed)
+        }
+        (Some(keys), _) => replace(buffer, start, StoredAs::Shortened, keys),
+        (None, compressed) => replace(buffer, start, StoredAs::Compressed(compression), compressed?),
+    }
+}
+
+/// A content compressed in `scratch`. `None`: what can't be compressed, or is not to be, is stored as it is.
+fn compressed<'s>(content: &[u8], compression: Compression, scratch: &'s mut Vec<u8>) -> Option<&'s [u8]> {
+    if content.len() > COMPRESSED_PART_MAXIMUM_BYTES {
         return None;
     }
-    // What could not be compressed is stored as it is.
-    let compressed_bytes = compression::compress(compression, &buffer[start..], scratch).unwrap_or(usize::MAX);
-    if compressed_bytes > content_bytes - content_bytes.div_ceil(8) {
+    let compressed_bytes = compression::compress(compression, content, scratch)?;
+    Some(&scratch[..compressed_bytes])
+}
+
+/// Puts what is to be stored in the place of `buffer[start..]` if it is smaller by an eighth at least.
+fn replace(buffer: &mut Vec<u8>, start: usize, stored_as: StoredAs, stored: &[u8]) -> Option<Body> {
+    let content_bytes = buffer.len() - start;
+    if stored.len() > content_bytes - content_bytes.div_ceil(8) {
         return None;
     }
     buffer.truncate(start);
-    buffer.extend_from_slice(&scratch[..compressed_bytes]);
-    Some(Body { stored_as: stored_by(compression), content_bytes })
+    buffer.extend_from_slice(stored);
+    Some(Body { stored_as, content_bytes })
 }
 
 /// Appends the trailer of a part that is stored as `body` says.
 pub(crate) fn end(buffer: &mut Vec<u8>, start: usize, identity: Identity, kind: PartKind, offset: u32, body: Body) {
-    buffer.push(body.stored_as);
+    buffer.push(body.stored_as.byte());
     buffer.extend_from_slice(&(body.content_bytes as u32).to_le_bytes());
     let checksum = identity.checksum(kind, offset, &buffer[start..]);
     buffer.extend_from_slice(&checksum.to_le_bytes());
@@ -232,7 +290,7 @@ pub(crate) fn open_numbered(
 pub(crate) struct Checked<'a> {
     /// Its bytes without the trailer; the content itself, if it is not compressed.
     pub(crate) body: &'a [u8],
-    compression: Compression,
+    stored_as: StoredAs,
     content_bytes: usize,
 }
 
@@ -258,27 +316,23 @@ pub(crate) fn check<'a>(
         return Err(corrupt("its checksum does not match"));
     }
     let content_bytes = u32::from_le_bytes(*content_bytes) as usize;
-    let compression = match stored_as {
-        STORED_RAW => Compression::None,
-        STORED_LZ4 => Compression::Lz4,
-        STORED_ZSTD => Compression::Zstd,
-        other => return Err(unsupported(format!("compression type {other} is not known"))),
-    };
-    if compression == Compression::None {
-        if content_bytes != body.len() {
-            return Err(corrupt("not as long as its trailer says"));
+    let unknown = || unsupported(format!("compression type {stored_as} is not known"));
+    match StoredAs::of_byte(stored_as, kind).ok_or_else(unknown)? {
+        StoredAs::RAW if content_bytes == body.len() => Ok(Checked { body, stored_as: StoredAs::RAW, content_bytes }),
+        StoredAs::RAW => Err(corrupt("not as long as its trailer says")),
+        StoredAs::Compressed(compression) if compression.check().is_err() => {
+            Err(unsupported(format!("compression type {stored_as}, {}", compression::without_feature())))
         }
-    } else if compression.check().is_err() {
-        return Err(unsupported(format!("compression type {stored_as}, {}", compression::without_feature())));
-    } else if content_bytes > kind.unpacked_bytes_at_most() || body.len() >= content_bytes {
-        return Err(corrupt("no such compressed part is ever written"));
+        _ if content_bytes > kind.unpacked_bytes_at_most() || body.len() >= content_bytes => {
+            Err(corrupt("no such compressed part is ever written"))
+        }
+        stored_as => Ok(Checked { body, stored_as, content_bytes }),
     }
-    Ok(Checked { body, compression, content_bytes })
 }
 
 impl Checked<'_> {
     pub(crate) fn is_compressed(&self) -> bool {
-        self.compression != Compression::None
+        self.stored_as != StoredAs::RAW
     }
 
     /// The content, in memory of its own.
@@ -289,7 +343,11 @@ impl Checked<'_> {
         }
         let mut content = zeroed(self.content_bytes);
         let into = Arc::get_mut(&mut content).unwrap_or_default();
-        if compression::decompress(self.compression, self.body, into) {
+        let is_unpacked = match self.stored_as {
+            StoredAs::Compressed(compression) => compression::decompress(compression, self.body, into),
+            StoredAs::Shortened => shortened::expand(self.body, into),
+        };
+        if is_unpacked {
             Ok(Content { bytes: content, length: self.content_bytes, was_compressed: true })
         } else {
             Err(corrupt(kind, path, offset, "its compressed bytes are wrong"))

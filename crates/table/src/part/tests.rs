@@ -84,7 +84,7 @@ proptest! {
                 let at = at.index(body.len());
                 body[at] = *byte;
             }
-            if let Ok(other) = opened(&forged(&body, stored_by(compression), content.len() as u32, PartKind::Block)) {
+            if let Ok(other) = opened(&forged(&body, StoredAs::Compressed(compression).byte(), content.len() as u32, PartKind::Block)) {
                 prop_assert_eq!(other.len(), content.len());
             }
         }
@@ -110,7 +110,7 @@ fn what_does_not_shrink_by_an_eighth_is_stored_as_it_is() {
         content[..300].fill(0);
         assert_eq!(stored_as(&content), STORED_RAW, "saves about 7 %");
         content[..800].fill(0);
-        assert_eq!(stored_as(&content), stored_by(compression), "saves about 20 %");
+        assert_eq!(stored_as(&content), StoredAs::Compressed(compression).byte(), "saves about 20 %");
         assert_eq!(stored_as(&[]), STORED_RAW);
     }
 }
@@ -163,6 +163,40 @@ fn unknown_compression_is_not_damage() {
             }
             other => panic!("compression type {stored_as}: {other:?}"),
         }
+    }
+}
+
+/// A key chunk of keys with a common head, and a content that is none.
+#[test]
+fn key_chunks_alone_have_shortened_keys() {
+    let mut chunk = vec![0; 24];
+    for number in 0..100_u8 {
+        chunk.extend([100, 1, 2 * 21, 0]);
+        chunk.extend([b'k'; 20]);
+        chunk.push(number);
+    }
+    let sealed_as = |content: &[u8], kind, compression| {
+        let mut buffer = content.to_vec();
+        seal(&mut buffer, 0, identity(), kind, OFFSET, compression, &mut Vec::new());
+        assert_eq!(opened_as(&buffer, kind).unwrap(), content);
+        buffer[buffer.len() - TRAILER_BYTES]
+    };
+    assert_eq!(sealed_as(&chunk, PartKind::Keys, Compression::None), STORED_SHORTENED);
+    assert_eq!(sealed_as(&chunk, PartKind::Block, Compression::None), STORED_RAW);
+    assert_eq!(sealed_as(&chunk[..chunk.len() - 1], PartKind::Keys, Compression::None), STORED_RAW, "cut off");
+    let repeated = chunk.repeat(3);
+    assert_eq!(sealed_as(&repeated, PartKind::Keys, Compression::Lz4), STORED_LZ4, "smaller so");
+    let mut buffer = chunk.clone();
+    seal(&mut buffer, 0, identity(), PartKind::Keys, OFFSET, Compression::None, &mut Vec::new());
+    let body = &buffer[..buffer.len() - TRAILER_BYTES];
+    match opened(&forged(body, STORED_SHORTENED, chunk.len() as u32, PartKind::Block)) {
+        Err(Error::Unsupported { what, .. }) => assert!(what.contains("compression type 3"), "{what}"),
+        other => panic!("a block with shortened keys: {other:?}"),
+    }
+    let forged = |bytes: usize| opened_as(&forged(body, STORED_SHORTENED, bytes as u32, PartKind::Keys), PartKind::Keys);
+    assert_eq!(forged(chunk.len()).unwrap(), chunk);
+    for bytes in [chunk.len() - 1, chunk.len() + 1, body.len(), CHUNK_BYTES_AT_MOST + 1] {
+        assert_corrupt(forged(bytes));
     }
 }
 

@@ -53,8 +53,9 @@ fn files_of_every_version_are_read() {
     }
 }
 
-fn fixture_by_key() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/version-2-none-by-key.table")
+fn fixture_by_key(version: u32) -> PathBuf {
+    let name = format!("tests/fixtures/version-{version}-none-by-key.table");
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 /// What the other fixtures hold, and keys long enough for several chunks. Never to be changed.
@@ -73,21 +74,22 @@ fn file_searched_by_key() -> Vec<u8> {
 
 #[test]
 fn a_file_searched_by_key_is_read_and_written_as_ever() {
-    let fixture = std::fs::read(fixture_by_key()).unwrap();
-    let env = MemoryEnv::new();
-    env.set_content(PATH, &fixture);
-    let table = open(&env).unwrap();
-    assert!(table.verify(&mut |_| {}).is_empty());
-    crate::by_key::check_reading(&table, &entries_searched_by_key(), &slmdb_order::KeyOrder::Bytewise);
-    assert_eq!(file_searched_by_key(), fixture);
+    for version in OLDEST_FORMAT_VERSION + 1..=FORMAT_VERSION {
+        let env = MemoryEnv::new();
+        env.set_content(PATH, &std::fs::read(fixture_by_key(version)).unwrap());
+        let table = open(&env).unwrap();
+        assert!(table.verify(&mut |_| {}).is_empty());
+        crate::by_key::check_reading(&table, &entries_searched_by_key(), &slmdb_order::KeyOrder::Bytewise);
+    }
+    assert_eq!(file_searched_by_key(), std::fs::read(fixture_by_key(FORMAT_VERSION)).unwrap());
 }
 
 /// Compressed, the bytes are the compressor's affair; without, any difference is a change of the format.
 #[test]
 fn the_present_version_writes_what_it_always_wrote() {
-    assert_eq!(FORMAT_VERSION, 2, "a new version needs fixtures of its own, and keeps the old");
+    assert_eq!(FORMAT_VERSION, 3, "a new version needs fixtures of its own, and keeps the old");
     let file = file_of_present_version(Compression::None);
-    assert_eq!(file, std::fs::read(fixture(2, Compression::None)).unwrap());
+    assert_eq!(file, std::fs::read(fixture(3, Compression::None)).unwrap());
 }
 
 /// A build without zstd reads what is not compressed with it, and says of the rest what it lacks.
@@ -120,8 +122,8 @@ fn fixtures_are_written_on_request() {
     if std::env::var_os("SLMDB_WRITE_FIXTURES").is_none() {
         return;
     }
-    if !fixture_by_key().exists() {
-        std::fs::write(fixture_by_key(), file_searched_by_key()).unwrap();
+    if !fixture_by_key(FORMAT_VERSION).exists() {
+        std::fs::write(fixture_by_key(FORMAT_VERSION), file_searched_by_key()).unwrap();
     }
     for &compression in Compression::BUILT_IN {
         let path = fixture(FORMAT_VERSION, compression);
@@ -144,6 +146,7 @@ fn the_document_says_what_the_code_says() {
         include_str!("../../src/single.rs"),
         include_str!("../../src/block.rs"),
         include_str!("../../src/key_section.rs"),
+        include_str!("../../src/key_section/shortened.rs"),
         include_str!("../../src/index_chunk.rs"),
         include_str!("../../src/filter.rs"),
         include_str!("../../src/properties.rs"),

@@ -25,11 +25,13 @@ const STORE: &str = "/db";
 const POOL: &str = "/pool";
 /// Those of the present format come last: so many.
 const PRESENT: usize = 2;
-const NAMES: [(&str, On); 4] = [
+const NAMES: [(&str, On); 6] = [
     ("format-1-dram", On::Dram),
     ("format-1-emulated", On::Emulated),
     ("format-2-dram", On::Dram),
     ("format-2-emulated", On::Emulated),
+    ("format-3-dram", On::Dram),
+    ("format-3-emulated", On::Emulated),
 ];
 
 fn directory_of(name: &str) -> PathBuf {
