@@ -172,12 +172,7 @@ pub(crate) fn compress(
 }
 
 /// The same for a key chunk: compresses it, or shortens its keys, whichever makes it smaller.
-fn compress_keys(
-    buffer: &mut Vec<u8>,
-    start: usize,
-    compression: Compression,
-    scratch: &mut Vec<u8>,
-) -> Option<Body> {
+fn compress_keys(buffer: &mut Vec<u8>, start: usize, compression: Compression, scratch: &mut Vec<u8>) -> Option<Body> {
     let content = &buffer[start..];
     let mut keys = Vec::with_capacity(content.len() / 2);
     let keys = shortened::shorten(content, &mut keys).map(|()| &keys[..]);

@@ -141,8 +141,14 @@ impl Tables {
         })
     }
 
+    /// The reader of table file `number`, if the file is open.
+    #[inline]
+    pub fn open_reader(&self, number: u32) -> Option<Arc<TableReader>> {
+        self.readers.0.get(&number)
+    }
+
     fn reader_by(&self, number: u32, open: impl FnOnce(&Path) -> Result<Arc<TableReader>>) -> Result<Arc<TableReader>> {
-        if let Some(reader) = self.readers.0.get(&number) {
+        if let Some(reader) = self.open_reader(number) {
             return Ok(reader);
         }
         // Two threads may open the file at once. The cache could make one wait for the other, but opening takes locks

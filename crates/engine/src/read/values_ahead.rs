@@ -22,8 +22,9 @@ use crate::files::table_cache::Tables;
 const VALUES_AT_ONCE: usize = 16;
 /// Bytes of a chunk. A longer entry is copied by itself.
 const CHUNK_BYTES: usize = 4 << 10;
-/// Number of files that a cursor remembers.
-const FILE_SLOTS: usize = 64;
+/// Number of files that a cursor remembers, at first and at most: powers of two.
+const FILE_SLOTS_MIN: usize = 32;
+const FILE_SLOTS_MAX: usize = 512;
 /// After a value that can't be had here, this many are not looked for.
 const VALUES_LEFT_OUT: usize = 15;
 
@@ -159,7 +160,7 @@ impl ValuesAhead {
         let at_once = self.at_once.clamp(1, VALUES_AT_ONCE);
         self.at_once = 2 * at_once;
         let prefetched = std::mem::take(&mut self.prefetched);
-        let count = self.prefetch(entries.clone(), at_once, prefetched);
+        let count = self.prefetch(tables, entries.clone(), at_once, prefetched);
         let mut following = entries.clone();
         let Some((key, is_there)) = following.next().map(|(key, first)| (key, first == location)) else {
             return Ok(false);
@@ -168,14 +169,14 @@ impl ValuesAhead {
         if count > 1 && is_there {
             self.fill_chunk(tables, entries, count)?;
             following.nth(count - 2);
-            self.prefetched = self.prefetch(following, self.at_once.min(VALUES_AT_ONCE), 0);
+            self.prefetched = self.prefetch(tables, following, self.at_once.min(VALUES_AT_ONCE), 0);
             self.passed = 1;
             return Ok(!self.values.is_empty());
         }
         let table = self.files.open(tables, location.file)?;
         let found = table.read_mapped_entry(location.place, key, location.sequence, &mut self.buffer)?;
         self.buffer.take_if(|buffer| buffer.len() > SMALL_BYTES);
-        self.prefetched = self.prefetch(following, self.at_once.min(VALUES_AT_ONCE), 0);
+        self.prefetched = self.prefetch(tables, following, self.at_once.min(VALUES_AT_ONCE), 0);
         // Who asks for the block is told what is there instead.
         let value = found.filter(|entry| entry.kind == EntryKind::Put).map(|entry| entry.value);
         let is_copied = value.is_some();
@@ -216,6 +217,7 @@ impl ValuesAhead {
     #[inline]
     fn prefetch<'k>(
         &mut self,
+        tables: &Tables,
         entries: impl Iterator<Item = (&'k [u8], Location)>,
         most: usize,
         already: usize,
@@ -227,7 +229,7 @@ impl ValuesAhead {
                 break;
             }
             if count >= already {
-                self.files.prefetch(location);
+                self.files.prefetch(tables, location);
             }
             count += 1;
         }
@@ -256,12 +258,12 @@ fn room_bytes(location: Location) -> usize {
     (location.place.length as usize).next_multiple_of(8)
 }
 
-/// The files that a cursor knows, each in the slot of its number.
+/// The files that a cursor knows, each in the slot of its number. Where two want the same slot, there are twice as many.
 #[derive(Debug, Default)]
 struct Files {
     slots: Vec<FileSlot>,
     /// A bit for each slot whose file is held open.
-    held: u64,
+    held: [u64; FILE_SLOTS_MAX / 64],
 }
 
 #[derive(Debug, Default)]
@@ -275,42 +277,71 @@ impl Files {
     /// The file's reader, which is held open until [`Files::close`].
     #[inline]
     fn open(&mut self, tables: &Tables, number: u32) -> Result<&TableReader> {
-        if self.slots.is_empty() {
-            self.slots.resize_with(FILE_SLOTS, FileSlot::default);
-        }
-        let index = number as usize % FILE_SLOTS;
-        let slot = &mut self.slots[index];
-        if slot.number == number
-            && let Some(table) = slot.held.take()
-        {
-            return Ok(slot.held.insert(table));
-        }
-        let known = slot.known.upgrade().filter(|_| slot.number == number);
-        let table = known.map_or_else(|| tables.reader(number), Ok)?;
-        *slot = FileSlot { number, known: Arc::downgrade(&table), held: None };
-        self.held |= 1 << index;
-        Ok(slot.held.insert(table))
+        self.hold(number, || tables.reader(number))
     }
 
-    /// Has the processor fetch an entry, if its file is known.
+    /// Has the processor fetch an entry, if its file is open.
     #[inline]
-    fn prefetch(&mut self, location: Location) {
-        let index = location.file as usize % FILE_SLOTS;
-        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.number == location.file) else { return };
-        if slot.held.is_none() {
-            slot.held = slot.known.upgrade();
-            self.held |= 1 << index;
-        }
-        if let Some(table) = &slot.held {
+    fn prefetch(&mut self, tables: &Tables, location: Location) {
+        if let Ok(table) = self.hold(location.file, || tables.open_reader(location.file).ok_or(())) {
             table.prefetch_mapped(location.place);
+        }
+    }
+
+    /// Holds a file open, which `find` finds if it is not known.
+    #[inline]
+    fn hold<E>(
+        &mut self,
+        number: u32,
+        find: impl FnOnce() -> std::result::Result<Arc<TableReader>, E>,
+    ) -> std::result::Result<&TableReader, E> {
+        let mut index = self.slot_of(number);
+        // Threads share what counts a file's owners, so nothing is counted that need not be.
+        let is_known = self.slots.get(index).is_some_and(|slot| slot.number == number);
+        let known = if is_known { self.slots[index].take() } else { None };
+        let table = match known {
+            Some(table) => table,
+            None => {
+                let table = find()?;
+                self.make_room(number);
+                index = self.slot_of(number);
+                self.slots[index] = FileSlot { number, known: Arc::downgrade(&table), held: None };
+                table
+            }
+        };
+        self.held[index / 64] |= 1 << (index % 64);
+        Ok(self.slots[index].held.insert(table))
+    }
+
+    #[inline]
+    fn slot_of(&self, number: u32) -> usize {
+        // There are none, or a power of two.
+        number as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    /// Makes room for another file: at first, and where its slot has one that is still there.
+    fn make_room(&mut self, number: u32) {
+        let slots = self.slots.len();
+        let is_taken = self.slots.get(self.slot_of(number)).is_none_or(FileSlot::is_in_use);
+        if !is_taken || slots == FILE_SLOTS_MAX {
+            return;
+        }
+        self.close();
+        let before = std::mem::take(&mut self.slots);
+        self.slots.resize_with((2 * slots).max(FILE_SLOTS_MIN), FileSlot::default);
+        for known in before.into_iter().filter(FileSlot::is_in_use) {
+            let index = self.slot_of(known.number);
+            self.slots[index] = known;
         }
     }
 
     /// Keeps no file open any more.
     fn close(&mut self) {
-        while self.held != 0 {
-            self.slots[self.held.trailing_zeros() as usize].held = None;
-            self.held &= self.held - 1;
+        for (word, held) in self.held.iter_mut().enumerate() {
+            while *held != 0 {
+                self.slots[64 * word + held.trailing_zeros() as usize].held = None;
+                *held &= *held - 1;
+            }
         }
     }
 
@@ -318,3 +349,18 @@ impl Files {
         (self.slots.capacity() * size_of::<FileSlot>()) as u64
     }
 }
+
+impl FileSlot {
+    /// The file, which is not held here any more.
+    #[inline]
+    fn take(&mut self) -> Option<Arc<TableReader>> {
+        self.held.take().or_else(|| self.known.upgrade())
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.known.strong_count() > 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

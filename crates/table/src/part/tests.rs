@@ -193,7 +193,8 @@ fn key_chunks_alone_have_shortened_keys() {
         Err(Error::Unsupported { what, .. }) => assert!(what.contains("compression type 3"), "{what}"),
         other => panic!("a block with shortened keys: {other:?}"),
     }
-    let forged = |bytes: usize| opened_as(&forged(body, STORED_SHORTENED, bytes as u32, PartKind::Keys), PartKind::Keys);
+    let forged =
+        |bytes: usize| opened_as(&forged(body, STORED_SHORTENED, bytes as u32, PartKind::Keys), PartKind::Keys);
     assert_eq!(forged(chunk.len()).unwrap(), chunk);
     for bytes in [chunk.len() - 1, chunk.len() + 1, body.len(), CHUNK_BYTES_AT_MOST + 1] {
         assert_corrupt(forged(bytes));

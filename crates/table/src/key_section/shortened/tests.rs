@@ -6,8 +6,11 @@ use crate::entry::{EntryKind, Place};
 use crate::key_section::{CHUNK_BYTES_AT_MOST, KeySectionBuilder};
 use crate::testing::config;
 
-/// The contents of a section's chunks: for each run how long it is, and its entries.
-fn chunks(runs: &[(u32, Vec<(Vec<u8>, u64, EntryKind)>)]) -> Vec<Vec<u8>> {
+/// How long a run is, and its entries.
+type Run = (u32, Vec<(Vec<u8>, u64, EntryKind)>);
+
+/// The contents of a section's chunks.
+fn chunks(runs: &[Run]) -> Vec<Vec<u8>> {
     let mut builder = KeySectionBuilder::default();
     let mut offset = 0;
     for (length, entries) in runs {
@@ -130,7 +133,7 @@ fn nothing_grows_beyond_its_length() {
 /// Entries by themselves, of which a file has one in twenty of the store's keys.
 #[test]
 fn a_key_among_its_neighbours_takes_few_bytes() {
-    let runs: Vec<_> = (0..2000_u64)
+    let runs: Vec<Run> = (0..2000_u64)
         .map(|number| {
             let sequence = 5_000_000 + number * 7919 % 250_000;
             (92 + (number % 2) as u32, vec![(format!("{:020}", number * 20).into_bytes(), sequence, EntryKind::Put)])
