@@ -28,9 +28,9 @@ use crate::options::MAXIMUM_FILE_BYTES;
 use crate::part::TRAILER_BYTES;
 use crate::single;
 
-/// The version of the table file format that this crate writes.
+/// The version of the table file format that this crate writes. In version 2 no key chunk has shortened keys.
 pub const FORMAT_VERSION: u32 = 3;
-/// The oldest version that it reads: there all entries are in data blocks. In version 2 no key chunk has shortened keys.
+/// The oldest version that it reads: there all entries are in data blocks.
 pub const OLDEST_FORMAT_VERSION: u32 = 1;
 
 /// The bit of the optional parts that says that there are index chunks in place of a key section.

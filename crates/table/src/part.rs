@@ -336,17 +336,18 @@ impl Checked<'_> {
             let bytes = Arc::from(self.body);
             return Ok(Content { bytes, length: self.body.len(), was_compressed: false });
         }
+        let bytes = match self.stored_as {
+            StoredAs::Compressed(compression) => self.decompress(compression),
+            StoredAs::Shortened => shortened::expand(self.body, self.content_bytes).map(Arc::from),
+        };
+        let bytes = bytes.ok_or_else(|| corrupt(kind, path, offset, "its compressed bytes are wrong"))?;
+        Ok(Content { bytes, length: self.content_bytes, was_compressed: true })
+    }
+
+    fn decompress(&self, compression: Compression) -> Option<Arc<[u8]>> {
         let mut content = zeroed(self.content_bytes);
         let into = Arc::get_mut(&mut content).unwrap_or_default();
-        let is_unpacked = match self.stored_as {
-            StoredAs::Compressed(compression) => compression::decompress(compression, self.body, into),
-            StoredAs::Shortened => shortened::expand(self.body, into),
-        };
-        if is_unpacked {
-            Ok(Content { bytes: content, length: self.content_bytes, was_compressed: true })
-        } else {
-            Err(corrupt(kind, path, offset, "its compressed bytes are wrong"))
-        }
+        compression::decompress(compression, self.body, into).then_some(content)
     }
 }
 

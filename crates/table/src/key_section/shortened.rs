@@ -17,10 +17,8 @@
 //! Before the first run, lengths and keys count as 0 and empty. The content is made whole when a chunk is read, so that
 //! iterators can lend its keys out as they lie.
 
-use std::ops::Range;
-
 use super::CHUNK_HEADER_BYTES;
-use crate::codec::{common_prefix_bytes, get_range, get_varint, put_varint, unzigzag, zigzag};
+use crate::codec::{common_prefix_bytes, get_length, get_range, get_varint, put_varint, unzigzag, zigzag};
 
 const HAS_SEVERAL: u64 = 1;
 const IS_DELETE: u64 = 1;
@@ -59,76 +57,41 @@ pub(crate) fn shorten(content: &[u8], into: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// Makes a shortened content whole. It must fill `into` exactly. False: these bytes are none.
-pub(crate) fn expand(shortened: &[u8], into: &mut [u8]) -> bool {
-    let mut whole = Whole { bytes: into, at: 0 };
-    whole.fill(shortened).is_some() && whole.at == whole.bytes.len()
-}
-
-/// A content that is being made whole. Each step is `None` where there is no room for it.
-struct Whole<'b> {
-    bytes: &'b mut [u8],
-    at: usize,
-}
-
-impl Whole<'_> {
-    fn fill(&mut self, shortened: &[u8]) -> Option<()> {
-        let mut at = 0;
-        let header = get_range(shortened, &mut at, CHUNK_HEADER_BYTES)?;
-        self.put(&shortened[header])?;
-        let (mut length, mut key) = (0, 0..0);
-        while at < shortened.len() {
+/// Makes a shortened content of so many bytes whole. `None`: this is none.
+pub(crate) fn expand(shortened: &[u8], content_bytes: usize) -> Option<Vec<u8>> {
+    let mut at = 0;
+    let mut content = Vec::with_capacity(content_bytes);
+    content.extend_from_slice(&shortened[get_range(shortened, &mut at, CHUNK_HEADER_BYTES)?]);
+    let (mut length, mut key) = (0, 0..0);
+    while at < shortened.len() {
+        let head = get_varint(shortened, &mut at)?;
+        length = unzigzag(length, head >> 1);
+        let entries = if head & HAS_SEVERAL != 0 { get_varint(shortened, &mut at)? } else { 1 };
+        put_varint(&mut content, length);
+        put_varint(&mut content, entries);
+        // Each entry takes bytes of what is left, so this ends.
+        for _ in 0..entries {
             let head = get_varint(shortened, &mut at)?;
-            length = unzigzag(length, head >> 1);
-            let entries = if head & HAS_SEVERAL != 0 { get_varint(shortened, &mut at)? } else { 1 };
-            self.put_number(length)?;
-            self.put_number(entries)?;
-            // Each entry takes bytes of what is left, so this ends.
-            for _ in 0..entries {
-                key = self.fill_entry(shortened, &mut at, key)?;
+            let shared = usize::try_from(head >> 2).ok().filter(|&shared| shared <= key.len())?;
+            let others = match head & IS_AS_LONG {
+                0 => get_length(shortened, &mut at)?,
+                _ => key.len() - shared,
+            };
+            let difference = get_varint(shortened, &mut at)?;
+            let others = get_range(shortened, &mut at, others)?;
+            put_varint(&mut content, ((shared + others.len()) as u64) << 1 | head & IS_DELETE);
+            put_varint(&mut content, difference);
+            let start = content.len();
+            content.extend_from_within(key.start..key.start + shared);
+            content.extend_from_slice(&shortened[others]);
+            key = start..content.len();
+            // A few bytes may ask for many that are shared.
+            if content.len() > content_bytes {
+                return None;
             }
         }
-        Some(())
     }
-
-    /// Makes an entry whole. `before` and the result are where in the content the keys are.
-    #[inline]
-    fn fill_entry(&mut self, shortened: &[u8], at: &mut usize, before: Range<usize>) -> Option<Range<usize>> {
-        let head = get_varint(shortened, at)?;
-        let shared = usize::try_from(head >> 2).ok().filter(|&shared| shared <= before.len())?;
-        let others = match head & IS_AS_LONG {
-            0 => usize::try_from(get_varint(shortened, at)?).ok()?,
-            _ => before.len() - shared,
-        };
-        let difference = get_varint(shortened, at)?;
-        let others = get_range(shortened, at, others)?;
-        self.put_number(((shared + others.len()) as u64) << 1 | head & IS_DELETE)?;
-        self.put_number(difference)?;
-        let start = self.at;
-        let end = start.checked_add(shared).filter(|&end| end <= self.bytes.len())?;
-        self.bytes.copy_within(before.start..before.start + shared, start);
-        self.at = end;
-        self.put(&shortened[others])?;
-        Some(start..self.at)
-    }
-
-    #[inline]
-    fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        let end = self.at.checked_add(bytes.len())?;
-        self.bytes.get_mut(self.at..end)?.copy_from_slice(bytes);
-        self.at = end;
-        Some(())
-    }
-
-    /// Writes a varint.
-    #[inline]
-    fn put_number(&mut self, mut number: u64) -> Option<()> {
-        while number >= 0x80 {
-            self.put(&[number as u8 | 0x80])?;
-            number >>= 7;
-        }
-        self.put(&[number as u8])
-    }
+    (content.len() == content_bytes).then_some(content)
 }
 
 #[cfg(test)]

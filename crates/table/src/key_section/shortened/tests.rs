@@ -30,11 +30,6 @@ fn shortened(content: &[u8]) -> Vec<u8> {
     shortened
 }
 
-fn expanded(shortened: &[u8], content_bytes: usize) -> Option<Vec<u8>> {
-    let mut content = vec![0xee; content_bytes];
-    expand(shortened, &mut content).then_some(content)
-}
-
 fn kinds() -> impl Strategy<Value = EntryKind> {
     prop_oneof![Just(EntryKind::Put), Just(EntryKind::Delete)]
 }
@@ -61,9 +56,9 @@ proptest! {
         }
         for content in chunks(&runs) {
             let shortened = shortened(&content);
-            prop_assert_eq!(&expanded(&shortened, content.len()), &Some(content.clone()));
-            prop_assert_eq!(expanded(&shortened, content.len() + 1), None, "too long");
-            prop_assert_eq!(expanded(&shortened, content.len() - 1), None, "too short");
+            prop_assert_eq!(&expand(&shortened, content.len()), &Some(content.clone()));
+            prop_assert_eq!(expand(&shortened, content.len() + 1), None, "too long");
+            prop_assert_eq!(expand(&shortened, content.len() - 1), None, "too short");
         }
     }
 
@@ -78,13 +73,13 @@ proptest! {
             let at = at.index(shortened.len());
             shortened[at] = byte;
         }
-        expanded(&shortened, content.len());
-        expanded(&shortened, content_bytes);
+        expand(&shortened, content.len());
+        expand(&shortened, content_bytes);
     }
 
     #[test]
     fn noise_ends(noise in vec(prop_oneof![0..8u8, any::<u8>()], 0..200), content_bytes in 0..1000usize) {
-        expanded(&noise, content_bytes);
+        expand(&noise, content_bytes);
         shorten(&noise, &mut Vec::new());
     }
 }
@@ -99,9 +94,9 @@ fn what_is_cut_off_or_goes_on_is_refused() {
     let content = chunk_of_neighbours();
     let shortened = shortened(&content);
     for length in 0..shortened.len() {
-        assert_eq!(expanded(&shortened[..length], content.len()), None, "{length} bytes");
+        assert_eq!(expand(&shortened[..length], content.len()), None, "{length} bytes");
     }
-    assert_eq!(expanded(&[&shortened[..], &[0]].concat(), content.len()), None);
+    assert_eq!(expand(&[&shortened[..], &[0]].concat(), content.len()), None);
 }
 
 /// A key shares its bytes with the one before, which may be long: few bytes ask for many.
@@ -119,14 +114,14 @@ fn nothing_grows_beyond_its_length() {
         put_varint(&mut bomb, 60_000 << 2 | IS_AS_LONG);
         put_varint(&mut bomb, 0);
     }
-    assert_eq!(expanded(&bomb, CHUNK_BYTES_AT_MOST), None);
+    assert_eq!(expand(&bomb, CHUNK_BYTES_AT_MOST), None);
     // More is shared than there is, or than can be.
     for shared in [1, 1 << 40, u64::MAX >> 2] {
         let mut much = vec![0; CHUNK_HEADER_BYTES];
         put_varint(&mut much, 0);
         put_varint(&mut much, shared << 2 | IS_AS_LONG);
         put_varint(&mut much, 0);
-        assert_eq!(expanded(&much, CHUNK_BYTES_AT_MOST), None, "{shared} bytes of an empty key");
+        assert_eq!(expand(&much, CHUNK_BYTES_AT_MOST), None, "{shared} bytes of an empty key");
     }
 }
 
