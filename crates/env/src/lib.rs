@@ -105,6 +105,10 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>>;
     /// Bytes that this process could still write into the file system that holds `path`.
     fn available_bytes(&self, path: &Path) -> Result<u64>;
+    /// Whether what one of two files takes is missing for the other: they lie on one file system. Unknown counts as yes.
+    fn shares_space(&self, _one: &Path, _other: &Path) -> bool {
+        true
+    }
     /// Bytes of memory that the system could still give this process, what it would take from its caches of files included;
     /// `None` where that can't be found out. It reads some files: to be asked now and then.
     fn memory_to_give_bytes(&self) -> Option<u64> {

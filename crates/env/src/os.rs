@@ -27,7 +27,7 @@ use std::fs::{self, File as StdFile, OpenOptions};
 use std::io::{self, ErrorKind as IoErrorKind, Read};
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -187,6 +187,11 @@ impl Env for OsEnv {
     /// missing file is an error (`NotFound`).
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
         lock::take(path, mode)
+    }
+
+    fn shares_space(&self, one: &Path, other: &Path) -> bool {
+        let file_system = |path: &Path| fs::metadata(path).map(|found| found.dev());
+        !matches!((file_system(one), file_system(other)), (Ok(one), Ok(other)) if one != other)
     }
 
     /// What an unprivileged process may write; `path` need not exist as long as one of its parents does.

@@ -26,6 +26,7 @@ use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::lifetime_counters::LifetimeCounters;
 use slmdb_engine::observe::spans::verifying;
 use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::space::pool_growth::guard_growth;
 use slmdb_engine::write::closing::close_once;
 use slmdb_engine::write::memtable_preparer::MemTablePreparer;
 use slmdb_engine::write::write_path::{RecoveredWrites, WritePath};
@@ -141,6 +142,7 @@ impl<M: Medium + Clone> Lab<M> {
         let hooks = LabCommitHooks { writes: writes.clone(), lifetime: lifetime.clone() };
         let catalog =
             Arc::new(Catalog::new(context.clone(), log.catalog, Arc::new(log.reserve), tables.clone(), hooks));
+        guard_growth(&level_zero.pool, &catalog.reserve, &context);
         let in_use = FilesInUse { snapshots: level_zero.snapshots.clone(), levels: levels.clone() };
         let obsolete = Arc::new(ObsoleteFiles::new(context.clone(), tables.clone(), Arc::new(in_use)));
         let memory = Arc::new(MemoryShare {

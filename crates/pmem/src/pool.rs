@@ -31,8 +31,8 @@ mod space;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use slmdb_env::{DaxDevice, Error, File, Result};
 use slmdb_sync::mapped;
@@ -40,7 +40,7 @@ use slmdb_sync::scheduled::Mutex;
 
 pub use place::{check_direct, check_new_device, creation_finished, has_uuid, remove_pool, remove_pool_on};
 
-pub use allocate::Claim;
+pub use allocate::{Claim, GrowthGuard};
 pub use image::ImageBinding;
 
 use crate::layout::{Geometry, ROOT_OFFSET, UNIT_BYTES};
@@ -154,6 +154,7 @@ pub struct Pool<M: Medium> {
     path: PathBuf,
     uuid: [u8; 16],
     growth_bytes: u64,
+    growth_guard: OnceLock<Arc<dyn GrowthGuard>>,
     maximum_bytes: u64,
     was_clean: bool,
     open_count: u32,

@@ -31,6 +31,7 @@ use slmdb_engine::files::obsolete_files::ObsoleteFiles;
 use slmdb_engine::observe::lifetime_counters::LifetimeCounters;
 use slmdb_engine::observe::spans::verifying;
 use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::space::pool_growth::guard_growth;
 use slmdb_engine::write::closing::close_once;
 use slmdb_engine::write::memtable_preparer::MemTablePreparer;
 use slmdb_engine::write::write_path::{RecoveredWrites, WritePath};
@@ -163,6 +164,7 @@ impl<M: Medium + Clone> Slm<M> {
         };
         let catalog =
             Arc::new(Catalog::new(context.clone(), log.catalog, Arc::new(log.reserve), tables.clone(), hooks));
+        guard_growth(&index.pool, &catalog.reserve, &context);
         let obsolete = Arc::new(ObsoleteFiles::new(context.clone(), tables.clone(), index.snapshots.clone()));
         let memory = Arc::new(MemoryShare {
             context: context.clone(),

@@ -91,6 +91,10 @@ impl Env for ClosingEnv {
         self.opening(|| self.env.lock(path, mode))
     }
 
+    fn shares_space(&self, one: &Path, other: &Path) -> bool {
+        self.env.shares_space(one, other)
+    }
+
     fn available_bytes(&self, path: &Path) -> Result<u64> {
         self.env.available_bytes(path)
     }

@@ -228,11 +228,20 @@ impl Reserve {
     /// Makes the reserve as long as it should be. [`Error::Full`]: there is only a part, or a compaction has it.
     /// LOCKS: reserve, reserved file
     pub fn fill(&self) -> Result<()> {
+        self.while_whole(|| Ok(()))
+    }
+
+    /// Runs this if the reserve is as long as it should be, after it was filled if need be. It stays so meanwhile.
+    /// [`Error::Full`]: there is only a part, or a compaction has it.
+    /// LOCKS: reserve, reserved file
+    pub fn while_whole<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut held = self.held.lock();
         if held.is_taken {
-            return self.check_plenty(self.wanted_bytes());
+            self.check_plenty(self.wanted_bytes())?;
+        } else {
+            self.fill_held(&mut held)?;
         }
-        self.fill_held(&mut held)
+        run()
     }
 
     /// See [`Reserve::fill`].

@@ -11,6 +11,7 @@
 //!
 //! The reserve is in DRAM only. After a crash it is free space like any other, and the opening of the store sets it anew.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
@@ -35,6 +36,13 @@ pub enum Claim {
     Privileged,
 }
 
+/// Decides whether a pool may take more of its file system. It is asked under a lock of the pool, so it must not use the
+/// pool.
+pub trait GrowthGuard: Send + Sync {
+    /// Runs `grow`, once; or returns [`Error::Full`] instead, and the pool is full for now.
+    fn grow(&self, grow: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+}
+
 impl Claim {
     fn of(kind: ExtentKind) -> Claim {
         if kind == ExtentKind::Arena { Claim::Ordinary } else { Claim::Privileged }
@@ -51,6 +59,17 @@ impl Claim {
 }
 
 impl<M: Medium> Pool<M> {
+    /// From now on the pool grows only if the guard agrees, except for what may use the reserve: that was promised. Only the
+    /// first guard counts.
+    pub fn guard_growth(&self, guard: Arc<dyn GrowthGuard>) {
+        let _ = self.growth_guard.set(guard);
+    }
+
+    /// The guard that is asked before the pool grows for this claim.
+    fn guard_of(&self, claim: Claim) -> Option<&dyn GrowthGuard> {
+        self.growth_guard.get().map(|guard| &**guard).filter(|_| claim != Claim::Privileged)
+    }
+
     /// Takes an extent of at least `length_bytes`, rounded up to whole units. Durable on return; what it contains is not
     /// defined. The pool grows if need be; [`Error::Full`] if it can't. An arena never takes what is held in reserve
     /// ([`Pool::set_reserve`]), an extent of another kind may.
@@ -168,7 +187,10 @@ impl<M: Medium> Pool<M> {
         for _ in 0..GROWTHS_MAX {
             match space.missing_units() {
                 0 => return Ok(()),
-                missing => self.grow_by(space, missing.next_multiple_of(space.reserve().1))?,
+                missing => {
+                    let units = missing.next_multiple_of(space.reserve().1);
+                    self.grow_by(space, units, self.guard_of(Claim::Ordinary))?;
+                }
             }
         }
         if space.missing_units() == 0 { Ok(()) } else { Err(self.full(space.missing_units())) }
@@ -197,13 +219,14 @@ impl<M: Medium> Pool<M> {
 
     /// Takes units in a row off the free ones.
     fn find(&self, space: &mut Space, units: u64, claim: Claim) -> Result<u64> {
+        let guard = self.guard_of(claim);
         for growths in 0..=GROWTHS_MAX {
             let grown = match space.shortest(units) {
-                None if growths < GROWTHS_MAX => self.grow_for_run(space, units),
+                None if growths < GROWTHS_MAX => self.grow_for_run(space, units, guard),
                 None => break,
                 Some(run) => match space.missing_units_without(run, units) {
                     missing if missing > claim.missing_units_max() => {
-                        self.grow_by(space, missing - claim.missing_units_max())
+                        self.grow_by(space, missing - claim.missing_units_max(), guard)
                     }
                     _ => return Ok(space.cut(run, units)),
                 },

@@ -16,6 +16,7 @@ use slmdb_env::{Error, Result};
 use slmdb_sync::mapped::AtomicU64;
 use slmdb_sync::scheduled::MutexGuard;
 
+use super::allocate::GrowthGuard;
 use super::lifecycle::sharing;
 use super::space::Space;
 use super::{Backing, Extent, ExtentKind, Pool};
@@ -197,7 +198,7 @@ impl<M: Medium> Pool<M> {
     }
 
     /// Makes room for one more extent of so many units behind what is there.
-    pub(super) fn grow_for_run(&self, space: &mut Space, units: u64) -> Result<()> {
+    pub(super) fn grow_for_run(&self, space: &mut Space, units: u64, guard: Option<&dyn GrowthGuard>) -> Result<()> {
         let geometry = self.geometry;
         let old = self.length_bytes() / UNIT_BYTES;
         let region = geometry.regions(old) - 1;
@@ -211,11 +212,11 @@ impl<M: Medium> Pool<M> {
             }
             least
         };
-        self.grow_to(space, least, units)
+        self.grow_to(space, least, units, guard)
     }
 
     /// Makes so many units more free, wherever they come to lie.
-    pub(super) fn grow_by(&self, space: &mut Space, units: u64) -> Result<()> {
+    pub(super) fn grow_by(&self, space: &mut Space, units: u64, guard: Option<&dyn GrowthGuard>) -> Result<()> {
         let old = self.length_bytes() / UNIT_BYTES;
         if units > self.maximum_bytes / UNIT_BYTES {
             return Err(self.full(units));
@@ -225,11 +226,11 @@ impl<M: Medium> Pool<M> {
         while self.geometry.usable(least) < wanted {
             least += wanted - self.geometry.usable(least);
         }
-        self.grow_to(space, least, units)
+        self.grow_to(space, least, units, guard)
     }
 
     /// Grows to a length of at least `least` units, because `units` are needed.
-    fn grow_to(&self, space: &mut Space, least: u64, units: u64) -> Result<()> {
+    fn grow_to(&self, space: &mut Space, least: u64, units: u64, guard: Option<&dyn GrowthGuard>) -> Result<()> {
         let geometry = self.geometry;
         let old = self.length_bytes() / UNIT_BYTES;
         let region = geometry.regions(old) - 1;
@@ -246,11 +247,19 @@ impl<M: Medium> Pool<M> {
             }),
             done => done.map(|()| to),
         };
-        // A file system with little left may have enough for this one.
-        let new = match extend(wanted) {
-            Err(Error::Full { .. }) if wanted > least => extend(least)?,
-            new => new?,
+        let mut new = old;
+        let mut grow = || {
+            // A file system with little left may have enough for this one.
+            new = match extend(wanted) {
+                Err(Error::Full { .. }) if wanted > least => extend(least)?,
+                new => new?,
+            };
+            Ok(())
         };
+        match guard {
+            Some(guard) => guard.grow(&mut grow)?,
+            None => grow()?,
+        }
         self.length_bytes.store(new * UNIT_BYTES, Ordering::Release);
         // SAFETY: mapped above, and nobody but us has an offset in the new part yet; what lies before it, `attach` only
         // notes.

@@ -14,6 +14,7 @@
 //! A pool may be a device instead of a file; `device` has what is different then.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;
 
 use slmdb_env::{Env, Error, OpenMode, Result};
@@ -220,6 +221,7 @@ impl<M: Medium> Pool<M> {
             path,
             uuid: header.uuid,
             growth_bytes: options.growth_bytes,
+            growth_guard: OnceLock::new(),
             maximum_bytes,
             was_clean: header.state != State::Open,
             open_count,

@@ -15,7 +15,7 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options,
 use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
-use slmdb_pmem::{ExtentKind, Persistent, UNIT_BYTES};
+use slmdb_pmem::{Claim, ExtentKind, Persistent, UNIT_BYTES};
 use slmdb_sync::scheduled::Instant;
 
 use crate::engine::Slm;
@@ -63,8 +63,12 @@ fn on_a_full_disk() -> (MemoryEnv, Slm<Persistent>) {
 
 /// Leaves nothing free.
 fn fill_disk(env: &MemoryEnv, store: &Slm<Persistent>) {
+    fill_disk_but_for(env, store, 0);
+}
+
+fn fill_disk_but_for(env: &MemoryEnv, store: &Slm<Persistent>, free_bytes: u64) {
     env.set_capacity(CAPACITY_BYTES);
-    env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.context.directory).unwrap());
+    env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.context.directory).unwrap() + free_bytes);
 }
 
 fn reserved_records_bytes(store: &Slm<Persistent>) -> u64 {
@@ -361,4 +365,43 @@ fn the_reserve_gives_back_what_it_took_for_a_refused_write() {
     };
     assert!(put(4 << 20));
     assert!(!put(left_bytes as usize / 4), "{} of {wanted_bytes} bytes", store.catalog.reserve.length_bytes());
+}
+
+/// (A compaction had the reserve, and the rest of its file was free for a moment. The pool took that for good, so the
+/// reserve never became whole again, and deletes were refused.)
+#[test]
+fn the_pool_takes_nothing_that_the_reserve_must_have_again() {
+    let (env, store) = on_a_full_disk();
+    let (pool, reserve) = (&store.index.pool, &store.catalog.reserve);
+    let length_bytes = pool.length_bytes();
+    let path = names::table(&store.context.directory, 1000);
+    let (space, _output) = reserve.take(&path).unwrap().unwrap();
+    let wanted_bytes = pool.free_bytes() + UNIT_BYTES;
+    let refused = |grown: slmdb_env::Result<()>, context: &str| {
+        assert!(matches!(grown, Err(Error::Full { .. })), "{context}: {grown:?}");
+        assert_eq!(pool.length_bytes(), length_bytes, "{context}");
+    };
+    fill_disk_but_for(&env, &store, 4 * UNIT_BYTES);
+    refused(pool.set_reserve(wanted_bytes, UNIT_BYTES), "set aside");
+    refused(pool.allocate_extent(ExtentKind::Arena, wanted_bytes, 1000).map(drop), "an arena");
+    let part = pool.allocate_part(ExtentKind::KeySegment, wanted_bytes, wanted_bytes, 1000, Claim::Ordinary);
+    refused(part.map(drop), "an output of a compaction");
+
+    // With the reserve back, what is free beyond it may be taken.
+    assert!(reserve.put_back(space, &path).unwrap());
+    pool.set_reserve(wanted_bytes, UNIT_BYTES).unwrap();
+    assert!(pool.length_bytes() > length_bytes);
+    assert_eq!(reserve.length_bytes(), reserve.wanted_bytes());
+}
+
+/// Accepted writes are flushed first of all.
+#[test]
+fn a_flush_lets_the_pool_grow_while_a_compaction_has_the_reserve() {
+    let (env, store) = on_a_full_disk();
+    let pool = &store.index.pool;
+    let taken = store.catalog.reserve.take(&names::table(&store.context.directory, 1000)).unwrap();
+    assert!(taken.is_some());
+    fill_disk_but_for(&env, &store, 4 * UNIT_BYTES);
+    let bytes = pool.free_bytes() + UNIT_BYTES;
+    pool.allocate_extent(ExtentKind::KeySegment, bytes, 1000).unwrap();
 }

@@ -1,0 +1,28 @@
+//! When a pool file may grow that lies on the same file system as the store.
+//!
+//! It grows for good. So what it takes must not be what the [reserve](super::reserve) has to have again: that leads out
+//! of a full disk. While a compaction has the reserve, or has not yet put it back whole, there may be space that is
+//! free for a moment only. Then only what a flush of accepted writes needs lets the pool grow.
+
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+use slmdb_pmem::pool::{GrowthGuard, Pool};
+
+use super::reserve::Reserve;
+use crate::context::StoreContext;
+
+/// From now on this pool grows only while the reserve is whole, if both take of the same space.
+pub fn guard_growth<M: Medium>(pool: &Pool<M>, reserve: &Arc<Reserve>, context: &StoreContext) {
+    if M::PERSISTENT && context.env.shares_space(pool.path(), &context.directory) {
+        pool.guard_growth(reserve.clone());
+    }
+}
+
+impl GrowthGuard for Reserve {
+    /// LOCKS: reserve, reserved file
+    fn grow(&self, grow: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        self.while_whole(grow)
+    }
+}
