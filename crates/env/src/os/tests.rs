@@ -104,6 +104,16 @@ fn a_path_that_does_not_exist_yet_has_its_parents_space() {
 }
 
 #[test]
+fn files_of_one_file_system_share_its_space() {
+    let (here, env) = (tempfile::tempdir().unwrap(), OsEnv);
+    let file = here.path().join("file");
+    fs::write(&file, b"").unwrap();
+    assert!(env.shares_space(here.path(), &file));
+    assert!(!env.shares_space(&file, Path::new("/proc/self")));
+    assert!(env.shares_space(&file, &here.path().join("not there")), "unknown counts as yes");
+}
+
+#[test]
 fn the_current_directory_may_be_named_by_the_empty_path() {
     let env = OsEnv::new();
     env.sync_directory(Path::new("")).unwrap();

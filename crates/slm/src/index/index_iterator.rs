@@ -225,6 +225,10 @@ impl IndexSource {
             let record = index.tree.record(offset, &guard)?;
             if record.sequence() <= self.moment {
                 let start = self.keys.len();
+                if start == 0 {
+                    // Most keys of a store are about as long.
+                    self.keys.reserve(record.key().len() * self.leaf.records().len());
+                }
                 self.keys.extend_from_slice(record.key());
                 self.entries.push(Entry { key: start..self.keys.len(), location: location(&record) });
             }
