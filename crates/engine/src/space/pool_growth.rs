@@ -13,9 +13,11 @@ use slmdb_pmem::pool::{GrowthGuard, Pool};
 use super::reserve::Reserve;
 use crate::context::StoreContext;
 
-/// From now on this pool grows only while the reserve is whole, if both take of the same space.
+/// From now on this pool grows only while the reserve is whole, if both take of the same space. (A store that is opened for
+/// reading has no reserve, and its pool grows in memory.)
 pub fn guard_growth<M: Medium>(pool: &Pool<M>, reserve: &Arc<Reserve>, context: &StoreContext) {
-    if M::PERSISTENT && context.env.shares_space(pool.path(), &context.directory) {
+    let takes_writes = !context.options.read_only;
+    if M::PERSISTENT && takes_writes && context.env.shares_space(pool.path(), &context.directory) {
         pool.guard_growth(reserve.clone());
     }
 }

@@ -239,14 +239,15 @@ impl<M: Medium> Pool<M> {
             return Err(self.full(units));
         }
         let wanted = least.max((old + self.growth_bytes / UNIT_BYTES).min(maximum));
-        // Memory that can't be had is space that can't: it may come, and until then there is none.
-        let extend = |to| match self.extend(old, to) {
-            Err(lack) if lack.is_passing_lack() => Err(Error::Full {
-                path: self.path.clone(),
-                what: format!("a pool of {} bytes: {lack}", to * UNIT_BYTES),
-            }),
-            done => done.map(|()| to),
+        // Memory that can't be had is space that can't, and so are descriptors: they may come, and until then there is none.
+        let full_if_lacking = |to: u64, error: Error| match error {
+            lack if lack.is_passing_lack() => {
+                let what = format!("a pool of {} bytes: {lack}", to * UNIT_BYTES);
+                Error::Full { path: self.path.clone(), what }
+            }
+            error => error,
         };
+        let extend = |to| self.extend(old, to).map(|()| to).map_err(|error| full_if_lacking(to, error));
         let mut new = old;
         let mut grow = || {
             // A file system with little left may have enough for this one.
@@ -257,7 +258,7 @@ impl<M: Medium> Pool<M> {
             Ok(())
         };
         match guard {
-            Some(guard) => guard.grow(&mut grow)?,
+            Some(guard) => guard.grow(&mut grow).map_err(|error| full_if_lacking(wanted, error))?,
             None => grow()?,
         }
         self.length_bytes.store(new * UNIT_BYTES, Ordering::Release);

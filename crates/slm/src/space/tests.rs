@@ -12,7 +12,7 @@ use slmdb_engine::space::reserve::{OutputSpace, Purpose};
 use slmdb_engine::space::reserved_file::RESERVE;
 use slmdb_engine::write::memtables::BlockedFlush;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options, WriteBatch};
-use slmdb_env::memory::{MemoryEnv, Random};
+use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{Claim, ExtentKind, Persistent, UNIT_BYTES};
@@ -392,6 +392,21 @@ fn the_pool_takes_nothing_that_the_reserve_must_have_again() {
     pool.set_reserve(wanted_bytes, UNIT_BYTES).unwrap();
     assert!(pool.length_bytes() > length_bytes);
     assert_eq!(reserve.length_bytes(), reserve.wanted_bytes());
+}
+
+/// What is lacking for a moment must not stop the store, wherever it is lacking: the pool is full as long.
+#[test]
+fn a_pool_is_full_while_the_reserve_gets_no_descriptor() {
+    let (env, store) = on_a_full_disk();
+    let (pool, reserve) = (&store.index.pool, &store.catalog.reserve);
+    reserve.discard().unwrap();
+    env.set_capacity(CAPACITY_BYTES);
+    env.fail_next("", Failure::NoDescriptor, Repeat::ForGood);
+    let wanted_bytes = pool.free_bytes() + UNIT_BYTES;
+    let grown = pool.set_reserve(wanted_bytes, UNIT_BYTES);
+    assert!(env.failures_struck() > 0 && matches!(grown, Err(Error::Full { .. })), "{grown:?}");
+    env.clear_failures();
+    pool.set_reserve(wanted_bytes, UNIT_BYTES).unwrap();
 }
 
 /// Accepted writes are flushed first of all.
