@@ -121,8 +121,8 @@ impl<R: Run> Levels<R> {
     }
 }
 
-/// A removed run is pinned as long as a version, a cursor, a plan or a change has it. Who drops one of these has
-/// [`ObsoleteFiles`](slmdb_engine::files::obsolete_files::ObsoleteFiles) look again.
+/// A removed run is pinned as long as a version, a cursor, a plan or a change has it. Who drops one of these says nothing: the
+/// engine has [`ObsoleteFiles`](slmdb_engine::files::obsolete_files::ObsoleteFiles) look again now and then.
 impl<R: Run> PinnedFiles for Levels<R> {
     fn pins(&self, number: u32) -> bool {
         let mut leaving = self.leaving.lock();

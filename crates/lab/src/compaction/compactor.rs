@@ -72,6 +72,8 @@ impl<M: Medium + Clone> Compactor<M> {
                 // It is tried again when something has changed, but not what can't be read.
                 Ok(false) | Err(_) => {}
             }
+            // Who lets go of the levels does not look which files that was for.
+            self.obsolete.remove_unpinned();
             match self.compactions.wait(seen) {
                 Some(changes) => seen = changes,
                 None => return,
