@@ -7,8 +7,8 @@
 //! - A reader may have found a place in it just before. If the file is open, it stays readable. If not, the reader
 //!   looks the key up again ([`Catalog::is_gone`](super::catalog::Catalog::is_gone)).
 //!
-//! No lock is held while a file is removed, because that may take the disk a while, and it is the thread that drops a
-//! cursor which does it. The next opening removes what a crash leaves behind.
+//! No lock is held while a file is removed, because that may take the disk a while. It is the thread that drops a cursor
+//! which does it, or a compaction thread that has nothing else to do. The next opening removes what a crash leaves behind.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -231,8 +231,8 @@ impl Reserve {
         self.while_whole(|| Ok(()))
     }
 
-    /// Runs this if the reserve is as long as it should be, after it was filled if need be. It stays so meanwhile.
-    /// [`Error::Full`]: there is only a part, or a compaction has it.
+    /// Fills the reserve, and runs this while it stays as long as it should be. Where a compaction has it, this runs only
+    /// if there is plenty of space besides. [`Error::Full`]: there is only a part of it, or no plenty.
     /// LOCKS: reserve, reserved file
     pub fn while_whole<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut held = self.held.lock();

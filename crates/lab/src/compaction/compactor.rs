@@ -72,7 +72,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 // It is tried again when something has changed, but not what can't be read.
                 Ok(false) | Err(_) => {}
             }
-            // Who lets go of the levels does not look which files that was for.
+            // A reader that held the levels does not say when it lets go of them.
             self.obsolete.remove_unpinned();
             match self.compactions.wait(seen) {
                 Some(changes) => seen = changes,

@@ -227,7 +227,7 @@ impl IndexSource {
                 let start = self.keys.len();
                 if start == 0 {
                     // Most keys of a store are about as long.
-                    self.keys.reserve(record.key().len() * self.leaf.records().len());
+                    self.keys.reserve((record.key().len() * self.leaf.records().len()).min(KEYS_BYTES_MAX));
                 }
                 self.keys.extend_from_slice(record.key());
                 self.entries.push(Entry { key: start..self.keys.len(), location: location(&record) });

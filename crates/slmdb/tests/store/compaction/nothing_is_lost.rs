@@ -14,6 +14,12 @@ fn options(home: &Home) -> Options {
     home.options().memtable_bytes(16 << 10).compaction(eager_compaction())
 }
 
+/// How many table files are in the directory.
+fn tables_in(home: &Home) -> u64 {
+    let files = std::fs::read_dir(home.store()).unwrap();
+    files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "sst")).count() as u64
+}
+
 fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()
 }
@@ -145,12 +151,8 @@ fn an_iterator_held_across_compactions_ends_where_it_should() {
         assert_verified(&db, "verify");
         db.compact_range::<&[u8]>(..).unwrap();
         assert_verified(&db, "verify");
-        let tables = || {
-            let files = std::fs::read_dir(home.store()).unwrap();
-            files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "sst")).count() as u64
-        };
         // Compactions may be under way still.
-        wait_until("what iterators held goes with them", || tables() == db.stats().table_files);
+        wait_until("what iterators held goes with them", || tables_in(&home) == db.stats().table_files);
         assert_eq!(db.stats().replaced_records_kept, 0);
     }
 }
@@ -165,16 +167,12 @@ fn files_that_an_iterator_held_go_although_nothing_else_happens() {
             (0..400).for_each(|number| db.put(key(number), value).unwrap());
             db.compact_range::<&[u8]>(..).unwrap();
         };
-        let tables = || {
-            let files = std::fs::read_dir(home.store()).unwrap();
-            files.filter(|file| file.as_ref().unwrap().path().extension().is_some_and(|e| e == "sst")).count() as u64
-        };
         put_all(b"first");
         let mut iter = db.iter().unwrap();
         assert!(iter.next().unwrap().is_ok());
         put_all(b"second");
         drop(iter);
-        wait_until("the files go that the iterator held", || tables() == db.stats().table_files);
+        wait_until("the files go that the iterator held", || tables_in(&home) == db.stats().table_files);
     }
 }
 
