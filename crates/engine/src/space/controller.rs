@@ -99,11 +99,11 @@ pub struct Shortage<'a> {
 
 /// Sets space aside for writes, and decides what is done when there is none.
 pub struct SpaceController<M: Medium> {
-    context: Arc<StoreContext>,
+    pub(super) context: Arc<StoreContext>,
     /// The write path, for whose MemTables the space is.
-    writes: Arc<WritePath<M>>,
+    pub(super) writes: Arc<WritePath<M>>,
     /// The MANIFEST, and the disk space that leads out of a full disk.
-    catalog: Arc<Catalog>,
+    pub(super) catalog: Arc<Catalog>,
     cost: Arc<dyn FlushCost>,
     reclaim: Arc<dyn Reclaim>,
 }

@@ -7,5 +7,6 @@ pub mod ladder;
 pub mod pool_growth;
 pub mod reserve;
 pub mod reserved_file;
+pub mod rest;
 pub mod smallest_pool;
 pub mod space_errors;

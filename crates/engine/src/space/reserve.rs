@@ -153,6 +153,11 @@ impl Reserve {
         self.coming_bytes.fetch_max(if self.counts(bytes) { bytes } else { 0 }, Ordering::Relaxed)
     }
 
+    /// Expects no longer file than this one. REQUIRES: no MemTable waits for its flush.
+    pub fn expect_only(&self, bytes: u64) {
+        self.coming_bytes.store(if self.counts(bytes) { bytes } else { 0 }, Ordering::Relaxed);
+    }
+
     /// Takes back the last expectation: `bytes` is expected, as before.
     pub fn expect_again(&self, bytes: u64) {
         self.coming_bytes.store(bytes, Ordering::Relaxed);
@@ -293,6 +298,11 @@ impl Reserve {
         } else {
             Ok(())
         }
+    }
+
+    /// Whether there is plenty of free space: all of the reserve, and `more_bytes`, could be had several times again.
+    pub fn has_plenty_besides(&self, more_bytes: u64) -> bool {
+        self.check_plenty(more_bytes.saturating_add(self.wanted_bytes())).is_ok()
     }
 
     /// Whether a compaction has the reserve.

@@ -93,6 +93,17 @@ impl ReservedFile {
         }
     }
 
+    /// Lets others count on no more than `length_bytes`. What exceeds that goes with the next [cut](ReservedFile::cut).
+    pub fn promise_at_most(&self, length_bytes: u64) {
+        self.length_bytes.fetch_min(length_bytes, Ordering::AcqRel);
+    }
+
+    /// Gives back to the file system what nobody may count on any more.
+    pub fn cut(&self) -> Result<()> {
+        let file = self.file.lock();
+        file.as_ref().map_or(Ok(()), |file| file.set_length(self.length_bytes()))
+    }
+
     /// Turns the space into the file `path`, which must not exist, to be written from the front. `None` if it has been
     /// taken and not been [put back](ReservedFile::put_back).
     pub fn take(&self, env: &dyn Env, path: &Path) -> Result<Option<Arc<dyn File>>> {

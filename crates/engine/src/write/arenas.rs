@@ -24,7 +24,7 @@ use crate::files::file_names as names;
 use crate::lock_order;
 
 /// How many retired arenas are kept for recycling. In a full pool, or on a full disk, writes (deletes, then) go on in
-/// them.
+/// them. Where the disk has plenty, a store at rest gives them back.
 const RECYCLED_MAX: usize = 2;
 
 /// Longer than any arena: MemTables and single records are limited to about half of it.
@@ -335,12 +335,17 @@ impl<M: Medium + Clone> Arenas<M> {
     /// small store is a small directory. If a power cut takes that back, the next opening finds the longer file with
     /// the same content. REQUIRES: nothing is written to it any more.
     pub fn tidy(&self, active: Option<&MemTable<M>>) -> Result<()> {
-        for unused in std::mem::take(&mut self.retired.lock().arenas) {
-            self.discard(unused.generation)?;
-        }
+        self.give_back_unused()?;
         let (Home::Directory { env, directory, .. }, Some(active)) = (&self.home, active) else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, active.generation()), OpenMode::ReadWrite)?;
         file.set_length(active.used_bytes())
+    }
+
+    /// Gives back the arenas that are kept for recycling. REQUIRES: none is being [made](Arenas::make).
+    /// LOCKS: arenas
+    pub fn give_back_unused(&self) -> Result<()> {
+        let unused = std::mem::take(&mut self.retired.lock().arenas);
+        unused.into_iter().try_for_each(|unused| self.discard(unused.generation))
     }
 
     /// The file of an arena, for messages.

@@ -3,7 +3,7 @@
 //! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record (INV-3).
 //! What is admitted takes space that is set aside first ([`crate::space::controller`]). Both take system calls and
 //! syncs, which must not happen under a lock that writers need (INV-4). So one thread does them; writers ask for them
-//! while some is left.
+//! while some is left. A store at rest gives them back ([`crate::space::rest`]).
 //!
 //! What the process lacks for a moment, such as file descriptors, is tried again a few times. Then the waiting writers
 //! get the error.
@@ -28,11 +28,15 @@ use crate::files::catalog::Catalog;
 use crate::space::controller::{Awaited, Shortage, SpaceController};
 use crate::space::ladder::Asker;
 use crate::space::reserved_file::ReservedFile;
+use crate::space::rest::LONG_REST;
 
 /// How often a lack is tried again before the waiting writers get the error, and the first pause, which doubles each
 /// time: 31 ms in all.
 const ATTEMPTS_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
+
+/// How often it looks whether the store has come to rest, until it has.
+const QUIET_LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The thread that makes spares and sets space aside.
 pub struct MemTablePreparer<M: Medium> {
@@ -40,6 +44,36 @@ pub struct MemTablePreparer<M: Medium> {
     writes: Arc<WritePath<M>>,
     catalog: Arc<Catalog>,
     space: Arc<SpaceController<M>>,
+}
+
+/// How long nothing has been written, on the environment's clock.
+struct Quiet {
+    since_ns: u64,
+    /// The sequence number of the next write.
+    next_sequence: u64,
+    /// What a store at rest does not need has been given back.
+    has_given: bool,
+}
+
+impl Quiet {
+    fn since(now_ns: u64, next_sequence: u64) -> Quiet {
+        Quiet { since_ns: now_ns, next_sequence, has_given: false }
+    }
+
+    /// The time until the store is at rest, if nothing is written. `None`: it has given back all that it does not need
+    /// then. (Under shuttle always: a thread that goes on by itself would hide that nobody woke it.)
+    fn time_to_rest(&mut self, now_ns: u64, next_sequence: u64) -> Option<Duration> {
+        if next_sequence != self.next_sequence {
+            *self = Quiet::since(now_ns, next_sequence);
+        }
+        let quiet = Duration::from_nanos(now_ns.saturating_sub(self.since_ns));
+        (!self.has_given && !cfg!(shuttle)).then(|| LONG_REST.saturating_sub(quiet))
+    }
+
+    /// It was tried to give that back. Without success it is tried again after as long a time.
+    fn tried(&mut self, now_ns: u64, has_given: bool) {
+        (self.since_ns, self.has_given) = (now_ns, has_given);
+    }
 }
 
 impl<M: Medium + Clone> MemTablePreparer<M> {
@@ -61,6 +95,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
             _ => {}
         }
         let mut memtables = self.writes.memtables.lock();
+        let mut quiet = Quiet::since(self.context.env.monotonic_ns(), memtables.next_sequence);
         loop {
             if memtables.closing || self.context.has_failed() {
                 return;
@@ -73,7 +108,23 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
                 drop(memtables);
                 self.patiently(|| self.space.provide(wanted))
             } else {
-                memtables = self.writes.work_to_do.wait(memtables);
+                let now_ns = self.context.env.monotonic_ns();
+                match quiet.time_to_rest(now_ns, memtables.next_sequence) {
+                    None => memtables = self.writes.work_to_do.wait(memtables),
+                    Some(Duration::ZERO) => {
+                        drop(memtables);
+                        let given = self.space.give_back_at_rest();
+                        quiet.tried(now_ns, matches!(given, Ok(true)));
+                        match given {
+                            Err(error) if !error.may_be_tried_again() => return self.context.fail(error),
+                            _ => memtables = self.writes.memtables.lock(),
+                        }
+                    }
+                    Some(left) => {
+                        let look_again = left.min(QUIET_LOOK_AGAIN);
+                        memtables = self.writes.work_to_do.wait_timeout(memtables, look_again);
+                    }
+                }
                 continue;
             };
             match done {

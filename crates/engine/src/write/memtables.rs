@@ -143,7 +143,7 @@ pub struct Filling<M: Medium> {
     /// Disk space set aside for its table file.
     pub space: Option<Arc<ReservedFile>>,
     /// Entries for whose table file that space certainly does, with a step to spare. Most writes are compared with
-    /// this, so that they need not compute what their table file takes. It stays right, because the space only grows.
+    /// this, so that they need not compute what their table file takes. It stays right while the space only grows.
     covered: Totals,
 }
 
@@ -178,6 +178,17 @@ impl<M: Medium> Filling<M> {
         let more = |halvings: u32| needed.plus(&needed.divided_by(1 << halvings));
         self.covered = (0..HALVINGS_MAX).map(more).find(has_margin).unwrap_or(*needed);
         Admission::Granted
+    }
+
+    /// Lets writes count on no more disk space than what is admitted takes, with what must be left beside it and a step.
+    /// Returns the space if it is longer than that: the caller cuts it.
+    pub fn promise_no_more(&mut self, options: &Options, margins: &Margins) -> Option<Arc<ReservedFile>> {
+        let step_bytes = 2 * margins.file_bytes;
+        let kept_bytes = table_bytes(options, &self.totals.plus(&margins.for_deletes)).saturating_add(step_bytes);
+        let space = self.space.clone().filter(|space| space.length_bytes() > kept_bytes)?;
+        self.covered = Totals::default();
+        space.promise_at_most(kept_bytes);
+        Some(space)
     }
 
     /// Disk space set aside for its table file, in bytes.

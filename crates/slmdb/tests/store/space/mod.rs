@@ -6,4 +6,5 @@ mod garbage;
 mod lacks;
 pub(crate) mod machine;
 mod reclaim;
+mod rest;
 mod stress;
