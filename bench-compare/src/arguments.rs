@@ -7,7 +7,7 @@ use slmdb_bench::flags::{WorkFlags, benchmarks_help, parse_benchmark};
 use slmdb_bench::{Benchmark, Settings};
 use slmdb_cli::units::parse_size;
 
-use crate::footing::{Durability, Footing};
+use crate::footing::{Compression, Durability, Footing};
 use crate::paper::Design;
 use crate::spec::{self, StoreSpec};
 
@@ -120,6 +120,16 @@ pub struct Run {
     /// Size of a write buffer (MemTable)
     #[arg(long = "write_buffer_size", alias = "write-buffer-size", value_name = "SIZE", value_parser = parse_size, default_value = "64MiB", help_heading = "All stores alike")]
     pub write_buffer_size: u64,
+    /// How blocks are compressed, in stores that can
+    #[arg(
+        long = "compression_type",
+        alias = "compression-type",
+        value_enum,
+        value_name = "HOW",
+        default_value = "none",
+        help_heading = "All stores alike"
+    )]
+    pub compression_type: Compression,
     /// Measure on a file system of the run's own, of so much, on a loop device within --db: it takes root
     #[arg(long = "loop-device", alias = "loop_device", value_name = "SIZE", value_parser = parse_size, help_heading = "All stores alike")]
     pub loop_device: Option<u64>,
@@ -174,6 +184,7 @@ impl Run {
             write_buffer_bytes: self.write_buffer_size,
             data_bytes: settings.num.saturating_mul(entry_bytes as u64),
             keys: settings.num,
+            compression: self.compression_type,
             memory_limit_bytes: self.memory_limit,
         }
     }

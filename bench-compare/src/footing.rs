@@ -1,6 +1,6 @@
 //! [`Footing`]: what every store is given alike, so that what differs is the stores.
 //!
-//! The paper's settings (section 6): no compression, a write buffer of 64 MB, a Bloom filter of 10 bits a key where a store has
+//! The paper's settings (section 6): no compression (unless it is asked for), a write buffer of 64 MB, a Bloom filter of 10 bits a key where a store has
 //! one, the log not synced; everything else as the store's makers have it. What they leave to the user (threads, the size of
 //! caches, of maps) is set as their documentation advises.
 
@@ -12,7 +12,7 @@ pub const BLOOM_BITS_PER_KEY: u32 = 10;
 /// Write buffers of a store: one that fills and one that is being written out.
 pub const WRITE_BUFFERS: usize = 2;
 
-/// Blocks of table files, before compression that there is none of: LevelDB's size, which the paper has, too.
+/// Blocks of table files, before they are compressed: LevelDB's size, which the paper has, too.
 pub const BLOCK_BYTES: usize = 4096;
 
 /// What a write that returned outlives.
@@ -22,6 +22,15 @@ pub enum Durability {
     Process,
     /// A power cut: the log is synced before a write returns.
     Sync,
+}
+
+/// How blocks are compressed, in stores that can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4; in LevelDB Snappy.
+    Lz4,
 }
 
 /// What every store is given.
@@ -35,11 +44,18 @@ pub struct Footing {
     pub data_bytes: u64,
     /// The number of keys.
     pub keys: u64,
+    /// How blocks are compressed.
+    pub compression: Compression,
     /// What the process is confined to, page cache included, if it is, in bytes.
     pub memory_limit_bytes: Option<u64>,
 }
 
 impl Footing {
+    /// What a store's setup says of compression, if it has one of this name.
+    pub fn compressed_by(&self, name: &str) -> String {
+        if self.compression == Compression::None { String::new() } else { format!(", {name}") }
+    }
+
     /// What is left for a block cache beside the write buffers.
     pub fn block_cache_bytes(&self) -> u64 {
         self.memory_budget_bytes

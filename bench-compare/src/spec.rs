@@ -4,12 +4,12 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use slmdb::{CompactionOptions, CompactionPolicy, Compression, EngineName, LabOptions, LinkPolicy, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, EngineName, LabOptions, LinkPolicy, Options};
 use slmdb_bench::{EmptyOpener, Opener, SlmOpener};
 use slmdb_cli::pm;
 use slmdb_cli::units::parse_size;
 
-use crate::footing::{BLOCK_BYTES, Footing, WRITE_BUFFERS, mebibytes};
+use crate::footing::{BLOCK_BYTES, Compression, Footing, WRITE_BUFFERS, mebibytes};
 use crate::peers::{FastPath, FastPathSizes, Peer, PeerOpener, rocksdb};
 
 /// RocksDB's default.
@@ -226,7 +226,7 @@ impl Variant {
             options = options.engine(engine);
         }
         Ok(options
-            .compression(Compression::None)
+            .compression(compression(footing))
             .block_bytes(BLOCK_BYTES)
             .memory_budget_bytes(footing.memory_budget_bytes)
             .memtable_bytes(footing.write_buffer_bytes)
@@ -270,7 +270,7 @@ impl Variant {
             "policy garbage-first".to_string()
         };
         format!(
-            "memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes, {policy}, links {}; {place}",
+            "memory budget {} for {}, MemTables of {}, blocks of {BLOCK_BYTES} bytes{}, {policy}, links {}; {place}",
             mebibytes(footing.memory_budget_bytes),
             if self.emulation.is_some() {
                 "the cache and MemTables' lists"
@@ -278,8 +278,17 @@ impl Variant {
                 "all of it, MemTables and index included"
             },
             mebibytes(footing.write_buffer_bytes),
+            footing.compressed_by("LZ4"),
             if self.links_persisted { "persisted" } else { "rebuilt" },
         )
+    }
+}
+
+/// As slmdb calls it.
+fn compression(footing: &Footing) -> slmdb::Compression {
+    match footing.compression {
+        Compression::None => slmdb::Compression::None,
+        Compression::Lz4 => slmdb::Compression::Lz4,
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use slmdb_bench::random::Random;
 use slmdb_bench::store::{Entry, Opener, Start, Store, Which};
-use slmdb_compare::footing::Footing;
+use slmdb_compare::footing::{Compression, Footing};
 use slmdb_compare::loop_device::LoopDevice;
 use slmdb_compare::spec::StoreSpec;
 use tempfile::TempDir;
@@ -26,6 +26,7 @@ fn footing() -> Footing {
         write_buffer_bytes: 256 << 10,
         data_bytes: 4 << 20,
         keys: 1000,
+        compression: Compression::None,
         memory_limit_bytes: None,
     }
 }
@@ -286,6 +287,36 @@ fn a_table_has_every_store() {
         assert!(text.contains(part), "{text}");
     }
     assert_eq!(text.lines().filter(|line| line.starts_with("lmdb ")).count(), 2, "{text}");
+}
+
+#[test]
+fn compression_makes_files_shorter_in_stores_that_have_it() {
+    let space_bytes = |compression: &str| {
+        let place = TempDir::new().unwrap();
+        let stores = "--stores=slmdb,slmdb:engine=lab,rocksdb,leveldb,lmdb";
+        let output = command(
+            &place,
+            &[
+                "--json",
+                stores,
+                compression,
+                "--benchmarks=filluniquerandom,flush",
+                "--num=20000",
+                "--value_size=1000",
+                "--compression_ratio=0.2",
+                "--write_buffer_size=1MiB",
+                "--repeat=1",
+            ],
+        );
+        assert!(output.status.success(), "{}", said(&output.stderr));
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let bytes = |store: &Value| (store["store"].to_string(), store["space_bytes"].as_f64().unwrap());
+        summary["benchmarks"][1]["stores"].as_array().unwrap().iter().map(bytes).collect::<Vec<_>>()
+    };
+    let (plain, shorter) = (space_bytes("--compression_type=none"), space_bytes("--compression_type=lz4"));
+    for ((store, plain), (_, shorter)) in plain.into_iter().zip(shorter) {
+        assert_eq!(shorter < 0.8 * plain, store != "\"lmdb\"", "{store}: {shorter} bytes instead of {plain}");
+    }
 }
 
 #[test]

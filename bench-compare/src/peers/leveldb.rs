@@ -14,9 +14,10 @@ use super::c_store::{
     Batch, CStore, Cache, Db, ErrorOut, FilterPolicy, Functions, Iterator, Options, Own, ReadOptions, Resources,
     WriteOptions, bytes_at, chars, functions,
 };
-use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, WRITE_BUFFERS, mebibytes};
+use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Compression, Footing, WRITE_BUFFERS, mebibytes};
 
 const NO_COMPRESSION: c_int = 0;
+const SNAPPY_COMPRESSION: c_int = 1;
 
 unsafe extern "C" {
     fn leveldb_get(
@@ -113,7 +114,7 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
         leveldb_options_set_write_buffer_size(options, footing.write_buffer_bytes as usize);
         leveldb_options_set_max_open_files(options, open_files_max(footing));
         leveldb_options_set_block_size(options, BLOCK_BYTES);
-        leveldb_options_set_compression(options, NO_COMPRESSION);
+        leveldb_options_set_compression(options, compression(footing));
         leveldb_options_set_cache(options, shared.cache);
         leveldb_options_set_filter_policy(options, shared.filter);
         let store = CStore::open(&FUNCTIONS, directory, options, sync, Box::new(shared));
@@ -123,6 +124,13 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
 }
 
 /// "One open file per 2MB of working set" (leveldb/options.h), with as much again for what is not compacted yet; or the default.
+fn compression(footing: &Footing) -> c_int {
+    match footing.compression {
+        Compression::None => NO_COMPRESSION,
+        Compression::Lz4 => SNAPPY_COMPRESSION,
+    }
+}
+
 fn open_files_max(footing: &Footing) -> c_int {
     const DEFAULT: u64 = 1000;
     const FILE_BYTES: u64 = 2 << 20;
@@ -135,10 +143,11 @@ pub fn setup(footing: &Footing) -> String {
     let (major, minor) = unsafe { (leveldb_major_version(), leveldb_minor_version()) };
     format!(
         "LevelDB {major}.{minor}: block cache {}, {WRITE_BUFFERS} write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
-         {} files open at most",
+         {} files open at most{}",
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),
         open_files_max(footing),
+        footing.compressed_by("Snappy"),
     )
 }
 

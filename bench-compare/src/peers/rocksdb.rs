@@ -20,9 +20,10 @@ use super::c_store::{
     WriteOptions, bytes_at, chars, functions, opaque,
 };
 use super::{FastPath, FastPathSizes, failed_in};
-use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, WRITE_BUFFERS, mebibytes, processors};
+use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Compression, Footing, WRITE_BUFFERS, mebibytes, processors};
 
 const NO_COMPRESSION: c_int = 0;
+const LZ4_COMPRESSION: c_int = 4;
 /// RocksDB's default since 8.7.
 const COMPACTION_READ_AHEAD_BYTES: usize = 2 << 20;
 const BYTES_PER_SYNC: u64 = 1 << 20;
@@ -137,7 +138,7 @@ pub fn open(directory: &Path, fast_path: Option<&FastPath>, footing: &Footing, s
         rocksdb_options_compaction_readahead_size(options, COMPACTION_READ_AHEAD_BYTES);
         rocksdb_options_set_bytes_per_sync(options, BYTES_PER_SYNC);
         rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
-        rocksdb_options_set_compression(options, NO_COMPRESSION);
+        rocksdb_options_set_compression(options, compression(footing));
         rocksdb_options_set_block_based_table_factory(options, table);
         if let Some(fast_path) = fast_path {
             set_paths(options, directory, fast_path)?;
@@ -193,12 +194,20 @@ pub fn setup(fast_path: Option<FastPathSizes>, footing: &Footing) -> String {
     };
     format!(
         "RocksDB {}: block cache {}, {WRITE_BUFFERS} write buffers of {}, blocks of {BLOCK_BYTES} bytes, Bloom {BLOOM_BITS_PER_KEY} bits, \
-         {} background jobs, {levels}, syncs each megabyte, compactions read 2 MiB ahead",
+         {} background jobs, {levels}, syncs each megabyte, compactions read 2 MiB ahead{}",
         version().unwrap_or("of unknown version"),
         mebibytes(footing.block_cache_bytes()),
         mebibytes(footing.write_buffer_bytes),
         background_jobs(),
+        footing.compressed_by("LZ4"),
     )
+}
+
+fn compression(footing: &Footing) -> c_int {
+    match footing.compression {
+        Compression::None => NO_COMPRESSION,
+        Compression::Lz4 => LZ4_COMPRESSION,
+    }
 }
 
 /// RocksDB has no call for it, but its library's file name tells.

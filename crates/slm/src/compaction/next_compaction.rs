@@ -8,7 +8,7 @@ use slmdb_engine::CompactionPolicy;
 use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
-use slmdb_sync::scheduled::Instant;
+use slmdb_sync::scheduled::{Instant, processors};
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::controller::Load;
@@ -159,6 +159,7 @@ impl<M: Medium + Clone> Compactor<M> {
             flush_rate: self.writes.pacing.flush_rate(),
             is_slowed_for_flushes: self.writes.pacing.is_limited_by(StallCause::Pace),
             are_ranges_cold: self.tables.are_cold.load(Ordering::Relaxed),
+            processors: processors(),
         })
     }
 

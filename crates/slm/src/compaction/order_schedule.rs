@@ -12,6 +12,7 @@
 //!   their inputs are merged later.
 //! - **Writers are busy, and ranges are asked beside them**: [`SHARE`] of a byte for each byte that writers put. So a
 //!   store that is never left alone is put in order, too.
+//! - **Ranges are asked**: a processor is left to them. No more merges run than there are others, but one in any case.
 //! - **Cursors wait for the disk**: one merge at a time. Two are not done sooner, because they wait for the disk
 //!   themselves, and each read of a range waits behind both.
 //!
@@ -42,8 +43,8 @@ pub(crate) struct Traffic {
     pub(crate) busy_ago: Option<Duration>,
     /// Cursors have waited for blocks of other files.
     pub(crate) are_ranges_asked: bool,
-    /// Cursors wait for the disk, and so does a merge for order.
-    pub(crate) is_disk_taken: bool,
+    /// The merges for order that run take all that ranges leave them, of the disk or of the processors.
+    pub(crate) is_rest_taken: bool,
     /// What may be merged beside busy writers.
     pub(crate) credit_bytes: f64,
 }
@@ -52,7 +53,7 @@ impl Traffic {
     /// The most bytes that a merge for order may rewrite that begins now.
     pub(crate) fn bytes_allowed(&self) -> f64 {
         match self.are_writers_calm() {
-            _ if !self.is_known || self.is_disk_taken => 0.0,
+            _ if !self.is_known || self.is_rest_taken => 0.0,
             true => f64::INFINITY,
             false if self.are_ranges_asked => self.credit_bytes,
             false => 0.0,
@@ -83,6 +84,8 @@ pub(crate) struct Counted {
     pub(crate) is_slowed_for_flushes: bool,
     /// The last cursor had to wait for the disk.
     pub(crate) are_ranges_cold: bool,
+    /// How many threads can run at once.
+    pub(crate) processors: usize,
 }
 
 /// Whether writers that put so many bytes a second put about as much as they can.
@@ -123,13 +126,22 @@ impl OrderSchedule {
             is_known: self.is_known,
             busy_ago: self.busy_at.map(|busy_at| now.now - busy_at),
             are_ranges_asked: self.are_ranges_asked,
-            is_disk_taken: now.are_ranges_cold && self.merges > 0,
+            is_rest_taken: self.merges >= self.merges_max(now),
             credit_bytes: self.credit_bytes,
         };
         if traffic.are_writers_calm() {
             self.credit_bytes = 0.0;
         }
         traffic
+    }
+
+    /// How many merges may run at once.
+    fn merges_max(&self, now: Counted) -> usize {
+        match () {
+            () if now.are_ranges_cold => 1,
+            () if self.are_ranges_asked => now.processors.saturating_sub(1).max(1),
+            () => usize::MAX,
+        }
     }
 
     /// A merge begins, which rewrites so many bytes.
@@ -173,7 +185,7 @@ mod tests {
             (false, late, false, 0.0, false, "and then it is known that they have not begun again"),
         ];
         for (is_known, busy_ago, are_ranges_asked, allowed, gives_way, why) in cases {
-            let traffic = Traffic { is_known, busy_ago, are_ranges_asked, is_disk_taken: false, credit_bytes: 7.0 };
+            let traffic = Traffic { is_known, busy_ago, are_ranges_asked, is_rest_taken: false, credit_bytes: 7.0 };
             let decided = (traffic.bytes_allowed(), traffic.has_to_give_way());
             assert_eq!(decided, (allowed, gives_way), "{why}: {traffic:?}");
         }
@@ -210,6 +222,7 @@ mod tests {
                 flush_rate,
                 is_slowed_for_flushes: false,
                 are_ranges_cold: false,
+                processors: 4,
             };
             Looker { schedule: OrderSchedule::default(), counted }
         }
@@ -272,10 +285,34 @@ mod tests {
             (allowed_before, looker.look(50 * MS, 0, 1).bytes_allowed())
         };
         assert_eq!(allowed(false, 1), (0.0, ALL), "(the first look knows nothing)");
-        assert_eq!(allowed(false, 1), (ALL, ALL), "in memory as many as there are threads");
+        assert_eq!(allowed(false, 1), (ALL, ALL), "in memory there are processors for more");
         assert_eq!(allowed(true, -1), (0.0, 0.0), "one still runs");
         assert_eq!(allowed(true, -1), (0.0, ALL));
         assert_eq!(allowed(true, 1), (ALL, 0.0));
         assert_eq!(allowed(false, -1), (ALL, ALL));
+    }
+
+    /// Two merges and a range on two processors: a range took twice its time.
+    #[test]
+    fn merges_leave_a_processor_to_ranges() {
+        let allowed_beside = |merges, processors, seeks| {
+            let mut looker = Looker::new();
+            looker.counted.processors = processors;
+            looker.look(MS, 0, 0);
+            (0..merges).for_each(|_| looker.schedule.begun(1.0));
+            looker.look(50 * MS, 0, seeks).bytes_allowed()
+        };
+        // Merges that run; processors; seeks lately; allowed.
+        let cases = [
+            (0, 1, 1, ALL, "one in any case"),
+            (1, 1, 1, 0.0, "and no more"),
+            (1, 2, 1, 0.0, "the other is the range's"),
+            (1, 2, 0, ALL, "nobody asks for ranges"),
+            (1, 3, 1, ALL, "there is one more"),
+            (2, 3, 1, 0.0, "and no further"),
+        ];
+        for (merges, processors, seeks, allowed, why) in cases {
+            assert_eq!(allowed_beside(merges, processors, seeks), allowed, "{why}");
+        }
     }
 }
