@@ -441,7 +441,7 @@ fn a_store_that_never_rests_may_give_back_what_was_made_ahead_at_any_time() {
         });
         for number in 0..PUTS {
             let mut batch = WriteBatch::new();
-            batch.put(&number.to_be_bytes(), &[number as u8; 200]).unwrap();
+            batch.put(number.to_be_bytes(), [number as u8; 200]).unwrap();
             store.write(&batch, false).unwrap();
         }
         is_done.store(true, Ordering::Relaxed);
