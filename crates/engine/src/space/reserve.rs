@@ -300,9 +300,10 @@ impl Reserve {
         }
     }
 
-    /// Whether there is plenty of free space: all of the reserve, and `more_bytes`, could be had several times again.
+    /// Whether there is certainly plenty of free space: all of the reserve, and `more_bytes`, could be had several times
+    /// again.
     pub fn has_plenty_besides(&self, more_bytes: u64) -> bool {
-        self.check_plenty(more_bytes.saturating_add(self.wanted_bytes())).is_ok()
+        self.free_bytes(0) >= plenty_bytes(more_bytes.saturating_add(self.wanted_bytes()))
     }
 
     /// Whether a compaction has the reserve.
@@ -313,8 +314,7 @@ impl Reserve {
 
     /// With plenty of free space it makes no difference that the reserve is taken.
     fn check_plenty(&self, needed_bytes: u64) -> Result<()> {
-        let plenty_bytes = needed_bytes.saturating_mul(PLENTY_TIMES).saturating_add(PLENTY_BYTES);
-        if self.free_bytes(u64::MAX) >= plenty_bytes {
+        if self.free_bytes(u64::MAX) >= plenty_bytes(needed_bytes) {
             return Ok(());
         }
         Err(Error::Full { path: self.directory.clone(), what: "keep back what a compaction has".into() })
@@ -432,4 +432,9 @@ impl Reserve {
     pub fn discard(&self) -> Result<()> {
         self.held.lock().file.take().map_or(Ok(()), |file| file.discard(&*self.env))
     }
+}
+
+/// So much free space is plenty for somebody who needs this.
+fn plenty_bytes(needed_bytes: u64) -> u64 {
+    needed_bytes.saturating_mul(PLENTY_TIMES).saturating_add(PLENTY_BYTES)
 }

@@ -18,7 +18,6 @@ use slmdb_pmem::Medium;
 
 use super::admission::table_bytes;
 use super::controller::SpaceController;
-use crate::write::memtables::Filling;
 
 /// A store that was not written to for so long gives back what was made ahead. Many writes at once are then slower at
 /// first: the pages of a new arena have to be had from the system, which a recycled one has.
@@ -34,36 +33,37 @@ impl<M: Medium + Clone> SpaceController<M> {
         if !reserve.has_plenty_besides(options.memtable_bytes) {
             return Ok(false);
         }
-        let (shortened, coming_bytes, of_spare, spare) = {
+        // 1. Disk space.
+        let (mut shortened, mut coming_bytes) = (None, 0);
+        let of_spare = {
             let mut memtables = self.writes.memtables.lock();
             let is_busy = memtables.immutables > 0 || memtables.spare_wanted_bytes > 0;
             if is_busy || memtables.space_wanted.is_some() || memtables.closing {
                 return Ok(false);
             }
             let margins = memtables.margins;
-            let (mut shortened, mut coming_bytes) = (None, 0);
             if let Some(active) = &mut memtables.active {
                 shortened = active.promise_no_more(options, &margins);
                 coming_bytes = active.space_bytes().max(table_bytes(options, &active.totals));
             }
-            let of_spare = memtables.spare.as_mut().and_then(|spare| spare.space.take());
-            (shortened, coming_bytes, of_spare, if M::PERSISTENT { None } else { memtables.spare.take() })
+            memtables.spare.as_mut().and_then(|spare| spare.space.take())
         };
         shortened.map_or(Ok(()), |space| space.cut())?;
         of_spare.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
         reserve.expect_only(coming_bytes);
         reserve.trim()?;
-        if let Some(spare) = spare {
-            self.give_back_spare(spare)?;
-        }
+        // 2. Arenas.
         if !M::PERSISTENT {
+            self.give_back_spare()?;
             self.writes.arenas.give_back_unused()?;
         }
         Ok(true)
     }
 
-    /// Gives back a spare MemTable and its arena. After an error that may be tried again it is the spare as before.
-    fn give_back_spare(&self, spare: Filling<M>) -> Result<()> {
+    /// Gives back the spare MemTable and its arena, if there is one. After an error that may be tried again it is the spare
+    /// as before.
+    fn give_back_spare(&self) -> Result<()> {
+        let Some(spare) = self.writes.memtables.lock().spare.take() else { return Ok(()) };
         let generation = spare.memtable.generation();
         match self.catalog.commit(|_| Edit { arenas_removed: vec![generation], ..Edit::default() }) {
             Ok(()) => self.writes.arenas.retire(spare.memtable),

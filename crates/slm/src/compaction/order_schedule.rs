@@ -44,7 +44,7 @@ pub(crate) struct Traffic {
     /// Cursors have waited for blocks of other files.
     pub(crate) are_ranges_asked: bool,
     /// The merges for order that run take all that ranges leave them, of the disk or of the processors.
-    pub(crate) is_rest_taken: bool,
+    pub(crate) are_merges_enough: bool,
     /// What may be merged beside busy writers.
     pub(crate) credit_bytes: f64,
 }
@@ -53,7 +53,7 @@ impl Traffic {
     /// The most bytes that a merge for order may rewrite that begins now.
     pub(crate) fn bytes_allowed(&self) -> f64 {
         match self.are_writers_calm() {
-            _ if !self.is_known || self.is_rest_taken => 0.0,
+            _ if !self.is_known || self.are_merges_enough => 0.0,
             true => f64::INFINITY,
             false if self.are_ranges_asked => self.credit_bytes,
             false => 0.0,
@@ -126,7 +126,7 @@ impl OrderSchedule {
             is_known: self.is_known,
             busy_ago: self.busy_at.map(|busy_at| now.now - busy_at),
             are_ranges_asked: self.are_ranges_asked,
-            is_rest_taken: self.merges >= self.merges_max(now),
+            are_merges_enough: self.merges >= self.merges_max(now),
             credit_bytes: self.credit_bytes,
         };
         if traffic.are_writers_calm() {
@@ -185,7 +185,7 @@ mod tests {
             (false, late, false, 0.0, false, "and then it is known that they have not begun again"),
         ];
         for (is_known, busy_ago, are_ranges_asked, allowed, gives_way, why) in cases {
-            let traffic = Traffic { is_known, busy_ago, are_ranges_asked, is_rest_taken: false, credit_bytes: 7.0 };
+            let traffic = Traffic { is_known, busy_ago, are_ranges_asked, are_merges_enough: false, credit_bytes: 7.0 };
             let decided = (traffic.bytes_allowed(), traffic.has_to_give_way());
             assert_eq!(decided, (allowed, gives_way), "{why}: {traffic:?}");
         }

@@ -1,5 +1,7 @@
 //! Tests: who gets what of the last space on a disk.
 
+mod rest;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -419,38 +421,4 @@ fn a_flush_lets_the_pool_grow_while_a_compaction_has_the_reserve() {
     fill_disk_but_for(&env, &store, 4 * UNIT_BYTES);
     let bytes = pool.free_bytes() + UNIT_BYTES;
     pool.allocate_extent(ExtentKind::KeySegment, bytes, 1000).unwrap();
-}
-
-/// Whatever it takes from writers, they get again, and what is admitted has its space (INV-30).
-#[test]
-fn a_store_that_never_rests_may_give_back_what_was_made_ahead_at_any_time() {
-    const PUTS: u64 = 20_000;
-    let options = Options {
-        env: Arc::new(MemoryEnv::new()),
-        memtable_bytes: 64 << 10,
-        compaction: CompactionOptions { table_file_bytes: 64 << 10, ..CompactionOptions::default() },
-        ..Options::default()
-    };
-    let store = open::on_dram(&options, Path::new("/db")).unwrap();
-    let (is_done, given_back) = (AtomicBool::new(false), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_done.load(Ordering::Relaxed) {
-                given_back.fetch_or(store.space.give_back_at_rest().unwrap(), Ordering::Relaxed);
-            }
-        });
-        for number in 0..PUTS {
-            let mut batch = WriteBatch::new();
-            batch.put(number.to_be_bytes(), [number as u8; 200]).unwrap();
-            store.write(&batch, false).unwrap();
-        }
-        is_done.store(true, Ordering::Relaxed);
-    });
-    assert!(given_back.load(Ordering::Relaxed));
-    store.flush().unwrap();
-    for number in 0..PUTS {
-        let value = store.get(&number.to_be_bytes()).unwrap();
-        assert_eq!(value.as_deref(), Some(&[number as u8; 200][..]), "{number}");
-    }
-    store.close().unwrap();
 }

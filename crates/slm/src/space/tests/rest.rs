@@ -1,0 +1,128 @@
+//! What a store at rest gives back, beside writers, and when an operation of it fails.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
+use slmdb_env::Env;
+use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_pmem::Dram;
+
+use crate::engine::Slm;
+use crate::recovery::open;
+
+const DIRECTORY: &str = "/db";
+const KEYS_OF_A_SPARE: u64 = 200;
+
+fn options(env: &MemoryEnv, policy: CompactionPolicy) -> Options {
+    Options {
+        env: Arc::new(env.clone()),
+        memtable_bytes: 64 << 10,
+        compaction: CompactionOptions { policy, table_file_bytes: 64 << 10, ..CompactionOptions::default() },
+        ..Options::default()
+    }
+}
+
+fn put(store: &Slm<Dram>, number: u64) -> slmdb_env::Result<()> {
+    let mut batch = WriteBatch::new();
+    batch.put(number.to_be_bytes(), [number as u8; 200])?;
+    store.write(&batch, false)
+}
+
+fn assert_has_all(store: &Slm<Dram>, keys: u64, context: &str) {
+    for number in 0..keys {
+        let value = store.get(&number.to_be_bytes()).unwrap();
+        assert_eq!(value.as_deref(), Some(&[number as u8; 200][..]), "{number}, {context}");
+    }
+}
+
+/// Whatever it takes from writers, they get again, and what is admitted has its space (INV-30).
+#[test]
+fn a_store_that_never_rests_may_give_back_what_was_made_ahead_at_any_time() {
+    const PUTS: u64 = 20_000;
+    let options = options(&MemoryEnv::new(), CompactionPolicy::default());
+    let store = open::on_dram(&options, Path::new(DIRECTORY)).unwrap();
+    let (is_done, given_back) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                given_back.fetch_or(store.space.give_back_at_rest().unwrap(), Ordering::Relaxed);
+            }
+        });
+        for number in 0..PUTS {
+            put(&store, number).unwrap();
+        }
+        is_done.store(true, Ordering::Relaxed);
+    });
+    assert!(given_back.load(Ordering::Relaxed));
+    store.flush().unwrap();
+    assert_has_all(&store, PUTS, "at the end");
+    store.close().unwrap();
+}
+
+/// A store with recycled arenas and a spare, in which nothing happens by itself.
+fn with_a_spare(env: &MemoryEnv) -> Slm<Dram> {
+    let store = open::on_dram(&options(env, CompactionPolicy::Manual), Path::new(DIRECTORY)).unwrap();
+    (0..2 * KEYS_OF_A_SPARE).for_each(|number| put(&store, number).unwrap());
+    store.flush().unwrap();
+    (2 * KEYS_OF_A_SPARE..3 * KEYS_OF_A_SPARE).for_each(|number| put(&store, number).unwrap());
+    store.sync().unwrap();
+    let mut before = None;
+    loop {
+        let (has_spare, now) = (store.writes.memtables.lock().spare.is_some(), Some(env.operation_count()));
+        if has_spare && before == now {
+            return store;
+        }
+        before = now;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn giving_back_may_fail_or_be_cut_short_at_each_of_its_operations() {
+    let arenas = |env: &MemoryEnv| {
+        let entries = env.list_directory(Path::new(DIRECTORY)).unwrap();
+        entries.iter().filter(|entry| entry.name.ends_with(".arena")).count()
+    };
+    for failure in [Failure::Io, Failure::Full, Failure::ArrivedYetFailed] {
+        let mut passed = 0;
+        loop {
+            let context = format!("{failure:?} at operation {passed}");
+            let env = MemoryEnv::new();
+            let store = with_a_spare(&env);
+            assert!(arenas(&env) > 1, "{context}");
+            env.fail_at(env.operation_count() + passed, failure, Repeat::Once);
+            let given = store.space.give_back_at_rest();
+            let images = [env.kill(), env.crash()];
+            let (is_over, is_lasting) =
+                (env.failures_struck() == 0, matches!(&given, Err(error) if !error.may_be_tried_again()));
+            env.clear_failures();
+            assert_has_all(&store, 3 * KEYS_OF_A_SPARE, &context);
+            match given {
+                // The preparer ends the store.
+                Err(error) if is_lasting => store.context.fail(error),
+                // How much is free was not known, or it may be tried again.
+                Ok(false) | Err(_) => assert!(store.space.give_back_at_rest().unwrap(), "{context}"),
+                Ok(true) => {}
+            }
+            assert!(is_lasting || arenas(&env) == 1, "{context}: {} arenas", arenas(&env));
+            let written = put(&store, 3 * KEYS_OF_A_SPARE);
+            assert_eq!(written.is_err(), is_lasting, "{context}: {written:?}");
+            drop(store);
+            for image in images {
+                let options = options(&image, CompactionPolicy::Manual);
+                let store = open::on_dram(&options, Path::new(DIRECTORY)).unwrap();
+                assert_has_all(&store, 3 * KEYS_OF_A_SPARE, &context);
+                put(&store, 3 * KEYS_OF_A_SPARE).unwrap();
+                store.close().unwrap();
+            }
+            if is_over {
+                break;
+            }
+            passed += 1;
+        }
+        assert!(passed > 2, "{failure:?}: {passed}");
+    }
+}
