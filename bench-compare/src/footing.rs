@@ -1,8 +1,8 @@
 //! [`Footing`]: what every store is given alike, so that what differs is the stores.
 //!
-//! The paper's settings (section 6): no compression (unless it is asked for), a write buffer of 64 MB, a Bloom filter of 10 bits a key where a store has
-//! one, the log not synced; everything else as the store's makers have it. What they leave to the user (threads, the size of
-//! caches, of maps) is set as their documentation advises.
+//! The paper's settings (section 6): no compression unless it is asked for, a write buffer of 64 MB, a Bloom filter of 10 bits a
+//! key where a store has one, the log not synced; everything else as the store's makers have it. What they leave to the user
+//! (threads, the size of caches, of maps) is set as their documentation advises.
 
 use std::{fs, thread};
 

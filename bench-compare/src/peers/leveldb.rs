@@ -123,7 +123,6 @@ pub fn open(directory: &Path, footing: &Footing, sync: bool) -> Result<Box<dyn S
     }
 }
 
-/// "One open file per 2MB of working set" (leveldb/options.h), with as much again for what is not compacted yet; or the default.
 fn compression(footing: &Footing) -> c_int {
     match footing.compression {
         Compression::None => NO_COMPRESSION,
@@ -131,6 +130,7 @@ fn compression(footing: &Footing) -> c_int {
     }
 }
 
+/// "One open file per 2MB of working set" (leveldb/options.h), with as much again for what is not compacted yet; or the default.
 fn open_files_max(footing: &Footing) -> c_int {
     const DEFAULT: u64 = 1000;
     const FILE_BYTES: u64 = 2 << 20;

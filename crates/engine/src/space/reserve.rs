@@ -148,14 +148,19 @@ impl Reserve {
         bytes <= usual_bytes + usual_bytes / LARGER_PART + LARGER_BYTES
     }
 
+    /// The length of a table file, if it counts; else 0.
+    fn counted(&self, bytes: u64) -> u64 {
+        if self.counts(bytes) { bytes } else { 0 }
+    }
+
     /// Expects a table file of this length from a MemTable. Returns what was expected before.
     pub fn expect_file(&self, bytes: u64) -> u64 {
-        self.coming_bytes.fetch_max(if self.counts(bytes) { bytes } else { 0 }, Ordering::Relaxed)
+        self.coming_bytes.fetch_max(self.counted(bytes), Ordering::Relaxed)
     }
 
     /// Expects no longer file than this one. REQUIRES: no MemTable waits for its flush.
     pub fn expect_only(&self, bytes: u64) {
-        self.coming_bytes.store(if self.counts(bytes) { bytes } else { 0 }, Ordering::Relaxed);
+        self.coming_bytes.store(self.counted(bytes), Ordering::Relaxed);
     }
 
     /// Takes back the last expectation: `bytes` is expected, as before.

@@ -137,10 +137,12 @@ impl OrderSchedule {
 
     /// How many merges may run at once.
     fn merges_max(&self, now: Counted) -> usize {
-        match () {
-            () if now.are_ranges_cold => 1,
-            () if self.are_ranges_asked => now.processors.saturating_sub(1).max(1),
-            () => usize::MAX,
+        if now.are_ranges_cold {
+            1
+        } else if self.are_ranges_asked {
+            now.processors.saturating_sub(1).max(1)
+        } else {
+            usize::MAX
         }
     }
 
@@ -292,7 +294,7 @@ mod tests {
         assert_eq!(allowed(false, -1), (ALL, ALL));
     }
 
-    /// Two merges and a range on two processors: a range took twice its time.
+    /// Beside two merges on two processors ranges took an eighth longer than beside one, and a quarter with LZ4.
     #[test]
     fn merges_leave_a_processor_to_ranges() {
         let allowed_beside = |merges, processors, seeks| {

@@ -70,7 +70,7 @@ fn with_a_spare(env: &MemoryEnv) -> Slm<Dram> {
     (2 * KEYS_OF_A_SPARE..3 * KEYS_OF_A_SPARE).for_each(|number| put(&store, number).unwrap());
     store.sync().unwrap();
     let mut before = None;
-    loop {
+    for _ in 0..3000 {
         let (has_spare, now) = (store.writes.memtables.lock().spare.is_some(), Some(env.operation_count()));
         if has_spare && before == now {
             return store;
@@ -78,6 +78,7 @@ fn with_a_spare(env: &MemoryEnv) -> Slm<Dram> {
         before = now;
         std::thread::sleep(Duration::from_millis(20));
     }
+    panic!("no spare was made in a minute");
 }
 
 #[test]

@@ -13,8 +13,9 @@ use crate::common::{self, Model, assert_same, assert_verified, contents, wait_un
 const STORE: &str = "/db";
 const MEMTABLE_BYTES: u64 = 256 << 10;
 const CAPACITY_BYTES: u64 = 1 << 30;
-/// The time after which a store gives back what it does not need at rest, and in which it certainly looks at the clock.
+/// After this time a store gives back what it does not need at rest.
 const LONG_REST_NS: u64 = 20_000_000_000;
+/// In this time it has looked at the clock.
 const LOOKS_AGAIN: Duration = Duration::from_millis(2500);
 
 fn options(env: &MemoryEnv, medium: &Medium) -> Options {
