@@ -174,16 +174,21 @@ fn seeks_name_candidates_unless_they_are_off() {
             }
             assert_eq!(db.stats().choices.by_seeks.candidates, 0, "a get turns to one file, whatever the order");
             // Each key is in another file than the one before.
-            assert_eq!(db.iter().unwrap().filter(|entry| entry.is_ok()).count(), KEYS as usize);
-            let named = db.stats().choices.by_seeks.candidates;
+            let read_all = || assert_eq!(db.iter().unwrap().filter(|entry| entry.is_ok()).count(), KEYS as usize);
+            let named = || db.stats().choices.by_seeks.candidates;
+            read_all();
+            // (A file that is sought while the catalog is held, for a record or for a choice, is named at a later seek. One
+            // alone has nothing to be merged with.)
+            while seeks && seeks_min <= 12 && named() < 2 {
+                read_all();
+            }
+            let named = named();
             if named > 0 {
                 wait_for_compactions(&db, 1);
                 // The first may have been merged before the others were named; then these are noticed again.
                 for round in 0.. {
                     let before = rest(&db);
-                    (0..3).for_each(|_| {
-                        assert_eq!(db.iter().unwrap().filter(|entry| entry.is_ok()).count(), KEYS as usize)
-                    });
+                    (0..3).for_each(|_| read_all());
                     if rest(&db) == before {
                         break;
                     }
@@ -193,7 +198,6 @@ fn seeks_name_candidates_unless_they_are_off() {
             assert_verified(&db, "verify");
             named
         };
-        // (A file that is sought while a record is written is named later.)
         assert!((2..=30).contains(&named(true, 10)));
         assert_eq!(named(true, 13), 0);
         assert_eq!(named(false, 10), 0);
