@@ -77,21 +77,24 @@ impl ObsoleteFiles {
         self.remove_unpinned();
     }
 
-    /// Removes the files that are not pinned. After the store has failed, nothing is removed (INV-27).
+    /// Removes the files that are not pinned. Returns whether there were any. After the store has failed, nothing is
+    /// removed (INV-27).
     /// LOCKS: obsolete files, waiting, snapshots
-    pub fn remove_unpinned(&self) {
+    pub fn remove_unpinned(&self) -> bool {
         let going: BTreeSet<u32> = {
             let mut waiting = self.waiting.lock();
             if self.context.has_failed() || self.holds.load(Ordering::SeqCst) > 0 {
-                return;
+                return false;
             }
             let (pinned, going) = waiting.pinned.iter().partition(|number| self.pinned.pins(**number));
             waiting.pinned = pinned;
             waiting.going.extend(&going);
             going
         };
+        let mut has_removed = false;
         for number in going {
             let removed = self.context.env.remove_file(&names::table(&self.context.directory, number));
+            has_removed |= removed.is_ok();
             let mut waiting = self.waiting.lock();
             waiting.going.remove(&number);
             if let Err(error) = removed {
@@ -104,6 +107,7 @@ impl ObsoleteFiles {
             // taken.
             self.tables.forget(number);
         }
+        has_removed
     }
 
     /// Whether an obsolete file may still be in the directory.

@@ -73,7 +73,11 @@ impl<M: Medium + Clone> Compactor<M> {
                 Ok(false) | Err(_) => {}
             }
             // A reader that held the levels does not say when it lets go of them.
-            self.obsolete.remove_unpinned();
+            if self.obsolete.remove_unpinned()
+                && let Err(error) = self.gave_space_back()
+            {
+                tracing::warn!(%error, "the reserve is not full");
+            }
             match self.compactions.wait(seen) {
                 Some(changes) => seen = changes,
                 None => return,
@@ -124,7 +128,7 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Moves a chunk of level 0 on, if that is due, and no other thread does. If there is no space for that, it goes in
-    /// smaller parts, with the reserve. What is passed over keeps nothing else back.
+    /// smaller parts, with the reserve, unless that was in vain a moment ago. What is passed over keeps nothing else back.
     /// LOCKS: level 0 compaction (tried); indexing, catalog
     fn compact_level_zero(&self) -> Result<bool> {
         if !self.is_level_zero_due() {
@@ -138,7 +142,7 @@ impl<M: Medium + Clone> Compactor<M> {
         if self.level_zero.immutable().counts().keys == 0 && !self.switch()? {
             return Ok(false);
         }
-        let worked = self.compact_chunk_or_part();
+        let worked = if self.compactions.was_in_vain() { self.compact_chunk() } else { self.compact_chunk_or_part() };
         drop(chunk);
         self.compactions.record_level_zero(worked.as_ref().err().cloned());
         if self.unreadable.why_stuck(self.moment()).is_some() { Ok(false) } else { worked }

@@ -93,7 +93,8 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// Runs a compaction that may use the reserve. `false`: another one has it, or there was nothing to do.
+    /// Runs a compaction that may use the reserve. `false`: another one has it, or there was nothing to do. One that was
+    /// in vain is no reason to look for space again: then whoever waits would ask for the next one, and so on.
     /// LOCKS: catalog, reserve; those of `compact`
     pub(super) fn in_reserve(&self, compact: impl FnOnce() -> Result<bool>) -> Result<bool> {
         // Not without space for its own record in the MANIFEST (INV-34).
@@ -103,10 +104,12 @@ impl<M: Medium + Clone> Compactor<M> {
                 return Ok(false);
             }
             let _lent = Lent(&self.catalog);
-            compact()
+            compact()?
         };
-        self.gave_space_back()?;
-        done
+        if done {
+            self.gave_space_back()?;
+        }
+        Ok(done)
     }
 
     /// Merges a run of an upper level that `is_worth_it`, and for which there is space, with what is below it. If there is none,

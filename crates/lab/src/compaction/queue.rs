@@ -5,10 +5,13 @@ use std::time::Duration;
 use slmdb_engine::lock_order;
 use slmdb_engine::space::controller::Resource;
 use slmdb_env::{Error, Result};
-use slmdb_sync::scheduled::{Condvar, Mutex};
+use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
 /// How long a thread waits before it looks again, if nobody wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// After a compaction of level 0 for which the reserve was not enough, it is not lent for that again for so long, unless
+/// something changes. Each time some outputs are written and given up.
+const IN_VAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// When compaction threads look for work.
 pub(crate) struct CompactionQueue {
@@ -43,6 +46,8 @@ struct Inner {
     is_awaited: bool,
     /// Why level 0 could not be compacted when that was last tried.
     lack: Option<Error>,
+    /// Until then it would be tried in vain, unless something changes.
+    in_vain_until: Option<Instant>,
     is_stopping: bool,
 }
 
@@ -72,6 +77,7 @@ impl CompactionQueue {
     pub(crate) fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.found_nothing = None;
+        inner.in_vain_until = None;
         // Something may be left that is not passed over. The next try shows it.
         inner.lack.take_if(|lack| matches!(lack, Error::ReadOnly { .. }));
         inner.changes += 1;
@@ -178,8 +184,19 @@ impl CompactionQueue {
     /// Records how a compaction of level 0 has ended.
     /// LOCKS: compactions
     pub(crate) fn record_level_zero(&self, lack: Option<Error>) {
-        self.inner.lock().lack = lack;
+        let mut inner = self.inner.lock();
+        if matches!(lack, Some(Error::Full { .. })) {
+            let now = Instant::now();
+            inner.in_vain_until = inner.in_vain_until.filter(|until| *until > now).or(Some(now + IN_VAIN_PAUSE));
+        }
+        inner.lack = lack;
         self.compaction_ended.notify_all();
+    }
+
+    /// Whether the reserve was not enough for a compaction of level 0 a moment ago, and nothing has changed since.
+    /// LOCKS: compactions
+    pub(crate) fn was_in_vain(&self) -> bool {
+        self.inner.lock().in_vain_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Waits until there may be more work than there was at `seen`, for a while at most. Returns what to compare with next time,

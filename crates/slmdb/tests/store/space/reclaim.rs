@@ -44,6 +44,43 @@ fn delete_most(db: &Db, model: &mut Model, full: u64, moves: &AtomicU64, context
     }
 }
 
+/// Puts keys of up to 9 KiB until there is no space for another: the first, and each so manieth after it.
+fn fill_with_long_keys(
+    db: &Db,
+    model: &mut Model,
+    random: &mut Random,
+    (first, step): (u64, usize),
+    moves: &AtomicU64,
+) {
+    for number in (first..).step_by(step) {
+        let mut key = key(number);
+        key.resize(9 + random.below(9000) as usize, 7);
+        if let Err(error) = put(db, model, key, random.bytes(10)) {
+            return assert_eq!(error.kind(), ErrorKind::Full, "{error}");
+        }
+        moves.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// In LAB-DB each compaction that found no space for its outputs said that it had given some back. So a writer that waited for
+/// space asked for the next one, for ever.
+#[test]
+fn compactions_that_find_no_space_keep_no_writer_waiting() {
+    for seed in 0..2 {
+        let (context, moves) = (format!("seed {seed}"), AtomicU64::new(0));
+        watched(&context, &moves, || {
+            let machine = Machine::new(Scarce::DiskOnDram, 3 << 19);
+            let order = SlowInCompactions::default();
+            order.is_wanted.store(true, Ordering::Relaxed);
+            let (mut model, mut random) = (Model::new(), Random(seed));
+            let db = machine.open_with(machine.options().comparator(order.clone()));
+            fill_with_long_keys(&db, &mut model, &mut random, (0, 1), &moves);
+            order.is_wanted.store(false, Ordering::Relaxed);
+            assert_same(&contents(&db).unwrap(), &model, &context);
+        });
+    }
+}
+
 /// The MANIFEST of a store with long keys takes much of the disk, and is written anew at the next opening. If deletes and compactions
 /// have used up what was set aside for that, the store opens for reading, and for writing once there is space.
 #[test]
@@ -53,17 +90,10 @@ fn a_disk_too_full_for_a_manifest_lets_only_readers_in() {
         let machine = Machine::new(Scarce::DiskOnDram, 3 << 19);
         let order = SlowInCompactions::default();
         order.is_wanted.store(true, Ordering::Relaxed);
-        let (mut model, mut random) = (Model::new(), Random(seed));
+        let (mut model, mut random, moves) = (Model::new(), Random(seed), AtomicU64::new(0));
         let db = machine.open_with(machine.options().comparator(order.clone()));
         for round in 0..2 {
-            for number in 0.. {
-                let mut key = key(2 * number + round);
-                key.resize(9 + random.below(9000) as usize, 7);
-                if let Err(error) = put(&db, &mut model, key, random.bytes(10)) {
-                    assert_eq!(error.kind(), ErrorKind::Full, "{context}: {error}");
-                    break;
-                }
-            }
+            fill_with_long_keys(&db, &mut model, &mut random, (round, 2), &moves);
             let doomed: Vec<Vec<u8>> = model.keys().take(20).cloned().collect();
             for key in doomed {
                 if db.delete(&key).is_ok() {
