@@ -179,8 +179,12 @@ fn seeks_name_candidates_unless_they_are_off() {
             read_all();
             // (A file that is sought while the catalog is held, for a record or for a choice, is named at a later seek. One
             // alone has nothing to be merged with.)
-            while seeks && seeks_min <= 12 && named() < 2 {
-                read_all();
+            if seeks && seeks_min <= 12 {
+                wait_until("two files are named", || {
+                    let are_named = named() >= 2;
+                    (!are_named).then(read_all);
+                    are_named
+                });
             }
             let named = named();
             if named > 0 {
