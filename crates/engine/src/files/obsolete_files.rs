@@ -77,7 +77,7 @@ impl ObsoleteFiles {
         self.remove_unpinned();
     }
 
-    /// Removes the files that are not pinned. Returns whether there were any. After the store has failed, nothing is
+    /// Removes the files that are not pinned. Returns whether any is gone. After the store has failed, nothing is
     /// removed (INV-27).
     /// LOCKS: obsolete files, waiting, snapshots
     pub fn remove_unpinned(&self) -> bool {

@@ -9,8 +9,8 @@ use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
 /// How long a thread waits before it looks again, if nobody wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// After a compaction of level 0 for which the reserve was not enough, it is not lent for that again for so long, unless
-/// something changes. Each time some outputs are written and given up.
+/// If the reserve was not enough for a compaction of level 0, it is not lent for another one before this time has passed or
+/// something has changed. Each try writes outputs and gives them up.
 const IN_VAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// When compaction threads look for work.
@@ -46,7 +46,7 @@ struct Inner {
     is_awaited: bool,
     /// Why level 0 could not be compacted when that was last tried.
     lack: Option<Error>,
-    /// Until then it would be tried in vain, unless something changes.
+    /// Until then the reserve would not be enough for level 0, unless something changes.
     in_vain_until: Option<Instant>,
     is_stopping: bool,
 }
@@ -258,6 +258,26 @@ mod tests {
         queue.record_level_zero(Some(Error::corruption("/db/1.sst", 0, "a block")));
         let told = queue.wait_for_level_zero(|| true, || false).unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Corruption, "what can't be read is another matter");
+    }
+
+    /// (It was tried some 20 times a second, and outputs were given up each time.)
+    #[test]
+    fn the_reserve_is_lent_in_vain_once_until_something_changes() {
+        let queue = CompactionQueue::default();
+        let full = || Some(Error::Full { path: "/db".into(), what: "compact".into() });
+        assert!(!queue.was_in_vain());
+        queue.record_level_zero(Some(Error::corruption("/db/1.sst", 0, "a block")));
+        assert!(!queue.was_in_vain(), "that is no lack of space");
+        queue.record_level_zero(full());
+        assert!(queue.was_in_vain());
+        queue.wake();
+        assert!(!queue.was_in_vain());
+        queue.record_level_zero(full());
+        let until = queue.inner.lock().in_vain_until;
+        queue.record_level_zero(full());
+        assert_eq!(queue.inner.lock().in_vain_until, until, "tries without the reserve put it off no further");
+        queue.inner.lock().in_vain_until = Some(Instant::now());
+        assert!(!queue.was_in_vain(), "something may have changed outside");
     }
 
     /// (Each woke the others, which looked in vain, too, and so on: a hundredth of a processor for a store at rest.)

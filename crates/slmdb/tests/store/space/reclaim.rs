@@ -44,7 +44,7 @@ fn delete_most(db: &Db, model: &mut Model, full: u64, moves: &AtomicU64, context
     }
 }
 
-/// Puts keys of up to 9 KiB until there is no space for another: the first, and each so manieth after it.
+/// Puts keys of up to 9 KiB until there is no space for another. Their numbers begin at `first` and go up by `step`.
 fn fill_with_long_keys(
     db: &Db,
     model: &mut Model,
