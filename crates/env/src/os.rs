@@ -308,7 +308,8 @@ impl OsFile {
     /// that fails the file is cut back to what it was.
     fn append_zeros(&self, offset_bytes: u64, end_bytes: u64) -> Result<()> {
         let length_before = self.length_bytes()?;
-        let zeros = [0; ZEROS_BYTES];
+        // Not on the stack, of which the caller may have little.
+        let zeros = vec![0; ZEROS_BYTES];
         let mut at = length_before.max(offset_bytes);
         while at < end_bytes {
             let some = usize::try_from(end_bytes - at).unwrap_or(usize::MAX).min(zeros.len());

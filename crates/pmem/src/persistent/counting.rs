@@ -97,7 +97,9 @@ struct Slot {
 impl Counters {
     /// All at 0.
     pub fn new() -> Counters {
-        Counters(Arc::new(std::array::from_fn(|_| Slot::default())))
+        // Not an array that is moved: that would lie on the stack, of which the caller may have little.
+        let slots: Arc<[Slot]> = (0..=OWN_COUNTERS).map(|_| Slot::default()).collect();
+        Counters(slots.try_into().expect("as many slots as there are counters"))
     }
 
     /// Counts a fence of this thread, and whatever it flushed before; `false` if that was nothing.

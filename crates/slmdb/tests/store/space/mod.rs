@@ -8,4 +8,5 @@ pub(crate) mod machine;
 mod many;
 mod reclaim;
 mod rest;
+mod stack;
 mod stress;
