@@ -4,7 +4,7 @@
 //! enough that a malformed line finds nearly everything before it in the store already, the rest following at once.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use slmdb::{Db, WriteBatch};
 
 use crate::arguments::{Missing, WritableStoreArguments};
 use crate::failure::{Exit, Failure, Result};
-use crate::formats::{ImportFormat, Malformed, Record, Step, reader};
+use crate::formats::{Foreign, ImportFormat, Malformed, Record, Step, read_head, reader, recognize};
 use crate::output::tell;
 use crate::progress::Progress;
 use crate::units::{megabytes_per_second, per_second};
@@ -28,10 +28,14 @@ const AFTER_HELP: &str = "\
 A malformed line ends the import with its number (exit code 3); what came before it is in the store. With
 --skip-bad it is counted and passed over. Of records with the same key the last wins.
 
-tsv: the first tab ends the key; nothing is trimmed, so a carriage return before the line feed is part of the value.
+All formats are UTF-8 and read by lines, which end with LF or CR LF. A byte order mark at the start is taken off, and
+blank lines are passed over. UTF-16, UTF-32, packed files, databases and JSON arrays are refused by name before anything
+is stored.
+
+tsv: the first tab ends the key; spaces are not trimmed. Bytes that are not UTF-8 are taken as they are.
 jsonl: {\"key\":…,\"value\":…}, strings, and nothing beside them; key_b64, value_b64 for bytes that are not UTF-8. With
-  --key FIELD an object may be anything: the value is the whole line, the key what FIELD says (a string's text, a
-  number's or boolean's JSON text). Empty lines are passed over.
+  --key FIELD an object may be anything: the value is the whole line, the key what FIELD says (a string's text; a
+  number or boolean as it stands there). A field that is read and given twice makes a line malformed.
 paragraphs: `Field: text` lines, continued by lines that start with a space or tab; blank lines (empty, or only spaces
   and tabs) end a stanza. --key names the field that is the key, whatever its case; the first one in a stanza counts.
   The value is the stanza's lines, joined by line feeds, none at the end.
@@ -87,7 +91,17 @@ impl ImportOptions {
         }
     }
 
-    fn open(&self) -> Result<Input> {
+    /// Opens the input, and refuses it if it is of another kind than what is imported.
+    fn open(&self, format: ImportFormat) -> Result<Input> {
+        let mut input = self.open_unseen()?;
+        let head = read_head(&mut input.reader, format).map_err(|error| Failure::io("read", &input.name, error))?;
+        if let Some(Foreign { name, remedy }) = recognize(&head, format) {
+            return Err(Failure::invalid(format!("this is {name} [{}]; {remedy}", input.name.display())));
+        }
+        Ok(Input { reader: Box::new(Cursor::new(head).chain(input.reader)), ..input })
+    }
+
+    fn open_unseen(&self) -> Result<Input> {
         if self.reads_standard_input() {
             let reader = BufReader::with_capacity(INPUT_BUFFER_BYTES, io::stdin());
             return Ok(Input { reader: Box::new(reader), name: PathBuf::from("standard input"), length_bytes: None });
@@ -116,7 +130,7 @@ struct Input {
 /// Reads records into `db`, and says how many and how fast. The store is asked for only once there is an input.
 pub fn import(options: &ImportOptions, db: impl FnOnce() -> Result<Db>) -> Result<Db> {
     let format = options.format()?;
-    let input = options.open()?;
+    let input = options.open(format)?;
     let db = db()?;
 
     let started = Instant::now();

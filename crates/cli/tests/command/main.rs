@@ -5,6 +5,7 @@ mod data;
 mod debian;
 mod demo;
 mod formats;
+mod import;
 mod operations;
 mod shell;
 mod store;

@@ -176,6 +176,13 @@ fn verbs_of_the_command_line() {
 }
 
 #[test]
+fn lines_may_end_as_on_windows_and_begin_with_a_mark() {
+    let place = Place::new();
+    let input = "\u{feff}put a 1\r\nput b \"\"\r\n\r\nput c 3\\r\r\nscan\r\nget a\r";
+    assert_eq!(answers(&place, input, 0), ["ok", "ok", "ok", "= a\t1", "= b\t", "= c\t3\\r", "ok", "= 1", "ok"]);
+}
+
+#[test]
 fn an_answer_comes_before_the_next_command() {
     let place = Place::new();
     let mut child = command(&["shell", "--db", &place.db]).spawn().unwrap();
