@@ -4,7 +4,7 @@
 //! code by which scripts can tell a wrong question (2) from a store that could not answer (3). A reader that has gone
 //! away (`slmdb scan … | head`) is no failure: the command ends quietly.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 use std::path::Path;
 
@@ -42,6 +42,9 @@ impl Exit {
 pub enum Failure {
     /// The reader of the output has gone away. Ends quietly, with 0.
     ClosedPipe,
+    /// A signal asked the process to end, and the command has brought to an end what it had in hand and told so: 128 and
+    /// the signal's number, as if it had been the end at once.
+    Interrupted(u8),
     /// `--help` or `--version`: not a failure, but the end of parsing. Text for standard output.
     Help(String),
     /// The command line does not say something that can be done: what is wrong, and what to do.
@@ -77,6 +80,7 @@ impl Failure {
     pub fn code(&self) -> u8 {
         match self {
             Failure::ClosedPipe | Failure::Help(_) => 0,
+            Failure::Interrupted(signal) => 128 + signal,
             Failure::Usage(_) => 2,
             Failure::Store(_) | Failure::Told(..) => 3,
         }
@@ -86,6 +90,7 @@ impl Failure {
     pub fn line(&self) -> String {
         let text = match self {
             Failure::ClosedPipe | Failure::Help(_) => String::new(),
+            Failure::Interrupted(signal) => format!("io: interrupted by signal {signal}; give the command again"),
             Failure::Usage(what) => format!("usage: {what}"),
             Failure::Store(error) => format!("{}: {error}; {}", error.kind().name(), error.advice()),
             Failure::Told(kind, what) => format!("{}: {what}", kind.name()),
@@ -96,7 +101,7 @@ impl Failure {
     /// Tells people about it and gives the process's exit code.
     pub fn report(self) -> u8 {
         match &self {
-            Failure::ClosedPipe => 0,
+            Failure::ClosedPipe | Failure::Interrupted(_) => self.code(),
             Failure::Help(text) => match output::print(text) {
                 Ok(()) => 0,
                 Err(failure) => failure.report(),
@@ -108,6 +113,15 @@ impl Failure {
         }
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.line())
+    }
+}
+
+/// So that a reader or a writer can hand one through an [`io::Error`].
+impl std::error::Error for Failure {}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {

@@ -61,12 +61,20 @@ const JSON_ARRAY: Foreign =
     Foreign { name: "a JSON array", remedy: "one object a line is wanted: jq -c '.[]' FILE | slmdb import … -" };
 
 /// How much white space in front of a JSON array is looked through.
-const MAXIMUM_HEAD_BYTES: u64 = 64 << 10;
+const MAXIMUM_HEAD_BYTES: usize = 64 << 10;
 
-/// Reads as little of `input` as [`recognize`] needs.
+/// Reads what [`recognize`] needs, and waits for no more of `input` than that.
 pub fn read_head(input: &mut dyn Read, format: ImportFormat) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    while may_be_foreign(&head, format) && (&mut *input).take(1).read_to_end(&mut head)? > 0 {}
+    let mut part = [0; 4096];
+    while may_be_foreign(&head, format) {
+        match input.read(&mut part) {
+            Ok(0) => break,
+            Ok(bytes) => head.extend_from_slice(&part[..bytes]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(head)
 }
 
@@ -87,7 +95,7 @@ fn may_be_foreign(head: &[u8], format: ImportFormat) -> bool {
     };
     let may_be_array = format == ImportFormat::Jsonl
         && (BYTE_ORDER_MARK.starts_with(head) || text(head).is_empty())
-        && (head.len() as u64) < MAXIMUM_HEAD_BYTES;
+        && head.len() < MAXIMUM_HEAD_BYTES;
     may_be_array || SIGNATURES.iter().any(begins)
 }
 

@@ -56,7 +56,8 @@ impl Session {
         Session { db: Some(db), batch: None, snapshot: None, output: Output::standard(), colours, highest_code: 0 }
     }
 
-    /// Carries out a line and answers it. Only an answer that can't be written is a failure here.
+    /// Carries out a line and answers it. Only an answer that can't be written is a failure here, and a signal that asks
+    /// the process to end.
     pub fn answer(&mut self, line: &[u8]) -> Result<Go> {
         match parse(line) {
             Ok(None) => Ok(Go::On),
@@ -88,6 +89,11 @@ impl Session {
             Ok(Verdict::NotFound) => (1, YELLOW, "not found".to_string()),
             Ok(Verdict::Damaged(findings)) => (1, RED, format!("error corruption: {findings} findings, named above")),
             Err(Failure::ClosedPipe) => return Err(Failure::ClosedPipe),
+            Err(interrupted @ Failure::Interrupted(_)) => {
+                self.output.line(&format!("error {}", interrupted.line()))?;
+                self.output.flush()?;
+                return Err(interrupted);
+            }
             Err(Failure::Help(text)) => {
                 for line in text.lines() {
                     self.data(line)?;

@@ -6,6 +6,7 @@ mod debian;
 mod demo;
 mod formats;
 mod import;
+mod interrupted;
 mod operations;
 mod shell;
 mod store;
