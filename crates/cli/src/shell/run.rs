@@ -222,7 +222,13 @@ impl Session {
     }
 
     fn close(&mut self) -> Result<()> {
-        self.batch = None;
+        if let Some(batch) = self.batch.take().filter(|batch| !batch.is_empty()) {
+            let dropped = Failure::usage(format!(
+                "the batch that was begun is dropped: it was never committed (writes: {}); end it with `commit` or `abort`",
+                batch.len()
+            ));
+            self.highest_code = self.highest_code.max(dropped.report());
+        }
         self.snapshot = None;
         match self.db.take() {
             Some(db) => Ok(db.close()?),
