@@ -258,7 +258,10 @@ pub fn scripted(db: Db, input: impl BufRead) -> Result<u8> {
     let mut line = Vec::new();
     loop {
         let go = match lines.next(&mut line) {
-            Ok(Line::Whole) => session.answer(&line)?,
+            Ok(Line::Whole) => session.answer(&line).map_err(|failure| {
+                let line = lines.number();
+                failure.after(format!("the command on line {line} was carried out or answered, none after it was"))
+            })?,
             Ok(Line::TooLong) => {
                 session.conclude(Err(Failure::usage(format!("{}; use `import`", lines.too_long().why))))?;
                 Go::On

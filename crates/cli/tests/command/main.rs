@@ -11,6 +11,7 @@ mod operations;
 mod shell;
 mod store;
 mod usage;
+mod words;
 
 use std::ffi::OsStr;
 use std::io::Write;
