@@ -42,10 +42,15 @@ pub enum LockMode {
     Exclusive,
     /// Any number of these at once, but no exclusive one: for readers. Changes no byte; the file must exist.
     Shared,
+    /// One holder, nobody else: for a file that is more than a lock. Changes no byte; the file must exist.
+    Alone,
 }
 
 /// A held lock; dropping it releases it.
 pub trait Lock: Debug + Send + Sync {}
+
+/// All of them.
+impl Lock for Vec<Box<dyn Lock>> {}
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,8 +122,8 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>>;
     /// Whether a directory is at `path`; `None` if there is nothing, or if something above it is no directory.
     fn is_directory(&self, path: &Path) -> Result<Option<bool>>;
-    /// What tells this directory from copies of it; `None` where that can't be told.
-    fn directory_identity(&self, path: &Path) -> Result<Option<DirectoryIdentity>>;
+    /// What tells this directory from copies of it.
+    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity>;
     /// An absolute path for `path`, which need not exist.
     fn absolute(&self, path: &Path) -> Result<PathBuf>;
     /// Likewise, without `.` and `..`, and without links as far as there is something at them: two of these are the same, or one is

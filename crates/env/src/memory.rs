@@ -460,12 +460,12 @@ impl Env for MemoryEnv {
     }
 
     /// Follows from the path, since directories can't be moved here.
-    fn directory_identity(&self, path: &Path) -> Result<Option<DirectoryIdentity>> {
+    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity> {
         let mut machine = self.machine();
         let _ = machine.script.begin(Effect::LooksUp, "look up", path, "")?;
         let add = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let inode = normal(path).as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, add);
-        Ok(Some(DirectoryIdentity { inode, born_ns: 0 }))
+        Ok(DirectoryIdentity { inode, born_ns: 0 })
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf> {

@@ -214,9 +214,8 @@ impl Env for OsEnv {
         Ok(self.find(path)?.map(|found| FileType::from_raw_mode(found.st_mode).is_dir()))
     }
 
-    fn directory_identity(&self, path: &Path) -> Result<Option<DirectoryIdentity>> {
-        let found = self.held.identity(path).map_err(|source| Error::io("look up", path, source))?;
-        Ok(Some(found))
+    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity> {
+        self.held.identity(path).map_err(|source| Error::io("look up", path, source))
     }
 
     fn resolved(&self, path: &Path) -> Result<PathBuf> {

@@ -71,6 +71,7 @@ fn take_once(held: &HeldDirectories, path: &Path, mode: LockMode) -> Result<OsLo
     let (flags, operation) = match mode {
         LockMode::Exclusive => (OFlags::RDWR | OFlags::CREATE, FlockOperation::NonBlockingLockExclusive),
         LockMode::Shared => (OFlags::RDONLY, FlockOperation::NonBlockingLockShared),
+        LockMode::Alone => (OFlags::RDONLY, FlockOperation::NonBlockingLockExclusive),
     };
     let file = StdFile::from(held.open(path, flags).map_err(|source| Error::io("open", path, source))?);
     match retry_on_intr(|| rustix::fs::flock(&file, operation)) {
