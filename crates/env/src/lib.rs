@@ -63,19 +63,19 @@ pub struct DirectoryEntry {
     pub is_directory: bool,
 }
 
-/// What tells a directory from every other one of its file system, copies of it included. It stays the same when the directory
-/// is renamed, and when its file system is mounted elsewhere.
+/// What tells a file or a directory from every other one of its file system, copies of it included. It stays the same when it is
+/// renamed, and when its file system is mounted elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct DirectoryIdentity {
-    /// Its number in the file system, which another directory may get once this one is removed.
+pub struct FileIdentity {
+    /// Its number in the file system, which another one may get once this one is removed.
     pub inode: u64,
     /// When it was made, in nanoseconds since 1970 UTC; 0 where the file system does not tell.
     pub born_ns: u64,
 }
 
-impl DirectoryIdentity {
-    /// Whether both are of one directory, as far as both tell.
-    pub fn is_same(&self, other: &DirectoryIdentity) -> bool {
+impl FileIdentity {
+    /// Whether both are of one, as far as both tell.
+    pub fn is_same(&self, other: &FileIdentity) -> bool {
         self.inode == other.inode && (self.born_ns == other.born_ns || self.born_ns == 0 || other.born_ns == 0)
     }
 }
@@ -122,8 +122,8 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>>;
     /// Whether a directory is at `path`; `None` if there is nothing, or if something above it is no directory.
     fn is_directory(&self, path: &Path) -> Result<Option<bool>>;
-    /// What tells this directory from copies of it.
-    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity>;
+    /// What tells the file or directory at `path` from copies of it.
+    fn identity(&self, path: &Path) -> Result<FileIdentity>;
     /// An absolute path for `path`, which need not exist.
     fn absolute(&self, path: &Path) -> Result<PathBuf>;
     /// Likewise, without `.` and `..`, and without links as far as there is something at them: two of these are the same, or one is

@@ -47,7 +47,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use slmdb_sync::scheduled::point;
 
 use crate::{
-    DaxDevice, DirectoryEntry, DirectoryIdentity, Env, Error, File, Lock, LockMode, OpenMode, Recording, Result, Step,
+    DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Recording, Result, Step,
 };
 use device::Device;
 use disk::{Disk, Node};
@@ -460,12 +460,12 @@ impl Env for MemoryEnv {
     }
 
     /// Follows from the path, since directories can't be moved here.
-    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity> {
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
         let mut machine = self.machine();
         let _ = machine.script.begin(Effect::LooksUp, "look up", path, "")?;
         let add = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         let inode = normal(path).as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, add);
-        Ok(DirectoryIdentity { inode, born_ns: 0 })
+        Ok(FileIdentity { inode, born_ns: 0 })
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf> {
@@ -491,6 +491,9 @@ impl Env for MemoryEnv {
         let outcome = machine.script.begin(effect, "lock", path, &format!(" {mode:?}"))?;
         let failed = |kind: IoErrorKind| Error::io("lock", path, kind.into());
         let full_path = normal(path);
+        if machine.devices.contains_key(&full_path) {
+            return Err(failed(IoErrorKind::Unsupported));
+        }
         let node = match machine.disk.open(&full_path, OpenMode::ReadWrite) {
             Err(IoErrorKind::NotFound) if mode == LockMode::Exclusive => {
                 let made = machine.disk.open(&full_path, OpenMode::CreateNew);

@@ -41,7 +41,7 @@ use rustix::io::{Errno, retry_on_intr};
 
 pub use process::process_number;
 
-use crate::{DaxDevice, DirectoryEntry, DirectoryIdentity, Env, Error, File, Lock, LockMode, OpenMode, Result};
+use crate::{DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Result};
 use file::OsFile;
 use reach::HeldDirectories;
 
@@ -214,7 +214,7 @@ impl Env for OsEnv {
         Ok(self.find(path)?.map(|found| FileType::from_raw_mode(found.st_mode).is_dir()))
     }
 
-    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity> {
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
         self.held.identity(path).map_err(|source| Error::io("look up", path, source))
     }
 

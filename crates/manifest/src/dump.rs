@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use slmdb_env::DirectoryIdentity;
+use slmdb_env::FileIdentity;
 
 use crate::state::{CheckpointRecord, EngineSection, FileRecord, Home, MediumKind, StoreState, UnfinishedRepair};
 
@@ -84,7 +84,7 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
         writeln!(to, "unfinished repair, old pool {old_pool}, new pool {}", Hex(new_pool))?;
     }
     if let Some(Home { directory, pool_openings }) = &state.home {
-        let DirectoryIdentity { inode, born_ns } = directory;
+        let FileIdentity { inode, born_ns } = directory;
         writeln!(to, "home: directory {inode}, made at {born_ns} ns since 1970, pool opened {pool_openings} times")?;
     }
     if let Some(EngineSection { version, bytes }) = &state.engine_section {

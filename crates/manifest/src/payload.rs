@@ -36,7 +36,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use slmdb_env::DirectoryIdentity;
+use slmdb_env::FileIdentity;
 
 use crate::edit::Edit;
 use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
@@ -105,7 +105,7 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
     }
     put_levels(&mut to, state.files.iter().map(|(&number, file)| (number, file.level)), &[]);
     put_engine_section(&mut to, state.engine_section.as_ref());
-    if let Some(Home { directory: DirectoryIdentity { inode, born_ns }, pool_openings }) = &state.home {
+    if let Some(Home { directory: FileIdentity { inode, born_ns }, pool_openings }) = &state.home {
         to.put(HOME, &[&inode.to_le_bytes(), &born_ns.to_le_bytes(), &pool_openings.to_le_bytes()]);
     }
     to.into_bytes()
@@ -439,7 +439,7 @@ fn medium(value: &mut Reader<'_>) -> Decoded<MediumRecord> {
 }
 
 fn home(value: &mut Reader<'_>) -> Decoded<Home> {
-    let directory = DirectoryIdentity { inode: value.u64()?, born_ns: value.u64()? };
+    let directory = FileIdentity { inode: value.u64()?, born_ns: value.u64()? };
     Ok(Home { directory, pool_openings: value.u32()? })
 }
 

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use slmdb_env::DirectoryIdentity;
+use slmdb_env::FileIdentity;
 
 /// Everything the MANIFEST says about a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub struct StoreState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Home {
     /// The store's directory.
-    pub directory: DirectoryIdentity,
+    pub directory: FileIdentity,
     /// How often the pool had been opened for writing, at least.
     pub pool_openings: u32,
 }

@@ -18,9 +18,14 @@ pub(super) fn is_own(entry: &DirectoryEntry) -> bool {
     !entry.is_directory && (names::kind(&entry.name) != FileKind::Other || others.contains(&entry.name.as_str()))
 }
 
+/// Whether it belongs to the file system itself.
+pub(super) fn is_nobodys(entry: &DirectoryEntry) -> bool {
+    entry.is_directory && entry.name == LOST_AND_FOUND
+}
+
 /// What of a directory is no store's.
 pub(super) fn foreign(entries: &[DirectoryEntry]) -> Option<&DirectoryEntry> {
-    entries.iter().find(|entry| !is_own(entry) && !(entry.is_directory && entry.name == LOST_AND_FOUND))
+    entries.iter().find(|entry| !is_own(entry) && !is_nobodys(entry))
 }
 
 /// Whether a directory has a store, or the rest of one. A file that is called MANIFEST or LOCK may be foreign: it must

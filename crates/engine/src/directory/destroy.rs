@@ -16,7 +16,7 @@ use slmdb_pmem::pool::{creation_finished, has_uuid, remove_pool_on};
 use slmdb_pmem::{Medium, Persistent};
 
 use super::open::check_directory;
-use super::{contents, pool_binding};
+use super::{contents, home, pool_binding};
 use crate::files::file_names as names;
 use crate::{Destroyed, Options, PoolFate};
 
@@ -39,6 +39,10 @@ pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) ->
     let has_manifest = options.env.exists(&manifest)?;
     let (pool, uuid) = pool_of(&mut options, directory, if has_manifest { &manifest } else { &marker })?;
     let env = &*options.env;
+    let pool_lock = match &pool {
+        PoolFate::Removed(path) => home::lock_file(env, path, LockMode::Alone)?,
+        _ => None,
+    };
     if has_manifest {
         env.rename(&manifest, &marker)?;
         env.sync_directory(directory)?;
@@ -80,7 +84,7 @@ pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) ->
             directory.parent().map_or(Ok(()), |parent| env.sync_directory(parent))?;
         }
     }
-    drop(lock);
+    drop((lock, pool_lock));
     tracing::info!(directory = %directory.display(), files = destroyed.files, bytes = destroyed.bytes, "destroyed");
     Ok(destroyed)
 }
@@ -103,6 +107,11 @@ fn pool_of(options: &mut Options, directory: &Path, manifest: &Path) -> Result<(
             return Ok((PoolFate::Left { path, why }, None));
         }
     };
+    if let Some(path) = home::others_pool(options, directory, &state)? {
+        let why =
+            "it belongs to the directory that this one was copied from, or moved from to another file system".into();
+        return Ok((PoolFate::Left { path: Some(path), why }, None));
+    }
     let is_virgin = pool_binding::is_virgin(&state);
     let StoreState { medium: MediumRecord { kind, pool_path, pool_uuid, .. }, unfinished_repair, .. } = state;
     // A repair that was cut short may have left the old pool or the new one, whole or not.

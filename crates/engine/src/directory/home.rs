@@ -2,14 +2,14 @@
 //!
 //! A copy of the store's directory names the same pool, with the right UUID. Two stores that write into one pool lose the data
 //! of both. So the MANIFEST records which directory it lies in, by what a copy of the directory does not have: its number, and
-//! when it was made. A store that is away from home is refused, and repair gives it a pool of its own. A directory that is
-//! renamed, or whose file system is mounted elsewhere, stays the same.
+//! when it was made. A copy is refused, and repair gives it a pool of its own. A directory that is renamed, or whose file system is
+//! mounted elsewhere, stays the same.
 //!
 //! The MANIFEST also records how often the pool had been opened, which tells an older copy of the pool. Whoever has a pool open
 //! holds a lock of its file, whatever the MANIFESTs say.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use slmdb_env::{Env, Error, Lock, LockMode, OpenMode, Result};
 use slmdb_manifest::{Home, MediumKind, StoreState};
@@ -19,23 +19,31 @@ use super::contents::check_outside_stores;
 use super::pool_binding;
 use crate::Options;
 
-/// Whether a store that has a pool is in another directory than the one that the pool belongs to: the directory was copied, or
-/// moved to another file system.
-pub(crate) fn is_away_from_home(env: &dyn Env, directory: &Path, state: &StoreState) -> Result<bool> {
-    let Some(home) = state.home.filter(|_| state.medium.kind != MediumKind::Dram) else { return Ok(false) };
-    Ok(!env.directory_identity(directory)?.is_same(&home.directory))
+/// The pool that the MANIFEST names, if it belongs to the store of another directory: this one was copied, or moved to another
+/// file system. `None` if the pool came along, and the options name its new place.
+pub(crate) fn others_pool(options: &Options, directory: &Path, state: &StoreState) -> Result<Option<PathBuf>> {
+    let env = &*options.env;
+    let (Some(home), Some(pool)) = (state.home, &state.medium.pool_path) else { return Ok(None) };
+    if env.identity(directory)?.is_same(&home.directory) {
+        return Ok(None);
+    }
+    if let Some(asked) = options.medium.as_ref().and_then(|medium| medium.pool_path())
+        && env.exists(asked)?
+        && !(env.exists(pool)? && env.identity(asked)?.is_same(&env.identity(pool)?))
+    {
+        return Ok(None);
+    }
+    Ok(Some(pool.clone()))
 }
 
-/// [`Error::Invalid`] for a store that is away from home: what it wrote into the pool would be lost to the other one.
-pub(crate) fn check_at_home(env: &dyn Env, directory: &Path, state: &StoreState) -> Result<()> {
-    if !is_away_from_home(env, directory, state)? {
-        return Ok(());
-    }
-    let pool = state.medium.pool_path.as_deref().unwrap_or(Path::new("the pool"));
+/// [`Error::Invalid`] for a store whose pool belongs to another one: what it wrote into the pool would be lost to that one.
+pub(crate) fn check_own_pool(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+    let Some(pool) = others_pool(options, directory, state)? else { return Ok(()) };
     let (directory, pool) = (directory.display(), pool.display());
     Err(Error::invalid(format!(
         "{directory} was copied, or moved to another file system, and the pool {pool} belongs to the directory it came from: \
-         `slmdb repair --db {directory}` gives it a pool of its own (`slmdb checkpoint` makes copies that need none)"
+         `slmdb repair --db {directory}` gives it a pool of its own; or name the place of a pool that came along \
+         (`slmdb checkpoint` makes copies that need none)"
     )))
 }
 
@@ -71,7 +79,7 @@ pub(crate) fn choose_place(options: &mut Options, others: &Path, state: &mut Sto
 /// Records that a store is at home in its directory, and that its pool was opened so often. On `Dram` there is nothing to record.
 pub(crate) fn set_home(env: &dyn Env, directory: &Path, state: &mut StoreState, pool_openings: u32) -> Result<()> {
     if state.medium.kind != MediumKind::Dram {
-        state.home = Some(Home { directory: env.directory_identity(directory)?, pool_openings });
+        state.home = Some(Home { directory: env.identity(directory)?, pool_openings });
     }
     Ok(())
 }
@@ -94,9 +102,13 @@ pub(crate) fn lock_pool(options: &Options, state: &StoreState) -> Result<Option<
         if options.read_only || !pool_binding::is_virgin(state) {
             return Ok(None);
         }
-        env.open_file(path, OpenMode::CreateNew)?;
+        env.open_file(path, OpenMode::CreateOrTruncate)?;
     }
-    let mode = if options.read_only { LockMode::Shared } else { LockMode::Alone };
+    lock_file(env, path, if options.read_only { LockMode::Shared } else { LockMode::Alone })
+}
+
+/// Locks a pool's file. `None`: its file system has no locks.
+pub(super) fn lock_file(env: &dyn Env, path: &Path, mode: LockMode) -> Result<Option<Box<dyn Lock>>> {
     match env.lock(path, mode) {
         Err(Error::Io { source, .. }) if source.kind() == ErrorKind::Unsupported => Ok(None),
         locked => locked.map(Some),

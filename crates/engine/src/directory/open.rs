@@ -63,7 +63,7 @@ pub fn prepare(engine: &EngineKind, options: &Options, directory: &Path) -> Resu
     let mut state = reading.state.clone();
     check_names(engine, &options, &state, directory)?;
     pool_binding::check_not_in_repair(&state)?;
-    home::check_at_home(&*options.env, directory, &state)?;
+    home::check_own_pool(&options, directory, &state)?;
     pool_binding::bind(engine, &mut options, &mut state)?;
     let openings = state.home.map_or(0, |home| home.pool_openings);
     home::set_home(&*options.env, directory, &mut state, openings)?;

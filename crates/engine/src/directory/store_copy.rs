@@ -40,6 +40,15 @@ impl StoreCopy<'_> {
     /// no index checkpoint is made or removed.
     pub fn make<H>(&self, directory: &Path, flush: impl FnOnce() -> Result<()>, hold: impl Fn() -> H) -> Result<()> {
         self.context.health.check_writable()?;
+        let env = &self.context.env;
+        check_directory(&**env, directory)?;
+        if env.resolved(directory)? == env.resolved(&self.context.directory)? {
+            let what = format!(
+                "{} is inside the store, it is the store itself: a copy is made beside it",
+                directory.display()
+            );
+            return Err(Error::invalid(what));
+        }
         in_new_directory(&self.context.env, directory, |env, directory| {
             flush()?;
             let shared = self.share_files(env, directory, &hold);
@@ -85,54 +94,43 @@ pub fn in_new_directory(
     env.create_directory(&directory)?;
     directory.parent().map_or(Ok(()), |parent| env.sync_directory(parent))?;
     let env = env.hold_directory(&directory)?;
-    let begin = || {
-        remove_unfinished(&*env, &directory)?;
-        env.open_file(&directory.join(names::UNFINISHED_COPY), OpenMode::CreateNew)?;
-        env.sync_directory(&directory)
-    };
-    let copied = begin().and_then(|()| {
-        make(&*env, &directory)
-            .and_then(|()| env.sync_directory(&directory))
-            .inspect_err(|_| drop(remove_unfinished(&*env, &directory)))
-    });
-    match copied {
-        Ok(()) => {
-            env.remove_file(&directory.join(names::UNFINISHED_COPY))?;
-            env.sync_directory(&directory)
+    let marker = directory.join(names::UNFINISHED_COPY);
+    let finish = || env.remove_file(&marker).and_then(|()| env.sync_directory(&directory));
+    clear(&*env, &directory)?;
+    env.open_file(&marker, OpenMode::CreateOrTruncate)?;
+    env.sync_directory(&directory)?;
+    let made = make(&*env, &directory).and_then(|()| env.sync_directory(&directory));
+    made.and_then(|()| finish()).inspect_err(|_| {
+        // What can't be removed, another copy or a destruction removes.
+        let cleared = clear(&*env, &directory).and_then(|()| finish());
+        if is_new && cleared.is_ok() {
+            let _ = env.remove_directory(&directory);
         }
-        Err(error) => {
-            // What can't be removed, another copy or a destruction removes.
-            if is_new {
-                let _ = env.remove_directory(&directory);
-            }
-            Err(error)
-        }
-    }
+    })
 }
 
-/// Removes the rest of a copy that was cut short. [`Error::Invalid`] if anything else is in the directory.
-fn remove_unfinished(env: &dyn Env, directory: &Path) -> Result<()> {
+/// Removes what is there of a copy that was cut short, durably, but for the file that says so. [`Error::Invalid`] if there is anything
+/// else.
+fn clear(env: &dyn Env, directory: &Path) -> Result<()> {
     let entries = env.list_directory(directory)?;
     let is_unfinished = entries.iter().any(|entry| entry.name == names::UNFINISHED_COPY);
-    let other = match is_unfinished {
-        true => contents::foreign(&entries),
-        false => entries.first(),
-    };
+    let other =
+        entries.iter().find(|entry| !(is_unfinished && contents::is_own(entry)) && !contents::is_nobodys(entry));
     if let Some(other) = other {
         let (directory, name) = (directory.display(), &other.name);
         return Err(Error::invalid(format!(
             "{directory} is not empty: it holds {name}; a copy of a store needs a directory of its own"
         )));
     }
-    // That it is the rest of a copy is said until nothing else of it is left.
-    let (marker, others): (Vec<_>, Vec<_>) =
-        entries.iter().filter(|entry| contents::is_own(entry)).partition(|entry| entry.name == names::UNFINISHED_COPY);
-    others.into_iter().chain(marker).try_for_each(|entry| env.remove_file(&directory.join(&entry.name)))
+    let rest = entries.iter().filter(|entry| contents::is_own(entry) && entry.name != names::UNFINISHED_COPY);
+    rest.into_iter().try_for_each(|entry| env.remove_file(&directory.join(&entry.name)))?;
+    env.sync_directory(directory)
 }
 
 /// Makes a state the copy's: everything is in table files, and there is no pool.
 fn as_closed_on_dram(state: &mut StoreState, boot_id: [u8; 16]) {
     state.medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id };
+    state.home = None;
     state.arenas = BTreeMap::new();
     state.closed_at_sequence = Some(state.flushed_through);
 }

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_env::{DaxDevice, DirectoryEntry, DirectoryIdentity, Env, File, Lock, LockMode, OpenMode, Result};
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, FileIdentity, Lock, LockMode, OpenMode, Result};
 
 use crate::files::open_tables::OpenTables;
 
@@ -84,8 +84,8 @@ impl Env for ClosingEnv {
         self.env.is_directory(path)
     }
 
-    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity> {
-        self.env.directory_identity(path)
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        self.env.identity(path)
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf> {

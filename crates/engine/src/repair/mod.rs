@@ -126,10 +126,7 @@ impl Repair {
         let lock = options.env.lock(&directory.join(names::LOCK), LockMode::Exclusive)?;
         let mut state = Manifest::read(&*options.env, &directory)?.state;
         open::check_names(engine, &options, &state, &directory)?;
-        let others_pool = match home::is_away_from_home(&*options.env, &directory, &state)? {
-            true => state.medium.pool_path.clone(),
-            false => None,
-        };
+        let others_pool = home::others_pool(&options, &directory, &state)?;
         let mut locks = vec![lock];
         if let Some(pool) = &others_pool {
             pool_binding::hold_pool(&mut options, Some(pool))?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::DirectoryIdentity;
+use crate::FileIdentity;
 
 /// The highest descriptor of a standard stream.
 const STANDARD_ERROR: i32 = 2;
@@ -109,19 +109,19 @@ impl HeldDirectories {
     }
 
     /// What tells the directory at `path` from its copies.
-    pub fn identity(&self, path: &Path) -> io::Result<DirectoryIdentity> {
+    pub fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
         let (place, wanted) = (self.place(path), StatxFlags::INO | StatxFlags::BTIME);
         let born = match retry_on_intr(|| rustix::fs::statx(place.at, place.path, AtFlags::empty(), wanted)) {
             Ok(found) if found.stx_mask & StatxFlags::BTIME.bits() != 0 => found.stx_btime,
             // The file system does not tell, or an old kernel does not.
             Ok(_) | Err(Errno::NOSYS) => {
-                return Ok(DirectoryIdentity { inode: self.look_up(path)?.st_ino, born_ns: 0 });
+                return Ok(FileIdentity { inode: self.look_up(path)?.st_ino, born_ns: 0 });
             }
             Err(errno) => return Err(errno.into()),
         };
         let seconds = u64::try_from(born.tv_sec).unwrap_or(0);
         let born_ns = seconds.wrapping_mul(1_000_000_000).wrapping_add(u64::from(born.tv_nsec));
-        Ok(DirectoryIdentity { inode: self.look_up(path)?.st_ino, born_ns })
+        Ok(FileIdentity { inode: self.look_up(path)?.st_ino, born_ns })
     }
 
     /// Whether `path` leads to a file that is open.

@@ -3,7 +3,7 @@
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
-use slmdb_env::DirectoryIdentity;
+use slmdb_env::FileIdentity;
 
 use super::*;
 
@@ -60,10 +60,7 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         vec(any_checkpoint(), 0..3),
     );
     let home = option::of(any::<(u64, u64, u32)>()).prop_map(|home| {
-        home.map(|(inode, born_ns, pool_openings)| Home {
-            directory: DirectoryIdentity { inode, born_ns },
-            pool_openings,
-        })
+        home.map(|(inode, born_ns, pool_openings)| Home { directory: FileIdentity { inode, born_ns }, pool_openings })
     });
     let own = (unfinished, option::of(any_section()), home);
     (texts, maps, numbers, own).prop_map(|(texts, (files, arenas), numbers, own)| StoreState {

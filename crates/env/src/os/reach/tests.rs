@@ -102,15 +102,15 @@ fn a_copied_directory_has_another_identity() {
     let (one, other) = (above.path().join("one"), above.path().join("other"));
     fs::create_dir(&one).unwrap();
     fs::create_dir(&other).unwrap();
-    let identity = |path: &Path| OsEnv::new().directory_identity(path).unwrap();
+    let identity = |path: &Path| OsEnv::new().identity(path).unwrap();
     let first = identity(&one);
     assert!(first.is_same(&first) && !first.is_same(&identity(&other)));
     fs::rename(&one, above.path().join("moved")).unwrap();
     assert!(first.is_same(&identity(&above.path().join("moved"))));
     // A number that was used again.
-    assert!(!first.is_same(&DirectoryIdentity { born_ns: first.born_ns + 1, ..first }) || first.born_ns == 0);
-    assert!(first.is_same(&DirectoryIdentity { born_ns: 0, ..first }));
-    OsEnv::new().directory_identity(&one).unwrap_err();
+    assert!(!first.is_same(&FileIdentity { born_ns: first.born_ns + 1, ..first }) || first.born_ns == 0);
+    assert!(first.is_same(&FileIdentity { born_ns: 0, ..first }));
+    OsEnv::new().identity(&one).unwrap_err();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use crate::common::{eager_compaction, no_compaction, wait_until};
 use crate::space::machine::{STORE, tables};
 use slmdb::{CompactionOptions, Db, Event, Result};
 use slmdb_env::memory::MemoryEnv;
-use slmdb_env::{DaxDevice, DirectoryEntry, DirectoryIdentity, Env, File, Lock, LockMode, OpenMode};
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, FileIdentity, Lock, LockMode, OpenMode};
 
 /// A disk that takes its time to remove a file, and to make an index checkpoint.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ impl Env for Slow {
         Ok(Arc::new(Slow(self.0.clone())))
     }
 
-    fn directory_identity(&self, path: &Path) -> Result<DirectoryIdentity> {
-        self.0.directory_identity(path)
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        self.0.identity(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

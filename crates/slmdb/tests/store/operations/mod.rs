@@ -6,5 +6,6 @@ pub(crate) mod device;
 mod engines;
 mod events;
 mod interface;
+mod moved;
 mod refusals;
 mod zstd;
