@@ -43,6 +43,7 @@ mod cursor;
 mod db;
 mod engines;
 mod options;
+mod own;
 mod range;
 mod snapshot;
 mod write_options;
