@@ -172,6 +172,10 @@ pub trait File: Debug + Send + Sync + 'static {
     /// Sees to it that a file that becomes as long as `length_bytes` finds its space there. Its length stays as it is; cutting
     /// it gives back what is beyond the new end. Where the file system can't, nothing happens.
     fn reserve(&self, length_bytes: u64) -> Result<()>;
+    /// How many bytes the file system could hold that holds this file, all its files together; `None` where that can't be found out.
+    fn file_system_bytes(&self) -> Option<u64> {
+        None
+    }
     /// Tells the system that reads will be random, so that it reads no more than is asked for. Never fails visibly.
     fn advise_random(&self);
     /// Says that this range will be read soon: a device may begin with it meanwhile. Where nothing comes of that, reading takes

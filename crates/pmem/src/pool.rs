@@ -156,6 +156,8 @@ pub struct Pool<M: Medium> {
     growth_bytes: u64,
     growth_guard: OnceLock<Arc<dyn GrowthGuard>>,
     maximum_bytes: u64,
+    /// Its options allow more than that.
+    ends_early: bool,
     was_clean: bool,
     open_count: u32,
 }
@@ -210,7 +212,7 @@ impl<M: Medium> Pool<M> {
             }
     }
 
-    /// How long the pool may become, in bytes.
+    /// How long the pool may become, in bytes: as its options say, or as it has addresses.
     pub fn maximum_bytes(&self) -> u64 {
         self.maximum_bytes
     }

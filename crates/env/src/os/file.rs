@@ -116,6 +116,12 @@ impl File for OsFile {
         }
     }
 
+    /// Some file systems say 0, which is no answer.
+    fn file_system_bytes(&self) -> Option<u64> {
+        let found = retry_on_intr(|| rustix::fs::fstatvfs(&self.file)).ok()?;
+        Some(found.f_blocks.saturating_mul(found.f_frsize)).filter(|&bytes| bytes > 0)
+    }
+
     fn advise_random(&self) {
         // Advice that is not taken costs time, never correctness.
         let _ = rustix::fs::fadvise(&self.file, 0, None::<NonZeroU64>, Advice::Random);
