@@ -20,7 +20,7 @@ Keys and values are bytes. Written on the command line, in tsv files and in plai
 stand for tab, line feed, carriage return, backslash and the byte HH.
 
 Exit codes: 0 done; 1 the answer is no (get: no such key; insert, update: not applied;
-verify: damage); 2 wrong usage; 3 anything else.
+verify: damage); 2 wrong usage; 3 anything else; 130, 143 an import or export ended by a signal.
 
 Examples:
   slmdb demo

@@ -12,6 +12,8 @@ mod arguments;
 mod commands;
 mod demo;
 mod failure;
+mod input;
+mod interruption;
 mod output;
 mod progress;
 mod shell;

@@ -12,6 +12,9 @@ use crate::failure::{Failure, Result};
 /// Bytes gathered before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
 
+/// What standard output is called.
+const STANDARD_OUTPUT: &str = "standard output";
+
 /// A buffered stream of data whose errors are failures of the command.
 pub struct Output {
     writer: BufWriter<Box<dyn Write>>,
@@ -21,7 +24,7 @@ pub struct Output {
 impl Output {
     /// Standard output.
     pub fn standard() -> Output {
-        Output::to(Box::new(io::stdout().lock()), PathBuf::from("standard output"))
+        Output::to(Box::new(io::stdout().lock()), PathBuf::from(STANDARD_OUTPUT))
     }
 
     /// A new file, or an old one emptied.
@@ -56,6 +59,7 @@ impl Output {
 fn failed(path: &Path, error: io::Error) -> Failure {
     match error.kind() {
         io::ErrorKind::BrokenPipe => Failure::ClosedPipe,
+        _ if path == Path::new(STANDARD_OUTPUT) => Failure::Output { done: None, source: error },
         _ => Failure::io("write", path, error),
     }
 }

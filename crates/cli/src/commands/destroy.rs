@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
-use slmdb::PoolFate;
+use slmdb::{Destroyed, PoolFate};
 
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Failure, Result};
@@ -37,6 +37,11 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
         return Ok(Exit::No);
     }
     let destroyed = arguments.store.destroy()?;
+    tell_destroyed(arguments, &destroyed).map_err(|failure| failure.after("the store is destroyed"))?;
+    Ok(Exit::Done)
+}
+
+fn tell_destroyed(arguments: &Arguments, destroyed: &Destroyed) -> Result<()> {
     let mut output = Output::standard();
     let files =
         if destroyed.files == 1 { "1 file".to_string() } else { format!("{} files", units::count(destroyed.files)) };
@@ -51,8 +56,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     for name in &destroyed.left {
         output.line(&format!("left: {}", arguments.store.db.join(name).display()))?;
     }
-    output.flush()?;
-    Ok(Exit::Done)
+    output.flush()
 }
 
 /// Asks the person at the terminal.

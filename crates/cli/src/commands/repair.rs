@@ -38,14 +38,18 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
         progress.at_of(so_far.done_bytes, so_far.total_bytes);
     })?;
     drop(progress);
-    let mut output = Output::standard();
-    if arguments.json {
-        output.line(&json(&report).to_string())?;
-    } else {
-        write_text(&report, &mut output)?;
-    }
-    output.flush()?;
+    write(&report, arguments.json).map_err(|failure| failure.after("the store is repaired"))?;
     Ok(Exit::Done)
+}
+
+fn write(report: &RepairReport, as_json: bool) -> Result<()> {
+    let mut output = Output::standard();
+    if as_json {
+        output.line(&json(report).to_string())?;
+    } else {
+        write_text(report, &mut output)?;
+    }
+    output.flush()
 }
 
 fn write_text(report: &RepairReport, output: &mut Output) -> Result<()> {

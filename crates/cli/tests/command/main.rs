@@ -5,10 +5,13 @@ mod data;
 mod debian;
 mod demo;
 mod formats;
+mod import;
+mod interrupted;
 mod operations;
 mod shell;
 mod store;
 mod usage;
+mod words;
 
 use std::ffi::OsStr;
 use std::io::Write;
