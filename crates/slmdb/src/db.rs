@@ -33,6 +33,8 @@ struct Inner {
     order: KeyOrder,
     path: PathBuf,
     sync: bool,
+    /// Of a store that is opened for reading alone: what it was opened with, for copies.
+    read_only: Option<slmdb_engine::Options>,
 }
 
 thread_local! {
@@ -62,7 +64,8 @@ impl Db {
     pub(crate) fn with_options(options: &slmdb_engine::Options, path: &Path) -> Result<Db> {
         let engine = engines::open(options, path)?;
         let (order, sync, path) = (options.comparator.clone(), options.syncs_writes, path.to_path_buf());
-        Ok(Db { inner: Arc::new(Inner { engine: Own::new(engine), order, path, sync }) })
+        let read_only = options.read_only.then(|| options.clone());
+        Ok(Db { inner: Arc::new(Inner { engine: Own::new(engine), order, path, sync, read_only }) })
     }
 
     /// Sets the value of `key`. On return the put survives a kill of the process, and (with [`Options::sync`], or after
@@ -266,7 +269,10 @@ impl Db {
     /// on another file system they are copied) and takes no time and space of its own but for the index: the copy has no
     /// pool, it opens on [`Medium::Dram`](crate::Medium::Dram) by rebuilding it. Both stores go their own ways afterwards.
     ///
-    /// If it fails, or is cut short, what is in the directory is no store, and may be removed.
+    /// A store that was opened for reading alone is copied entry by entry.
+    ///
+    /// If it fails, nothing is left in the directory. If it is cut short, what is there is no store: another copy may be made in its
+    /// place, and [`destroy`](crate::destroy) removes it.
     ///
     /// ```
     /// # fn main() -> slmdb::Result<()> {
@@ -281,7 +287,10 @@ impl Db {
     /// # }
     /// ```
     pub fn checkpoint(&self, directory: impl AsRef<Path>) -> Result<()> {
-        self.engine()?.checkpoint(directory.as_ref())
+        match &self.inner.read_only {
+            None => self.engine()?.checkpoint(directory.as_ref()),
+            Some(options) => crate::copy::by_entries(&**self.engine()?, options, directory.as_ref()),
+        }
     }
 
     /// What the store holds and has done.

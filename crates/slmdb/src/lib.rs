@@ -39,6 +39,7 @@
 struct Readme;
 
 mod advanced_options;
+mod copy;
 mod cursor;
 mod db;
 mod engines;

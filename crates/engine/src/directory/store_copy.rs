@@ -51,7 +51,7 @@ impl StoreCopy<'_> {
         }
         in_new_directory(&self.context.env, directory, |env, directory| {
             flush()?;
-            let shared = self.share_files(env, directory, &hold);
+            let shared = self.share_files(&**env, directory, &hold);
             // Files that were held meanwhile.
             self.obsolete.remove_unpinned();
             let mut state = shared?;
@@ -61,7 +61,7 @@ impl StoreCopy<'_> {
             env.open_file(&directory.join(names::LOCK), OpenMode::CreateOrTruncate)?;
             env.random_bytes(&mut state.uuid);
             as_closed_on_dram(&mut state, env.boot_id());
-            Manifest::create(env, directory, &state)?;
+            Manifest::create(&**env, directory, &state)?;
             Ok(())
         })
     }
@@ -85,7 +85,7 @@ impl StoreCopy<'_> {
 pub fn in_new_directory(
     env: &Arc<dyn Env>,
     directory: &Path,
-    make: impl FnOnce(&dyn Env, &Path) -> Result<()>,
+    make: impl FnOnce(&Arc<dyn Env>, &Path) -> Result<()>,
 ) -> Result<()> {
     check_directory(&**env, directory)?;
     let directory = env.absolute(directory)?;
@@ -99,7 +99,7 @@ pub fn in_new_directory(
     clear(&*env, &directory)?;
     env.open_file(&marker, OpenMode::CreateOrTruncate)?;
     env.sync_directory(&directory)?;
-    let made = make(&*env, &directory).and_then(|()| env.sync_directory(&directory));
+    let made = make(&env, &directory).and_then(|()| env.sync_directory(&directory));
     made.and_then(|()| finish()).inspect_err(|_| {
         // What can't be removed, another copy or a destruction removes.
         let cleared = clear(&*env, &directory).and_then(|()| finish());

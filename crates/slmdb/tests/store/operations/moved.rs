@@ -310,3 +310,27 @@ fn destroy_through_links_removes_what_is_behind_them() {
         assert_eq!(slmdb::destroy(&link, &slmdb::Options::default()).unwrap_err().kind(), ErrorKind::Invalid);
     }
 }
+
+#[test]
+fn a_store_that_may_only_be_read_can_be_copied() {
+    for on in MEDIA {
+        let home = Home::new(on);
+        let copy = beside(&home, "copy");
+        let mut model = Model::new();
+        let db = home.open();
+        work(&db, &mut model, "old");
+        db.delete("key000").unwrap();
+        model.remove(&b"key000"[..]);
+        put(&db, &mut model, "in a MemTable", "yes");
+        db.close().unwrap();
+        let before = files(&home.store());
+        let reader = home.options().read_only(true).open(home.store()).unwrap();
+        reader.checkpoint(&copy).unwrap();
+        assert_eq!(reader.checkpoint(&copy).unwrap_err().kind(), ErrorKind::Invalid, "it is there");
+        drop(reader);
+        assert!(files(&home.store()) == before, "{on:?}");
+        let db = crate::common::options().open(&copy).unwrap();
+        assert_same(&contents(&db).unwrap(), &model, "the copy");
+        assert_verified(&db, "the copy");
+    }
+}
