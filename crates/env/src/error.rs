@@ -148,6 +148,8 @@ impl Error {
             // Only opening takes descriptors.
             Some(Errno::MFILE | Errno::NFILE) => true,
             Some(Errno::NOMEM | Errno::AGAIN) => LACKING_AT.contains(operation),
+            // In our own words.
+            None => source.kind() == io::ErrorKind::OutOfMemory && LACKING_AT.contains(operation),
             _ => false,
         }
     }
@@ -161,7 +163,7 @@ impl Error {
     pub fn advice(&self) -> &'static str {
         match self.kind() {
             ErrorKind::Io if self.is_passing_lack() => {
-                "try again when the process has fewer files open, or higher limits"
+                "try again when the process has fewer stores or files open, or higher limits"
             }
             ErrorKind::Locked => "close the other opener, or wait for it",
             ErrorKind::ReadOnly => "reopen the store for writing once the cause is mended",

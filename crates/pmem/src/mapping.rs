@@ -3,20 +3,44 @@
 //! A [`Mapping`] reserves its whole address range at once and unreachable, and then makes parts of it usable, as memory
 //! of its own or as a window on a file, at addresses that never change. That is how a pool grows while pointers into it
 //! are in use.
+//!
+//! **How many addresses a pool reserves.** A process has 2^47 of them on most machines, and fewer under `ulimit -v`. All its
+//! stores and its allocator share them. So a pool reserves its length, and *room* to grow by ([`Mapping::with_room`]):
+//!
+//! 1. No more room than it could ever fill: in memory what the machine has, swap included; in a file what the file system
+//!    has that holds the file. Nor more than its options allow.
+//! 2. Of `n` pools in a process the last has no more room than an eighth of all addresses divided by `n`, or 16 MiB. So the
+//!    first has much, and a thousand have less than 15/16 of the addresses, in whatever order they were opened and closed.
+//! 3. No room that leaves less than a quarter of all addresses, or a GiB, free behind it in one piece. It is halved until that
+//!    holds, down to 16 MiB. Where it does not even then, the opening fails, and the stores that are open have what they need.
 
 use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap};
+use rustix::process::{Resource, getrlimit};
 use slmdb_env::{Error, Result};
+
+use crate::layout::UNIT_BYTES;
 
 /// Kept unreachable behind every mapping: an access that runs over its end faults instead of meeting a neighbour.
 const GUARD_BYTES: usize = 65_536;
 /// Mappings begin at a multiple of this, so that large pages fit.
 const ALIGNMENT_BYTES: usize = 2 << 20;
+/// The first pool of a process has at most this part of all addresses as room.
+const ROOM_PART: u64 = 8;
+/// Less room than this is no help.
+const ROOM_BYTES_MIN: u64 = 16 << 20;
+/// A pool leaves at least this part of all addresses free, or these bytes.
+const KEPT_PART: u64 = 4;
+const KEPT_BYTES_MAX: u64 = 1 << 30;
+
+/// How many mappings with room there are in this process.
+static WITH_ROOM: AtomicU64 = AtomicU64::new(0);
 
 /// A reserved address range, given back when dropped.
 #[derive(Debug)]
@@ -25,6 +49,17 @@ pub(crate) struct Mapping {
     reserved_bytes: usize,
     base: NonNull<u8>,
     length_bytes: usize,
+    counted: Option<Counted>,
+}
+
+/// Counts a mapping with room until it is dropped.
+#[derive(Debug)]
+struct Counted;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        WITH_ROOM.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 // SAFETY: a mapping is a range of addresses that belongs to the process, not to a thread; what is stored there, and who
@@ -71,25 +106,39 @@ impl Mapping {
             .map_err(|errno| failed(errno.into()))?;
         let gap = reserved.cast::<u8>().align_offset(alignment_bytes);
         let base = NonNull::new(reserved.cast::<u8>().wrapping_add(gap)).ok_or_else(too_long)?;
-        Ok(Mapping { reserved, reserved_bytes, base, length_bytes })
+        Ok(Mapping { reserved, reserved_bytes, base, length_bytes, counted: None })
     }
 
-    /// As [`Mapping::reserve`], or fewer addresses where a limit of the process leaves no such many, but at least `least_bytes`: then
-    /// about as many are left for others as it takes. Whole units of `unit_bytes`, if `most_bytes` and `least_bytes` are.
-    pub fn reserve_up_to(most_bytes: u64, least_bytes: u64, unit_bytes: u64, path: &Path) -> Result<Mapping> {
-        let half = |bytes: u64| (bytes / 2 / unit_bytes * unit_bytes).max(least_bytes);
-        let mut bytes = most_bytes.max(least_bytes);
-        let all = Mapping::reserve(bytes, path);
-        if !matches!(&all, Err(error) if error.is_passing_lack()) {
-            return all;
-        }
-        while bytes > least_bytes {
-            bytes = half(bytes);
-            if Mapping::reserve(bytes, path).is_ok() {
-                break;
+    /// As [`Mapping::reserve`], with up to `room_bytes` behind, as the module says; both are whole units.
+    pub fn with_room(length_bytes: u64, room_bytes: u64, path: &Path) -> Result<Mapping> {
+        let (number, counted) = (WITH_ROOM.fetch_add(1, Ordering::Relaxed) + 1, Counted);
+        let addresses = addresses(path)?;
+        let kept_bytes = whole_units((addresses / KEPT_PART).min(KEPT_BYTES_MAX));
+        let least_bytes = whole_units(room_bytes.min(ROOM_BYTES_MIN));
+        let mut room_bytes = whole_units(room_bytes.min(addresses / ROOM_PART / number)).max(least_bytes);
+        loop {
+            match Mapping::reserve(length_bytes.saturating_add(room_bytes).saturating_add(kept_bytes), path) {
+                Err(lack) if lack.is_passing_lack() && room_bytes > least_bytes => {
+                    room_bytes = whole_units(room_bytes / 2).max(least_bytes);
+                }
+                reserved => {
+                    let mut mapping = reserved?;
+                    mapping.give_back(kept_bytes as usize);
+                    mapping.counted = Some(counted);
+                    return Ok(mapping);
+                }
             }
         }
-        Mapping::reserve(half(bytes), path)
+    }
+
+    /// Makes the range shorter. Nothing of its end may be in use.
+    fn give_back(&mut self, bytes: usize) {
+        self.length_bytes -= bytes;
+        let end = self.reserved.cast::<u8>().wrapping_add(self.reserved_bytes - bytes);
+        // SAFETY: the end of a range that is ours, and that nobody has been told of.
+        if unsafe { munmap(end.cast(), bytes) }.is_ok() {
+            self.reserved_bytes -= bytes;
+        }
     }
 
     /// Memory of its own, zero, for anything that is not a pool or an arena.
@@ -186,6 +235,17 @@ impl Mapping {
         assert!(from_bytes <= to_bytes && to_bytes <= self.length_bytes as u64, "mapped outside the reserved range");
         (self.base().wrapping_add(from_bytes as usize).cast(), (to_bytes - from_bytes) as usize)
     }
+}
+
+/// How many addresses this process may have: as its limit says, or about as many as lie below what is mapped, which begins at
+/// the top.
+fn addresses(path: &Path) -> Result<u64> {
+    let top = Mapping::reserve(UNIT_BYTES, path)?.base().addr().next_power_of_two() as u64;
+    Ok(getrlimit(Resource::As).current.map_or(top, |limit_bytes| limit_bytes.min(top)))
+}
+
+fn whole_units(bytes: u64) -> u64 {
+    bytes / UNIT_BYTES * UNIT_BYTES
 }
 
 fn not_direct(path: &Path) -> Error {

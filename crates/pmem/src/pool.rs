@@ -38,7 +38,7 @@ use slmdb_env::{DaxDevice, Error, File, Result};
 use slmdb_sync::mapped;
 use slmdb_sync::scheduled::Mutex;
 
-pub use place::{check_direct, check_new_device, creation_finished, has_uuid, remove_pool, remove_pool_on};
+pub use place::{check_direct, check_new_device, creation_finished, has_uuid, openings, remove_pool, remove_pool_on};
 
 pub use allocate::{Claim, GrowthGuard};
 pub use image::ImageBinding;
@@ -156,6 +156,8 @@ pub struct Pool<M: Medium> {
     growth_bytes: u64,
     growth_guard: OnceLock<Arc<dyn GrowthGuard>>,
     maximum_bytes: u64,
+    /// Its options allow more than that.
+    ends_early: bool,
     was_clean: bool,
     open_count: u32,
 }
@@ -210,7 +212,7 @@ impl<M: Medium> Pool<M> {
             }
     }
 
-    /// How long the pool may become, in bytes.
+    /// How long the pool may become, in bytes: as its options say, or as it has addresses.
     pub fn maximum_bytes(&self) -> u64 {
         self.maximum_bytes
     }

@@ -33,7 +33,7 @@ use crate::space::admission::{Grant, Margins};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
-use crate::{WriteBatch, lock_order};
+use crate::{VerifyReport, WriteBatch, lock_order};
 
 /// How often a caller that waits for a job looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -429,6 +429,15 @@ impl<M: Medium + Clone> WritePath<M> {
             }
             memtables.space_errors.check_flush(stall.errors_before)?;
             memtables = self.work_done.wait(memtables);
+        }
+    }
+
+    /// Checks that everything that was acknowledged and is in MemTables is there as it was written.
+    pub fn verify_memtables(&self, report: &mut VerifyReport) {
+        let through = self.publication.published();
+        for memtable in &self.view.load().memtables {
+            report.memtable_entries += memtable.entries();
+            report.findings.extend(memtable.verify(through).err());
         }
     }
 

@@ -377,7 +377,14 @@ impl<M: Medium> Pool<M> {
     #[cold]
     pub(super) fn full(&self, units: u64) -> Error {
         let (wanted, used, maximum) = (units.saturating_mul(UNIT_BYTES), self.used_bytes(), self.maximum_bytes);
-        let what = format!("an extent of {wanted} bytes; {used} of at most {maximum} are used");
+        let why = match (&self.backing, self.ends_early) {
+            (Backing::Device(..), _) | (_, false) => "",
+            _ => {
+                " (pool_maximum_bytes allows more; when the pool was opened no more addresses could be reserved: open it \
+                 again while fewer stores are open)"
+            }
+        };
+        let what = format!("an extent of {wanted} bytes; {used} of at most {maximum} are used{why}");
         Error::Full { path: self.path.clone(), what }
     }
 

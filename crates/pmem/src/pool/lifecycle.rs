@@ -223,6 +223,7 @@ impl<M: Medium> Pool<M> {
             growth_bytes: options.growth_bytes,
             growth_guard: OnceLock::new(),
             maximum_bytes,
+            ends_early: maximum_bytes < whole_units(options.maximum_bytes),
             was_clean: header.state != State::Open,
             open_count,
         })
@@ -323,30 +324,41 @@ impl<M: Medium> Pool<M> {
 }
 
 impl Backing {
-    /// Reserves the addresses of a pool that has `length_bytes` and may get so long, or less long where there are not as many
-    /// addresses. Nothing is mapped there yet, unless it is a device: then all of it is that there will be.
+    /// Reserves the addresses of a pool that has `length_bytes` and may get as long as this, or as it could. Nothing is mapped there yet,
+    /// unless it is a device: then all of it is that there will be.
     pub(super) fn reserve(&self, maximum_bytes: u64, length_bytes: u64, path: &Path) -> Result<Mapping> {
+        let allowed_bytes = maximum_bytes.saturating_sub(length_bytes);
         match self {
             Backing::Device(file, device) => {
                 let maximum_bytes = maximum_bytes.max(length_bytes);
                 device::map(&**file, device, device::limit_bytes(device, maximum_bytes), Sharing::Shared)
             }
-            Backing::Memory | Backing::File(_) | Backing::Copy(_) | Backing::ReadOnly => {
-                Mapping::reserve_up_to(maximum_bytes, length_bytes, UNIT_BYTES, path)
+            Backing::Memory | Backing::Copy(_) | Backing::ReadOnly => {
+                Mapping::with_room(length_bytes, allowed_bytes.min(memory_bytes()), path)
+            }
+            Backing::File(file) => {
+                let could_bytes = file.file_system_bytes().unwrap_or(u64::MAX).saturating_sub(length_bytes);
+                Mapping::with_room(length_bytes, allowed_bytes.min(could_bytes), path)
             }
         }
         .map_err(|error| match error {
             Error::Io { operation, path, source } if source.kind() == std::io::ErrorKind::OutOfMemory => {
                 let why = format!(
-                    "{source}: a pool of {length_bytes} bytes (pool_initial_bytes, or what it has grown to) takes as many \
-                     addresses at least, and up to pool_maximum_bytes where there are more; `ulimit -v` may say how many \
-                     a process has"
+                    "{source}: the process has too few addresses left for a pool of {length_bytes} bytes \
+                     (pool_initial_bytes, or what it has grown to), and for the stores that are open; close some of them, \
+                     or raise `ulimit -v`, or vm.max_map_count"
                 );
                 Error::Io { operation, path, source: std::io::Error::new(source.kind(), why).into() }
             }
             error => error,
         })
     }
+}
+
+/// The memory of the machine and its swap, in bytes.
+fn memory_bytes() -> u64 {
+    let found = rustix::system::sysinfo();
+    u64::from(found.totalram).saturating_add(u64::from(found.totalswap)).saturating_mul(u64::from(found.mem_unit))
 }
 
 /// Whether a pool may hold pages of different moments: it was open when the machine went down, and its medium does not

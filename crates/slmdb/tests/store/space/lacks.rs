@@ -14,15 +14,15 @@ use crate::common::{Home, MEDIA, On, contents, no_compaction, once_the_lack_has_
 const CHILD: &str = "SLMDB_LACKS_TEST";
 
 /// The medium, in a child.
-fn on() -> Option<On> {
+pub(super) fn on() -> Option<On> {
     let name = std::env::var(CHILD).ok()?;
     MEDIA.into_iter().find(|on| format!("{on:?}") == name)
 }
 
 /// Runs a test of this program in a process of its own, under what `sh` says first.
-fn child(on: On, test: &str, first: &str) -> Output {
+fn child(on: On, module: &str, test: &str, first: &str) -> Output {
     let program = std::env::current_exe().unwrap();
-    let test = format!("space::lacks::{test}");
+    let test = format!("space::{module}::{test}");
     let script = format!("{first}; exec \"$0\" \"$@\"");
     let mut command = Command::new("sh");
     command.arg("-c").arg(script).arg(program).args([&test, "--exact", "--nocapture", "--test-threads=1"]);
@@ -31,7 +31,13 @@ fn child(on: On, test: &str, first: &str) -> Output {
 
 #[track_caller]
 fn assert_passes(on: On, test: &str, first: &str) {
-    let output = child(on, test, first);
+    assert_passes_in("lacks", on, test, first);
+}
+
+/// The same of a test of another module.
+#[track_caller]
+pub(super) fn assert_passes_in(module: &str, on: On, test: &str, first: &str) {
+    let output = child(on, module, test, first);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.contains("1 passed"), "on {on:?}, after `{first}`:\n{out}\n{err}");
 }
@@ -215,6 +221,6 @@ fn addresses_that_are_not_to_be_had_name_the_option() {
     setrlimit(Resource::As, Rlimit { current: maximum, maximum }).unwrap();
     for opened in opened {
         let text = opened.map(drop).unwrap_err().to_string();
-        assert!(text.contains("pool_initial_bytes") && text.contains("pool_maximum_bytes"), "{text}");
+        assert!(text.contains("pool_initial_bytes") && text.contains("ulimit -v"), "{text}");
     }
 }

@@ -5,6 +5,7 @@ mod filled;
 mod garbage;
 mod lacks;
 pub(crate) mod machine;
+mod many;
 mod reclaim;
 mod rest;
 mod stress;
