@@ -1,7 +1,7 @@
 //! A file that takes a name only once it is whole: written under another name beside it, made durable, and renamed.
 
 use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -35,10 +35,15 @@ impl Target {
     pub fn of(path: &Path) -> Result<Target> {
         let failed = |error| Failure::io("create", path, error);
         let end = end_of_links(path);
+        check_outside_stores(&end)?;
         let replaced = match fs::metadata(&end) {
             Ok(metadata) if metadata.is_dir() => return Err(failed(io::ErrorKind::IsADirectory.into())),
             Ok(metadata) if !metadata.is_file() || is_open_file(&end) => {
                 return File::create(path).map(Target::Straight).map_err(failed);
+            }
+            Ok(_) if is_pool(&end) => {
+                let path = path.display();
+                return Err(Failure::invalid(format!("{path} is the fast tier of a store; give another name")));
             }
             Ok(metadata) => Some(metadata),
             Err(_) if end.as_os_str().as_bytes().ends_with(b"/") => {
@@ -87,6 +92,20 @@ impl Write for Replacement {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Refuses a path in the directory of a store, or below it: nobody but a store writes there.
+pub fn check_outside_stores(path: &Path) -> Result<()> {
+    let Some(store) = slmdb::containing_store(path)? else { return Ok(()) };
+    let (path, store) = (path.display(), store.display());
+    Err(Failure::invalid(format!("{path} is inside the store {store}, which alone writes there; give another place")))
+}
+
+/// Whether the file begins as the pool of a store does (docs/formats/pool.md).
+fn is_pool(path: &Path) -> bool {
+    let mut magic = [0; 8];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && &magic == b"slmpool\n"
 }
 
 /// What `path` leads to when every link at its end is followed.

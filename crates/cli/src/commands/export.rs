@@ -19,6 +19,7 @@ Importing what was exported gives a store with the same keys and values, whateve
 If something can't be read, the export ends with a message and exit code 3, never quietly.
 FILE is written under another name beside it and takes its name once it is whole and durable. Whatever goes wrong before,
 also a signal, leaves nothing under that name, or the file that was there. Pipes and devices are written as it goes.
+A FILE in the directory of a store is refused, and so is a store's pool.
 
 Examples:
   slmdb export --db fruit > fruit.tsv

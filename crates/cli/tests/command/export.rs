@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 
-use crate::{Place, Ran, command, slmdb};
+use crate::{Place, Ran, command, slmdb, snapshot};
 
 /// A store with some 350 KB in it, and its export.
 fn filled() -> (Place, String) {
@@ -194,4 +194,47 @@ fn the_shell_exports_whole_files_or_none() {
     drop(stdin);
     assert_eq!(child.wait().unwrap().code(), Some(3));
     slmdb(&["verify", "--db", &place.db], b"").expect(0);
+}
+
+/// The MANIFEST was overwritten, with exit code 0.
+#[test]
+fn an_export_never_writes_into_a_store() {
+    for engine in ["slm", "lab"] {
+        let place = Place::new();
+        let pool = format!("emulated:{}", place.path("pool").display());
+        place.run("put", &["--engine", engine, "--pm", &pool, "k", "v"]).expect(0);
+        let other = Place::new();
+        other.run("put", &["k", "other"]).expect(0);
+        std::fs::create_dir(place.path("db/below")).unwrap();
+        symlink(place.path("db"), place.path("link")).unwrap();
+        symlink(place.path("db/MANIFEST"), place.path("to-manifest")).unwrap();
+        symlink(place.path("db/new"), place.path("to-nothing")).unwrap();
+        symlink(place.path("pool"), place.path("to-pool")).unwrap();
+        let db = &place.db;
+        let mut paths: Vec<String> = ["MANIFEST", "LOCK", "new.tsv", "below/new.tsv", "../db/MANIFEST"]
+            .map(|name| format!("{db}/{name}"))
+            .into();
+        paths.push(format!("{}/MANIFEST", other.db));
+        paths.push(format!("{}/new.jsonl", other.db));
+        for name in ["link/MANIFEST", "to-manifest", "to-nothing", "pool", "to-pool"] {
+            paths.push(place.path(name).display().to_string());
+        }
+        let pool = || std::fs::read(place.path("pool")).ok();
+        let seen = || (snapshot(place.db.as_ref()), snapshot(other.db.as_ref()), pool());
+        let before = seen();
+        for path in &paths {
+            let ran = place.run("export", &[path]);
+            ran.failed(3, "invalid");
+            assert!(ran.stderr.contains("store"), "{path}: {ran:?}");
+        }
+        assert!(before == seen(), "something was written");
+        let lines: String = paths.iter().map(|path| format!("export {path}\n")).collect();
+        let ran = place.run_with_input("shell", &[], lines.as_bytes());
+        assert!(ran.expect(3).out().lines().all(|line| line.starts_with("error invalid: ")), "{ran:?}");
+        for place in [&place, &other] {
+            place.run("verify", &[]).expect(0);
+        }
+        place.run("demo", &["--keys", "100"]).failed(3, "invalid");
+        place.run("get", &["k"]).printed("v\n");
+    }
 }
