@@ -31,8 +31,9 @@ fn export_within_limit(place: &Place, file: &str) -> Ran {
 }
 
 fn names(place: &Place) -> Vec<String> {
-    let entries = std::fs::read_dir(place.directory.path()).unwrap();
-    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let entries = std::fs::read_dir(place.directory.path()).expect("a readable directory");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("a readable directory").file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
