@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Write as _};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use slmdb::{Error, ErrorKind};
@@ -43,16 +43,20 @@ impl Exit {
 pub enum Failure {
     /// The reader of the output has gone away. Ends quietly, with 0.
     ClosedPipe,
-    /// Standard output could not be written.
+    /// Standard output, or the file that data was to go to, could not be written.
     Output {
         /// What the command had done by then, if it changed anything or found something out.
         done: Option<String>,
+        /// The file; none for standard output.
+        file: Option<PathBuf>,
         /// Why not.
         source: io::Error,
     },
     /// A signal asked the process to end, and the command has brought to an end what it had in hand and told so: 128 and
     /// the signal's number, as if it had been the end at once.
     Interrupted(u8),
+    /// The same as another failure, which leaves something behind: what, in a few words.
+    Leaving(Box<Failure>, String),
     /// `--help` or `--version`: not a failure, but the end of parsing. Text for standard output.
     Help(String),
     /// The command line does not say something that can be done: what is wrong, and what to do.
@@ -87,9 +91,14 @@ impl Failure {
     /// The same; if it is an output that could not be written, with what had been `done` before.
     pub fn after(self, done: impl Into<String>) -> Failure {
         match self {
-            Failure::Output { source, .. } => Failure::Output { done: Some(done.into()), source },
+            Failure::Output { file, source, .. } => Failure::Output { done: Some(done.into()), file, source },
             other => other,
         }
+    }
+
+    /// The same, which leaves `what` behind.
+    pub fn leaving(self, what: impl Into<String>) -> Failure {
+        Failure::Leaving(Box::new(self), what.into())
     }
 
     /// The exit code it stands for.
@@ -97,6 +106,7 @@ impl Failure {
         match self {
             Failure::ClosedPipe | Failure::Help(_) => 0,
             Failure::Interrupted(signal) => 128 + signal,
+            Failure::Leaving(failure, _) => failure.code(),
             Failure::Usage(_) => 2,
             Failure::Output { .. } | Failure::Store(_) | Failure::Told(..) => 3,
         }
@@ -108,7 +118,8 @@ impl Failure {
             Failure::ClosedPipe | Failure::Help(_) => String::new(),
             Failure::Interrupted(signal) => format!("io: interrupted by signal {signal}; give the command again"),
             Failure::Usage(what) => format!("usage: {what}"),
-            Failure::Output { done, source } => {
+            Failure::Leaving(failure, what) => format!("{}; {what}", failure.line()),
+            Failure::Output { done, file, source } => {
                 let done = done.as_ref().map_or_else(String::new, |done| format!("{done}, but "));
                 let (kind, advice) = match source.kind() {
                     io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
@@ -117,7 +128,11 @@ impl Failure {
                     _ => (ErrorKind::Io, advice_on(source).unwrap_or("look at where it goes")),
                 };
                 let kind = kind.name();
-                format!("{kind}: {done}standard output could not be written: {source}; {advice}, or send it elsewhere")
+                let output = file.as_ref().map_or_else(
+                    || "standard output could not be written".to_string(),
+                    |file| format!("the output could not be written [{}]", file.display()),
+                );
+                format!("{kind}: {done}{output}: {source}; {advice}, or send it elsewhere")
             }
             Failure::Store(error) => format!("{}: {error}; {}", error.kind().name(), advice(error)),
             Failure::Told(kind, what) => format!("{}: {what}", kind.name()),

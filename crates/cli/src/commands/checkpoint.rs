@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::arguments::{Missing, WritableStoreArguments};
 use crate::failure::{Exit, Result};
+use crate::progress::Progress;
 
 const AFTER_HELP: &str = "\
 The copy is a store of its own, without a fast tier: it opens on plain memory. It shares the table files with this one
@@ -28,7 +29,9 @@ pub struct Arguments {
 /// Makes the copy.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
     let db = arguments.store.open(Missing::Refuse)?;
+    let progress = Progress::of_time("copying");
     db.checkpoint(&arguments.directory)?;
+    drop(progress);
     db.close()?;
     Ok(Exit::Done)
 }

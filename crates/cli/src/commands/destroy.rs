@@ -7,6 +7,7 @@ use slmdb::{Destroyed, PoolFate};
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, tell};
+use crate::progress::Progress;
 use crate::units;
 
 const AFTER_HELP: &str = "\
@@ -36,7 +37,9 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
         tell("not destroyed");
         return Ok(Exit::No);
     }
+    let progress = Progress::of_time("destroying");
     let destroyed = arguments.store.destroy()?;
+    drop(progress);
     tell_destroyed(arguments, &destroyed).map_err(|failure| failure.after("the store is destroyed"))?;
     Ok(Exit::Done)
 }

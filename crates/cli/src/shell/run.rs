@@ -15,6 +15,7 @@ use crate::commands::{check, export, import, write_stats};
 use crate::failure::{Failure, Result};
 use crate::formats::{Line, Lines};
 use crate::output::Output;
+use crate::progress::Progress;
 
 /// What every data line begins with.
 const DATA: &str = "= ";
@@ -89,7 +90,7 @@ impl Session {
             Ok(Verdict::NotFound) => (1, YELLOW, "not found".to_string()),
             Ok(Verdict::Damaged(findings)) => (1, RED, format!("error corruption: {findings} findings, named above")),
             Err(Failure::ClosedPipe) => return Err(Failure::ClosedPipe),
-            Err(interrupted @ Failure::Interrupted(_)) => {
+            Err(interrupted) if interrupted.code() > 128 => {
                 self.output.line(&format!("error {}", interrupted.line()))?;
                 self.output.flush()?;
                 return Err(interrupted);
@@ -141,7 +142,10 @@ impl Session {
             Request::Update(key, value) => return self.conditional(|db| db.update_if_present(key, value)),
             Request::Options(verb) => return self.carry_out_options(verb),
             Request::Flush => db.flush()?,
-            Request::Checkpoint(directory) => db.checkpoint(OsStr::from_bytes(&directory))?,
+            Request::Checkpoint(directory) => {
+                let _progress = Progress::of_time("copying");
+                db.checkpoint(OsStr::from_bytes(&directory))?;
+            }
             Request::Compact => db.compact_range::<&[u8]>(..)?,
             Request::Sync => db.sync()?,
             Request::Snapshot => {
@@ -198,10 +202,7 @@ impl Session {
                 }
                 import(&options, || Ok(db.clone()))?;
             }
-            Verb::Export(options) => match options.file() {
-                Some(file) => export(&options, self.cursor(db)?, &mut Output::file(file)?, b"")?,
-                None => export(&options, self.cursor(db)?, &mut self.output, DATA.as_bytes())?,
-            },
+            Verb::Export(options) => export(&options, db, self.cursor(db)?, &mut self.output, DATA.as_bytes())?,
             Verb::Stats(options) => write_stats(&options, db, &mut self.output, DATA)?,
             Verb::Verify => {
                 let findings = check(db, &mut self.output, DATA)?;

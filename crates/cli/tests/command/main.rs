@@ -4,6 +4,7 @@ mod bench;
 mod data;
 mod debian;
 mod demo;
+mod export;
 mod formats;
 mod import;
 mod interrupted;
