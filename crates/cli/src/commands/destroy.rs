@@ -12,6 +12,7 @@ use crate::units;
 
 const AFTER_HELP: &str = "\
 Removes the store's files, its pool if what lies there is this store's own, and the directory if nothing else is in it.
+Of a symbolic link it removes what is behind it, and leaves the link.
 Other files stay and are named. Refused while anybody has the store open. What was cut short is finished by the same
 command. Without --yes it asks, if there is a terminal to ask on.
 Exit codes: 0 destroyed; 1 the answer was not yes; 3 locked, or no store.
@@ -58,6 +59,12 @@ fn tell_destroyed(arguments: &Arguments, destroyed: &Destroyed) -> Result<()> {
     }
     for name in &destroyed.left {
         output.line(&format!("left: {}", arguments.store.db.join(name).display()))?;
+    }
+    let directory = &arguments.store.db;
+    if directory.is_symlink() {
+        output.line(&format!("left: {} (a link)", directory.display()))?;
+    } else if destroyed.is_directory_left {
+        output.line(&format!("left: {} (an empty directory that can't be removed)", directory.display()))?;
     }
     output.flush()
 }

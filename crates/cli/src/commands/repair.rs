@@ -65,6 +65,12 @@ fn write_text(report: &RepairReport, output: &mut Output) -> Result<()> {
     if let Some(pool) = &report.pool {
         output.line(&one_line(&format!("new pool: {}", pool.display())))?;
     }
+    if let Some(pool) = &report.left_pool {
+        let pool = pool.display();
+        output.line(&one_line(&format!(
+            "left: {pool} (the pool of the directory that this one came from; remove it if that is gone)"
+        )))?;
+    }
     let lost = match report.losses.len() as u64 {
         0 => "nothing lost".to_string(),
         losses => format!("{} losses", count(losses)),

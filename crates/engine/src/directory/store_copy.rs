@@ -42,12 +42,11 @@ impl StoreCopy<'_> {
         self.context.health.check_writable()?;
         let env = &self.context.env;
         check_directory(&**env, directory)?;
-        if env.resolved(directory)? == env.resolved(&self.context.directory)? {
-            let what = format!(
-                "{} is inside the store, it is the store itself: a copy is made beside it",
-                directory.display()
-            );
-            return Err(Error::invalid(what));
+        if env.resolved(directory)?.starts_with(env.resolved(&self.context.directory)?) {
+            let (copy, store) = (directory.display(), self.context.directory.display());
+            return Err(Error::invalid(format!(
+                "{copy} is inside the store itself, {store}: a copy is made beside it"
+            )));
         }
         in_new_directory(&self.context.env, directory, |env, directory| {
             flush()?;

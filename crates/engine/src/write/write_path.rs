@@ -29,6 +29,7 @@ use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
 use crate::batch::Totals;
 use crate::context::{StoreContext, closed};
+use crate::read::empty_ranges::EmptyRanges;
 use crate::space::admission::{Grant, Margins};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
@@ -60,6 +61,8 @@ pub struct WritePath<M: Medium> {
     pub view: ArcSwap<MemTableView<M>>,
     /// Which sequence numbers readers see.
     pub publication: Publication,
+    /// Ranges of keys that have no value, which cursors skip.
+    pub empty_ranges: EmptyRanges,
     /// Which sequence numbers would survive a power cut.
     pub group_sync: GroupSync,
     /// The MemTables, what is admitted to them, and which threads wait for what. Every put takes this lock, so nothing
@@ -126,6 +129,7 @@ impl<M: Medium + Clone> WritePath<M> {
             kind_of_arena: KindOfArena::new(options.syncs_writes),
             view: ArcSwap::from_pointee(MemTableView { memtables: newest_first }),
             publication: Publication::new(last_sequence),
+            empty_ranges: EmptyRanges::new(context.options.comparator.clone()),
             group_sync: GroupSync::new(last_sequence),
             memtables: Mutex::ranked(lock_order::MEMTABLES, memtables),
             work_done: Condvar::new(),
@@ -221,6 +225,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let place = self.place(batch)?;
         let payload = batch.payload();
         place.memtable.fill(place.reservation, payload, place.first_sequence, self.known_safe_sequence());
+        self.empty_ranges.note_puts(batch);
         self.publish(place.ticket, place.last_sequence);
         self.count_filled(&place.memtable, payload);
         self.count_put(batch);

@@ -241,7 +241,7 @@ fn states_and_edits_are_not_mistaken_for_each_other() {
 #[test]
 fn what_is_not_known_is_told_from_what_is_wrong() {
     let unknown = |bytes: &[u8]| matches!(decode_state(bytes), Err(Undecodable::Unknown(_)));
-    for tag in [0_u16, 23, 24, u16::MAX] {
+    for tag in [0_u16, 24, 25, u16::MAX] {
         let mut writer = FieldWriter::default();
         writer.put(tag, &[b"abc"]);
         let more = writer.into_bytes();

@@ -334,3 +334,32 @@ fn a_store_that_may_only_be_read_can_be_copied() {
         assert_verified(&db, "the copy");
     }
 }
+
+/// As `cp -l` does it. Both stores then have the same files.
+#[test]
+fn a_copy_of_hard_links_harms_no_store() {
+    let home = Home::new(On::Dram);
+    let copy = beside(&home, "copy");
+    let mut model = Model::new();
+    let db = home.open();
+    work(&db, &mut model, "both");
+    // More than recovery copies into the new MemTable.
+    (0..200).for_each(|number| put(&db, &mut model, &format!("in a MemTable {number}"), &"x".repeat(200)));
+    db.close().unwrap();
+    fs::create_dir(&copy).unwrap();
+    for (path, _) in files(&home.store()) {
+        fs::hard_link(&path, copy.join(path.file_name().unwrap())).unwrap();
+    }
+    let mut of_copy = model.clone();
+    let db = home.options().open(&copy).unwrap();
+    work(&db, &mut of_copy, "copy");
+    drop(db);
+    let db = home.open();
+    assert_same(&contents(&db).unwrap(), &model, "the original");
+    assert_verified(&db, "the original");
+    work(&db, &mut model, "original");
+    drop(db);
+    let db = home.options().open(&copy).unwrap();
+    assert_same(&contents(&db).unwrap(), &of_copy, "the copy");
+    assert_verified(&db, "the copy");
+}
