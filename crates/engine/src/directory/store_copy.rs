@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_env::{Env, Error, OpenMode, Result};
+use slmdb_env::{DirectoryEntry, Env, Error, OpenMode, Result};
 use slmdb_manifest::{Manifest, MediumKind, MediumRecord, StoreState};
 
 use super::contents;
@@ -113,8 +113,8 @@ pub fn in_new_directory(
 fn clear(env: &dyn Env, directory: &Path) -> Result<()> {
     let entries = env.list_directory(directory)?;
     let is_unfinished = entries.iter().any(|entry| entry.name == names::UNFINISHED_COPY);
-    let other =
-        entries.iter().find(|entry| !(is_unfinished && contents::is_own(entry)) && !contents::is_nobodys(entry));
+    let is_expected = |entry: &DirectoryEntry| contents::is_nobodys(entry) || is_unfinished && contents::is_own(entry);
+    let other = entries.iter().find(|entry| !is_expected(entry));
     if let Some(other) = other {
         let (directory, name) = (directory.display(), &other.name);
         return Err(Error::invalid(format!(
