@@ -57,15 +57,15 @@ fn start<M: Medium + Clone>(found: Found<'_>, fast: OpenPool<M>) -> Result<Slm<M
 #[cfg(test)]
 pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<Dram>> {
     let mut found = Found::of(&KIND, options, directory)?;
-    let fast = index_in_memory(options, directory, &mut found.state)?;
+    let fast = index_in_memory(&found.options, directory, &mut found.state)?;
     start(found, fast)
 }
 
 /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
 #[cfg(test)]
 pub(crate) fn without_threads<M: Medium + Clone>(medium: M, options: &Options, directory: &Path) -> Result<Slm<M>> {
-    let Found { state, lock, .. } = Found::of(&KIND, options, directory)?;
-    let fast = index_in_pool::find(medium, options, &state)?;
+    let Found { options, state, lock, .. } = Found::of(&KIND, options, directory)?;
+    let fast = index_in_pool::find(medium, &options, &state)?;
     Ok(Slm::new(recover(&options, directory, state, fast, lock)?, Events::default()))
 }
 
@@ -76,7 +76,7 @@ type PoolOfStore = Arc<slmdb_pmem::Pool<slmdb_pmem::Persistent>>;
 #[cfg(test)]
 pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Arc<dyn Engine>, PoolOfStore)> {
     let found = Found::of(&KIND, options, directory)?;
-    let fast = index_in_pool::find(slmdb_pmem::Persistent::new(), options, &found.state)?;
+    let fast = index_in_pool::find(slmdb_pmem::Persistent::new(), &found.options, &found.state)?;
     let pool = fast.pool.clone();
     Ok((Arc::new(start(found, fast)?), pool))
 }
