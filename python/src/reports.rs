@@ -68,6 +68,8 @@ pub struct RepairReport {
     losses: Vec<String>,
     /// Damaged files, under their new names.
     set_aside: Vec<String>,
+    /// The pool of the store that this one is a copy of, if it had no pool of its own. Nothing of it was changed.
+    left_pool: Option<String>,
 }
 
 impl RepairReport {
@@ -81,6 +83,7 @@ impl RepairReport {
             damage: exceptions(py, &report.damage),
             losses: report.losses.iter().map(ToString::to_string).collect(),
             set_aside: report.set_aside.iter().map(|path| text(path)).collect(),
+            left_pool: report.left_pool.as_deref().map(text),
         }
     }
 }
@@ -103,12 +106,14 @@ pub struct Destroyed {
     pool: Option<String>,
     /// Names in the directory that are not the store's. They are left, and so is the directory.
     left: Vec<String>,
+    /// Whether the directory is left although nothing is in it.
+    is_directory_left: bool,
 }
 
 impl Destroyed {
     /// For Python.
     pub fn of(destroyed: slmdb::Destroyed) -> Destroyed {
-        let slmdb::Destroyed { files, bytes, pool, left } = destroyed;
+        let slmdb::Destroyed { files, bytes, pool, left, is_directory_left } = destroyed;
         let pool = match pool {
             PoolFate::None => None,
             PoolFate::Removed(path) => Some(format!("removed {}", path.display())),
@@ -119,7 +124,7 @@ impl Destroyed {
             // There may be other fates later.
             other => Some(format!("{other:?}")),
         };
-        Destroyed { files, bytes, pool, left }
+        Destroyed { files, bytes, pool, left, is_directory_left }
     }
 }
 

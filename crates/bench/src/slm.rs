@@ -35,8 +35,11 @@ impl SlmOpener {
             // There was none, and opening says what else may be wrong.
             _ => {}
         }
+        // A store wants a directory without the mark.
+        place::remove(&self.directory)?;
+        let db = options.create_if_missing(true).error_if_exists(true).open(&self.directory)?;
         place::mark(&self.directory)?;
-        Ok(options.create_if_missing(true).error_if_exists(true).open(&self.directory)?)
+        Ok(db)
     }
 }
 

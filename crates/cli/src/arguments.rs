@@ -4,6 +4,7 @@
 //! errors are several lines long; the contract wants one, so they are folded.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 
 use clap::error::ErrorKind;
@@ -20,7 +21,7 @@ Keys and values are bytes. Written on the command line, in tsv files and in plai
 stand for tab, line feed, carriage return, backslash and the byte HH.
 
 Exit codes: 0 done; 1 the answer is no (get: no such key; insert, update: not applied;
-verify: damage); 2 wrong usage; 3 anything else.
+verify: damage); 2 wrong usage; 3 anything else; 130, 143 an import or export ended by a signal.
 
 Examples:
   slmdb demo
@@ -180,6 +181,23 @@ impl StoreArguments {
 impl WritableStoreArguments {
     /// Opens the store for writing. Close it at the end: the last errors show there.
     pub fn open(&self, missing: Missing) -> Result<Db> {
+        self.store.open(&self.options(), missing)
+    }
+
+    /// Opens the store to be copied: for reading alone, where nothing can be written.
+    pub fn open_to_copy(&self) -> Result<Db> {
+        match self.options().create_if_missing(false).open(&self.store.db) {
+            Err(Error::Io { source, .. })
+                if [io::ErrorKind::ReadOnlyFilesystem, io::ErrorKind::PermissionDenied].contains(&source.kind()) =>
+            {
+                self.store.open_for_reading()
+            }
+            Ok(db) => Ok(db),
+            Err(_) => self.open(Missing::Refuse),
+        }
+    }
+
+    fn options(&self) -> Options {
         let mut options = self.store.options().sync(self.sync);
         if let Some(bytes) = self.memtable {
             options = options.memtable_bytes(bytes);
@@ -187,7 +205,7 @@ impl WritableStoreArguments {
         if let Some(how) = self.compression {
             options = options.compression(how.into());
         }
-        self.store.open(&options, missing)
+        options
     }
 }
 

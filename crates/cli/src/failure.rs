@@ -4,10 +4,11 @@
 //! code by which scripts can tell a wrong question (2) from a store that could not answer (3). A reader that has gone
 //! away (`slmdb scan … | head`) is no failure: the command ends quietly.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rustix::io::Errno;
 use slmdb::{Error, ErrorKind};
 
 use crate::output;
@@ -42,6 +43,20 @@ impl Exit {
 pub enum Failure {
     /// The reader of the output has gone away. Ends quietly, with 0.
     ClosedPipe,
+    /// Standard output, or the file that data was to go to, could not be written.
+    Output {
+        /// What the command had done by then, if it changed anything or found something out.
+        done: Option<String>,
+        /// The file; none for standard output.
+        file: Option<PathBuf>,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A signal asked the process to end, and the command has brought to an end what it had in hand and told so: 128 and
+    /// the signal's number, as if it had been the end at once.
+    Interrupted(u8),
+    /// The same as another failure, which leaves something behind: what, in a few words.
+    Leaving(Box<Failure>, String),
     /// `--help` or `--version`: not a failure, but the end of parsing. Text for standard output.
     Help(String),
     /// The command line does not say something that can be done: what is wrong, and what to do.
@@ -73,12 +88,27 @@ impl Failure {
         Failure::Store(Error::io(operation, path, source))
     }
 
+    /// The same; if it is an output that could not be written, with what had been `done` before.
+    pub fn after(self, done: impl Into<String>) -> Failure {
+        match self {
+            Failure::Output { file, source, .. } => Failure::Output { done: Some(done.into()), file, source },
+            other => other,
+        }
+    }
+
+    /// The same, which leaves `what` behind.
+    pub fn leaving(self, what: impl Into<String>) -> Failure {
+        Failure::Leaving(Box::new(self), what.into())
+    }
+
     /// The exit code it stands for.
     pub fn code(&self) -> u8 {
         match self {
             Failure::ClosedPipe | Failure::Help(_) => 0,
+            Failure::Interrupted(signal) => 128 + signal,
+            Failure::Leaving(failure, _) => failure.code(),
             Failure::Usage(_) => 2,
-            Failure::Store(_) | Failure::Told(..) => 3,
+            Failure::Output { .. } | Failure::Store(_) | Failure::Told(..) => 3,
         }
     }
 
@@ -86,8 +116,25 @@ impl Failure {
     pub fn line(&self) -> String {
         let text = match self {
             Failure::ClosedPipe | Failure::Help(_) => String::new(),
+            Failure::Interrupted(signal) => format!("io: interrupted by signal {signal}; give the command again"),
             Failure::Usage(what) => format!("usage: {what}"),
-            Failure::Store(error) => format!("{}: {error}; {}", error.kind().name(), error.advice()),
+            Failure::Leaving(failure, what) => format!("{}; {what}", failure.line()),
+            Failure::Output { done, file, source } => {
+                let done = done.as_ref().map_or_else(String::new, |done| format!("{done}, but "));
+                let (kind, advice) = match source.kind() {
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                        (ErrorKind::Full, "free some space there")
+                    }
+                    _ => (ErrorKind::Io, advice_on(source).unwrap_or("look at where it goes")),
+                };
+                let kind = kind.name();
+                let output = file.as_ref().map_or_else(
+                    || "standard output could not be written".to_string(),
+                    |file| format!("the output could not be written [{}]", file.display()),
+                );
+                format!("{kind}: {done}{output}: {source}; {advice}, or send it elsewhere")
+            }
+            Failure::Store(error) => format!("{}: {error}; {}", error.kind().name(), advice(error)),
             Failure::Told(kind, what) => format!("{}: {what}", kind.name()),
         };
         one_line(&text)
@@ -96,7 +143,7 @@ impl Failure {
     /// Tells people about it and gives the process's exit code.
     pub fn report(self) -> u8 {
         match &self {
-            Failure::ClosedPipe => 0,
+            Failure::ClosedPipe | Failure::Interrupted(_) => self.code(),
             Failure::Help(text) => match output::print(text) {
                 Ok(()) => 0,
                 Err(failure) => failure.report(),
@@ -108,6 +155,15 @@ impl Failure {
         }
     }
 }
+
+impl fmt::Display for Failure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.line())
+    }
+}
+
+/// So that a reader or a writer can hand one through an [`io::Error`].
+impl std::error::Error for Failure {}
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
@@ -123,6 +179,41 @@ impl From<slmdb_bench::Error> for Failure {
             other => Failure::invalid(other.to_string()),
         }
     }
+}
+
+/// What to do about a store's error, in a command's terms.
+fn advice(error: &Error) -> &'static str {
+    match error {
+        Error::Io { source, .. } => advice_on(source).unwrap_or(error.advice()),
+        Error::Full { path, .. } if path.extension().is_some_and(|extension| extension == "arena") => {
+            "free some space, or have a smaller MemTable with --memtable; nothing was written"
+        }
+        _ => error.advice(),
+    }
+}
+
+/// What to do about an error of the system that says by itself what is missing.
+fn advice_on(error: &io::Error) -> Option<&'static str> {
+    Some(match error.kind() {
+        io::ErrorKind::NotFound => "there is nothing at this path: correct it, or make what is missing",
+        io::ErrorKind::PermissionDenied => {
+            "this user may not do that there: change the permissions, or give the command as another user"
+        }
+        io::ErrorKind::IsADirectory => "this is a directory: name a file",
+        io::ErrorKind::NotADirectory => "a part of the path is no directory: correct it",
+        io::ErrorKind::FileTooLarge => {
+            "the file may not grow further: raise the limit on the size of files (ulimit -f), or use another file system"
+        }
+        io::ErrorKind::InvalidFilename => "shorten the name: one has at most 255 bytes, with its path 4,095",
+        io::ErrorKind::ReadOnlyFilesystem => {
+            "the file system is mounted for reading: mount it for writing, or use another"
+        }
+        _ => match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::MFILE) => "too many files are open: raise the limit (ulimit -n)",
+            Some(Errno::LOOP) => "symbolic links go round in circles: correct them",
+            _ => return None,
+        },
+    })
 }
 
 /// `text` with control characters escaped, so that a file name with a line feed in it can't make two lines of one.
@@ -153,6 +244,28 @@ mod tests {
         assert_eq!(Failure::usage("x").code(), 2);
         assert_eq!(Failure::invalid("x").code(), 3);
         assert_eq!(Failure::from(Error::invalid("x")).code(), 3);
+    }
+
+    #[test]
+    fn what_the_system_says_is_missing_is_said_to_be_missing() {
+        for (errno, advice) in [
+            (Errno::NOENT, "nothing at this path"),
+            (Errno::ACCESS, "permissions"),
+            (Errno::PERM, "permissions"),
+            (Errno::ISDIR, "name a file"),
+            (Errno::NOTDIR, "no directory"),
+            (Errno::FBIG, "ulimit -f"),
+            (Errno::NAMETOOLONG, "shorten"),
+            (Errno::ROFS, "mounted for reading"),
+            (Errno::MFILE, "ulimit -n"),
+            (Errno::LOOP, "symbolic links"),
+            (Errno::NOSPC, "free some space"),
+            (Errno::DQUOT, "free some space"),
+            (Errno::IO, "the device"),
+        ] {
+            let line = Failure::io("open", "/a/file", errno.into()).line();
+            assert!(line.contains(advice) && line.contains("[/a/file]"), "{line}");
+        }
     }
 
     #[test]

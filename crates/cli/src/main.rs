@@ -12,8 +12,11 @@ mod arguments;
 mod commands;
 mod demo;
 mod failure;
+mod input;
+mod interruption;
 mod output;
 mod progress;
+mod replacement;
 mod shell;
 mod span;
 
@@ -22,6 +25,8 @@ use std::process::ExitCode;
 use slmdb_cli::{bytes, formats, pm, reports, units};
 
 fn main() -> ExitCode {
+    // Without it, too large a file ends the process without a word; with it or not, nothing else changes.
+    let _ = interruption::survive_file_size_limit();
     let code = match arguments::parse(std::env::args_os()) {
         Ok(command) => match command.run() {
             Ok(exit) => exit.code(),

@@ -1,8 +1,12 @@
 //! Progress bars: on standard error, and only when somebody sits there.
 
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How often a bar turns that shows nothing but the time.
+const BETWEEN_TURNS: Duration = Duration::from_millis(100);
 
 /// A bar that counts; without a total it turns instead of filling. Drawn only on a terminal, and taken away when
 /// it is dropped.
@@ -17,6 +21,15 @@ impl Progress {
     /// Progress of `what`, in operations.
     pub fn of_operations(what: &'static str, total: Option<u64>) -> Progress {
         Progress::new(what, total, "{human_pos}", "{human_len}", "{per_sec}")
+    }
+
+    /// Of `what` nothing is known but that it goes on: the time it takes.
+    pub fn of_time(what: &'static str) -> Progress {
+        let progress = Progress::new(what, None, "{elapsed}", "", "");
+        if !progress.0.is_hidden() {
+            progress.0.enable_steady_tick(BETWEEN_TURNS);
+        }
+        progress
     }
 
     fn new(what: &'static str, total: Option<u64>, done: &str, of: &str, rate: &str) -> Progress {

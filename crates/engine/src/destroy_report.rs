@@ -13,6 +13,8 @@ pub struct Destroyed {
     pub pool: PoolFate,
     /// Names in the directory that are not the store's. They are left, and so is the directory.
     pub left: Vec<String>,
+    /// Whether the directory is left although nothing is in it: it could not be removed, or another one has its path.
+    pub is_directory_left: bool,
 }
 
 /// What became of a store's pool.

@@ -54,6 +54,8 @@ order! {
     JOBS = 86, "jobs";
     /// Whether a leader syncs for all waiting callers.
     GROUP_SYNC = 88, "group sync";
+    /// Ranges of keys that have no value.
+    EMPTY_RANGES = 89, "empty ranges";
     /// The window of writes that are not published yet.
     PUBLICATION = 90, "publication";
     /// The size of the block cache.

@@ -256,6 +256,8 @@ pub struct Options {
     pub checkpoint_entries: u64,
     /// A clean close on `Dram` leaves an image of an index that has at least so many keys.
     pub index_image_keys_min: u64,
+    /// Whether the store is a copy that is being made.
+    pub is_copy: bool,
     /// The environment for every file operation.
     pub env: Arc<dyn Env>,
 }
@@ -291,6 +293,7 @@ impl Default for Options {
             event_listener: Listener::default(),
             checkpoint_entries: 4 << 20,
             index_image_keys_min: 1 << 20,
+            is_copy: false,
             env: Arc::new(OsEnv::new()),
         }
     }
@@ -305,6 +308,11 @@ impl Options {
             compression: self.compression,
             ..TableOptions::default()
         }
+    }
+
+    /// The same for the directory that has this path at the moment: see [`Env::hold_directory`].
+    pub fn holding(&self, directory: &Path) -> Result<Options> {
+        Ok(Options { env: self.env.hold_directory(directory)?, ..self.clone() })
     }
 
     /// How MemTables on this medium are made. A medium that is not persistent may keep any part of what was not synced,

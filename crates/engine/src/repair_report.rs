@@ -119,4 +119,6 @@ pub struct RepairReport {
     pub losses: Vec<Loss>,
     /// Damaged files, under their new names.
     pub set_aside: Vec<PathBuf>,
+    /// The pool of the store that this one is a copy of, if it is one that had no pool of its own. Nothing of it was changed.
+    pub left_pool: Option<PathBuf>,
 }

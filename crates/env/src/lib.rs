@@ -4,7 +4,8 @@
 //! id. [`OsEnv`] is the real one; [`memory::MemoryEnv`] keeps files in memory, counts operations and fails the k-th on
 //! request, which is the seam behind which a crash simulator stands. [`Error`] is the one error type of slmdb.
 //!
-//! `unsafe` is allowed in one module alone, which maps files for reading (`os/mapped.rs`).
+//! `unsafe` is allowed in three modules: one maps files for reading (`os/mapped.rs`), two make a system call that no safe
+//! library has (`os/process.rs`, `os/write_back.rs`).
 #![deny(unsafe_code)]
 
 mod error;
@@ -13,7 +14,7 @@ pub mod os;
 mod recording;
 
 pub use error::{Error, ErrorKind, Result, START_THREAD};
-pub use os::OsEnv;
+pub use os::{OsEnv, process_number};
 pub use recording::{Recording, Seen, Step, Watcher};
 
 use std::fmt::Debug;
@@ -41,10 +42,15 @@ pub enum LockMode {
     Exclusive,
     /// Any number of these at once, but no exclusive one: for readers. Changes no byte; the file must exist.
     Shared,
+    /// One holder, nobody else: for a file that is more than a lock. Changes no byte; the file must exist.
+    Alone,
 }
 
 /// A held lock; dropping it releases it.
 pub trait Lock: Debug + Send + Sync {}
+
+/// All of them.
+impl Lock for Vec<Box<dyn Lock>> {}
 
 /// One entry of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +61,23 @@ pub struct DirectoryEntry {
     pub length_bytes: u64,
     /// Whether it is a directory.
     pub is_directory: bool,
+}
+
+/// What tells a file or a directory from every other one of its file system, copies of it included. It stays the same when it is
+/// renamed, and when its file system is mounted elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// Its number in the file system, which another one may get once this one is removed.
+    pub inode: u64,
+    /// When it was made, in nanoseconds since 1970 UTC; 0 where the file system does not tell.
+    pub born_ns: u64,
+}
+
+impl FileIdentity {
+    /// Whether both are of one, as far as both tell.
+    pub fn is_same(&self, other: &FileIdentity) -> bool {
+        self.inode == other.inode && (self.born_ns == other.born_ns || self.born_ns == 0 || other.born_ns == 0)
+    }
 }
 
 /// Memory that is a character device (device-dax): it can be mapped, but neither read, written, synced nor resized.
@@ -73,6 +96,9 @@ pub struct DaxDevice {
 pub trait Env: Debug + Send + Sync + 'static {
     /// Opens a file. Interrupted calls are tried again by every operation here.
     fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>>;
+    /// An environment for which `directory`, as the path is given here, is the directory that has this path at the moment: all
+    /// that is done there and below reaches that one, wherever it is moved, and nothing that may have its path later.
+    fn hold_directory(&self, directory: &Path) -> Result<Arc<dyn Env>>;
     /// Renames within one file system, replacing `to`. Durable only after [`Env::sync_directory`].
     fn rename(&self, from: &Path, to: &Path) -> Result<()>;
     /// Gives a file a second name, and says whether that could be done: not between file systems, nor where names can't be
@@ -82,8 +108,8 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn remove_file(&self, path: &Path) -> Result<()>;
     /// Makes a directory and its missing parents; an existing one is fine.
     fn create_directory(&self, path: &Path) -> Result<()>;
-    /// Removes a directory if nothing is in it, and says whether that was so. Durable only after [`Env::sync_directory`]
-    /// of the one above.
+    /// Removes a directory if nothing is in it, and says whether that was so. One that is held and was moved stays. Durable
+    /// only after [`Env::sync_directory`] of the one above.
     fn remove_directory(&self, path: &Path) -> Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, path: &Path) -> Result<()>;
@@ -96,6 +122,8 @@ pub trait Env: Debug + Send + Sync + 'static {
     fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>>;
     /// Whether a directory is at `path`; `None` if there is nothing, or if something above it is no directory.
     fn is_directory(&self, path: &Path) -> Result<Option<bool>>;
+    /// What tells the file or directory at `path` from copies of it.
+    fn identity(&self, path: &Path) -> Result<FileIdentity>;
     /// An absolute path for `path`, which need not exist.
     fn absolute(&self, path: &Path) -> Result<PathBuf>;
     /// Likewise, without `.` and `..`, and without links as far as there is something at them: two of these are the same, or one is

@@ -46,7 +46,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slmdb_sync::scheduled::point;
 
-use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, OpenMode, Recording, Result, Step};
+use crate::{
+    DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Recording, Result, Step,
+};
 use device::Device;
 use disk::{Disk, Node};
 use faults::{Effect, Script};
@@ -354,6 +356,16 @@ impl Env for MemoryEnv {
         outcome.end(path, file)
     }
 
+    /// Directories can't be moved here, so a path always leads to the same one.
+    fn hold_directory(&self, directory: &Path) -> Result<Arc<dyn Env>> {
+        let mut machine = self.machine();
+        let outcome = machine.script.begin(Effect::LooksUp, "open directory", directory, "")?;
+        if !machine.disk.is_directory(&normal(directory)) {
+            return Err(Error::io("open directory", directory, IoErrorKind::NotFound.into()));
+        }
+        outcome.end(directory, Arc::new(self.clone()))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         let mut machine = self.machine_in_turn();
         let outcome = machine.script.begin(Effect::TakesSpace, "rename", from, &format!(" to {}", to.display()))?;
@@ -447,6 +459,15 @@ impl Env for MemoryEnv {
         Ok(machine.devices.get(&normal(path)).map(Device::shape))
     }
 
+    /// Follows from the path, since directories can't be moved here.
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        let mut machine = self.machine();
+        let _ = machine.script.begin(Effect::LooksUp, "look up", path, "")?;
+        let add = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let inode = normal(path).as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, add);
+        Ok(FileIdentity { inode, born_ns: 0 })
+    }
+
     fn absolute(&self, path: &Path) -> Result<PathBuf> {
         Ok(normal(path))
     }
@@ -470,6 +491,9 @@ impl Env for MemoryEnv {
         let outcome = machine.script.begin(effect, "lock", path, &format!(" {mode:?}"))?;
         let failed = |kind: IoErrorKind| Error::io("lock", path, kind.into());
         let full_path = normal(path);
+        if machine.devices.contains_key(&full_path) {
+            return Err(failed(IoErrorKind::Unsupported));
+        }
         let node = match machine.disk.open(&full_path, OpenMode::ReadWrite) {
             Err(IoErrorKind::NotFound) if mode == LockMode::Exclusive => {
                 let made = machine.disk.open(&full_path, OpenMode::CreateNew);

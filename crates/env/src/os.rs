@@ -14,103 +14,148 @@
 //! - **Boot id, clocks, randomness**, here so that no other layer asks the machine for anything behind a simulator's
 //!   back.
 //!
-//! Locks are in `os/lock.rs`, devices in `os/device.rs`, files that are mapped for reading in `os/mapped.rs`, how much memory there
-//! is in `os/memory.rs`, and what has a device begin to write in `os/write_back.rs`.
+//! How paths are reached is in `os/reach.rs`, an open file in `os/file.rs`, locks in `os/lock.rs`, devices in `os/device.rs`, files
+//! that are mapped for reading in `os/mapped.rs`, how much memory there is in `os/memory.rs`, what has a device begin to write in
+//! `os/write_back.rs`, and what tells a process from its children in `os/process.rs`.
 
 mod device;
+mod file;
 mod lock;
 mod mapped;
 mod memory;
+mod process;
+mod reach;
 mod write_back;
 
-use std::fs::{self, File as StdFile, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::{self, File as StdFile};
 use std::io::{self, ErrorKind as IoErrorKind, Read};
-use std::num::NonZeroU64;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{Advice, FallocateFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::{DaxDevice, DirectoryEntry, Env, Error, File, Lock, LockMode, Mapped, OpenMode, Result};
+pub use process::process_number;
 
-/// The largest offset a file can have in this system: beyond it calls fail with errors that say nothing.
-const LARGEST_OFFSET_BYTES: u64 = i64::MAX as u64;
-/// How much is written at a time where zeros have to stand in for `fallocate`.
-const ZEROS_BYTES: usize = 256 * 1024;
+use crate::{DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Result};
+use file::OsFile;
+use reach::HeldDirectories;
 
 /// When this process first asked for [`Env::monotonic_ns`].
 static CLOCK_START: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// The boot id can't change while this process lives.
 static BOOT_ID: OnceLock<[u8; 16]> = OnceLock::new();
 
-/// The real file system, clock and machine. Has no state; every copy is the same.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OsEnv;
+/// The real file system, clock and machine. Copies are the same.
+#[derive(Debug, Clone, Default)]
+pub struct OsEnv {
+    held: HeldDirectories,
+}
 
 impl OsEnv {
     /// The environment of this process.
     pub fn new() -> OsEnv {
-        OsEnv
+        OsEnv::default()
+    }
+
+    /// What the system says of what is at `path`; `None` if nothing is.
+    fn find(&self, path: &Path) -> Result<Option<Stat>> {
+        match self.held.look_up(path) {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if is_missing(&error) => Ok(None),
+            Err(error) => Err(Error::io("look up", path, error)),
+        }
     }
 }
 
 impl Env for OsEnv {
     fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
-        let mut options = OpenOptions::new();
-        let (operation, options) = match mode {
-            OpenMode::Read => ("open", options.read(true)),
-            OpenMode::ReadWrite => ("open", options.read(true).write(true)),
-            OpenMode::CreateNew => ("create", options.read(true).write(true).create_new(true)),
-            OpenMode::CreateOrTruncate => ("create", options.read(true).write(true).create(true).truncate(true)),
+        let (operation, flags) = match mode {
+            OpenMode::Read => ("open", OFlags::RDONLY),
+            OpenMode::ReadWrite => ("open", OFlags::RDWR),
+            OpenMode::CreateNew => ("create", OFlags::RDWR | OFlags::CREATE | OFlags::EXCL),
+            OpenMode::CreateOrTruncate => ("create", OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC),
         };
-        let file = retried(|| options.open(path)).map_err(|source| Error::io(operation, path, source))?;
-        Ok(Arc::new(OsFile { file, path: path.to_path_buf() }))
+        let opened = self.held.open(path, flags).map_err(|source| Error::io(operation, path, source))?;
+        Ok(Arc::new(OsFile { file: opened.into(), path: path.to_path_buf() }))
+    }
+
+    fn hold_directory(&self, directory: &Path) -> Result<Arc<dyn Env>> {
+        let held = self.held.with(directory).map_err(|source| Error::io("open directory", directory, source))?;
+        Ok(Arc::new(OsEnv { held }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
-        retried(|| fs::rename(from, to)).map_err(|source| Error::io("rename", from, source))
+        let (old, new) = (self.held.place(from), self.held.place(to));
+        let renamed = retry_on_intr(|| rustix::fs::renameat(old.at, old.path, new.at, new.path));
+        renamed.map_err(|errno| Error::io("rename", from, errno.into()))
     }
 
     fn link_file(&self, from: &Path, to: &Path) -> Result<bool> {
-        match retried(|| fs::hard_link(from, to)) {
+        let (old, new) = (self.held.place(from), self.held.place(to));
+        match retry_on_intr(|| rustix::fs::linkat(old.at, old.path, new.at, new.path, AtFlags::empty())) {
             Ok(()) => Ok(true),
             // What file systems without links say, and those that have given a file as many names as they can.
-            Err(error)
-                if [IoErrorKind::CrossesDevices, IoErrorKind::Unsupported, IoErrorKind::PermissionDenied]
-                    .contains(&error.kind())
-                    || error.kind() == IoErrorKind::TooManyLinks =>
-            {
+            Err(Errno::XDEV | Errno::OPNOTSUPP | Errno::NOSYS | Errno::PERM | Errno::ACCESS | Errno::MLINK) => {
                 Ok(false)
             }
-            Err(error) => Err(Error::io("link", from, error)),
+            Err(errno) => Err(Error::io("link", from, errno.into())),
         }
     }
 
     fn remove_file(&self, path: &Path) -> Result<()> {
-        retried(|| fs::remove_file(path)).map_err(|source| Error::io("remove", path, source))
+        let place = self.held.place(path);
+        retry_on_intr(|| rustix::fs::unlinkat(place.at, place.path, AtFlags::empty()))
+            .map_err(|errno| Error::io("remove", path, errno.into()))
     }
 
     fn create_directory(&self, path: &Path) -> Result<()> {
-        retried(|| fs::create_dir_all(path)).map_err(|source| Error::io("create directory", path, source))
+        let place = self.held.place(path);
+        let made = match place.is_below_held() {
+            false if place.is_held => Ok(()),
+            false => retried(|| fs::create_dir_all(path)),
+            true => match retry_on_intr(|| rustix::fs::mkdirat(place.at, place.path, Mode::from_raw_mode(0o777))) {
+                Ok(()) | Err(Errno::EXIST) => Ok(()),
+                Err(errno) => Err(errno.into()),
+            },
+        };
+        made.map_err(|source| Error::io("create directory", path, source))
     }
 
     fn remove_directory(&self, path: &Path) -> Result<bool> {
-        match retried(|| fs::remove_dir(path)) {
+        let failed = |source| Error::io("remove directory", path, source);
+        let place = self.held.place(path);
+        // The name is what is removed, and another directory may have it.
+        if place.is_held && !self.held.is_in_place(&place, path).map_err(failed)? {
+            return Ok(false);
+        }
+        let removed = match place.is_held {
+            true => retry_on_intr(|| rustix::fs::rmdir(path)),
+            false => retry_on_intr(|| rustix::fs::unlinkat(place.at, place.path, AtFlags::REMOVEDIR)),
+        };
+        match removed {
             Ok(()) => Ok(true),
-            Err(error) if error.kind() == IoErrorKind::DirectoryNotEmpty => Ok(false),
-            Err(error) => Err(Error::io("remove directory", path, error)),
+            Err(Errno::NOTEMPTY | Errno::EXIST) => Ok(false),
+            Err(errno) => Err(failed(errno.into())),
         }
     }
 
     /// See the module's essay for what is taken as success on file systems that can't do this.
     fn sync_directory(&self, path: &Path) -> Result<()> {
-        let directory =
-            retried(|| StdFile::open(named(path))).map_err(|source| Error::io("open directory", path, source))?;
-        match retry_on_intr(|| rustix::fs::fsync(&directory)) {
+        let place = self.held.place(path);
+        let opened = match place.is_held {
+            true => None,
+            false => Some(
+                self.held
+                    .open(path, OFlags::RDONLY | OFlags::DIRECTORY)
+                    .map_err(|source| Error::io("open directory", path, source))?,
+            ),
+        };
+        match retry_on_intr(|| rustix::fs::fsync(opened.as_ref().map_or(place.at, AsFd::as_fd))) {
             Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
             Err(errno) => Err(Error::io("sync directory", path, errno.into())),
         }
@@ -119,34 +164,45 @@ impl Env for OsEnv {
     /// Symbolic links count as what they point to; a link to nothing is an entry of length 0.
     fn list_directory(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
         let failed = |source| Error::io("list directory", path, source);
+        let directory = self.held.open(path, OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
         let mut entries = Vec::new();
-        let listed = retried(|| fs::read_dir(named(path))?.collect::<io::Result<Vec<_>>>()).map_err(failed)?;
-        for entry in listed {
-            let metadata = match retried(|| fs::metadata(entry.path())) {
-                Err(error) if error.kind() == IoErrorKind::NotFound => retried(|| entry.metadata()),
+        for entry in Dir::new(directory).map_err(|errno| failed(errno.into()))? {
+            let entry = entry.map_err(|errno| failed(errno.into()))?;
+            let name = Path::new(OsStr::from_bytes(entry.file_name().to_bytes()));
+            if [Path::new("."), Path::new("..")].contains(&name) {
+                continue;
+            }
+            let place = path.join(name);
+            let metadata = match self.held.look_up(&place) {
+                Err(error) if error.kind() == IoErrorKind::NotFound => self.held.look_up_link(&place),
                 other => other,
             };
             let metadata = match metadata {
                 Ok(metadata) => metadata,
                 // Removed since the directory was read: as if it had been removed before.
                 Err(error) if error.kind() == IoErrorKind::NotFound => continue,
-                Err(error) => return Err(Error::io("list directory", entry.path(), error)),
+                Err(error) => return Err(Error::io("list directory", place, error)),
             };
+            let kind = FileType::from_raw_mode(metadata.st_mode);
             entries.push(DirectoryEntry {
-                name: entry.file_name().to_string_lossy().into_owned(),
-                length_bytes: if metadata.is_file() { metadata.len() } else { 0 },
-                is_directory: metadata.is_dir(),
+                name: name.to_string_lossy().into_owned(),
+                length_bytes: if kind.is_file() { metadata.st_size as u64 } else { 0 },
+                is_directory: kind.is_dir(),
             });
         }
         Ok(entries)
     }
 
     fn exists(&self, path: &Path) -> Result<bool> {
-        retried(|| path.try_exists()).map_err(|source| Error::io("look up", path, source))
+        match self.held.look_up(path) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == IoErrorKind::NotFound => Ok(false),
+            Err(error) => Err(Error::io("look up", path, error)),
+        }
     }
 
     fn dax_device(&self, path: &Path) -> Result<Option<DaxDevice>> {
-        device::at(path)
+        self.find(path)?.map_or(Ok(None), |found| device::of(&found, path))
     }
 
     /// Made absolute with the current directory; links and `..` are left as they are.
@@ -155,25 +211,27 @@ impl Env for OsEnv {
     }
 
     fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
-        match retried(|| fs::metadata(named(path))) {
-            Ok(found) => Ok(Some(found.is_dir())),
-            Err(error) if [IoErrorKind::NotFound, IoErrorKind::NotADirectory].contains(&error.kind()) => Ok(None),
-            Err(error) => Err(Error::io("look up", path, error)),
-        }
+        Ok(self.find(path)?.map(|found| FileType::from_raw_mode(found.st_mode).is_dir()))
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        self.held.identity(path).map_err(|source| Error::io("look up", path, source))
     }
 
     fn resolved(&self, path: &Path) -> Result<PathBuf> {
         let mut resolved = PathBuf::from("/");
-        for component in self.absolute(path)?.components() {
+        let mut components = self.absolute(path)?;
+        if let Some((directory, below)) = self.held.now_at(&components) {
+            (resolved, components) = (directory, below);
+        }
+        for component in components.components() {
             match component {
                 // What comes before has no links, or is not there.
                 Component::ParentDir => drop(resolved.pop()),
                 Component::Normal(name) => {
                     let next = resolved.join(name);
                     resolved = match retried(|| fs::canonicalize(&next)) {
-                        Err(error) if [IoErrorKind::NotFound, IoErrorKind::NotADirectory].contains(&error.kind()) => {
-                            next
-                        }
+                        Err(error) if is_missing(&error) => next,
                         canonical => canonical.map_err(|source| Error::io("look up", &next, source))?,
                     };
                 }
@@ -186,25 +244,28 @@ impl Env for OsEnv {
     /// `flock` on the file at `path`; see `os/lock.rs` for how the holder is found. With [`LockMode::Shared`] a
     /// missing file is an error (`NotFound`).
     fn lock(&self, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
-        lock::take(path, mode)
+        lock::take(&self.held, path, mode)
     }
 
     fn shares_space(&self, one: &Path, other: &Path) -> bool {
-        let file_system = |path: &Path| fs::metadata(path).map(|found| found.dev());
+        let file_system = |path: &Path| self.held.look_up(path).map(|found| found.st_dev);
         !matches!((file_system(one), file_system(other)), (Ok(one), Ok(other)) if one != other)
     }
 
     /// What an unprivileged process may write; `path` need not exist as long as one of its parents does.
     fn available_bytes(&self, path: &Path) -> Result<u64> {
-        let mut existing = named(path);
+        let mut existing = path;
         loop {
-            match retry_on_intr(|| rustix::fs::statvfs(existing)) {
-                Ok(found) => return Ok(found.f_bavail.saturating_mul(found.f_frsize)),
-                Err(Errno::NOENT) => match existing.parent() {
-                    Some(parent) => existing = named(parent),
-                    None => return Err(Error::io("look up free space", path, Errno::NOENT.into())),
-                },
-                Err(errno) => return Err(Error::io("look up free space", path, errno.into())),
+            // What lies in a held directory shares its space.
+            let place = self.held.place(existing);
+            let found = match place.is_held || place.is_below_held() {
+                true => retry_on_intr(|| rustix::fs::fstatvfs(place.at)),
+                false => retry_on_intr(|| rustix::fs::statvfs(place.path)),
+            };
+            match (found, existing.parent()) {
+                (Ok(found), _) => return Ok(found.f_bavail.saturating_mul(found.f_frsize)),
+                (Err(Errno::NOENT), Some(parent)) => existing = parent,
+                (Err(errno), _) => return Err(Error::io("look up free space", path, errno.into())),
             }
         }
     }
@@ -262,22 +323,9 @@ fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Reads until the buffer is full or there is no more, however little a call of `read` gets, and however often it is
-/// interrupted.
-fn read_fully(into: &mut [u8], read: impl Fn(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
-    let mut got = 0;
-    while got < into.len() {
-        match retried(|| read(&mut into[got..], got))? {
-            0 => break,
-            more => got += more,
-        }
-    }
-    Ok(got)
-}
-
-/// The empty path, as `Path::parent` gives it for a bare name, means the current directory.
-fn named(path: &Path) -> &Path {
-    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+/// Whether it says that nothing is at a path.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory)
 }
 
 /// `892b9218-da93-461a-b130-a9be188ab57a` as bytes.
@@ -290,142 +338,6 @@ fn parse_uuid(text: &str) -> Option<[u8; 16]> {
         *byte = (high << 4 | low) as u8;
     }
     digits.next().is_none().then_some(uuid)
-}
-
-/// A file of [`OsEnv`].
-#[derive(Debug)]
-struct OsFile {
-    file: StdFile,
-    path: PathBuf,
-}
-
-impl OsFile {
-    fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> Error {
-        move |source| Error::io(operation, &self.path, source)
-    }
-
-    /// Writes zeros from the present end of the file, or from `offset_bytes` if that is further, up to `end_bytes`. If
-    /// that fails the file is cut back to what it was.
-    fn append_zeros(&self, offset_bytes: u64, end_bytes: u64) -> Result<()> {
-        let length_before = self.length_bytes()?;
-        // Not on the stack, of which the caller may have little.
-        let zeros = vec![0; ZEROS_BYTES];
-        let mut at = length_before.max(offset_bytes);
-        while at < end_bytes {
-            let some = usize::try_from(end_bytes - at).unwrap_or(usize::MAX).min(zeros.len());
-            if let Err(source) = self.file.write_all_at(&zeros[..some], at) {
-                // The first failure is the one to tell.
-                let _ = self.file.set_len(length_before);
-                return Err(Error::io("allocate", &self.path, source));
-            }
-            at += some as u64;
-        }
-        Ok(())
-    }
-}
-
-impl File for OsFile {
-    fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Past the largest offset a file can have there is nothing: a wild offset found in a file reads as its end.
-    fn read_at(&self, into: &mut [u8], offset_bytes: u64) -> Result<usize> {
-        let room = LARGEST_OFFSET_BYTES.saturating_sub(offset_bytes);
-        let wanted = into.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        read_fully(&mut into[..wanted], |rest, got| self.file.read_at(rest, offset_bytes + got as u64))
-            .map_err(self.failed("read"))
-    }
-
-    fn write_at(&self, bytes: &[u8], offset_bytes: u64) -> Result<()> {
-        self.file.write_all_at(bytes, offset_bytes).map_err(self.failed("write"))
-    }
-
-    fn sync_data(&self) -> Result<()> {
-        self.file.sync_data().map_err(self.failed("sync"))
-    }
-
-    fn length_bytes(&self) -> Result<u64> {
-        retried(|| self.file.metadata()).map(|metadata| metadata.len()).map_err(self.failed("look up length"))
-    }
-
-    fn set_length(&self, length_bytes: u64) -> Result<()> {
-        self.file.set_len(length_bytes).map_err(self.failed("set length"))
-    }
-
-    /// One caller at a time may let a file grow: where zeros have to be written, they go to what was beyond the end
-    /// when this call began.
-    fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()> {
-        if length_bytes == 0 {
-            return Ok(());
-        }
-        let end_bytes = match offset_bytes.checked_add(length_bytes) {
-            Some(end) if end <= LARGEST_OFFSET_BYTES => end,
-            _ => return Err(Error::io("allocate", &self.path, Errno::FBIG.into())),
-        };
-        let old_bytes = self.length_bytes()?;
-        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), offset_bytes, length_bytes)) {
-            Ok(()) => Ok(()),
-            Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => self.append_zeros(offset_bytes, end_bytes),
-            Err(errno) => {
-                // Some file systems keep what they had found before the disk was full, even behind the end of the file:
-                // cutting the file at its old length gives it back. Only one caller at a time grows a file.
-                let _ = self.file.set_len(old_bytes);
-                Err(Error::io("allocate", &self.path, errno.into()))
-            }
-        }
-    }
-
-    fn reserve(&self, length_bytes: u64) -> Result<()> {
-        let old_bytes = self.length_bytes()?;
-        if length_bytes <= old_bytes {
-            return Ok(());
-        }
-        if length_bytes > LARGEST_OFFSET_BYTES {
-            return Err(Error::io("reserve", &self.path, Errno::FBIG.into()));
-        }
-        match retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, length_bytes)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS) => Ok(()),
-            Err(errno) => Err(Error::io("reserve", &self.path, errno.into())),
-        }
-    }
-
-    /// Some file systems say 0, which is no answer.
-    fn file_system_bytes(&self) -> Option<u64> {
-        let found = retry_on_intr(|| rustix::fs::fstatvfs(&self.file)).ok()?;
-        Some(found.f_blocks.saturating_mul(found.f_frsize)).filter(|&bytes| bytes > 0)
-    }
-
-    fn advise_random(&self) {
-        // Advice that is not taken costs time, never correctness.
-        let _ = rustix::fs::fadvise(&self.file, 0, None::<NonZeroU64>, Advice::Random);
-    }
-
-    fn advise_will_read(&self, offset_bytes: u64, length_bytes: u64) {
-        if let Some(length_bytes) = NonZeroU64::new(length_bytes) {
-            let _ = rustix::fs::fadvise(&self.file, offset_bytes, Some(length_bytes), Advice::WillNeed);
-        }
-    }
-
-    fn advise_written(&self, offset_bytes: u64, length_bytes: u64) {
-        // As with other advice.
-        let _ = write_back::begin(&self.file, offset_bytes, length_bytes);
-    }
-
-    fn give_up_content(&self) {
-        // Its blocks stay allocated, so that a disk that is full meanwhile is nothing to those who write there again.
-        if let Ok(length_bytes) = self.length_bytes() {
-            let _ = rustix::fs::fallocate(&self.file, FallocateFlags::ZERO_RANGE, 0, length_bytes);
-        }
-    }
-
-    fn map(&self, length_bytes: u64) -> Option<Arc<dyn Mapped>> {
-        Some(Arc::new(mapped::OsMapped::new(&self.file, length_bytes)?))
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! Locks between processes: this binary starts itself as the other holder.
+//! What only several processes show: locks between them, closed standard streams, forks. This binary starts itself as the other one.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use slmdb_env::{Env, Error, LockMode, OsEnv};
+use slmdb_env::{Env, Error, LockMode, OpenMode, OsEnv, process_number};
 
 const LOCK_VARIABLE: &str = "SLMDB_TEST_LOCK_TO_HOLD";
 const MODE_VARIABLE: &str = "SLMDB_TEST_LOCK_MODE";
@@ -76,4 +76,54 @@ fn readers_in_several_processes_share() {
     }
     drop(other);
     env.lock(&path, LockMode::Exclusive).unwrap();
+}
+
+const STREAMS_VARIABLE: &str = "SLMDB_TEST_CLOSE_STREAMS";
+
+/// Not a test by itself: a process that closes its standard streams, opens files, and writes to these streams all the same.
+#[test]
+fn process_without_streams() {
+    let Some(directory) = std::env::var_os(STREAMS_VARIABLE) else { return };
+    let directory = Path::new(&directory);
+    for stream in 0..3 {
+        // SAFETY: nobody here uses the streams after this.
+        assert_eq!(unsafe { libc::close(stream) }, 0);
+    }
+    let env = OsEnv::new().hold_directory(directory).unwrap();
+    let lock = env.lock(&directory.join("LOCK"), LockMode::Exclusive).unwrap();
+    let file = env.open_file(&directory.join("file"), OpenMode::CreateNew).unwrap();
+    file.write_at(b"mine", 0).unwrap();
+    let text = b"warning: some library is in doubt";
+    for stream in 0..3 {
+        // SAFETY: the bytes are there.
+        assert_eq!(unsafe { libc::write(stream, text.as_ptr().cast(), text.len()) }, -1);
+    }
+    assert_eq!((file.length_bytes().unwrap(), file.descriptor().is_some()), (4, true));
+    drop(lock);
+}
+
+#[test]
+fn files_never_take_the_place_of_standard_streams() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "process_without_streams", "--nocapture"]).env(STREAMS_VARIABLE, directory.path());
+    assert!(command.status().unwrap().success());
+    assert_eq!(std::fs::read(directory.path().join("file")).unwrap(), b"mine");
+    assert_eq!(std::fs::read(directory.path().join("LOCK")).unwrap(), b"");
+}
+
+#[test]
+fn a_forked_child_has_another_number() {
+    let number = process_number();
+    // SAFETY: the child makes one comparison and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let is_another = process_number() != number;
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(i32::from(!is_another)) };
+    }
+    let mut status = -1;
+    // SAFETY: `status` lives.
+    assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+    assert_eq!((status, process_number()), (0, number));
 }

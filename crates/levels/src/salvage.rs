@@ -23,7 +23,7 @@ use slmdb_table::{EntryKind, Gap, SalvagedPart, Slice, TableBuilder, TableCursor
 
 /// Replaces the damaged files of all levels, each by a new one with what can be read of it. REQUIRES: damaged files of
 /// level 0 are [saved](Repair::save_run_files) already, if they are not searched by key.
-pub fn save_level_files(repair: &mut Repair<'_>) -> Result<()> {
+pub fn save_level_files(repair: &mut Repair) -> Result<()> {
     let mut damaged = std::mem::take(&mut repair.damaged_tables);
     // The deepest first: upper ones ask those below what they have.
     damaged.sort_by_key(|table| std::cmp::Reverse(table.record.level));
@@ -50,7 +50,7 @@ pub fn value_in_levels(
     Some(found.value)
 }
 
-fn save(repair: &mut Repair<'_>, table: &DamagedTable) -> Result<()> {
+fn save(repair: &mut Repair, table: &DamagedTable) -> Result<()> {
     let mut gaps = Vec::new();
     table.reader.salvage(&mut |part| {
         if let SalvagedPart::Gap(gap) = part {
@@ -89,7 +89,7 @@ fn save(repair: &mut Repair<'_>, table: &DamagedTable) -> Result<()> {
 }
 
 /// The deletes that take the place of what can't be read, in the order of keys.
-fn deletes_for(repair: &Repair<'_>, table: &DamagedTable, gaps: &[Gap]) -> Result<Vec<(Vec<u8>, u64)>> {
+fn deletes_for(repair: &Repair, table: &DamagedTable, gaps: &[Gap]) -> Result<Vec<(Vec<u8>, u64)>> {
     // The numbers of what they hide.
     let mut hidden = LostKeys::new();
     for gap in gaps.iter().filter(|gap| gap.knows_keys()) {
@@ -158,8 +158,8 @@ fn keys_of_gap(
 }
 
 /// Writes the newest version of each key into a new file.
-struct Writer<'w, 'o, D: Iterator<Item = (Vec<u8>, u64)>> {
-    repair: &'w mut Repair<'o>,
+struct Writer<'w, D: Iterator<Item = (Vec<u8>, u64)>> {
+    repair: &'w mut Repair,
     deletes: std::iter::Peekable<D>,
     /// None before the first entry.
     filling: Option<(u32, TableBuilder)>,
@@ -167,7 +167,7 @@ struct Writer<'w, 'o, D: Iterator<Item = (Vec<u8>, u64)>> {
     last: Option<Vec<u8>>,
 }
 
-impl<D: Iterator<Item = (Vec<u8>, u64)>> Writer<'_, '_, D> {
+impl<D: Iterator<Item = (Vec<u8>, u64)>> Writer<'_, D> {
     /// Adds an entry, after the deletes that stand before it.
     fn add(&mut self, key: &[u8], sequence: u64, kind: EntryKind, value: &[u8]) -> Result<()> {
         let order = self.repair.options.comparator.clone();

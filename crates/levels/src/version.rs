@@ -227,14 +227,19 @@ impl<R: Run> Version<R> {
         let mut sum = Approximation::default();
         for (_, run) in self.runs().filter(|(_, run)| self.overlaps(run, range)) {
             let record = run.record();
-            // One key more or less makes no difference here.
+            let through = |key: &[u8]| -> Result<u64> {
+                // Of a key that has several versions one is counted.
+                Ok(self.entries_of_run_before(run, key)? + u64::from(run.get(key, u64::MAX)?.is_some()))
+            };
             let from = match range.0 {
                 Bound::Unbounded => 0,
-                Bound::Included(from) | Bound::Excluded(from) => self.entries_of_run_before(run, from)?,
+                Bound::Included(from) => self.entries_of_run_before(run, from)?,
+                Bound::Excluded(from) => through(from)?,
             };
             let to = match range.1 {
                 Bound::Unbounded => record.entries,
-                Bound::Included(to) | Bound::Excluded(to) => self.entries_of_run_before(run, to)?,
+                Bound::Included(to) => through(to)?,
+                Bound::Excluded(to) => self.entries_of_run_before(run, to)?,
             };
             let entries = to.saturating_sub(from);
             sum.entries += entries;

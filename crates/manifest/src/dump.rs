@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use crate::state::{CheckpointRecord, EngineSection, FileRecord, MediumKind, StoreState, UnfinishedRepair};
+use slmdb_env::FileIdentity;
+
+use crate::state::{CheckpointRecord, EngineSection, FileRecord, Home, MediumKind, StoreState, UnfinishedRepair};
 
 /// More of a key than this is not shown.
 const KEY_SHOWN_BYTES: usize = 40;
@@ -80,6 +82,10 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
     if let Some(UnfinishedRepair { old_pool, new_pool }) = &state.unfinished_repair {
         let old_pool = old_pool.as_ref().map_or_else(|| "none".into(), |uuid| Hex(uuid).to_string());
         writeln!(to, "unfinished repair, old pool {old_pool}, new pool {}", Hex(new_pool))?;
+    }
+    if let Some(Home { directory, pool_openings }) = &state.home {
+        let FileIdentity { inode, born_ns } = directory;
+        writeln!(to, "home: directory {inode}, made at {born_ns} ns since 1970, pool opened {pool_openings} times")?;
     }
     if let Some(EngineSection { version, bytes }) = &state.engine_section {
         writeln!(to, "engine section, version {version}, {} bytes", bytes.len())?;

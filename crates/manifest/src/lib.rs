@@ -37,6 +37,6 @@ pub use edit::Edit;
 pub use format::MAGIC;
 pub use log::{FILE_NAME, Manifest, Reading, TEMPORARY_FILE_NAME};
 pub use state::{
-    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, MediumKind, MediumRecord, StoreState,
+    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, Home, MediumKind, MediumRecord, StoreState,
     UnfinishedRepair,
 };

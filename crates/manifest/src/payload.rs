@@ -29,17 +29,20 @@
 //! | 20 | e | arenas removed | n × u64 |
 //! | 21 | s e | levels | n × (file u32, level u8): of a file that is added by the same record or, in an edit, was there; absent: 0, or as it was |
 //! | 22 | s e | engine section | version u32, what the engine keeps of its own: the remaining bytes; absent: none, or as it was |
+//! | 23 | s | home | of a store that has a pool: inode of its directory u64, when that was made u64 (ns since 1970; 0: unknown), openings of the pool u32; absent: unknown |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use slmdb_env::FileIdentity;
+
 use crate::edit::Edit;
 use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
 use crate::state::{
-    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, LIFETIME_COUNTERS, MediumKind, MediumRecord,
-    StoreState, UnfinishedRepair,
+    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, Home, LIFETIME_COUNTERS, MediumKind,
+    MediumRecord, StoreState, UnfinishedRepair,
 };
 
 pub(crate) const UUID: u16 = 1;
@@ -64,6 +67,7 @@ pub(crate) const ARENA_ADDED: u16 = 19;
 pub(crate) const ARENAS_REMOVED: u16 = 20;
 pub(crate) const LEVELS: u16 = 21;
 pub(crate) const ENGINE_SECTION: u16 = 22;
+pub(crate) const HOME: u16 = 23;
 
 const PATH_PRESENT: u8 = 1;
 const UUID_PRESENT: u8 = 2;
@@ -101,6 +105,9 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
     }
     put_levels(&mut to, state.files.iter().map(|(&number, file)| (number, file.level)), &[]);
     put_engine_section(&mut to, state.engine_section.as_ref());
+    if let Some(Home { directory: FileIdentity { inode, born_ns }, pool_openings }) = &state.home {
+        to.put(HOME, &[&inode.to_le_bytes(), &born_ns.to_le_bytes(), &pool_openings.to_le_bytes()]);
+    }
     to.into_bytes()
 }
 
@@ -267,6 +274,7 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
         checkpoints: fields.checkpoints.unwrap_or_default(),
         deletes_dropped_through: fields.deletes_dropped_through.unwrap_or_default(),
         unfinished_repair: fields.unfinished_repair,
+        home: fields.home,
         engine_section: fields.engine_section,
     })
 }
@@ -278,8 +286,8 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
     if fields.uuid.is_some() || fields.files_uuid.is_some() || fields.engine.is_some() || fields.comparator.is_some() {
         return malformed("an edit with another identity");
     }
-    if fields.unfinished_repair.is_some() {
-        return malformed("an edit with an unfinished repair");
+    if fields.unfinished_repair.is_some() || fields.home.is_some() {
+        return malformed("an edit with an unfinished repair, or another home");
     }
     Ok(Edit {
         job: present(fields.job, "job")?,
@@ -331,6 +339,7 @@ struct Fields {
     arenas_removed: Option<Vec<u64>>,
     levels: Option<Vec<(u32, u8)>>,
     engine_section: Option<EngineSection>,
+    home: Option<Home>,
 }
 
 impl Fields {
@@ -394,6 +403,7 @@ impl Fields {
             ARENAS_REMOVED => once(&mut self.arenas_removed, value.list(Reader::u64)),
             LEVELS => once(&mut self.levels, value.list(|value| Ok((value.u32()?, value.u8()?)))),
             ENGINE_SECTION => once(&mut self.engine_section, engine_section(value)),
+            HOME => once(&mut self.home, home(value)),
             unknown => Err(Undecodable::Unknown(format!("field {unknown}"))),
         }
     }
@@ -426,6 +436,11 @@ fn medium(value: &mut Reader<'_>) -> Decoded<MediumRecord> {
         pool_uuid: has_uuid.then_some(uuid),
         boot_id,
     })
+}
+
+fn home(value: &mut Reader<'_>) -> Decoded<Home> {
+    let directory = FileIdentity { inode: value.u64()?, born_ns: value.u64()? };
+    Ok(Home { directory, pool_openings: value.u32()? })
 }
 
 fn unfinished_repair(value: &mut Reader<'_>) -> Decoded<UnfinishedRepair> {

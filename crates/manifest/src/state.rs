@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use slmdb_env::FileIdentity;
+
 /// Everything the MANIFEST says about a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreState {
@@ -48,6 +50,17 @@ pub struct StoreState {
     pub unfinished_repair: Option<UnfinishedRepair>,
     /// What the engine keeps here of its own, if it keeps anything.
     pub engine_section: Option<EngineSection>,
+    /// Where a store that has a pool is at home. `None`: an older version made it, or it has no pool.
+    pub home: Option<Home>,
+}
+
+/// What tells a store that has a pool from a copy of its directory, which names the same pool, and its pool from an older copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Home {
+    /// The store's directory.
+    pub directory: FileIdentity,
+    /// How often the pool had been opened for writing, at least.
+    pub pool_openings: u32,
 }
 
 /// The pools of a repair that has not come to its end. Neither is the store's: it has none until the repair is through.
@@ -256,6 +269,7 @@ impl StoreState {
             checkpoints: Vec::new(),
             deletes_dropped_through: 0,
             unfinished_repair: None,
+            home: None,
             engine_section: None,
         }
     }

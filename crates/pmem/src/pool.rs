@@ -38,7 +38,7 @@ use slmdb_env::{DaxDevice, Error, File, Result};
 use slmdb_sync::mapped;
 use slmdb_sync::scheduled::Mutex;
 
-pub use place::{check_direct, check_new_device, creation_finished, has_uuid, remove_pool, remove_pool_on};
+pub use place::{check_direct, check_new_device, creation_finished, has_uuid, openings, remove_pool, remove_pool_on};
 
 pub use allocate::{Claim, GrowthGuard};
 pub use image::ImageBinding;

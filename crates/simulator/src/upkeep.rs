@@ -1,9 +1,9 @@
 //! What is done to whole stores (a copy, a repair, a removal), killed or with the power cut in the middle of it, wherever the fast tier
 //! is; and what goes on after such a crash, crashed again.
 //!
-//! A copy that has a MANIFEST is whole. A store that is being repaired is as it was, or whole, or it is refused by an error that names
-//! `slmdb repair`; and a repair that goes on makes of it what one would have made that nothing cut short. A store that is being removed
-//! is whole, or can be removed to the end.
+//! A copy that is not said to be unfinished is whole. A store that is being repaired is as it was, or whole, or it is refused by an
+//! error that names `slmdb repair`; and a repair that goes on makes of it what one would have made that nothing cut short. A store
+//! that is being removed is whole, or can be removed to the end.
 
 use std::collections::HashMap;
 use std::ops::Bound;
@@ -135,7 +135,7 @@ impl Explorer<'_> {
             if !is_wanted && !is_owed {
                 continue;
             }
-            // (A second copy is none where the first was begun.)
+            // (There may be no second copy: the first may be whole.)
             let is_done = moment == record.end && (depth == 0 || self.work != Work::Copy);
             let mut picks = vec![Pick::KILL];
             if self.knows_owed {
@@ -325,11 +325,12 @@ fn same(found: &Model, expected: &Model) -> Result<(), String> {
     Err(format!("holds something else: {} where there should be {}", keys(found), keys(expected)))
 }
 
-/// The store is whole, and so is a copy with a MANIFEST; once it was said to be made, it is there.
+/// The store is whole, and so is a copy that has a MANIFEST and is not said to be unfinished; once it was said to be made, it is there.
 fn check_copy(image: &Image, setup: Setup, expected: &Model, is_done: bool) -> Result<(), String> {
     let env = image.machine(setup);
     let on_dram = Setup { has_pool: false, in_file: false, ..setup };
-    match env.content(format!("{COPY}/MANIFEST")) {
+    let is_unfinished = env.content(format!("{COPY}/COPYING")).is_some();
+    match env.content(format!("{COPY}/MANIFEST")).filter(|_| !is_unfinished) {
         Some(_) => same(&held(&on_dram.options(&env), COPY)?, expected)?,
         None if is_done => return Err("the copy was made, and is not there".into()),
         None => {}

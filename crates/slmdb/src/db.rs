@@ -11,6 +11,7 @@ use slmdb_engine::{
 };
 
 use crate::engines;
+use crate::own::Own;
 use crate::range::{Bounds, bounds_of, bounds_of_prefix};
 use crate::write_options::WriteOptions;
 use crate::{Cursor, Options, Range, Snapshot};
@@ -19,16 +20,21 @@ use crate::{Cursor, Options, Range, Snapshot};
 ///
 /// The store is closed cleanly when the last clone goes ([`Db::close`] also tells whether that worked). The `LOCK` is
 /// released when the last cursor, iterator and snapshot are gone, too.
+///
+/// A child of `fork` can't use what its parent opened: everything is [`crate::Error::Invalid`] there, [`Db::stats`] and
+/// [`Db::table_files`] are empty, and dropping or closing a handle does nothing. Open the store after the fork.
 #[derive(Clone)]
 pub struct Db {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    engine: Arc<dyn Engine>,
+    engine: Own<Arc<dyn Engine>>,
     order: KeyOrder,
     path: PathBuf,
     sync: bool,
+    /// Of a store that is opened for reading alone: what it was opened with, for copies.
+    read_only: Option<slmdb_engine::Options>,
 }
 
 thread_local! {
@@ -58,7 +64,8 @@ impl Db {
     pub(crate) fn with_options(options: &slmdb_engine::Options, path: &Path) -> Result<Db> {
         let engine = engines::open(options, path)?;
         let (order, sync, path) = (options.comparator.clone(), options.syncs_writes, path.to_path_buf());
-        Ok(Db { inner: Arc::new(Inner { engine, order, path, sync }) })
+        let read_only = options.read_only.then(|| options.clone());
+        Ok(Db { inner: Arc::new(Inner { engine: Own::new(engine), order, path, sync, read_only }) })
     }
 
     /// Sets the value of `key`. On return the put survives a kill of the process, and (with [`Options::sync`], or after
@@ -180,17 +187,17 @@ impl Db {
 
     /// As [`Db::write`], with options for this write.
     pub fn write_with(&self, batch: &WriteBatch, options: WriteOptions) -> Result<()> {
-        self.inner.engine.write(batch, options.is_synced(self.inner.sync))
+        self.engine()?.write(batch, options.is_synced(self.inner.sync))
     }
 
     /// The value of `key`, or `None`. Reads one block of one table file at most; none for a missing key.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.inner.engine.get(key.as_ref())
+        self.engine()?.get(key.as_ref())
     }
 
     /// Whether `key` has a value. Reads no table file.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.inner.engine.contains_key(key.as_ref())
+        self.engine()?.contains_key(key.as_ref())
     }
 
     /// The entries with keys in a range, in the store's order, from either end, as they are at this moment. Under a
@@ -228,22 +235,22 @@ impl Db {
 
     /// A position that moves over the entries as they are at this moment.
     pub fn cursor(&self) -> Result<Cursor> {
-        Ok(Cursor::new(self.inner.engine.cursor()?))
+        Ok(Cursor::new(self.engine()?.cursor()?))
     }
 
     /// The store as it is at this moment, to be read for as long as it is held.
     pub fn snapshot(&self) -> Result<Snapshot> {
-        Ok(Snapshot::new(self.inner.engine.snapshot()?, self.inner.order.clone()))
+        Ok(Snapshot::new(self.engine()?.snapshot()?, self.inner.order.clone()))
     }
 
     /// Makes everything acknowledged so far survive a power cut. On persistent memory it does already.
     pub fn sync(&self) -> Result<()> {
-        self.inner.engine.sync()
+        self.engine()?.sync()
     }
 
     /// Brings everything acknowledged so far into table files. Never needed for safety.
     pub fn flush(&self) -> Result<()> {
-        self.inner.engine.flush()
+        self.engine()?.flush()
     }
 
     /// Brings everything acknowledged so far into table files and merges those with keys in the range (or hands over
@@ -254,7 +261,7 @@ impl Db {
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
         let bound = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
         let (from, to) = (bound(range.start_bound()), bound(range.end_bound()));
-        self.inner.engine.compact_range(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
+        self.engine()?.compact_range(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))
     }
 
     /// Makes a copy of the store in `directory`, which must be new or empty, while reads and writes go on. What is acknowledged
@@ -262,7 +269,10 @@ impl Db {
     /// on another file system they are copied) and takes no time and space of its own but for the index: the copy has no
     /// pool, it opens on [`Medium::Dram`](crate::Medium::Dram) by rebuilding it. Both stores go their own ways afterwards.
     ///
-    /// If it fails, or is cut short, what is in the directory is no store, and may be removed.
+    /// A store that was opened for reading alone is copied entry by entry.
+    ///
+    /// If it fails, nothing is left in the directory. If it is cut short, what is there is no store: another copy may be made in its
+    /// place, and [`destroy`](crate::destroy) removes it.
     ///
     /// ```
     /// # fn main() -> slmdb::Result<()> {
@@ -277,17 +287,20 @@ impl Db {
     /// # }
     /// ```
     pub fn checkpoint(&self, directory: impl AsRef<Path>) -> Result<()> {
-        self.inner.engine.checkpoint(directory.as_ref())
+        match &self.inner.read_only {
+            None => self.engine()?.checkpoint(directory.as_ref()),
+            Some(options) => crate::copy::by_entries(&**self.engine()?, options, directory.as_ref()),
+        }
     }
 
     /// What the store holds and has done.
     pub fn stats(&self) -> Stats {
-        self.inner.engine.stats()
+        self.engine().map_or_else(|_| Stats::default(), |engine| engine.stats())
     }
 
     /// The table files, by number.
     pub fn table_files(&self) -> Vec<TableFile> {
-        self.inner.engine.table_files()
+        self.engine().map_or_else(|_| Vec::new(), |engine| engine.table_files())
     }
 
     /// How much is in a range, about. It takes some milliseconds at most, whatever the range. SLM-DB reads no table file, LAB-DB one
@@ -313,13 +326,16 @@ impl Db {
         fn bytes<K: AsRef<[u8]>>(bound: Bound<&K>) -> Bound<&[u8]> {
             bound.map(K::as_ref)
         }
-        self.inner.engine.approximate((bytes(range.start_bound()), bytes(range.end_bound())))
+        self.engine()?.approximate((bytes(range.start_bound()), bytes(range.end_bound())))
     }
 
     /// Checks everything there is against everything else, and calls `progress` as it goes on. What is wrong is in
     /// the report; an `Err` means that the checking itself failed. Flushes wait meanwhile; reads and writes don't.
+    ///
+    /// Of MemTables it checks each record that was acknowledged. What is missing at the end of a log that a kill has cut is not
+    /// known to it: an opening takes what is whole.
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        self.inner.engine.verify(progress)
+        self.engine()?.verify(progress)
     }
 
     /// The directory it was opened at.
@@ -331,11 +347,16 @@ impl Db {
     /// sealed, so that the next open can verify every byte. Reports what a drop would swallow.
     pub fn close(self) -> Result<()> {
         // Of several handles closed at once exactly one gets the store.
-        Arc::into_inner(self.inner).map_or(Ok(()), |inner| inner.engine.close())
+        Arc::into_inner(self.inner).map_or(Ok(()), |inner| inner.engine.get().map_or(Ok(()), |engine| engine.close()))
     }
 
     fn range_of(&self, bounds: Bounds) -> Result<Range> {
-        Ok(Range::new(self.inner.engine.cursor()?, self.inner.order.clone(), bounds))
+        Ok(Range::new(self.engine()?.cursor()?, self.inner.order.clone(), bounds))
+    }
+
+    /// The engine, in the process that opened the store.
+    fn engine(&self) -> Result<&Arc<dyn Engine>> {
+        self.inner.engine.get()
     }
 
     /// Encodes a batch of one change in this thread's own, and hands it over.
@@ -344,10 +365,11 @@ impl Db {
         encode: impl FnOnce(&mut WriteBatch) -> Result<()>,
         write: impl FnOnce(&dyn Engine, &WriteBatch) -> Result<T>,
     ) -> Result<T> {
+        let engine = self.engine()?;
         SINGLE.with_borrow_mut(|batch| {
             batch.clear();
             encode(batch)?;
-            let written = write(&*self.inner.engine, batch);
+            let written = write(&**engine, batch);
             if batch.byte_len() > KEPT_BATCH_BYTES {
                 *batch = WriteBatch::new();
             }

@@ -39,10 +39,12 @@
 struct Readme;
 
 mod advanced_options;
+mod copy;
 mod cursor;
 mod db;
 mod engines;
 mod options;
+mod own;
 mod range;
 mod snapshot;
 mod write_options;
@@ -85,4 +87,21 @@ pub use write_options::WriteOptions;
 /// ```
 pub fn destroy(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Destroyed> {
     engines::destroy(options.of_engine(), path.as_ref())
+}
+
+/// The directory of the store that `path` lies in, however far below; `None` if it lies in none. Links are followed, and nothing
+/// need be at `path`. Nobody but a store puts something into its directory: ask before you write to a path that somebody names.
+///
+/// ```
+/// # fn main() -> slmdb::Result<()> {
+/// # let directory = tempfile::tempdir().unwrap();
+/// let path = directory.path().join("db");
+/// slmdb::Db::open(&path)?.close()?;
+/// assert!(slmdb::containing_store(path.join("MANIFEST"))?.is_some());
+/// assert!(slmdb::containing_store(directory.path().join("export.tsv"))?.is_none());
+/// # Ok(())
+/// # }
+/// ```
+pub fn containing_store(path: impl AsRef<std::path::Path>) -> Result<Option<std::path::PathBuf>> {
+    slmdb_engine::directory::contents::containing_store(&slmdb_env::OsEnv::new(), path.as_ref())
 }

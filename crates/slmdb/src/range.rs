@@ -4,6 +4,8 @@ use std::ops::{Bound, RangeBounds};
 
 use slmdb_engine::{EngineCursor, Error, KeyOrder, Result, Slice};
 
+use crate::own::Own;
+
 /// Lower and upper bound of a range of keys.
 pub(crate) type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
@@ -49,7 +51,7 @@ pub struct Keys {
 
 /// Two ends that come towards each other, at one moment: one cursor serves both.
 struct Walk {
-    cursor: Box<dyn EngineCursor>,
+    cursor: Own<Box<dyn EngineCursor>>,
     /// The order of the store's keys.
     order: KeyOrder,
     bounds: Bounds,
@@ -67,7 +69,7 @@ enum Standing {
 
 impl Range {
     pub(crate) fn new(cursor: Box<dyn EngineCursor>, order: KeyOrder, bounds: Bounds) -> Range {
-        Range { walk: Walk { cursor, order, bounds, standing: Standing::Nowhere, ended: false } }
+        Range { walk: Walk { cursor: Own::new(cursor), order, bounds, standing: Standing::Nowhere, ended: false } }
     }
 
     /// The keys alone; no table file is read for them.
@@ -79,48 +81,50 @@ impl Range {
 impl Walk {
     /// One step from the front: whether there is an entry, which the cursor is then on.
     fn step_forward(&mut self) -> Result<bool> {
+        let cursor = self.cursor.get_mut()?;
         if self.standing == Standing::Front {
-            self.cursor.next()?;
+            cursor.next()?;
         } else {
             match &self.bounds.0 {
-                Bound::Unbounded => self.cursor.seek_first()?,
-                Bound::Included(key) => self.cursor.seek(key)?,
+                Bound::Unbounded => cursor.seek_first()?,
+                Bound::Included(key) => cursor.seek(key)?,
                 Bound::Excluded(key) => {
-                    self.cursor.seek(key)?;
-                    if self.cursor.valid() && self.cursor.key() == key {
-                        self.cursor.next()?;
+                    cursor.seek(key)?;
+                    if cursor.valid() && cursor.key() == key {
+                        cursor.next()?;
                     }
                 }
             }
         }
         self.standing = Standing::Front;
-        let inside = self.cursor.valid() && self.order.is_up_to(self.cursor.key(), self.bounds.1.as_ref());
+        let inside = cursor.valid() && self.order.is_up_to(cursor.key(), self.bounds.1.as_ref());
         if inside {
-            self.bounds.0 = Bound::Excluded(self.cursor.key().to_vec());
+            self.bounds.0 = Bound::Excluded(cursor.key().to_vec());
         }
         Ok(inside)
     }
 
     /// One step from the back.
     fn step_backward(&mut self) -> Result<bool> {
+        let cursor = self.cursor.get_mut()?;
         if self.standing == Standing::Back {
-            self.cursor.prev()?;
+            cursor.prev()?;
         } else {
             match &self.bounds.1 {
-                Bound::Unbounded => self.cursor.seek_last()?,
-                Bound::Excluded(key) => self.cursor.seek_before(key)?,
+                Bound::Unbounded => cursor.seek_last()?,
+                Bound::Excluded(key) => cursor.seek_before(key)?,
                 Bound::Included(key) => {
-                    self.cursor.seek(key)?;
-                    if !(self.cursor.valid() && self.cursor.key() == key) {
-                        self.cursor.seek_before(key)?;
+                    cursor.seek(key)?;
+                    if !(cursor.valid() && cursor.key() == key) {
+                        cursor.seek_before(key)?;
                     }
                 }
             }
         }
         self.standing = Standing::Back;
-        let inside = self.cursor.valid() && self.order.is_from(self.cursor.key(), self.bounds.0.as_ref());
+        let inside = cursor.valid() && self.order.is_from(cursor.key(), self.bounds.0.as_ref());
         if inside {
-            self.bounds.1 = Bound::Excluded(self.cursor.key().to_vec());
+            self.bounds.1 = Bound::Excluded(cursor.key().to_vec());
         }
         Ok(inside)
     }
@@ -135,7 +139,7 @@ impl Walk {
             return None;
         }
         let item = match step(self) {
-            Ok(true) => Some(take(&mut *self.cursor)),
+            Ok(true) => Some(self.cursor.get_mut().and_then(|cursor| take(&mut **cursor))),
             Ok(false) => None,
             Err(error) => Some(Err(error)),
         };

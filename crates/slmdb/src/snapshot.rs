@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use slmdb_engine::{EngineSnapshot, KeyOrder, Result, Slice};
 
+use crate::own::Own;
 use crate::range::{bounds_of, bounds_of_prefix};
 use crate::{Cursor, Range};
 
@@ -33,49 +34,50 @@ use crate::{Cursor, Range};
 /// ```
 #[derive(Clone)]
 pub struct Snapshot {
-    inner: Arc<dyn EngineSnapshot>,
+    inner: Arc<Own<Arc<dyn EngineSnapshot>>>,
+    sequence_number: u64,
     order: KeyOrder,
 }
 
 impl Snapshot {
     pub(crate) fn new(inner: Arc<dyn EngineSnapshot>, order: KeyOrder) -> Snapshot {
-        Snapshot { inner, order }
+        Snapshot { sequence_number: inner.sequence_number(), inner: Arc::new(Own::new(inner)), order }
     }
 
     /// The number of the last write that it sees; writes are numbered from 1, each entry of a batch by itself.
     pub fn sequence_number(&self) -> u64 {
-        self.inner.sequence_number()
+        self.sequence_number
     }
 
     /// The value that `key` had; as [`Db::get`](crate::Db::get).
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.inner.get(key.as_ref())
+        self.inner.get()?.get(key.as_ref())
     }
 
     /// Whether `key` had a value. Reads no table file.
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
-        self.inner.contains_key(key.as_ref())
+        self.inner.get()?.contains_key(key.as_ref())
     }
 
     /// The entries with keys in a range, from either end; as [`Db::range`](crate::Db::range).
     pub fn range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<Range> {
-        Ok(Range::new(self.inner.cursor()?, self.order.clone(), bounds_of(&range)))
+        Ok(Range::new(self.inner.get()?.cursor()?, self.order.clone(), bounds_of(&range)))
     }
 
     /// The entries whose keys start with `prefix`; as [`Db::prefix`](crate::Db::prefix).
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
         let bounds = bounds_of_prefix(prefix.as_ref(), &self.order)?;
-        Ok(Range::new(self.inner.cursor()?, self.order.clone(), bounds))
+        Ok(Range::new(self.inner.get()?.cursor()?, self.order.clone(), bounds))
     }
 
     /// All entries; as [`Snapshot::range`].
     pub fn iter(&self) -> Result<Range> {
-        Ok(Range::new(self.inner.cursor()?, self.order.clone(), (Bound::Unbounded, Bound::Unbounded)))
+        Ok(Range::new(self.inner.get()?.cursor()?, self.order.clone(), (Bound::Unbounded, Bound::Unbounded)))
     }
 
     /// A position that moves over the entries. It may outlive the snapshot.
     pub fn cursor(&self) -> Result<Cursor> {
-        Ok(Cursor::new(self.inner.cursor()?))
+        Ok(Cursor::new(self.inner.get()?.cursor()?))
     }
 }
 

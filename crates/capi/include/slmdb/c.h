@@ -23,6 +23,9 @@
  * the same handle. "One thread" means that its handle may go from thread to thread, but only one may use it at a time.
  * Whoever gives a handle back must be the last to use it. Functions that you pass in may be called by any thread.
  *
+ * Forks. A child of fork can't use what its parent opened: every function is SLMDB_INVALID there, and closing or giving back
+ * a handle does nothing. Open stores in the child.
+ *
  * Unwinding. No function throws or unwinds. A defect of slmdb that Rust catches is SLMDB_PANIC. Functions that you pass
  * in must not throw, unwind or longjmp: that ends the process.
  */

@@ -216,5 +216,5 @@ fn json_of_destroyed(destroyed: &Destroyed) -> Value {
         }
         _ => json!({ "fate": "other" }),
     };
-    json!({ "files": destroyed.files, "bytes": destroyed.bytes, "left": destroyed.left, "pool": pool })
+    json!({ "files": destroyed.files, "bytes": destroyed.bytes, "left": destroyed.left, "is_directory_left": destroyed.is_directory_left, "pool": pool })
 }

@@ -2,15 +2,17 @@
 
 use std::io::{self, BufRead, IsTerminal};
 
-use slmdb::PoolFate;
+use slmdb::{Destroyed, PoolFate};
 
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Failure, Result};
 use crate::output::{Output, tell};
+use crate::progress::Progress;
 use crate::units;
 
 const AFTER_HELP: &str = "\
 Removes the store's files, its pool if what lies there is this store's own, and the directory if nothing else is in it.
+Of a symbolic link it removes what is behind it, and leaves the link.
 Other files stay and are named. Refused while anybody has the store open. What was cut short is finished by the same
 command. Without --yes it asks, if there is a terminal to ask on.
 Exit codes: 0 destroyed; 1 the answer was not yes; 3 locked, or no store.
@@ -36,7 +38,14 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
         tell("not destroyed");
         return Ok(Exit::No);
     }
+    let progress = Progress::of_time("destroying");
     let destroyed = arguments.store.destroy()?;
+    drop(progress);
+    tell_destroyed(arguments, &destroyed).map_err(|failure| failure.after("the store is destroyed"))?;
+    Ok(Exit::Done)
+}
+
+fn tell_destroyed(arguments: &Arguments, destroyed: &Destroyed) -> Result<()> {
     let mut output = Output::standard();
     let files =
         if destroyed.files == 1 { "1 file".to_string() } else { format!("{} files", units::count(destroyed.files)) };
@@ -51,8 +60,13 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
     for name in &destroyed.left {
         output.line(&format!("left: {}", arguments.store.db.join(name).display()))?;
     }
-    output.flush()?;
-    Ok(Exit::Done)
+    let directory = &arguments.store.db;
+    if directory.is_symlink() {
+        output.line(&format!("left: {} (a link)", directory.display()))?;
+    } else if destroyed.is_directory_left {
+        output.line(&format!("left: {} (an empty directory that can't be removed)", directory.display()))?;
+    }
+    output.flush()
 }
 
 /// Asks the person at the terminal.

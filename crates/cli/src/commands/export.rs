@@ -1,20 +1,25 @@
 //! `export`: everything, in key order, in a form that `import` reads back.
 
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use slmdb::Cursor;
+use slmdb::{Cursor, Db};
 
 use crate::arguments::StoreArguments;
-use crate::failure::{Exit, Result};
+use crate::failure::{Exit, Failure, Result};
 use crate::formats::ExportFormat;
 use crate::output::{Output, tell_people};
+use crate::progress::Progress;
 use crate::span::Span;
-use crate::units::{megabytes_per_second, per_second};
+use crate::units::{self, count, megabytes_per_second, per_second};
 
 const AFTER_HELP: &str = "\
 Importing what was exported gives a store with the same keys and values, whatever bytes are in them.
 If something can't be read, the export ends with a message and exit code 3, never quietly.
+FILE is written under another name beside it and takes its name once it is whole and durable. Whatever goes wrong before,
+also a signal, leaves nothing under that name, or the file that was there. Pipes and devices are written as it goes.
+A FILE in the directory of a store is refused, and so is a store's pool.
 
 Examples:
   slmdb export --db fruit > fruit.tsv
@@ -49,43 +54,79 @@ impl ExportOptions {
     }
 }
 
-/// Writes every record of a new cursor's moment to `output`, `before` in front of each line.
-pub fn export(options: &ExportOptions, cursor: Cursor, output: &mut Output, before: &[u8]) -> Result<()> {
-    let format = options.format.unwrap_or_else(|| ExportFormat::by_name(&options.file));
+/// Writes every record of a new cursor's moment to the file, or else to `output`, `before` in front of each line there.
+pub fn export(options: &ExportOptions, db: &Db, cursor: Cursor, output: &mut Output, before: &[u8]) -> Result<()> {
     let started = Instant::now();
+    let Some(file) = options.file() else {
+        let mut exported = Exported::default();
+        let written = write(options, db, cursor, output, before, &mut exported);
+        // What was read before a failure is shown; the failure decides how the command ends.
+        let flushed = output.flush();
+        return written.and(flushed);
+    };
+    let mut output = Output::file(file)?;
+    let mut exported = Exported::default();
+    let stays = output.what_stays();
+    let written = write(options, db, cursor, &mut output, b"", &mut exported).and_then(|()| output.finish());
+    let Exported { records, bytes } = exported;
+    written.map_err(|failure| match (failure, stays) {
+        (Failure::ClosedPipe, _) => Failure::ClosedPipe,
+        (failure, stays) => {
+            let so_far = format!("{} records ({}) were exported", count(records), units::bytes(bytes));
+            failure.after(so_far).leaving(stays.unwrap_or("what was written before stays"))
+        }
+    })?;
+    let elapsed = started.elapsed();
+    tell_people(&format!(
+        "exported {records} in {:.2} s: {:.0} keys/s, {:.1} MB/s",
+        elapsed.as_secs_f64(),
+        per_second(records, elapsed),
+        megabytes_per_second(bytes, elapsed)
+    ));
+    Ok(())
+}
+
+/// How much has been written.
+#[derive(Debug, Default)]
+struct Exported {
+    records: u64,
+    bytes: u64,
+}
+
+fn write(
+    options: &ExportOptions,
+    db: &Db,
+    cursor: Cursor,
+    output: &mut Output,
+    before: &[u8],
+    exported: &mut Exported,
+) -> Result<()> {
+    let format = options.format.unwrap_or_else(|| ExportFormat::by_name(&options.file));
+    // A bar between records on the same terminal helps nobody.
+    let progress = match options.file().is_some() || !io::stdout().is_terminal() {
+        true => Some(Progress::of_operations("exporting", Some(db.approximate::<&[u8]>(..)?.keys))),
+        false => None,
+    };
     let mut line = Vec::new();
-    let mut exported_bytes = 0;
-    let written = Span::everything().walk(cursor, false, None, |cursor| {
+    Span::everything().walk(cursor, false, None, |cursor| {
         line.clear();
         line.extend_from_slice(before);
         let value = cursor.value()?;
         format.write_record(&mut line, cursor.key(), &value);
-        exported_bytes += (cursor.key().len() + value.len()) as u64;
-        output.write(&line)
-    });
-    // What was read before a failure is shown; the failure decides how the command ends.
-    let flushed = output.flush();
-    let exported = written?;
-    flushed?;
-    if options.file().is_some() {
-        let elapsed = started.elapsed();
-        tell_people(&format!(
-            "exported {exported} in {:.2} s: {:.0} keys/s, {:.1} MB/s",
-            elapsed.as_secs_f64(),
-            per_second(exported, elapsed),
-            megabytes_per_second(exported_bytes, elapsed)
-        ));
-    }
+        output.write(&line)?;
+        exported.records += 1;
+        exported.bytes += (cursor.key().len() + value.len()) as u64;
+        if let Some(progress) = &progress {
+            progress.at(exported.records);
+        }
+        Ok(())
+    })?;
     Ok(())
 }
 
 /// Exports. The file is touched only once the store is open.
 pub fn run(arguments: &Arguments) -> Result<Exit> {
     let db = arguments.store.open_for_reading()?;
-    let mut output = match arguments.options.file() {
-        Some(file) => Output::file(file)?,
-        None => Output::standard(),
-    };
-    export(&arguments.options, db.cursor()?, &mut output, b"")?;
+    export(&arguments.options, &db, db.cursor()?, &mut Output::standard(), b"")?;
     Ok(Exit::Done)
 }

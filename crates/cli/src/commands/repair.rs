@@ -38,14 +38,18 @@ pub fn run(arguments: &Arguments) -> Result<Exit> {
         progress.at_of(so_far.done_bytes, so_far.total_bytes);
     })?;
     drop(progress);
-    let mut output = Output::standard();
-    if arguments.json {
-        output.line(&json(&report).to_string())?;
-    } else {
-        write_text(&report, &mut output)?;
-    }
-    output.flush()?;
+    write(&report, arguments.json).map_err(|failure| failure.after("the store is repaired"))?;
     Ok(Exit::Done)
+}
+
+fn write(report: &RepairReport, as_json: bool) -> Result<()> {
+    let mut output = Output::standard();
+    if as_json {
+        output.line(&json(report).to_string())?;
+    } else {
+        write_text(report, &mut output)?;
+    }
+    output.flush()
 }
 
 fn write_text(report: &RepairReport, output: &mut Output) -> Result<()> {
@@ -60,6 +64,12 @@ fn write_text(report: &RepairReport, output: &mut Output) -> Result<()> {
     }
     if let Some(pool) = &report.pool {
         output.line(&one_line(&format!("new pool: {}", pool.display())))?;
+    }
+    if let Some(pool) = &report.left_pool {
+        let pool = pool.display();
+        output.line(&one_line(&format!(
+            "left: {pool} (the pool of the directory that this one came from; remove it if that is gone)"
+        )))?;
     }
     let lost = match report.losses.len() as u64 {
         0 => "nothing lost".to_string(),

@@ -19,7 +19,8 @@ Commands:
   scan, import, export, stats, verify with the options of the command line; `import -` is not possible here
   begin · commit · abort              puts and deletes in between form a batch: each is answered `ok` once it is queued,
                                       and all take effect together when `commit` is answered `ok`; reads do not see
-                                      them before; a batch that is open at the end of the input is dropped
+                                      them before; a batch that is open at the end (or at `exit`) is dropped, which a line
+                                      on standard error tells, and the exit code is at least 2
   snapshot · release                  get, scan and export in between see the store as it was at `snapshot`; writes go on,
                                       and `insert` and `update` depend on what is there now
   flush                               write MemTables to table files now

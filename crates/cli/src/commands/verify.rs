@@ -1,6 +1,6 @@
 //! `verify`: everything read, and compared with its checksums and with the index.
 
-use slmdb::{Db, ErrorKind};
+use slmdb::{Db, ErrorKind, VerifyReport};
 
 use crate::arguments::StoreArguments;
 use crate::failure::{Exit, Failure, Result, one_line};
@@ -29,11 +29,17 @@ pub fn check(db: &Db, output: &mut Output, before: &str) -> Result<u64> {
     let progress = Progress::of_bytes("verifying", Some(0));
     let report = db.verify(&mut |so_far| progress.at_of(so_far.done_bytes, so_far.total_bytes))?;
     drop(progress);
+    let findings = report.findings.len() as u64;
+    let written = write(&report, output, before);
+    written.map_err(|failure| failure.after(format!("the store was verified (findings: {findings})")))?;
+    Ok(findings)
+}
+
+fn write(report: &VerifyReport, output: &mut Output, before: &str) -> Result<()> {
     for finding in &report.findings {
         let line = format!("{}: {finding}", finding.kind().name());
         output.line(&format!("{before}{}", one_line(&line)))?;
     }
-    let findings = report.findings.len() as u64;
     let checked = format!(
         "{} table files with {} entries, {} keys in the index, {} entries in MemTables",
         count(report.table_files_checked),
@@ -41,14 +47,13 @@ pub fn check(db: &Db, output: &mut Output, before: &str) -> Result<u64> {
         count(report.index_keys_checked),
         count(report.memtable_entries),
     );
-    let verdict = match findings {
+    let verdict = match report.findings.len() as u64 {
         0 => format!("ok: nothing wrong in {checked}"),
         1 => format!("damaged: 1 finding in {checked}"),
         more => format!("damaged: {} findings in {checked}", count(more)),
     };
     output.line(&format!("{before}{verdict}"))?;
-    output.flush()?;
-    Ok(findings)
+    output.flush()
 }
 
 /// Verifies. A store too damaged to be opened has been found damaged, too.

@@ -17,6 +17,7 @@ use tempfile::TempDir;
 
 use super::media;
 use crate::failure::{Failure, Result};
+use crate::replacement::check_outside_stores;
 use crate::units;
 
 /// What every directory's name begins with; the sweeper removes no other.
@@ -46,6 +47,7 @@ impl Ground {
         // Room without the right to use it is as no room.
         let pool = if roomy { directory_in(shared_memory).ok() } else { None };
         let needed_bytes = if pool.is_some() { stores_need_bytes } else { stores_need_bytes + pools_need_bytes };
+        check_outside_stores(&parent.join(PREFIX))?;
         let free = free_bytes(&parent)?;
         if free < needed_bytes {
             let text = format!(

@@ -1,4 +1,7 @@
 //! Reads numbered lines of bounded length.
+//!
+//! A line ends with a line feed, or with a carriage return and a line feed. A byte order mark at the start of the input
+//! belongs to no line.
 
 use std::io::{self, BufRead, Read};
 
@@ -10,10 +13,13 @@ const MAXIMUM_LINE_BYTES: u64 = 4 * MAXIMUM_VALUE_BYTES as u64 + (1 << 20);
 /// Memory kept from line to line; a line that took more gives it back.
 const KEPT_BYTES: usize = 4 << 20;
 
+/// How text in UTF-8 may begin: a mark that says that it is UTF-8, which Windows' programs write.
+pub const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// What [`Lines::next`] found.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// A line, without its line feed. The last one may have had none.
+    /// A line, without what ends it. The last one may have had no end.
     Whole,
     /// A line that is too long to be one; it has been passed over.
     TooLong,
@@ -52,11 +58,8 @@ impl<R: BufRead> Lines<R> {
             return Ok(Line::End);
         }
         self.number += 1;
-        if line.last() == Some(&b'\n') {
-            line.pop();
-            return Ok(Line::Whole);
-        }
-        if (line.len() as u64) <= self.maximum_bytes {
+        if line.last() == Some(&b'\n') || (line.len() as u64) <= self.maximum_bytes {
+            self.take_off_ends(line);
             return Ok(Line::Whole);
         }
         while read_bytes > 0 && line.last() != Some(&b'\n') {
@@ -65,6 +68,18 @@ impl<R: BufRead> Lines<R> {
         }
         line.clear();
         Ok(Line::TooLong)
+    }
+
+    /// Takes off what ends a line, and a byte order mark in front of the first one.
+    fn take_off_ends(&self, line: &mut Vec<u8>) {
+        for end in [b'\n', b'\r'] {
+            if line.last() == Some(&end) {
+                line.pop();
+            }
+        }
+        if self.number == 1 && line.starts_with(BYTE_ORDER_MARK) {
+            line.drain(..BYTE_ORDER_MARK.len());
+        }
     }
 
     /// Reads up to a line feed, or one byte more than a line may have.

@@ -3,6 +3,7 @@
 //! Readers take bytes, not text, go from record to record with memory bounded by one record, and tell a record that is
 //! malformed (a [`Malformed`] with its line, after which reading can go on) from input that can't be read.
 
+mod foreign;
 mod jsonl;
 mod lines;
 mod paragraphs;
@@ -11,8 +12,9 @@ mod tsv;
 use std::io::{self, BufRead};
 use std::path::Path;
 
+pub use foreign::{Foreign, read_head, recognize};
 pub use jsonl::JsonLines;
-pub use lines::{Line, Lines};
+pub use lines::{BYTE_ORDER_MARK, Line, Lines};
 pub use paragraphs::Paragraphs;
 pub use tsv::Tsv;
 

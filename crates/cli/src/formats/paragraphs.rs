@@ -4,8 +4,8 @@
 //! the field before it. The value is the stanza's lines as they stand, joined by line feeds, none at the end. The key is
 //! what stands behind the key field's colon on that line, without spaces around it; names of fields have no case.
 //!
-//! Debian's policy lets readers take lines of only spaces and tabs for blank, and so it is done here; a carriage return
-//! at the end of a line doesn't change what the line is. Several blank lines are as one.
+//! Debian's policy lets readers take lines of only spaces and tabs for blank, and so it is done here. Several blank lines
+//! are as one.
 
 use std::io::{self, BufRead};
 

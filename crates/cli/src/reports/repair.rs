@@ -15,6 +15,7 @@ pub fn json(report: &RepairReport) -> Value {
         ("damage", texts(report.damage.iter().map(ToString::to_string).collect())),
         ("losses", Value::Array(losses)),
         ("set_aside", paths(&report.set_aside)),
+        ("left_pool", report.left_pool.as_ref().map_or(Value::Null, |pool| Value::from(pool.display().to_string()))),
         ("pool", report.pool.as_ref().map_or(Value::Null, |pool| Value::from(pool.display().to_string()))),
     ];
     Value::Object(fields.map(|(name, value)| (name.to_string(), value)).into_iter().collect::<Map<_, _>>())

@@ -15,6 +15,7 @@ use crate::commands::{check, export, import, write_stats};
 use crate::failure::{Failure, Result};
 use crate::formats::{Line, Lines};
 use crate::output::Output;
+use crate::progress::Progress;
 
 /// What every data line begins with.
 const DATA: &str = "= ";
@@ -56,7 +57,8 @@ impl Session {
         Session { db: Some(db), batch: None, snapshot: None, output: Output::standard(), colours, highest_code: 0 }
     }
 
-    /// Carries out a line and answers it. Only an answer that can't be written is a failure here.
+    /// Carries out a line and answers it. Only an answer that can't be written is a failure here, and a signal that asks
+    /// the process to end.
     pub fn answer(&mut self, line: &[u8]) -> Result<Go> {
         match parse(line) {
             Ok(None) => Ok(Go::On),
@@ -88,6 +90,11 @@ impl Session {
             Ok(Verdict::NotFound) => (1, YELLOW, "not found".to_string()),
             Ok(Verdict::Damaged(findings)) => (1, RED, format!("error corruption: {findings} findings, named above")),
             Err(Failure::ClosedPipe) => return Err(Failure::ClosedPipe),
+            Err(interrupted) if interrupted.code() > 128 => {
+                self.output.line(&format!("error {}", interrupted.line()))?;
+                self.output.flush()?;
+                return Err(interrupted);
+            }
             Err(Failure::Help(text)) => {
                 for line in text.lines() {
                     self.data(line)?;
@@ -135,7 +142,10 @@ impl Session {
             Request::Update(key, value) => return self.conditional(|db| db.update_if_present(key, value)),
             Request::Options(verb) => return self.carry_out_options(verb),
             Request::Flush => db.flush()?,
-            Request::Checkpoint(directory) => db.checkpoint(OsStr::from_bytes(&directory))?,
+            Request::Checkpoint(directory) => {
+                let _progress = Progress::of_time("copying");
+                db.checkpoint(OsStr::from_bytes(&directory))?;
+            }
             Request::Compact => db.compact_range::<&[u8]>(..)?,
             Request::Sync => db.sync()?,
             Request::Snapshot => {
@@ -192,10 +202,7 @@ impl Session {
                 }
                 import(&options, || Ok(db.clone()))?;
             }
-            Verb::Export(options) => match options.file() {
-                Some(file) => export(&options, self.cursor(db)?, &mut Output::file(file)?, b"")?,
-                None => export(&options, self.cursor(db)?, &mut self.output, DATA.as_bytes())?,
-            },
+            Verb::Export(options) => export(&options, db, self.cursor(db)?, &mut self.output, DATA.as_bytes())?,
             Verb::Stats(options) => write_stats(&options, db, &mut self.output, DATA)?,
             Verb::Verify => {
                 let findings = check(db, &mut self.output, DATA)?;
@@ -216,7 +223,13 @@ impl Session {
     }
 
     fn close(&mut self) -> Result<()> {
-        self.batch = None;
+        if let Some(batch) = self.batch.take().filter(|batch| !batch.is_empty()) {
+            let dropped = Failure::usage(format!(
+                "the batch that was begun is dropped: it was never committed (writes: {}); end it with `commit` or `abort`",
+                batch.len()
+            ));
+            self.highest_code = self.highest_code.max(dropped.report());
+        }
         self.snapshot = None;
         match self.db.take() {
             Some(db) => Ok(db.close()?),
@@ -246,7 +259,10 @@ pub fn scripted(db: Db, input: impl BufRead) -> Result<u8> {
     let mut line = Vec::new();
     loop {
         let go = match lines.next(&mut line) {
-            Ok(Line::Whole) => session.answer(&line)?,
+            Ok(Line::Whole) => session.answer(&line).map_err(|failure| {
+                let line = lines.number();
+                failure.after(format!("the command on line {line} was carried out or answered, none after it was"))
+            })?,
             Ok(Line::TooLong) => {
                 session.conclude(Err(Failure::usage(format!("{}; use `import`", lines.too_long().why))))?;
                 Go::On

@@ -4,11 +4,15 @@ mod bench;
 mod data;
 mod debian;
 mod demo;
+mod export;
 mod formats;
+mod import;
+mod interrupted;
 mod operations;
 mod shell;
 mod store;
 mod usage;
+mod words;
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -83,9 +83,27 @@ fn batches() {
     let lines = answers(&place, "commit\nabort\nbegin\nbegin\nput d 4\ncommit\nget d\n", 2);
     assert!([0, 1, 3].iter().all(|&at| lines[at].starts_with("error usage: ")), "{lines:?}");
     assert_eq!(lines[4..], ["ok", "ok", "= 4", "ok"]);
-    // A batch that nobody committed is dropped.
-    assert_eq!(answers(&place, "begin\nput e 5\n", 0), ["ok", "ok"]);
-    assert_eq!(answers(&place, "get e\n", 1), ["not found"]);
+}
+
+/// It was dropped without a word, and the exit code was 0.
+#[test]
+fn a_batch_that_is_open_at_the_end_is_told() {
+    let place = Place::new();
+    for (input, out) in [
+        ("begin\nput e 5\ndel f\n", "ok\nok\nok\n"),
+        ("begin\nput e 5\ndel f\nexit\n", "ok\nok\nok\nok\n"),
+        ("begin\ncommit\nbegin\nput e 5\ndel f", "ok\nok\nok\nok\nok\n"),
+    ] {
+        let ran = place.run_with_input("shell", &[], input.as_bytes());
+        ran.failed(2, "usage");
+        assert!(ran.stderr.contains("writes: 2") && ran.stderr.contains("commit"), "{ran:?}");
+        assert_eq!(ran.out(), out);
+        place.run("get", &["e"]).expect(1);
+    }
+    // An empty one loses nothing.
+    assert_eq!(answers(&place, "begin\n", 0), ["ok"]);
+    let ran = place.run_with_input("shell", &[], b"begin\nput e 5\nsnapshot\nsnapshot\nverify --no\nput \\q\n");
+    ran.failed(2, "usage");
 }
 
 #[test]
@@ -173,6 +191,13 @@ fn verbs_of_the_command_line() {
     assert!(lines[2].starts_with("= {\"format_version\":") && lines[3] == "ok", "{lines:?}");
     assert!(lines.iter().all(|line| line == "ok" || line.starts_with("= ")), "{lines:?}");
     assert_eq!(lines.iter().filter(|line| *line == "ok").count(), 5);
+}
+
+#[test]
+fn lines_may_end_as_on_windows_and_begin_with_a_mark() {
+    let place = Place::new();
+    let input = "\u{feff}put a 1\r\nput b \"\"\r\n\r\nput c 3\\r\r\nscan\r\nget a\r";
+    assert_eq!(answers(&place, input, 0), ["ok", "ok", "ok", "= a\t1", "= b\t", "= c\t3\\r", "ok", "= 1", "ok"]);
 }
 
 #[test]

@@ -10,15 +10,14 @@
 
 use std::path::Path;
 
-use slmdb_env::{Env, Error, ErrorKind, LockMode, OpenMode, Result};
-use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MAGIC, Manifest, MediumRecord, StoreState, TEMPORARY_FILE_NAME};
+use slmdb_env::{Error, ErrorKind, LockMode, Result};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumRecord, StoreState};
 use slmdb_pmem::pool::{creation_finished, has_uuid, remove_pool_on};
 use slmdb_pmem::{Medium, Persistent};
 
 use super::open::check_directory;
-use super::pool_binding;
+use super::{contents, home, pool_binding};
 use crate::files::file_names as names;
-use crate::files::file_names::FileKind;
 use crate::{Destroyed, Options, PoolFate};
 
 /// Removes the store in `directory`, whichever engine made it, with its pool, and nothing else.
@@ -28,16 +27,22 @@ pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
 
 /// Destroys a store. A device that holds its pool is accessed through a medium that the caller brings, for simulators.
 pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) -> Result<Destroyed> {
-    let env = &*options.env;
-    check_directory(env, directory)?;
-    let directory = &env.absolute(directory)?;
-    if !is_store(env, directory)? {
+    check_directory(&*options.env, directory)?;
+    // The directory itself is removed, not a link to it.
+    let directory = &options.env.resolved(directory)?;
+    if !contents::is_store(&*options.env, directory)? {
         return Err(Error::invalid(format!("there is no store in {}", directory.display())));
     }
-    let lock = env.lock(&directory.join(names::LOCK), LockMode::Exclusive)?;
+    let mut options = options.holding(directory)?;
+    let lock = options.env.lock(&directory.join(names::LOCK), LockMode::Exclusive)?;
     let (manifest, marker) = (directory.join(MANIFEST_NAME), directory.join(names::DESTROYED));
-    let has_manifest = env.exists(&manifest)?;
-    let (pool, uuid) = pool_of(options, if has_manifest { &manifest } else { &marker })?;
+    let has_manifest = options.env.exists(&manifest)?;
+    let (pool, uuid) = pool_of(&mut options, directory, if has_manifest { &manifest } else { &marker })?;
+    let env = &*options.env;
+    let pool_lock = match &pool {
+        PoolFate::Removed(path) => home::lock_file(env, path, LockMode::Alone)?,
+        _ => None,
+    };
     if has_manifest {
         env.rename(&manifest, &marker)?;
         env.sync_directory(directory)?;
@@ -54,7 +59,7 @@ pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) ->
     let mut last = Vec::new();
     for entry in env.list_directory(directory)? {
         let path = directory.join(&entry.name);
-        if entry.is_directory || !is_own(&entry.name) {
+        if !contents::is_own(&entry) {
             destroyed.left.push(entry.name);
             continue;
         }
@@ -72,47 +77,27 @@ pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) ->
     last.iter().try_for_each(|path| env.remove_file(path))?;
     env.sync_directory(directory)?;
     destroyed.left.sort();
-    if destroyed.left.is_empty() && env.remove_directory(directory)? {
-        directory.parent().map_or(Ok(()), |parent| env.sync_directory(parent))?;
+    if destroyed.left.is_empty() {
+        // A file system may be mounted on it, or somebody else may own the one above. The data are gone all the same.
+        destroyed.is_directory_left = !env.remove_directory(directory).unwrap_or(false);
+        if !destroyed.is_directory_left {
+            directory.parent().map_or(Ok(()), |parent| env.sync_directory(parent))?;
+        }
     }
-    drop(lock);
+    drop((lock, pool_lock));
     tracing::info!(directory = %directory.display(), files = destroyed.files, bytes = destroyed.bytes, "destroyed");
     Ok(destroyed)
 }
 
-/// Whether a name is that of a store's file.
-fn is_own(name: &str) -> bool {
-    let others = [names::LOCK, MANIFEST_NAME, TEMPORARY_FILE_NAME, names::DESTROYED, names::INDEX_IMAGE];
-    names::kind(name) != FileKind::Other || others.contains(&name)
-}
-
-/// Whether a directory has a store, or the rest of one. A file that is called MANIFEST or LOCK may be foreign: it must
-/// begin as ours do, or stand beside table files or arenas, or be all that there is.
-fn is_store(env: &dyn Env, directory: &Path) -> Result<bool> {
-    if !env.exists(directory)? {
-        return Ok(false);
+/// What is to become of the pool that a MANIFEST or the options name, and its UUID, if that is known. From here on the options'
+/// environment holds the pool's directory.
+fn pool_of(options: &mut Options, directory: &Path, manifest: &Path) -> Result<(PoolFate, Option<[u8; 16]>)> {
+    let env = options.env.clone();
+    let env = &*env;
+    if env.exists(&directory.join(names::UNFINISHED_COPY))? {
+        // Copies have none.
+        return Ok((PoolFate::None, None));
     }
-    let entries = env.list_directory(directory)?;
-    if entries.iter().any(|entry| !entry.is_directory && names::kind(&entry.name) != FileKind::Other) {
-        return Ok(true);
-    }
-    for name in [MANIFEST_NAME, names::DESTROYED] {
-        if entries.iter().any(|entry| entry.name == name && !entry.is_directory) {
-            let mut magic = [0; MAGIC.len()];
-            let read = env.open_file(&directory.join(name), OpenMode::Read)?.read_at(&mut magic, 0)?;
-            if read == magic.len() && magic == MAGIC {
-                return Ok(true);
-            }
-        }
-    }
-    // The rest of a creation that was cut short at its very beginning.
-    let is_beginning = |name: &str| [names::LOCK, TEMPORARY_FILE_NAME].contains(&name);
-    Ok(!entries.is_empty() && entries.iter().all(|entry| !entry.is_directory && is_beginning(&entry.name)))
-}
-
-/// What is to become of the pool that a MANIFEST or the options name, and its UUID, if that is known.
-fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 16]>)> {
-    let env = &*options.env;
     let state = match Manifest::read_file(env, manifest) {
         Ok(reading) => reading.state,
         Err(error) if env.exists(manifest)? && error.kind() != ErrorKind::Corruption => return Err(error),
@@ -122,6 +107,11 @@ fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 
             return Ok((PoolFate::Left { path, why }, None));
         }
     };
+    if let Some(path) = home::others_pool(options, directory, &state)? {
+        let why =
+            "it belongs to the directory that this one was copied from, or moved from to another file system".into();
+        return Ok((PoolFate::Left { path: Some(path), why }, None));
+    }
     let is_virgin = pool_binding::is_virgin(&state);
     let StoreState { medium: MediumRecord { kind, pool_path, pool_uuid, .. }, unfinished_repair, .. } = state;
     // A repair that was cut short may have left the old pool or the new one, whole or not.
@@ -138,6 +128,10 @@ fn pool_of(options: &Options, manifest: &Path) -> Result<(PoolFate, Option<[u8; 
     if !env.exists(&path)? {
         return Ok((PoolFate::Missing(path), None));
     }
+    // The file itself is removed, not a link to it.
+    let path = env.resolved(&path)?;
+    pool_binding::hold_pool(options, Some(&path))?;
+    let env = &*options.env;
     for &uuid in &uuids {
         if has_uuid(env, &path, uuid)? {
             return Ok((PoolFate::Removed(path), Some(uuid)));

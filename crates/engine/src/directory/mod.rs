@@ -1,6 +1,8 @@
 //! The directory of a store: opening and locking it, its pool, copying it, destroying it.
 
+pub mod contents;
 pub mod destroy;
+pub mod home;
 pub mod open;
 pub mod opening;
 pub mod pool_binding;

@@ -6,10 +6,10 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use slmdb_env::{Env, Error, Lock, LockMode, Result};
+use slmdb_env::{DirectoryEntry, Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, StoreState};
 
-use super::{EngineKind, pool_binding};
+use super::{EngineKind, contents, home, pool_binding};
 use crate::Options;
 use crate::files::file_names as names;
 use crate::files::file_names::FileKind;
@@ -30,55 +30,65 @@ pub fn check_directory(env: &dyn Env, path: &Path) -> Result<()> {
     Ok(())
 }
 
+/// A directory that is locked, and the store in it.
+pub struct Prepared {
+    /// The options, with an environment that holds the directory, and that of the pool.
+    pub options: Options,
+    /// What the MANIFEST says.
+    pub state: StoreState,
+    /// The lock of the directory, and of the pool.
+    pub lock: Option<Box<dyn Lock>>,
+}
+
 /// Takes the lock, makes the store if it is missing and wanted, and checks that it can be opened with these options.
-pub fn prepare(
-    engine: &EngineKind,
-    options: &Options,
-    directory: &Path,
-) -> Result<(StoreState, Option<Box<dyn Lock>>)> {
-    let env = &options.env;
-    let lock = take_lock(engine, options, directory)?;
-    let is_new = !env.exists(&directory.join(MANIFEST_NAME))?;
+pub fn prepare(engine: &EngineKind, options: &Options, directory: &Path) -> Result<Prepared> {
+    if !options.env.exists(&directory.join(MANIFEST_NAME))? {
+        check_place(options, directory)?;
+        contents::check_outside_stores(&*options.env, directory, "the new store")?;
+        pool_binding::check_new(engine, options)?;
+        make_directory(&*options.env, directory)?;
+    }
+    let mut options = options.holding(directory)?;
+    let mode = if options.read_only { LockMode::Shared } else { LockMode::Exclusive };
+    let lock = options.env.lock(&directory.join(names::LOCK), mode)?;
+    // Another process may have made or destroyed a store meanwhile.
+    let is_new = !options.env.exists(&directory.join(MANIFEST_NAME))?;
     if is_new {
-        create_manifest(engine, options, directory)?;
+        check_place(&options, directory)?;
+        create_manifest(engine, &options, directory)?;
     } else if options.error_if_exists {
         return Err(Error::invalid(format!("there is a store in {} already", directory.display())));
     }
-    let reading = Manifest::read(&**env, directory)?;
+    let reading = Manifest::read(&*options.env, directory)?;
     let mut state = reading.state.clone();
-    check_names(engine, options, &state, directory)?;
+    check_names(engine, &options, &state, directory)?;
     pool_binding::check_not_in_repair(&state)?;
-    pool_binding::bind(engine, options, &mut state)?;
-    check_tables(options, directory, &state)?;
+    home::check_own_pool(&options, directory, &state)?;
+    pool_binding::bind(engine, &mut options, &mut state)?;
+    let openings = state.home.map_or(0, |home| home.pool_openings);
+    home::set_home(&*options.env, directory, &mut state, openings)?;
+    let pool_lock = home::lock_pool(&options, &state)?;
+    check_files(&options, directory, &state)?;
     if !is_new && !options.read_only && state.closed_at_sequence.is_none() {
         // A killed process may not have made it or its name durable. But recovery removes what it does not name, and a
         // pool made for a store that has none would belong to no store. On a full disk, where removing frees space, it
         // is synced in place.
-        match Manifest::rewrite(&**env, directory, &reading.state) {
-            Err(Error::Full { .. }) => Manifest::make_durable(&**env, directory, &reading)?,
+        match Manifest::rewrite(&*options.env, directory, &reading.state) {
+            Err(Error::Full { .. }) => Manifest::make_durable(&*options.env, directory, &reading)?,
             rewritten => drop(rewritten?),
         }
     }
-    Ok((state, lock))
+    let locks: Vec<_> = std::iter::once(lock).chain(pool_lock).collect();
+    Ok(Prepared { options, state, lock: Some(Box::new(locks)) })
 }
 
-/// Locks the directory. Makes it if it is missing and wanted.
-fn take_lock(engine: &EngineKind, options: &Options, directory: &Path) -> Result<Option<Box<dyn Lock>>> {
-    let env = &options.env;
-    let has_manifest = env.exists(&directory.join(MANIFEST_NAME))?;
-    if !has_manifest && (options.read_only || !options.create_if_missing) {
-        check_no_remains(&**env, directory)?;
+/// Checks that a store is wanted where there is none, and can be made there.
+fn check_place(options: &Options, directory: &Path) -> Result<()> {
+    check_free(options, directory)?;
+    if options.read_only || !options.create_if_missing {
         return Err(Error::invalid(format!("there is no store in {}", directory.display())));
     }
-    if options.read_only {
-        return env.lock(&directory.join(names::LOCK), LockMode::Shared).map(Some);
-    }
-    if !has_manifest {
-        check_no_remains(&**env, directory)?;
-        pool_binding::check_new(engine, options)?;
-        make_directory(&**env, directory)?;
-    }
-    env.lock(&directory.join(names::LOCK), LockMode::Exclusive).map(Some)
+    Ok(())
 }
 
 /// Makes the directory and its missing ancestors; durable on return, before it has a MANIFEST. An existing directory
@@ -100,9 +110,10 @@ fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails if there are table files or arenas without a MANIFEST: that is a store that lost it, not a place for a new
-/// one.
-fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
+/// Fails if anything is in the directory of a store without a MANIFEST: table files and arenas of one that has lost it, the rest
+/// of a copy or of a destruction that was cut short, or what is no store's.
+fn check_free(options: &Options, directory: &Path) -> Result<()> {
+    let env = &*options.env;
     if !env.exists(directory)? {
         return Ok(());
     }
@@ -111,23 +122,43 @@ fn check_no_remains(env: &dyn Env, directory: &Path) -> Result<()> {
         let what = format!("the store in {} was being destroyed; destroy it again, to the end", directory.display());
         return Err(Error::invalid(what));
     }
-    match entries.iter().find(|entry| matches!(names::kind(&entry.name), FileKind::Table(_) | FileKind::Arena(_))) {
-        None => Ok(()),
-        Some(remains) => Err(Error::corruption(
-            directory.join(MANIFEST_NAME),
-            0,
-            format!("the MANIFEST is missing, but {} of a store is there", remains.name),
-        )),
+    check_no_copy(options, &entries, directory)?;
+    let is_remains = |entry: &&DirectoryEntry| {
+        !entry.is_directory && matches!(names::kind(&entry.name), FileKind::Table(_) | FileKind::Arena(_))
+    };
+    if let Some(remains) = entries.iter().find(is_remains) {
+        let what = format!("the MANIFEST is missing, but {} of a store is there", remains.name);
+        return Err(Error::corruption(directory.join(MANIFEST_NAME), 0, what));
     }
+    match contents::foreign(&entries) {
+        None => Ok(()),
+        Some(foreign) => Err(Error::invalid(format!(
+            "{} holds {}, which is no store's; a store is made in a directory of its own: name an empty or a new one",
+            directory.display(),
+            foreign.name
+        ))),
+    }
+}
+
+/// [`Error::Invalid`] if a copy that is being made there is not whole.
+fn check_no_copy(options: &Options, entries: &[DirectoryEntry], directory: &Path) -> Result<()> {
+    if options.is_copy || entries.iter().all(|entry| entry.name != names::UNFINISHED_COPY) {
+        return Ok(());
+    }
+    let directory = directory.display();
+    Err(Error::invalid(format!(
+        "{directory} holds a copy of a store that was cut short: make it again there, or remove it with `slmdb destroy --db \
+         {directory}`"
+    )))
 }
 
 fn create_manifest(engine: &EngineKind, options: &Options, directory: &Path) -> Result<()> {
     let env = &options.env;
-    check_no_remains(&**env, directory)?;
     let mut uuid = [0; 16];
     env.random_bytes(&mut uuid);
     let medium = pool_binding::new_record(options, uuid)?;
-    let state = StoreState::new(uuid, engine.name, options.comparator.name(), medium);
+    let mut state = StoreState::new(uuid, engine.name, options.comparator.name(), medium);
+    home::set_home(&**env, directory, &mut state, 0)?;
     Manifest::create(&**env, directory, &state)?;
     Ok(())
 }
@@ -146,11 +177,12 @@ pub fn check_names(engine: &EngineKind, options: &Options, state: &StoreState, d
     Err(Error::Unsupported { what: unknown, file: Some(directory.join(MANIFEST_NAME)) })
 }
 
-/// Checks that every table file of the MANIFEST is there in full length.
-fn check_tables(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
-    let entries = options.env.list_directory(directory)?.into_iter();
+/// Checks that every table file of the MANIFEST is there in full length, and that it is no copy that is not whole yet.
+fn check_files(options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+    let entries = options.env.list_directory(directory)?;
+    check_no_copy(options, &entries, directory)?;
     let lengths: HashMap<PathBuf, u64> =
-        entries.map(|entry| (directory.join(entry.name), entry.length_bytes)).collect();
+        entries.into_iter().map(|entry| (directory.join(entry.name), entry.length_bytes)).collect();
     for (&number, record) in &state.files {
         let path = names::table(directory, number);
         match lengths.get(&path) {

@@ -11,7 +11,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use super::EngineKind;
-use super::open::{check_directory, prepare};
+use super::open::{Prepared, check_directory, prepare};
 use crate::background::workers::Workers;
 use crate::observe::spans::timed;
 use crate::{Engine, Options};
@@ -29,14 +29,14 @@ pub trait Opening {
 }
 
 /// What an opening has found before the engine looks at it.
-pub struct Found<'o> {
-    /// The store's options.
-    pub options: &'o Options,
+pub struct Found<'d> {
+    /// The store's options. Their environment holds the directory, and that of the pool.
+    pub options: Options,
     /// Its directory, as an absolute path.
-    pub directory: &'o Path,
+    pub directory: &'d Path,
     /// What its MANIFEST says.
     pub state: StoreState,
-    /// The directory's lock.
+    /// The lock of the directory, and of the pool.
     pub lock: Option<Box<dyn Lock>>,
     /// Its background threads, which have no work yet.
     pub workers: Workers,
@@ -44,10 +44,10 @@ pub struct Found<'o> {
 
 impl Found<'_> {
     /// Opens a directory. The background threads are made first: if they can't be had, nothing has changed.
-    pub fn of<'o>(engine: &EngineKind, options: &'o Options, directory: &'o Path) -> Result<Found<'o>> {
+    pub fn of<'d>(engine: &EngineKind, options: &Options, directory: &'d Path) -> Result<Found<'d>> {
         options.check()?;
         let workers = Workers::of(options)?;
-        let (state, lock) = prepare(engine, options, directory)?;
+        let Prepared { options, state, lock } = prepare(engine, options, directory)?;
         Ok(Found { options, directory, state, lock, workers })
     }
 }
@@ -77,16 +77,17 @@ pub fn open_on<O: Opening, M: Medium + Clone>(
 }
 
 fn on_its_medium<O: Opening>(found: Found<'_>) -> Result<Arc<dyn Engine>> {
-    let options = found.options;
-    let unit_bytes = options.media_unit_bytes;
+    let options = &found.options;
+    let (unit_bytes, emulation) = (options.media_unit_bytes, options.emulation);
+    let caches_are_persistent = options.caches_are_persistent;
     // One medium type for both kinds without delays, so that the engine is compiled once for them.
     let medium = match found.state.medium.kind {
         MediumKind::Dram => return O::on_dram(found),
-        MediumKind::Emulated if !options.emulation.is_nothing() => {
-            return O::in_pool(found, Persistent::emulating(&options.emulation).with_unit(unit_bytes)?);
+        MediumKind::Emulated if !emulation.is_nothing() => {
+            return O::in_pool(found, Persistent::emulating(&emulation).with_unit(unit_bytes)?);
         }
         MediumKind::Emulated => Persistent::new(),
-        MediumKind::Dax => Persistent::dax(options.caches_are_persistent)?,
+        MediumKind::Dax => Persistent::dax(caches_are_persistent)?,
     };
     O::in_pool(found, medium.with_unit(unit_bytes)?)
 }

@@ -4,15 +4,17 @@
 //! need not name them. Options that name them must name the same medium; the pool may have been moved. What is emulated
 //! (latency, bandwidth, the write unit) and whether the machine's caches survive a power cut belongs to the opening,
 //! not to the store.
+//! Whether a directory is a copy, and the pool another store's, is told in `directory/home.rs`.
 
 use std::path::Path;
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
-use slmdb_pmem::pool::{ImageBinding, check_direct, check_new_device};
+use slmdb_pmem::pool::{ImageBinding, check_direct, check_new_device, openings};
 use slmdb_pmem::{Dram, Medium as PoolMedium, Pool, PoolOptions};
 
 use super::EngineKind;
+use super::contents::check_outside_stores;
 use crate::{Medium, Options};
 
 /// A pool, and whether it was just made.
@@ -29,6 +31,7 @@ pub fn check_new(engine: &EngineKind, options: &Options) -> Result<()> {
     let path = medium.pool_path().map(|path| options.env.absolute(path)).transpose()?;
     check_opening(engine, options, medium.kind(), path.as_deref())?;
     let Some(path) = path else { return Ok(()) };
+    check_outside_stores(&*options.env, &path, "the pool")?;
     check_free(&*options.env, &path)?;
     match medium.kind() {
         MediumKind::Dax => check_direct(&*options.env, &path),
@@ -48,8 +51,9 @@ pub fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumRecord> {
     Ok(MediumRecord { kind: medium.kind(), pool_path, pool_uuid, boot_id: env.boot_id() })
 }
 
-/// Reconciles the medium that the options name, if any, with the store's own.
-pub fn bind(engine: &EngineKind, options: &Options, state: &mut StoreState) -> Result<()> {
+/// Reconciles the medium that the options name, if any, with the store's own. From here on the options' environment holds
+/// the directory of the pool.
+pub fn bind(engine: &EngineKind, options: &mut Options, state: &mut StoreState) -> Result<()> {
     let kind = state.medium.kind;
     if let Some(asked) = &options.medium {
         if asked.kind() != kind {
@@ -64,7 +68,18 @@ pub fn bind(engine: &EngineKind, options: &Options, state: &mut StoreState) -> R
             state.medium.pool_path = Some(options.env.absolute(path)?);
         }
     }
+    hold_pool(options, state.medium.pool_path.as_deref())?;
     check_opening(engine, options, kind, state.medium.pool_path.as_deref())
+}
+
+/// Holds the directory of a pool, if it is there.
+pub(crate) fn hold_pool(options: &mut Options, pool: Option<&Path>) -> Result<()> {
+    if let Some(directory) = pool.and_then(Path::parent)
+        && options.env.is_directory(directory)? == Some(true)
+    {
+        *options = options.holding(directory)?;
+    }
+    Ok(())
 }
 
 /// Checks that the options of this opening make sense on such a medium.
@@ -82,7 +97,7 @@ fn check_opening(engine: &EngineKind, options: &Options, kind: MediumKind, pool:
 }
 
 /// Checks that a pool can be made there: nothing exists at the path, or a device-dax that holds nothing.
-fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
+pub(super) fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
     if check_new_device(env, path)? || !env.exists(path)? {
         return Ok(());
     }
@@ -114,9 +129,14 @@ pub fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &Sto
     Ok(pool)
 }
 
-/// Opens the pool that a store had, for reading only: no byte of it changes.
-pub fn old_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
-    let (path, uuid) = pool_of(state)?;
+/// Opens the pool that a store had, at `path`, for reading only: no byte of it changes.
+pub fn old_pool<M: PoolMedium + Clone>(
+    medium: M,
+    options: &Options,
+    state: &StoreState,
+    path: &Path,
+) -> Result<Pool<M>> {
+    let (_, uuid) = pool_of(state)?;
     Pool::open(&*options.env, path, medium, &pool_options(options, uuid), true)
 }
 
@@ -153,6 +173,12 @@ pub fn find_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &St
     }
     if !env.exists(path)? {
         return Err(wants_another_pool(format!("the store's pool {} is missing", path.display())));
+    }
+    // An older copy lacks what was written since, and says so nowhere else.
+    let openings_min = state.home.map_or(0, |home| home.pool_openings);
+    if openings(env, path)?.is_some_and(|openings| openings < openings_min) {
+        let what = format!("{} is an older copy of the store's pool, without what was written since", path.display());
+        return Err(wants_another_pool(what));
     }
     let pool = Pool::open(env, path, medium, &pool_options, options.read_only).map_err(|error| match error {
         Error::Invalid { what } => wants_another_pool(what),
@@ -215,11 +241,11 @@ mod tests {
     fn a_store_keeps_its_medium_and_may_move_its_pool() {
         for kind in KINDS {
             let mut found = state(kind);
-            bind(&ANY, &options(None), &mut found).unwrap();
+            bind(&ANY, &mut options(None), &mut found).unwrap();
             assert_eq!(found, state(kind));
             for asked in KINDS {
                 let mut found = state(kind);
-                let bound = bind(&ANY, &options(Some(medium(asked, "/new"))), &mut found);
+                let bound = bind(&ANY, &mut options(Some(medium(asked, "/new"))), &mut found);
                 if asked == kind {
                     bound.unwrap();
                     let path = (kind != MediumKind::Dram).then(|| PathBuf::from("/new"));
@@ -238,9 +264,10 @@ mod tests {
     fn emulation_fits_emulated_and_persistent_caches_fit_dax() {
         let emulation = Emulation { latency_ns: 1, ..Emulation::default() };
         for kind in KINDS {
-            let emulating = bind(&ANY, &Options { emulation, ..options(None) }, &mut state(kind));
+            let emulating = bind(&ANY, &mut Options { emulation, ..options(None) }, &mut state(kind));
             assert_eq!(emulating.is_ok(), kind == MediumKind::Emulated);
-            let fences_only = bind(&ANY, &Options { caches_are_persistent: true, ..options(None) }, &mut state(kind));
+            let fences_only =
+                bind(&ANY, &mut Options { caches_are_persistent: true, ..options(None) }, &mut state(kind));
             assert_eq!(fences_only.is_ok(), kind == MediumKind::Dax);
             let new = check_new(&ANY, &Options { emulation, ..options(Some(medium(kind, "/new"))) });
             assert_eq!(new.is_ok(), kind == MediumKind::Emulated);

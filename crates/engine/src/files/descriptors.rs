@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode, Result};
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, FileIdentity, Lock, LockMode, OpenMode, Result};
 
 use crate::files::open_tables::OpenTables;
 
@@ -36,6 +36,11 @@ impl ClosingEnv {
 impl Env for ClosingEnv {
     fn open_file(&self, path: &Path, mode: OpenMode) -> Result<Arc<dyn File>> {
         self.opening(|| self.env.open_file(path, mode))
+    }
+
+    fn hold_directory(&self, directory: &Path) -> Result<Arc<dyn Env>> {
+        let env = self.opening(|| self.env.hold_directory(directory))?;
+        Ok(Arc::new(ClosingEnv { env, readers: self.readers.clone() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
@@ -77,6 +82,10 @@ impl Env for ClosingEnv {
 
     fn is_directory(&self, path: &Path) -> Result<Option<bool>> {
         self.env.is_directory(path)
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        self.env.identity(path)
     }
 
     fn absolute(&self, path: &Path) -> Result<PathBuf> {

@@ -4,6 +4,7 @@
 //! LOCK                the holder's process id; locked while the store is open
 //! MANIFEST            what the store consists of
 //! MANIFEST.destroyed  the same, of a store that is being destroyed
+//! COPYING             says that a copy is being made here, which is no store before this file is gone
 //! 0000000012.sst      a table file, by its number
 //! 0000000003.checkpoint  an index checkpoint, by its number
 //! INDEX               on Dram: the image of the index that a clean close has left
@@ -19,6 +20,9 @@ pub const LOCK: &str = "LOCK";
 
 /// The MANIFEST of a store that is being destroyed.
 pub const DESTROYED: &str = "MANIFEST.destroyed";
+
+/// Says that a copy of a store is being made in the directory.
+pub const UNFINISHED_COPY: &str = "COPYING";
 
 /// The image of the index.
 pub const INDEX_IMAGE: &str = "INDEX";

@@ -1,5 +1,6 @@
 //! Parts of cursors, snapshots and merges.
 
+pub mod empty_ranges;
 pub mod memtable_iterator;
 pub mod merge;
 pub mod ordered_key;

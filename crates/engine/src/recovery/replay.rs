@@ -45,7 +45,8 @@ pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, aren
         let (sender, receiver) = mpsc::sync_channel(ARENAS_AHEAD);
         thread::scope(|scope| {
             // Until the receiver is gone.
-            spawn_scoped(scope, move || load_in_order(state, arenas).try_for_each(|loaded| sender.send(loaded)))?;
+            let load = move || load_in_order(state, arenas).all(|loaded| sender.send(loaded).is_ok());
+            spawn_scoped(scope, load)?;
             build_side_by_side(receiver.into_iter().map(read_next))
         })?
     } else {

@@ -14,12 +14,12 @@ use crate::flush::table_file::table_kind;
 use crate::recovery::replay::{check_strays, replay_log};
 use crate::write::arenas::Arenas;
 
-impl Repair<'_> {
+impl Repair {
     /// Whether the next opening can take the MemTables as they are.
     pub fn log_is_whole<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> bool {
         let arenas = self.arenas(pool);
-        let replayed = replay_log(self.options, &self.state, &arenas);
-        replayed.and_then(|log| check_strays(self.options, &self.state, &arenas, log.last_sequence)).is_ok()
+        let replayed = replay_log(&self.options, &self.state, &arenas);
+        replayed.and_then(|log| check_strays(&self.options, &self.state, &arenas, log.last_sequence)).is_ok()
     }
 
     fn arenas<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> Arenas<M> {

@@ -11,7 +11,7 @@ use crate::Loss;
 /// Keys that may be lost, each with the highest number of what could not be read of it.
 pub type LostKeys = HashMap<Vec<u8>, u64>;
 
-impl Repair<'_> {
+impl Repair {
     /// The keys that are told as lost so far.
     pub fn lost_keys(&self) -> LostKeys {
         let mut lost = LostKeys::new();

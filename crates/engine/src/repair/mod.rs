@@ -25,6 +25,7 @@ mod pool;
 mod tables;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, StoreState};
@@ -33,7 +34,7 @@ use slmdb_pmem::Medium;
 pub use losses::LostKeys;
 pub use tables::DamagedTable;
 
-use crate::directory::{EngineKind, open, pool_binding};
+use crate::directory::{EngineKind, home, open, pool_binding};
 use crate::files::file_names as names;
 use crate::{Options, RepairProgress, RepairReport};
 
@@ -43,17 +44,13 @@ const ASIDE: &str = "damaged";
 /// What an engine adds to a repair.
 pub trait RepairSteps {
     /// Step 1: checks all files, and makes what can be read of damaged ones the store's.
-    fn begin<'o>(
-        options: &'o Options,
-        directory: &Path,
-        progress: &mut dyn FnMut(RepairProgress),
-    ) -> Result<Repair<'o>>;
+    fn begin(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<Repair>;
 
     /// The other steps on `Dram`.
-    fn on_dram(repair: &mut Repair<'_>) -> Result<()>;
+    fn on_dram(repair: &mut Repair) -> Result<()>;
 
     /// The other steps on media with a pool.
-    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()>;
+    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair, medium: &M) -> Result<()>;
 }
 
 /// Repairs a store, on the medium that its MANIFEST names.
@@ -82,9 +79,9 @@ pub fn repair_on<S: RepairSteps, M: Medium + Clone>(
 }
 
 /// The repair of a store.
-pub struct Repair<'o> {
-    /// The options that it was begun with.
-    pub options: &'o Options,
+pub struct Repair {
+    /// The options that it was begun with. Their environment holds the directory, and that of the pool.
+    pub options: Arc<Options>,
     /// The store's directory, as an absolute path.
     pub directory: PathBuf,
     /// The store as it will be.
@@ -101,31 +98,48 @@ pub struct Repair<'o> {
     replacements: Vec<u32>,
     /// The names of damaged files, old and new.
     aside: Vec<(PathBuf, PathBuf)>,
+    /// The pool that the MANIFEST names, if it belongs to the store that this one is a copy of. It is read, and nothing else.
+    others_pool: Option<PathBuf>,
     /// Released at the end.
-    _lock: Box<dyn Lock>,
+    _locks: Vec<Box<dyn Lock>>,
 }
 
-impl Repair<'_> {
+impl Repair {
     /// Locks the store and reads its MANIFEST.
-    pub fn begin<'o>(
+    pub fn begin(
         engine: &EngineKind,
-        options: &'o Options,
+        options: &Options,
         directory: &Path,
         entries_that_counted: fn(&FileRecord) -> u64,
-    ) -> Result<Repair<'o>> {
+    ) -> Result<Repair> {
         options.check()?;
         open::check_directory(&*options.env, directory)?;
         let directory = options.env.absolute(directory)?;
+        if options.env.is_directory(&directory)?.is_none() {
+            return Err(Error::invalid(format!("there is no store in {}", directory.display())));
+        }
+        let mut options = options.holding(&directory)?;
         if !options.env.exists(&directory.join(MANIFEST_NAME))? {
             let what = format!("there is no MANIFEST in {}, and no repair without one", directory.display());
             return Err(Error::invalid(what));
         }
         let lock = options.env.lock(&directory.join(names::LOCK), LockMode::Exclusive)?;
         let mut state = Manifest::read(&*options.env, &directory)?.state;
-        open::check_names(engine, options, &state, &directory)?;
-        pool_binding::bind(engine, options, &mut state)?;
+        open::check_names(engine, &options, &state, &directory)?;
+        let others_pool = home::others_pool(&options, &directory, &state)?;
+        let mut locks = vec![lock];
+        if let Some(pool) = &others_pool {
+            pool_binding::hold_pool(&mut options, Some(pool))?;
+            locks.extend(home::lock_pool(&Options { read_only: true, ..options.clone() }, &state)?);
+        }
+        pool_binding::bind(engine, &mut options, &mut state)?;
+        match &others_pool {
+            Some(others) => home::choose_place(&mut options, others, &mut state)?,
+            None => locks.extend(home::lock_pool(&options, &state)?),
+        }
+        home::set_home(&*options.env, &directory, &mut state, 0)?;
         Ok(Repair {
-            options,
+            options: Arc::new(options),
             directory,
             state,
             report: RepairReport::default(),
@@ -134,7 +148,8 @@ impl Repair<'_> {
             given_up: Vec::new(),
             replacements: Vec::new(),
             aside: Vec::new(),
-            _lock: lock,
+            others_pool,
+            _locks: locks,
         })
     }
 

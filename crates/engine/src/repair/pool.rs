@@ -22,7 +22,7 @@ enum OnDevice {
     Pool([u8; 16]),
 }
 
-impl Repair<'_> {
+impl Repair {
     /// The machine's own medium for the store's pool. `None`: the store is on `Dram`, and has no pool.
     pub fn medium(&self) -> Result<Option<Persistent>> {
         let medium = match self.state.medium.kind {
@@ -46,7 +46,8 @@ impl Repair<'_> {
         // If this repair is cut short, the next one must miss the same MemTables.
         let log = (self.state.arenas.clone(), self.state.closed_at_sequence);
         // What an earlier repair could read of the old pool is in table files.
-        self.save_log_of_old_pool(if earlier.is_none() { Some(&path) } else { None }, medium)?;
+        let old_path = self.others_pool.clone().unwrap_or_else(|| path.clone());
+        self.save_log_of_old_pool(if earlier.is_none() { Some(&old_path) } else { None }, medium)?;
         self.check_next_generation()?;
 
         let mut new_pool = [0; 16];
@@ -64,12 +65,14 @@ impl Repair<'_> {
         Manifest::rewrite(self.env(), &self.directory, &state)?;
 
         match on_device {
+            OnDevice::No if self.others_pool.is_some() => {}
             OnDevice::No => self.set_pool_aside(path.clone())?,
             OnDevice::Nothing => {}
             OnDevice::Pool(uuid) => remove_pool_on(self.env(), &path, uuid, medium)?,
         }
         self.state.medium.pool_uuid = Some(new_pool);
         self.report.pool = Some(path);
+        self.report.left_pool = self.others_pool.clone();
         Ok(())
     }
 
@@ -107,7 +110,7 @@ impl Repair<'_> {
     fn save_log_of_old_pool<M: Medium + Clone>(&mut self, path: Option<&Path>, medium: &M) -> Result<()> {
         let flushed_through = self.state.flushed_through;
         if let Some(path) = path.filter(|path| self.env().exists(path).unwrap_or(true)) {
-            match pool_binding::old_pool(medium.clone(), self.options, &self.state) {
+            match pool_binding::old_pool(medium.clone(), &self.options, &self.state, path) {
                 Ok(pool) => return self.save_log(&Arc::new(pool)),
                 Err(error) => {
                     tracing::warn!(%error, pool = %path.display(), "the pool can't be read");

@@ -20,7 +20,7 @@ pub struct DamagedTable {
     pub reader: TableReader,
 }
 
-impl Repair<'_> {
+impl Repair {
     /// Step 1: the check. Damaged files of which something can be read come to [`Repair::damaged_tables`].
     pub fn check_tables(&mut self, progress: &mut dyn FnMut(RepairProgress)) -> Result<()> {
         let files = self.state.files.clone();

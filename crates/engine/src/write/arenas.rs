@@ -308,7 +308,9 @@ impl<M: Medium + Clone> Arenas<M> {
             let (generation, length_bytes) = (memtable.generation(), memtable.capacity_bytes());
             let past = memtable.arena().past();
             lists_bytes += memtable.memory_bytes();
-            if length_bytes != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
+            // A file from before the opening may have another name, in a copy of the directory made of hard links.
+            let may_be_shared = memtable.is_recovered() && matches!(self.home, Home::Directory { .. });
+            if may_be_shared || length_bytes != self.usual_bytes || retired.arenas.len() >= RECYCLED_MAX {
                 unwanted.push(memtable);
             } else {
                 drop(memtable);

@@ -50,6 +50,7 @@ impl<M: Medium + Clone> WritePath<M> {
         } else {
             memtable.fill(reservation, &payload.clone().void(), first_sequence, known_safe_sequence);
         }
+        self.empty_ranges.note_puts(batch);
         self.publish(ticket, last_sequence);
         self.count_filled(&memtable, payload);
         if holds? {

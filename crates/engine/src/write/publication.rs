@@ -65,6 +65,13 @@ impl Publication {
         self.published.load(Ordering::Acquire)
     }
 
+    /// The last sequence number of the last write that was announced.
+    /// LOCKS: publication
+    pub fn begun(&self) -> u64 {
+        let window = self.window();
+        window.slots.back().map_or_else(|| self.published(), |last| last.last_sequence)
+    }
+
     /// Announces a write whose last sequence number is `last_sequence`. REQUIRES: calls come in the order of the
     /// sequence numbers (under the lock that hands them out), and [`Publication::complete`] follows without fail
     /// (INV-2).

@@ -29,11 +29,12 @@ use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
 use crate::batch::Totals;
 use crate::context::{StoreContext, closed};
+use crate::read::empty_ranges::EmptyRanges;
 use crate::space::admission::{Grant, Margins};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
-use crate::{WriteBatch, lock_order};
+use crate::{VerifyReport, WriteBatch, lock_order};
 
 /// How often a caller that waits for a job looks again.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -60,6 +61,8 @@ pub struct WritePath<M: Medium> {
     pub view: ArcSwap<MemTableView<M>>,
     /// Which sequence numbers readers see.
     pub publication: Publication,
+    /// Ranges of keys that have no value, which cursors skip.
+    pub empty_ranges: EmptyRanges,
     /// Which sequence numbers would survive a power cut.
     pub group_sync: GroupSync,
     /// The MemTables, what is admitted to them, and which threads wait for what. Every put takes this lock, so nothing
@@ -126,6 +129,7 @@ impl<M: Medium + Clone> WritePath<M> {
             kind_of_arena: KindOfArena::new(options.syncs_writes),
             view: ArcSwap::from_pointee(MemTableView { memtables: newest_first }),
             publication: Publication::new(last_sequence),
+            empty_ranges: EmptyRanges::new(context.options.comparator.clone()),
             group_sync: GroupSync::new(last_sequence),
             memtables: Mutex::ranked(lock_order::MEMTABLES, memtables),
             work_done: Condvar::new(),
@@ -221,6 +225,7 @@ impl<M: Medium + Clone> WritePath<M> {
         let place = self.place(batch)?;
         let payload = batch.payload();
         place.memtable.fill(place.reservation, payload, place.first_sequence, self.known_safe_sequence());
+        self.empty_ranges.note_puts(batch);
         self.publish(place.ticket, place.last_sequence);
         self.count_filled(&place.memtable, payload);
         self.count_put(batch);
@@ -429,6 +434,15 @@ impl<M: Medium + Clone> WritePath<M> {
             }
             memtables.space_errors.check_flush(stall.errors_before)?;
             memtables = self.work_done.wait(memtables);
+        }
+    }
+
+    /// Checks that everything that was acknowledged and is in MemTables is there as it was written.
+    pub fn verify_memtables(&self, report: &mut VerifyReport) {
+        let through = self.publication.published();
+        for memtable in &self.view.load().memtables {
+            report.memtable_entries += memtable.entries();
+            report.findings.extend(memtable.verify(through).err());
         }
     }
 

@@ -168,8 +168,8 @@ impl Holders {
         match mode {
             _ if self.exclusive => return false,
             LockMode::Shared => self.shared += 1,
-            LockMode::Exclusive if self.shared > 0 => return false,
-            LockMode::Exclusive => self.exclusive = true,
+            LockMode::Exclusive | LockMode::Alone if self.shared > 0 => return false,
+            LockMode::Exclusive | LockMode::Alone => self.exclusive = true,
         }
         true
     }
@@ -177,7 +177,7 @@ impl Holders {
     pub(super) fn remove(&mut self, mode: LockMode) {
         match mode {
             LockMode::Shared => self.shared -= 1,
-            LockMode::Exclusive => self.exclusive = false,
+            LockMode::Exclusive | LockMode::Alone => self.exclusive = false,
         }
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use crate::{Error, Result};
 
 /// The operations that take a descriptor.
-const OPENING: [&str; 5] = ["create", "list directory", "lock", "open", "sync directory"];
+const OPENING: [&str; 6] = ["create", "list directory", "lock", "open", "open directory", "sync directory"];
 
 /// How an operation goes wrong, and which operations can go wrong that way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

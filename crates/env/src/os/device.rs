@@ -11,11 +11,10 @@
 //! that a mapping can't make.
 
 use std::fs;
-use std::io::ErrorKind as IoErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Component, Path};
 
-use super::retried;
+use rustix::fs::{FileType, Stat};
+
 use crate::{DaxDevice, Error, Result};
 
 /// Where the alignment is found, newer kernels first.
@@ -25,14 +24,9 @@ const USUAL_ALIGNMENT_BYTES: u64 = 2 << 20;
 /// No page is smaller, and no mapping aligned to less.
 const ALIGNMENT_BYTES_MIN: u64 = 4096;
 
-/// See [`crate::Env::dax_device`].
-pub(super) fn at(path: &Path) -> Result<Option<DaxDevice>> {
-    let metadata = match retried(|| fs::metadata(path)) {
-        Ok(metadata) => metadata,
-        Err(error) if matches!(error.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory) => return Ok(None),
-        Err(error) => return Err(Error::io("look up", path, error)),
-    };
-    let kind = metadata.file_type();
+/// The device-dax that the system found at `path`. `None`: a file or a directory is there.
+pub(super) fn of(found: &Stat, path: &Path) -> Result<Option<DaxDevice>> {
+    let kind = FileType::from_raw_mode(found.st_mode);
     if kind.is_file() || kind.is_dir() {
         return Ok(None);
     }
@@ -44,7 +38,7 @@ pub(super) fn at(path: &Path) -> Result<Option<DaxDevice>> {
     if !kind.is_char_device() {
         return Err(unsupported(path, "neither a file nor a device-dax"));
     }
-    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    let (major, minor) = (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev));
     in_sysfs(Path::new(&format!("/sys/dev/char/{major}:{minor}")), path).map(Some)
 }
 

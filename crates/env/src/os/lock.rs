@@ -14,16 +14,16 @@
 //! reader that believes itself protected. And making the file is not for a reader, who changes no byte. Every store has
 //! the file, because its creator took the lock before anything else was written.
 
-use std::fs::{self, File as StdFile, OpenOptions};
+use std::fs::{self, File as StdFile};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::FlockOperation;
+use rustix::fs::{FlockOperation, OFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::retried;
+use super::reach::HeldDirectories;
 use crate::{Error, Lock, LockMode, Result};
 
 /// A held `flock`; closing the descriptor releases it.
@@ -34,18 +34,6 @@ struct OsLock {
 }
 
 impl Lock for OsLock {}
-
-impl OsLock {
-    /// Whether the path leads to the file that is locked.
-    fn is_at(&self, path: &Path) -> Result<bool> {
-        let own = retried(|| self.file.metadata()).map_err(|source| Error::io("look up", path, source))?;
-        match retried(|| fs::metadata(path)) {
-            Ok(found) => Ok((found.dev(), found.ino()) == (own.dev(), own.ino())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Error::io("look up", path, error)),
-        }
-    }
-}
 
 impl Drop for OsLock {
     fn drop(&mut self) {
@@ -65,10 +53,10 @@ const ATTEMPTS_MAX: usize = 100;
 ///
 /// Whoever destroys a store removes its lock file while he holds it. A file that was opened before that and locked after
 /// it keeps nobody out; so what was locked must still be what the path leads to.
-pub(super) fn take(path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
+pub(super) fn take(held: &HeldDirectories, path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
     for _ in 0..ATTEMPTS_MAX {
-        let lock = take_once(path, mode)?;
-        if lock.is_at(path)? {
+        let lock = take_once(held, path, mode)?;
+        if held.leads_to(path, &lock.file).map_err(|source| Error::io("look up", path, source))? {
             if mode == LockMode::Exclusive {
                 // The id is a courtesy: a full disk must not keep anybody from opening a store and deleting things in it.
                 let _ = write_process_id(&lock.file);
@@ -79,15 +67,13 @@ pub(super) fn take(path: &Path, mode: LockMode) -> Result<Box<dyn Lock>> {
     Err(Error::Locked { path: path.to_path_buf(), holder: None })
 }
 
-fn take_once(path: &Path, mode: LockMode) -> Result<OsLock> {
-    let mut options = OpenOptions::new();
-    let (options, operation) = match mode {
-        LockMode::Exclusive => {
-            (options.read(true).write(true).create(true).truncate(false), FlockOperation::NonBlockingLockExclusive)
-        }
-        LockMode::Shared => (options.read(true), FlockOperation::NonBlockingLockShared),
+fn take_once(held: &HeldDirectories, path: &Path, mode: LockMode) -> Result<OsLock> {
+    let (flags, operation) = match mode {
+        LockMode::Exclusive => (OFlags::RDWR | OFlags::CREATE, FlockOperation::NonBlockingLockExclusive),
+        LockMode::Shared => (OFlags::RDONLY, FlockOperation::NonBlockingLockShared),
+        LockMode::Alone => (OFlags::RDONLY, FlockOperation::NonBlockingLockExclusive),
     };
-    let file = retried(|| options.open(path)).map_err(|source| Error::io("open", path, source))?;
+    let file = StdFile::from(held.open(path, flags).map_err(|source| Error::io("open", path, source))?);
     match retry_on_intr(|| rustix::fs::flock(&file, operation)) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {

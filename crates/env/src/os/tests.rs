@@ -1,5 +1,9 @@
 //! What only [`OsEnv`] has: parsing of what the system tells, and the stand-in for `fallocate`.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+
+use super::file::{ZEROS_BYTES, read_fully};
 use super::*;
 
 /// What the calls of a system give, one after the other.
@@ -105,7 +109,7 @@ fn a_path_that_does_not_exist_yet_has_its_parents_space() {
 
 #[test]
 fn files_of_one_file_system_share_its_space() {
-    let (here, env) = (tempfile::tempdir().unwrap(), OsEnv);
+    let (here, env) = (tempfile::tempdir().unwrap(), OsEnv::new());
     let file = here.path().join("file");
     fs::write(&file, b"").unwrap();
     assert!(env.shares_space(here.path(), &file));

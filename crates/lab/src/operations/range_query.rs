@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use slmdb_engine::EngineCursor;
 use slmdb_engine::files::file_names::table;
+use slmdb_engine::read::empty_ranges::PassedDeletes;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
 use slmdb_engine::read::scan_buffers::SeekCounter;
 use slmdb_engine::read::snapshot_registry::SnapshotKind;
@@ -182,6 +183,16 @@ impl<M: Medium + Clone> Cursor<M> {
         self.cycle_detector.begin();
         self.window_cycle_detector.begin();
         self.values_ahead.prepare_seek();
+        self.heading = match from {
+            WindowFrom::First | WindowFrom::At(_) => Heading::Forward,
+            WindowFrom::Last | WindowFrom::Before(_) => Heading::Backward,
+        };
+        self.move_sources(from)?;
+        self.settle()
+    }
+
+    /// Moves all sources to a place.
+    fn move_sources(&mut self, from: WindowFrom<'_>) -> Result<()> {
         for memtable in &mut self.memtables {
             match from {
                 WindowFrom::First => memtable.seek_first(),
@@ -190,12 +201,7 @@ impl<M: Medium + Clone> Cursor<M> {
                 WindowFrom::Before(key) => memtable.seek_before(key),
             }
         }
-        self.heading = match from {
-            WindowFrom::First | WindowFrom::At(_) => Heading::Forward,
-            WindowFrom::Last | WindowFrom::Before(_) => Heading::Backward,
-        };
-        self.load(from, false)?;
-        self.settle()
+        self.load(from, false)
     }
 
     /// How a key compares to another in the cursor's direction.
@@ -258,13 +264,15 @@ impl<M: Medium + Clone> Cursor<M> {
         if !self.lent.is_empty() {
             self.lent = Slice::new();
         }
+        let is_forward = self.heading == Heading::Forward;
+        let mut deletes = PassedDeletes::new(self.moment, is_forward);
         loop {
             let nearest = self.nearest();
             if self.is_window_passed(nearest.map(|nearest| self.key_at(nearest.at))) {
                 self.load_next_window()?;
                 continue;
             }
-            let Some(Nearest { at, kind, is_in_window, is_in_levels, .. }) = nearest else { return Ok(()) };
+            let Some(Nearest { at, kind, is_in_window, is_in_levels, .. }) = nearest else { break };
             let mut key = std::mem::take(&mut self.next_key);
             key.clear();
             key.extend_from_slice(self.key_at(at));
@@ -279,10 +287,17 @@ impl<M: Medium + Clone> Cursor<M> {
             self.is_walking = true;
             if kind == EntryKind::Put {
                 self.at = Some(at);
-                return Ok(());
+                break;
             }
-            self.pass_key()?;
+            match deletes.pass(&self.key, &self.reader.writes.empty_ranges) {
+                None => self.pass_key()?,
+                Some(key) if is_forward => self.move_sources(WindowFrom::At(&key))?,
+                Some(key) => self.move_sources(WindowFrom::Before(&key))?,
+            }
         }
+        let writes = &self.reader.writes;
+        deletes.end(&writes.empty_ranges, || writes.publication.begun());
+        Ok(())
     }
 
     /// Whether a key comes after the last one in the cursor's direction.

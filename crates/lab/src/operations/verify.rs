@@ -48,8 +48,8 @@ impl<M: Medium + Clone> Verifier<'_, M> {
         let _agreement = self.agreement()?;
         let under_way = self.files.under_way();
         let files = self.files.catalog.lock().state().files.clone();
-        let memtable_entries = self.writes.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
-        let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
+        let mut report = VerifyReport::default();
+        self.writes.verify_memtables(&mut report);
         report.findings.extend(self.level_zero.pool.verify());
         report.findings.extend(HybridTree::verify(&self.level_zero.trees()));
         let mut run_files: HashMap<u32, Records> = HashMap::new();

@@ -28,12 +28,9 @@ use crate::level_zero::state::LevelZeroState;
 pub(crate) struct LabRepair;
 
 impl RepairSteps for LabRepair {
-    fn begin<'o>(
-        options: &'o Options,
-        directory: &Path,
-        progress: &mut dyn FnMut(RepairProgress),
-    ) -> Result<Repair<'o>> {
+    fn begin(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<Repair> {
         let mut repair = Repair::begin(&KIND, options, directory, |record| record.entries)?;
+        let options = &*repair.options.clone();
         let mut level_zero = LevelZeroState::of(&repair.state).or_else(|error| match error {
             // Without it all keys of all run files belong to one tree, as after a store's first flushes.
             Error::Corruption { .. } => {
@@ -42,7 +39,7 @@ impl RepairSteps for LabRepair {
             }
             error => Err(error),
         })?;
-        let on_levels = |repair: &Repair<'_>| -> Vec<u32> {
+        let on_levels = |repair: &Repair| -> Vec<u32> {
             let files = repair.state.files.iter().filter(|(_, record)| record.level > 0);
             files.map(|(&number, _)| number).collect()
         };
@@ -63,28 +60,28 @@ impl RepairSteps for LabRepair {
     }
 
     /// Every opening makes the trees again; that it can is seen here.
-    fn on_dram(repair: &mut Repair<'_>) -> Result<()> {
-        let empty = trees_in_pool::in_memory(repair.options, &repair.state)?;
+    fn on_dram(repair: &mut Repair) -> Result<()> {
+        let empty = trees_in_pool::in_memory(&repair.options, &repair.state)?;
         let pool = empty[0].slots().pool();
         if !repair.log_is_whole(pool) {
             repair.save_log(pool)?;
         }
         drop(empty);
-        let trees = rebuild::in_memory(repair.options, &repair.directory, &repair.state)?;
+        let trees = rebuild::in_memory(&repair.options, &repair.directory, &repair.state)?;
         finish(repair, &trees)
     }
 
-    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()> {
+    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair, medium: &M) -> Result<()> {
         repair.give_up_pool(medium)?;
-        let trees = trees_in_pool::make_anew(medium.clone(), repair.options, &repair.state)?;
-        rebuild::fill(&trees, repair.options, &repair.directory, &repair.state)?;
+        let trees = trees_in_pool::make_anew(medium.clone(), &repair.options, &repair.state)?;
+        rebuild::fill(&trees, &repair.options, &repair.directory, &repair.state)?;
         trees[0].slots().pool().seal()?;
         finish(repair, &trees)
     }
 }
 
 /// Makes the trees the store's.
-fn finish<M: Medium>(repair: &mut Repair<'_>, trees: &Trees<M>) -> Result<()> {
+fn finish<M: Medium>(repair: &mut Repair, trees: &Trees<M>) -> Result<()> {
     repair.report.index_keys = trees.iter().map(|tree| tree.counts().keys).sum();
     // Which entries of a run file count, the trees know alone.
     repair.state.files.values_mut().for_each(|file| file.live_keys = 0);

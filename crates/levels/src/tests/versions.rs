@@ -77,6 +77,9 @@ fn what_a_range_has_is_found_out_from_bounds() {
     assert_eq!(of((Bound::Unbounded, Bound::Unbounded)), Approximation { entries: 11, bytes: 66 });
     assert_eq!(of((from("c"), to("g"))), Approximation { entries: 3, bytes: 18 });
     assert_eq!(of((from("g"), to("c"))), Approximation::default());
+    assert_eq!([from("g"), to("g")].map(|to| of((from("g"), to)).entries), [1, 0]);
+    assert_eq!([from("g"), to("g")].map(|to| of((Bound::Excluded(&b"f"[..]), to)).entries), [1, 0]);
+    assert_eq!(of((to("g"), from("g"))).entries, 0);
     let found = version.get(b"k", 1000).unwrap().unwrap();
     assert_eq!((found.kind, found.sequence, &found.value[..]), (EntryKind::Put, 80, &b"value"[..]));
     assert_eq!(version.get(b"k", 79).unwrap().map(|found| found.sequence), Some(11));

@@ -3,6 +3,7 @@
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
+use slmdb_env::FileIdentity;
 
 use super::*;
 
@@ -58,7 +59,10 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         any::<Vec<u32>>(),
         vec(any_checkpoint(), 0..3),
     );
-    let own = (unfinished, option::of(any_section()));
+    let home = option::of(any::<(u64, u64, u32)>()).prop_map(|home| {
+        home.map(|(inode, born_ns, pool_openings)| Home { directory: FileIdentity { inode, born_ns }, pool_openings })
+    });
+    let own = (unfinished, option::of(any_section()), home);
     (texts, maps, numbers, own).prop_map(|(texts, (files, arenas), numbers, own)| StoreState {
         uuid: texts.0.0,
         files_uuid: texts.0.1.unwrap_or(texts.0.0),
@@ -78,6 +82,7 @@ fn any_state() -> impl Strategy<Value = StoreState> {
         deletes_dropped_through: numbers.1[3],
         unfinished_repair: own.0,
         engine_section: own.1,
+        home: own.2,
     })
 }
 
@@ -236,7 +241,7 @@ fn states_and_edits_are_not_mistaken_for_each_other() {
 #[test]
 fn what_is_not_known_is_told_from_what_is_wrong() {
     let unknown = |bytes: &[u8]| matches!(decode_state(bytes), Err(Undecodable::Unknown(_)));
-    for tag in [0_u16, 23, 24, u16::MAX] {
+    for tag in [0_u16, 24, 25, u16::MAX] {
         let mut writer = FieldWriter::default();
         writer.put(tag, &[b"abc"]);
         let more = writer.into_bytes();

@@ -358,7 +358,7 @@ impl Backing {
 /// The memory of the machine and its swap, in bytes.
 fn memory_bytes() -> u64 {
     let found = rustix::system::sysinfo();
-    u64::from(found.totalram).saturating_add(u64::from(found.totalswap)).saturating_mul(u64::from(found.mem_unit))
+    found.totalram.saturating_add(found.totalswap).saturating_mul(u64::from(found.mem_unit))
 }
 
 /// Whether a pool may hold pages of different moments: it was open when the machine went down, and its medium does not

@@ -86,6 +86,17 @@ pub fn has_uuid(env: &dyn Env, path: &Path, uuid: [u8; 16]) -> Result<bool> {
     Ok(has_magic && front.get(UUID_OFFSET..UUID_OFFSET + 16).is_some_and(|found| found == uuid))
 }
 
+/// How often the pool at `path` was opened for writing; `None` if its header can't be read.
+pub fn openings(env: &dyn Env, path: &Path) -> Result<Option<u32>> {
+    let file = env.open_file(path, OpenMode::Read)?;
+    let (front, bytes) = match env.dax_device(path)? {
+        Some(device) => (device::first_unit(&*file, &device)?, device.size_bytes),
+        None => (front_of_file(&*file)?, file.length_bytes()?),
+    };
+    let header = Header::parse(&front[..front.len().min(HEADER_FRONT_BYTES)], bytes, path);
+    Ok(header.ok().map(|header| header.open_count))
+}
+
 /// Takes away the pool with this uuid: removes the file, or makes the device free for another store. Nothing at `path`
 /// is fine, and so is an unfinished creation; anything else is left alone, with [`Error::Invalid`]. REQUIRES: its store is
 /// locked, and nobody has the pool open.

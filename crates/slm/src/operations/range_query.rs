@@ -20,6 +20,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use slmdb_engine::EngineCursor;
 use slmdb_engine::files::location::Location;
+use slmdb_engine::read::empty_ranges::PassedDeletes;
 use slmdb_engine::read::memtable_iterator::MemTableSource;
 use slmdb_engine::read::scan_buffers::ScanBuffers;
 use slmdb_engine::read::snapshot_registry::SnapshotKind;
@@ -146,19 +147,41 @@ impl<M: Medium + Clone> Cursor<M> {
     /// Stops at the smallest key that is not deleted. REQUIRES: all sources are at or after the wanted place.
     fn settle_forward(&mut self) -> Result<()> {
         self.heading = Heading::Forward;
+        let mut deletes = PassedDeletes::new(self.moment, true);
         while !self.settle_on(Ordering::Less)? {
-            self.step_sources_forward()?;
+            match deletes.pass(&self.key, &self.reader.writes.empty_ranges) {
+                None => self.step_sources_forward()?,
+                Some(key) => {
+                    self.memtables.iter_mut().for_each(|source| source.seek(&key));
+                    self.index.seek(&self.reader.index, &key)?;
+                }
+            }
         }
+        self.end_deletes(deletes);
         Ok(())
     }
 
     /// Stops at the largest key that is not deleted. REQUIRES: all sources are before the wanted place.
     fn settle_backward(&mut self) -> Result<()> {
         self.heading = Heading::Backward;
+        let mut deletes = PassedDeletes::new(self.moment, false);
         while !self.settle_on(Ordering::Greater)? {
-            self.step_sources_backward()?;
+            match deletes.pass(&self.key, &self.reader.writes.empty_ranges) {
+                None => self.step_sources_backward()?,
+                Some(key) => {
+                    self.memtables.iter_mut().for_each(|source| source.seek_before(&key));
+                    self.index.seek_before(&self.reader.index, &key)?;
+                }
+            }
         }
+        self.end_deletes(deletes);
         Ok(())
+    }
+
+    #[inline]
+    fn end_deletes(&self, deletes: PassedDeletes) {
+        let writes = &self.reader.writes;
+        deletes.end(&writes.empty_ranges, || writes.publication.begun());
     }
 
     /// Moves to the key of the sources that compares as `stands` to all others. Returns `false` if that key is

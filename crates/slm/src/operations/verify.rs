@@ -45,8 +45,8 @@ impl<M: Medium + Clone> Verifier<M> {
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _agreement = self.agreement()?;
         let files = self.files.catalog.lock().state().files.clone();
-        let memtable_entries = self.writes.view.load().memtables.iter().map(|memtable| memtable.entries()).sum();
-        let mut report = VerifyReport { memtable_entries, ..VerifyReport::default() };
+        let mut report = VerifyReport::default();
+        self.writes.verify_memtables(&mut report);
         report.findings.extend(self.index.pool.verify());
         report.findings.extend(self.index.tree.verify());
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::directory::EngineKind;
+use slmdb_engine::directory::home::note_openings;
 use slmdb_engine::directory::opening::{Found, Opening};
 #[cfg(test)]
 use slmdb_engine::events::delivery::Events;
@@ -24,12 +25,12 @@ impl Opening for SlmOpening {
     const KIND: EngineKind = KIND;
 
     fn on_dram(mut found: Found<'_>) -> Result<Arc<dyn Engine>> {
-        let fast = index_in_memory(found.options, found.directory, &mut found.state)?;
+        let fast = index_in_memory(&found.options, found.directory, &mut found.state)?;
         Ok(Arc::new(start(found, fast)?))
     }
 
     fn in_pool<M: Medium + Clone>(found: Found<'_>, medium: M) -> Result<Arc<dyn Engine>> {
-        let fast = index_in_pool::find(medium, found.options, &found.state)?;
+        let fast = index_in_pool::find(medium, &found.options, &found.state)?;
         Ok(Arc::new(start(found, fast)?))
     }
 }
@@ -44,8 +45,9 @@ fn index_in_memory(options: &Options, directory: &Path, state: &mut StoreState) 
 
 /// Recovers the store, and starts its background threads.
 fn start<M: Medium + Clone>(found: Found<'_>, fast: OpenPool<M>) -> Result<Slm<M>> {
-    let Found { options, directory, state, lock, mut workers } = found;
-    let recovered = recover(options, directory, state, fast, lock)?;
+    let Found { options, directory, mut state, lock, mut workers } = found;
+    note_openings(&mut state, &fast.pool);
+    let recovered = recover(&options, directory, state, fast, lock)?;
     let engine = Slm::new(recovered, std::mem::take(&mut workers.events));
     engine.start(workers);
     Ok(engine)
@@ -55,16 +57,16 @@ fn start<M: Medium + Clone>(found: Found<'_>, fast: OpenPool<M>) -> Result<Slm<M
 #[cfg(test)]
 pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<Dram>> {
     let mut found = Found::of(&KIND, options, directory)?;
-    let fast = index_in_memory(options, directory, &mut found.state)?;
+    let fast = index_in_memory(&found.options, directory, &mut found.state)?;
     start(found, fast)
 }
 
 /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
 #[cfg(test)]
 pub(crate) fn without_threads<M: Medium + Clone>(medium: M, options: &Options, directory: &Path) -> Result<Slm<M>> {
-    let Found { state, lock, .. } = Found::of(&KIND, options, directory)?;
-    let fast = index_in_pool::find(medium, options, &state)?;
-    Ok(Slm::new(recover(options, directory, state, fast, lock)?, Events::default()))
+    let Found { options, state, lock, .. } = Found::of(&KIND, options, directory)?;
+    let fast = index_in_pool::find(medium, &options, &state)?;
+    Ok(Slm::new(recover(&options, directory, state, fast, lock)?, Events::default()))
 }
 
 #[cfg(test)]
@@ -74,7 +76,7 @@ type PoolOfStore = Arc<slmdb_pmem::Pool<slmdb_pmem::Persistent>>;
 #[cfg(test)]
 pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Arc<dyn Engine>, PoolOfStore)> {
     let found = Found::of(&KIND, options, directory)?;
-    let fast = index_in_pool::find(slmdb_pmem::Persistent::new(), options, &found.state)?;
+    let fast = index_in_pool::find(slmdb_pmem::Persistent::new(), &found.options, &found.state)?;
     let pool = fast.pool.clone();
     Ok((Arc::new(start(found, fast)?), pool))
 }

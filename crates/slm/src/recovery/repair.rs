@@ -22,25 +22,21 @@ use crate::recovery::{index_image, index_in_pool, rebuild};
 pub(crate) struct SlmRepair;
 
 impl RepairSteps for SlmRepair {
-    fn begin<'o>(
-        options: &'o Options,
-        directory: &Path,
-        progress: &mut dyn FnMut(RepairProgress),
-    ) -> Result<Repair<'o>> {
+    fn begin(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<Repair> {
         let mut repair = Repair::begin(&KIND, options, directory, |record| record.live_keys)?;
         repair.check_tables(progress)?;
         repair.save_run_files(&|_, _| None)?;
         Ok(repair)
     }
 
-    fn on_dram(repair: &mut Repair<'_>) -> Result<()> {
+    fn on_dram(repair: &mut Repair) -> Result<()> {
         index_image::remove(repair.env(), &repair.directory)?;
-        let fast = index_in_pool::in_memory(repair.options, &repair.state)?;
+        let fast = index_in_pool::in_memory(&repair.options, &repair.state)?;
         if !repair.log_is_whole(&fast.pool) {
             repair.save_log(&fast.pool)?;
         }
         drop(fast);
-        let (options, state) = (repair.options, repair.state.clone());
+        let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
             rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair), || {
                 index_in_pool::in_memory(options, &state)
@@ -48,9 +44,9 @@ impl RepairSteps for SlmRepair {
         finish(repair, rebuilt)
     }
 
-    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair<'_>, medium: &M) -> Result<()> {
+    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair, medium: &M) -> Result<()> {
         repair.give_up_pool(medium)?;
-        let (options, state) = (repair.options, repair.state.clone());
+        let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
             rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair), || {
                 index_in_pool::make(medium.clone(), options, &state)
@@ -62,13 +58,13 @@ impl RepairSteps for SlmRepair {
 
 /// The sequence number up to which deletes may be in no table file any more: compactions have dropped them, or they went
 /// with a damaged file.
-fn deletes_gone_through(repair: &Repair<'_>) -> u64 {
+fn deletes_gone_through(repair: &Repair) -> u64 {
     let state = &repair.state;
     if repair.has_given_up_tables() { state.flushed_through } else { state.deletes_dropped_through }
 }
 
 /// Makes the rebuilt index the store's.
-fn finish<M: Medium>(repair: &mut Repair<'_>, rebuilt: Rebuilt<M>) -> Result<()> {
+fn finish<M: Medium>(repair: &mut Repair, rebuilt: Rebuilt<M>) -> Result<()> {
     let Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back } = rebuilt;
     repair.report.index_keys = live.iter().sum();
     for (file, live) in repair.state.files.values_mut().zip(live) {
@@ -108,7 +104,7 @@ fn finish<M: Medium>(repair: &mut Repair<'_>, rebuilt: Rebuilt<M>) -> Result<()>
 
 /// Drops reported losses that were dead, or are whole in another file. At or below `through` a checkpoint shows what was
 /// lost; above it, the deletes in table files do.
-fn forget_what_was_dead<M: Medium>(repair: &mut Repair<'_>, tree: &Tree<M>, through: u64) -> Result<()> {
+fn forget_what_was_dead<M: Medium>(repair: &mut Repair, tree: &Tree<M>, through: u64) -> Result<()> {
     let mut unsure = LostKeys::new();
     for loss in &repair.report.losses {
         let Loss::Key { key, sequence } = loss else { continue };

@@ -173,6 +173,11 @@ impl<M: Medium> MemTable<M> {
         }
     }
 
+    /// Whether it was rebuilt from what its arena held. It takes no more records.
+    pub fn is_recovered(&self) -> bool {
+        !self.appendable
+    }
+
     /// Reserves the next place for a payload of this length with so many entries; `None` when it does not fit any more (a
     /// shorter one may still), when it is longer than [`MAXIMUM_BATCH_BYTES`] or when this MemTable was recovered.
     ///

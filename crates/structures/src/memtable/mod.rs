@@ -17,7 +17,7 @@
 //! records by their CRCs and sorts, and a write needs one fence. The log is the same under both, and says what counts.
 //!
 //! To read: `record` (the bytes), `arena_header`, `links`; `node`, `key_heads` and `skiplist` (the order), `filter`; `memtable`
-//! (both together) with `chain` (persisted links); `entries`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
+//! (both together) with `chain` (persisted links); `verify`; `entries`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
 //! back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
@@ -38,6 +38,7 @@ mod replay;
 mod sample;
 mod skiplist;
 mod sort;
+mod verify;
 
 pub use arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, MAXIMUM_ARENA_BYTES, arena_bytes_in_header};
 pub use cursor::MemTableCursor;

@@ -4,7 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, Mapped, OpenMode, Result};
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, FileIdentity, Lock, LockMode, Mapped, OpenMode, Result};
 
 /// What was noted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -97,6 +97,12 @@ impl<E: Env> Env for WatchedEnv<E> {
         let inner = self.inner.open_file(path, mode)?;
         let notes = self.notes.clone();
         Ok(Arc::new(WatchedFile { inner, discards_writes: self.discards_writes, notes }))
+    }
+    fn hold_directory(&self, directory: &Path) -> Result<Arc<dyn Env>> {
+        self.inner.hold_directory(directory)
+    }
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        self.inner.identity(path)
     }
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {
         self.inner.rename(from, to)

@@ -9,7 +9,7 @@ use crate::common::{eager_compaction, no_compaction, wait_until};
 use crate::space::machine::{STORE, tables};
 use slmdb::{CompactionOptions, Db, Event, Result};
 use slmdb_env::memory::MemoryEnv;
-use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, Lock, LockMode, OpenMode};
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, FileIdentity, Lock, LockMode, OpenMode};
 
 /// A disk that takes its time to remove a file, and to make an index checkpoint.
 #[derive(Debug)]
@@ -28,6 +28,14 @@ impl Env for Slow {
             std::thread::sleep(SLOW);
         }
         self.0.open_file(path, mode)
+    }
+
+    fn hold_directory(&self, _: &Path) -> Result<Arc<dyn Env>> {
+        Ok(Arc::new(Slow(self.0.clone())))
+    }
+
+    fn identity(&self, path: &Path) -> Result<FileIdentity> {
+        self.0.identity(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<()> {

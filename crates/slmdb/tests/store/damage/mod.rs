@@ -2,4 +2,5 @@
 
 mod hostile;
 mod lost_log;
+mod memtables;
 mod repair;

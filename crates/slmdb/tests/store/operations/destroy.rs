@@ -177,12 +177,12 @@ fn check(env: &MemoryEnv, medium: &Medium, model: &Model, context: &str) -> bool
 fn cut_short_anywhere_it_is_whole_or_can_be_finished() {
     for medium in [Medium::Dram, Medium::Emulated { path: PathBuf::from(POOL) }] {
         let env = MemoryEnv::new();
-        env.set_content(FOREIGN, b"mine");
         env.create_directory(Path::new("/pools")).unwrap();
         env.sync_directory(Path::new("/")).unwrap();
         let db = options(&env, &medium).open(STORE).unwrap();
         let model = fill(&db);
         db.close().unwrap();
+        env.set_content(FOREIGN, b"mine");
         let (mut whole, mut gone) = (0, 0);
         for k in 0.. {
             let env = env.kill();

@@ -5,6 +5,8 @@ mod destroy;
 pub(crate) mod device;
 mod engines;
 mod events;
+mod forked;
 mod interface;
+mod moved;
 mod refusals;
 mod zstd;

@@ -69,7 +69,7 @@ fn a_range_is_estimated_across_table_files_and_memtables() {
 #[test]
 fn few_entries_are_counted_exactly_wherever_they_are() {
     let home = Home::new(On::Dram);
-    // LAB-DB's levels count one key more or less at each end of a range. So its keys stay in level 0.
+    // LAB-DB counts what newer versions hide in its levels. So its keys stay in level 0.
     let db = with_a_larger_level_zero(home.options()).open(home.store()).unwrap();
     for number in 0..100 {
         db.put(key(number), "v").unwrap();
@@ -84,6 +84,36 @@ fn few_entries_are_counted_exactly_wherever_they_are() {
     assert_eq!(db.approximate(key(10)..=key(11)).unwrap().keys, 1);
     let after = (Bound::Excluded(key(11)), Bound::Included(key(100)));
     assert_eq!(db.approximate(after).unwrap().keys, 89);
+}
+
+/// Every other number is a key, so bounds are keys and lie between keys.
+#[test]
+fn a_bound_of_each_kind_is_counted_exactly() {
+    let home = Home::new(On::Dram);
+    let db = with_a_larger_level_zero(home.options()).open(home.store()).unwrap();
+    for number in (0..200).step_by(2) {
+        db.put(key(number), [number as u8; 100]).unwrap();
+    }
+    let check = |place: &str| {
+        let bounds = [0, 1, 2, 77, 78, 79, 198, 199].map(key);
+        let bounds = bounds.iter().flat_map(|key| [Bound::Included(key), Bound::Excluded(key)]);
+        let bounds: Vec<_> = bounds.chain([Bound::Unbounded]).collect();
+        for (&from, &to) in bounds.iter().flat_map(|from| bounds.iter().map(move |to| (from, to))) {
+            let truth = db.range::<String>((from, to)).unwrap().count() as u64;
+            assert_eq!(db.approximate::<String>((from, to)).unwrap().keys, truth, "{place}, {from:?} to {to:?}");
+        }
+    };
+    check("in a MemTable");
+    db.flush().unwrap();
+    check("flushed");
+    db.compact_range::<&str>(..).unwrap();
+    check("compacted");
+    db.put(key(79), "new").unwrap();
+    db.flush().unwrap();
+    db.put(key(199), "new").unwrap();
+    db.put(key(78), "overwritten").unwrap();
+    db.delete(key(2)).unwrap();
+    check("everywhere");
 }
 
 /// Large values count whole and small ones beside them do not count as large.

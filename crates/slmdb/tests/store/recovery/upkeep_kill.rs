@@ -325,11 +325,19 @@ fn a_killed_copy_is_whole_or_none() {
         killed(&sound, &copy, &mut |operation, env| {
             let context = format!("{place:?}, killed at {operation}");
             is_whole_or_says_so(place, env, &model, &context);
-            if env.exists(Path::new(&format!("{COPY}/MANIFEST"))).unwrap() {
+            let is_there = |name: &str| env.exists(Path::new(&format!("{COPY}/{name}"))).unwrap();
+            if is_there("MANIFEST") && !is_there("COPYING") {
                 is_whole(&env.kill(), COPY, &model, &context);
             } else {
                 let error = look(&env.kill(), COPY).map(|(_, found)| found).unwrap_err();
                 assert!(matches!(error.kind(), ErrorKind::Invalid | ErrorKind::Corruption), "{context}: {error}");
+                // It is made in the same place.
+                let env = env.kill();
+                if options(&env).open(STORE).is_ok_and(|db| db.checkpoint(COPY).is_ok()) {
+                    is_whole(&env, COPY, &model, &context);
+                } else {
+                    assert_eq!(place, On::File, "{context}: another copy");
+                }
             }
         });
     }
