@@ -254,8 +254,9 @@ impl Db {
     }
 
     /// Brings everything acknowledged so far into table files and merges those with keys in the range (or hands over
-    /// `..` for all): afterwards no two of them overlap there, and nothing obsolete is left in them but deletes that are
-    /// still needed. Never needed; the store compacts by itself what is worth it. Reads and writes go on meanwhile.
+    /// `..` for all): afterwards no two of them overlap there, and nothing obsolete is left in them but what snapshots and
+    /// cursors see. In a small part of the store some deletes may stay that still hide something. Never needed; the store
+    /// compacts by itself what is worth it. Reads and writes go on meanwhile.
     ///
     /// [`crate::Error::Full`] if there is no space for the new files beside the old ones; then what was done stays.
     pub fn compact_range<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {

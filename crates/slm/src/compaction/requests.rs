@@ -28,16 +28,9 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
         self.context.check_writable()?;
         self.writes.flush()?;
-        // An index checkpoint makes garbage of the deletes that it covers.
-        self.checkpointer
-            .take_due(&|| self.compactions.is_stopping())
-            .inspect_err(|error| self.context.fail(error.clone()))?;
-        // So does a moment at which nothing is left that they hide. On a full disk that may be all there is to gain.
-        if self.is_short_of_space().map_err(|stopped| stopped.cause())? {
-            self.checkpointer.note_needless_deletes(true).inspect_err(|error| self.context.fail(error.clone()))?;
-        }
-        let space_errors = self.writes.memtables.lock().space_errors.count();
         let request = Arc::new(ManualCompaction { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
+        self.make_garbage_of_deletes(&request)?;
+        let space_errors = self.writes.memtables.lock().space_errors.count();
         let mut inner = self.compactions.inner.lock();
         inner.requested.push_back(request.clone());
         inner.changes += 1;
@@ -57,6 +50,37 @@ impl<M: Medium + Clone> Compactor<M> {
             self.writes.memtables.lock().space_errors.check_flush(space_errors)?;
             inner = self.compactions.inner.lock();
         }
+    }
+
+    /// Sees to it that deletes in a range may be dropped.
+    /// LOCKS: index checkpoint, indexing, catalog; compactions
+    fn make_garbage_of_deletes(&self, request: &ManualCompaction) -> Result<()> {
+        let is_stopped = || self.compactions.is_stopping();
+        let fail = |error: &Error| self.context.fail(error.clone());
+        self.checkpointer.take_due(&is_stopped).inspect_err(fail)?;
+        // A moment at which nothing is left that they hide is enough. On a full disk that may be all there is to gain.
+        let is_short_of_space = self.is_short_of_space().map_err(|stopped| stopped.cause())?;
+        if is_short_of_space && self.checkpointer.note_needless_deletes(true).inspect_err(fail)? {
+            return Ok(());
+        }
+        match self.deletes_worth_covering(request) {
+            Some(sequence) => self.checkpointer.cover_deletes(sequence, &is_stopped).inspect_err(fail),
+            None => Ok(()),
+        }
+    }
+
+    /// The last sequence number in those files of a range that have deletes, if these are worth two index checkpoints. A
+    /// checkpoint has an entry for each key of the store. So it costs no more than compacting the range if that has as
+    /// many entries. The whole store always has.
+    /// LOCKS: catalog
+    fn deletes_worth_covering(&self, request: &ManualCompaction) -> Option<u64> {
+        let catalog = self.catalog.lock();
+        let files = &catalog.state().files;
+        let in_range = || files.values().filter(|file| self.is_in_range(request, file));
+        let entries: u64 = in_range().map(|file| file.entries).sum();
+        let keys: u64 = files.values().map(|file| file.live_keys).sum();
+        let with_deletes = in_range().filter(|file| file.deletes > 0);
+        with_deletes.map(|file| file.highest_sequence).max().filter(|_| entries >= keys)
     }
 
     /// Merges all of a range. Without the space for that, it removes the files' garbage within the reserve, and merges

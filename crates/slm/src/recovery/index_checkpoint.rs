@@ -82,6 +82,24 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
         if self.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
     }
 
+    /// Takes checkpoints until they cover the deletes up to `sequence`: two at most. If one can't be taken, the deletes
+    /// stay. REQUIRES: they are flushed.
+    /// LOCKS: index checkpoint
+    pub(crate) fn cover_deletes(&self, sequence: u64, is_stopped: &dyn Fn() -> bool) -> Result<()> {
+        let are_covered = || self.checkpoints.deletes_droppable_through() >= sequence;
+        for _ in 0..2 {
+            // Without the lock first, as above.
+            if are_covered() {
+                break;
+            }
+            let taking = self.checkpoints.taking.lock();
+            if !are_covered() {
+                self.take_checkpoint_if_possible(&taking, is_stopped)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Takes one at a clean close, after all background threads have ended: on `Dram` the next opening begins with it.
     pub(crate) fn take_at_close(&self) -> Result<()> {
         if !self.checkpoints.is_due_at_close(self.context.options.checkpoint_entries) {

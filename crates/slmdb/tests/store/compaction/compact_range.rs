@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::common::{eager_compaction, no_compaction, wait_until};
+use crate::common::{Home, MEDIA, On, assert_verified, eager_compaction, no_compaction, wait_until};
 use crate::space::machine::{STORE, tables};
 use slmdb::{CompactionOptions, Db, Event, Result};
 use slmdb_env::memory::MemoryEnv;
@@ -131,6 +131,66 @@ fn files_that_another_compaction_was_removing_have_gone() {
     db.compact_range::<&[u8]>(..).unwrap();
     assert_eq!(tables(&env), named(&db));
     db.close().unwrap();
+}
+
+fn number(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+fn put_and_delete(db: &Db, from: u32, to: u32) {
+    for from in (from..to).step_by(500) {
+        (from..to.min(from + 500)).for_each(|key| db.put(number(key), [7; 100]).unwrap());
+        db.flush().unwrap();
+        (from..to.min(from + 500)).for_each(|key| db.delete(number(key)).unwrap());
+        db.flush().unwrap();
+    }
+}
+
+/// (SLM-DB kept files of deletes until two index checkpoints had covered them.)
+#[test]
+fn a_store_emptied_and_compacted_holds_no_deletes() {
+    for on in MEDIA {
+        let home = Home::new(on);
+        let db = home.options().compaction(no_compaction()).open(home.store()).unwrap();
+        for round in 0..3 {
+            put_and_delete(&db, round * 2000, round * 2000 + 2000);
+            db.compact_range::<&[u8]>(..).unwrap();
+            assert_eq!(named(&db), [""; 0], "{on:?}, round {round}");
+        }
+        // A copy is rebuilt from its files, on `Dram`.
+        let copy = Home::new(On::Dram);
+        db.checkpoint(copy.store()).unwrap();
+        db.close().unwrap();
+        for home in [&home, &copy] {
+            let db = home.open();
+            assert!(db.range::<&[u8]>(..).unwrap().next().is_none(), "{on:?}");
+            assert_verified(&db, "emptied and compacted");
+        }
+    }
+}
+
+#[test]
+fn a_part_emptied_and_compacted_holds_no_deletes() {
+    for on in MEDIA {
+        let home = Home::new(on);
+        let db = home.options().compaction(no_compaction()).open(home.store()).unwrap();
+        (0..1000).for_each(|key| db.put(number(key), [7; 100]).unwrap());
+        db.flush().unwrap();
+        put_and_delete(&db, 1000, 3000);
+        db.delete(number(500)).unwrap();
+        db.compact_range(number(1000)..).unwrap();
+        let deletes: u64 = db
+            .table_files()
+            .iter()
+            .filter(|file| file.largest_key >= number(1000).to_vec())
+            .map(|file| file.deletes)
+            .sum();
+        assert_eq!(deletes, 0, "{on:?}");
+        db.close().unwrap();
+        let db = home.open();
+        assert_eq!(db.range::<&[u8]>(..).unwrap().count(), 999, "{on:?}");
+        assert_verified(&db, "a part emptied and compacted");
+    }
 }
 
 /// Only SLM-DB has checkpoints of an index.
