@@ -32,8 +32,9 @@ fn export_within_limit(place: &Place, file: &str) -> Ran {
 
 fn names(place: &Place) -> Vec<String> {
     let entries = std::fs::read_dir(place.directory.path()).expect("a readable directory");
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.expect("a readable directory").file_name().into_string().unwrap()).collect();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.expect("a readable directory").file_name().into_string().expect("a name in UTF-8"))
+        .collect();
     names.sort();
     names
 }
