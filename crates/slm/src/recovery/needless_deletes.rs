@@ -2,9 +2,8 @@
 //!
 //! A delete stays in a table file because another one may have an older version of its key, which would come back when
 //! the index is rebuilt. Two index checkpoints end that (INV-18). But one is due only after millions of entries or when a
-//! compaction is requested, and it takes space itself. On a full disk that is too late: a delete of a tiny value takes as much
-//! as it frees, and deletes
-//! are the way out.
+//! compaction is requested, and it takes space itself. On a full disk that is too late: a delete of a tiny value takes as
+//! much as it frees, and deletes are the way out.
 //!
 //! There is another end. When all puts in all table files are live, no file has an older version of any key. Then no
 //! delete that is flushed hides anything, and none ever will: what is flushed later is newer, and what compactions write

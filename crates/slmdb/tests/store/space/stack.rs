@@ -1,6 +1,8 @@
 //! Threads with little stack, as some C libraries give by default and `ulimit -s` may leave. Each case has a process of its
 //! own, because a stack that ends is a signal: this test program, started again.
 
+use std::time::Duration;
+
 use slmdb::{Db, Medium, Options};
 
 use super::lacks::{assert_passes_in, on};
@@ -47,8 +49,21 @@ fn little_stack_is_enough_for_everything() {
     step("numbers", &|| drop((db.stats(), db.table_files(), db.approximate::<&[u8]>(..).unwrap())));
     step("copy", &|| db.checkpoint(&copy).unwrap());
     fill(&db);
+    db.compact_range::<&[u8]>(..).unwrap();
+    (0..100).for_each(|number| db.put(format!("last {number:03}"), "value").unwrap());
     db.sync().unwrap();
-    // As a killed process leaves it.
+    // As a killed process leaves it. What the store does by itself comes to its end before its files are copied.
+    let names = || {
+        let mut names: Vec<_> =
+            std::fs::read_dir(home.store()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let mut before = Vec::new();
+    while before != names() {
+        before = names();
+        std::thread::sleep(Duration::from_millis(200));
+    }
     std::mem::forget(db);
     let killed = home.copy();
     step("recovery to read", &|| drop(options(&killed).read_only(true).open(killed.store()).unwrap()));
