@@ -169,6 +169,11 @@ pub trait File: Debug + Send + Sync + 'static {
     /// Allocates real space for `[offset, offset + length)` and grows the file to cover it, so that a full disk is an
     /// error now and not a `SIGBUS` later. Where the file system can't, zeros are written.
     fn allocate(&self, offset_bytes: u64, length_bytes: u64) -> Result<()>;
+    /// Whether [`File::allocate`] takes space without writing it, on the file system of this file. REQUIRES: the file is open for
+    /// writing, and not empty.
+    fn takes_space_at_once(&self) -> bool {
+        true
+    }
     /// Sees to it that a file that becomes as long as `length_bytes` finds its space there. Its length stays as it is; cutting
     /// it gives back what is beyond the new end. Where the file system can't, nothing happens.
     fn reserve(&self, length_bytes: u64) -> Result<()>;

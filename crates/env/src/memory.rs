@@ -179,6 +179,11 @@ impl MemoryEnv {
         self.machine().memory_to_give_bytes = bytes;
     }
 
+    /// What [`File::takes_space_at_once`] says from now on; at first it does.
+    pub fn set_takes_space_at_once(&self, does: bool) {
+        self.machine().disk.takes_space_at_once = does;
+    }
+
     /// Whether a file may get a second name; at first it may.
     pub fn set_shares_names(&self, shares_names: bool) {
         self.machine().disk.shares_names = shares_names;

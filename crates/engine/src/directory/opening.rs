@@ -14,6 +14,7 @@ use super::EngineKind;
 use super::open::{Prepared, check_directory, prepare};
 use crate::background::workers::Workers;
 use crate::observe::spans::timed;
+use crate::space::memtable_bytes::memtable_bytes;
 use crate::{Engine, Options};
 
 /// What an engine adds to an opening.
@@ -47,7 +48,8 @@ impl Found<'_> {
     pub fn of<'d>(engine: &EngineKind, options: &Options, directory: &'d Path) -> Result<Found<'d>> {
         options.check()?;
         let workers = Workers::of(options)?;
-        let Prepared { options, state, lock } = prepare(engine, options, directory)?;
+        let Prepared { mut options, state, lock } = prepare(engine, options, directory)?;
+        options.memtable_bytes = memtable_bytes(&options, directory);
         Ok(Found { options, directory, state, lock, workers })
     }
 }

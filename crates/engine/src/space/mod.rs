@@ -4,6 +4,7 @@
 pub mod admission;
 pub mod controller;
 pub mod ladder;
+pub mod memtable_bytes;
 pub mod pool_growth;
 pub mod reserve;
 pub mod reserved_file;

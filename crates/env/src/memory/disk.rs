@@ -196,6 +196,7 @@ pub(super) struct Disk {
     pub(super) capacity_bytes: u64,
     /// Whether a file may have several names.
     pub(super) shares_names: bool,
+    pub(super) takes_space_at_once: bool,
     /// The number of the file that was made last.
     last_number: u64,
 }
@@ -212,6 +213,7 @@ impl Disk {
             mapped_directories: BTreeSet::new(),
             capacity_bytes: u64::MAX,
             shares_names: true,
+            takes_space_at_once: true,
             last_number: 0,
         }
     }
@@ -483,6 +485,7 @@ impl Disk {
             mapped_directories: self.mapped_directories.clone(),
             capacity_bytes: self.capacity_bytes,
             shares_names: self.shares_names,
+            takes_space_at_once: self.takes_space_at_once,
             last_number: self.last_number,
         }
     }

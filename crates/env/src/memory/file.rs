@@ -111,6 +111,10 @@ impl File for MemoryFile {
         outcome.end(&self.path, ())
     }
 
+    fn takes_space_at_once(&self) -> bool {
+        self.env.machine().disk.takes_space_at_once
+    }
+
     fn reserve(&self, length_bytes: u64) -> Result<()> {
         let mut machine = self.env.machine_in_turn();
         let detail = format!(" {length_bytes}");

@@ -103,6 +103,12 @@ impl File for OsFile {
         }
     }
 
+    fn takes_space_at_once(&self) -> bool {
+        // The first byte has its space already.
+        let taken = retry_on_intr(|| rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, 1));
+        !matches!(taken, Err(Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS))
+    }
+
     fn reserve(&self, length_bytes: u64) -> Result<()> {
         let old_bytes = self.length_bytes()?;
         if length_bytes <= old_bytes {

@@ -98,6 +98,26 @@ fn zeros_stand_in_for_fallocate_beyond_the_end_only() {
     assert_eq!(file.length_bytes().unwrap(), far);
 }
 
+/// It is found out without a change to the file. (What the answer is depends on where temporary files are.)
+#[test]
+fn a_file_stays_as_it_is_when_it_is_asked_how_it_takes_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("file");
+    let file = OsEnv::new().open_file(&path, OpenMode::CreateNew).unwrap();
+    file.write_at(b"x", 0).unwrap();
+    let takes_it_at_once = file.takes_space_at_once();
+    assert_eq!(fs::read(&path).unwrap(), b"x");
+    // What can't be written can't take space, and does not say why.
+    assert!(OsEnv::new().open_file(&path, OpenMode::Read).unwrap().takes_space_at_once());
+    let system = rustix::fs::fallocate(
+        fs::File::options().write(true).open(&path).unwrap(),
+        rustix::fs::FallocateFlags::empty(),
+        0,
+        9,
+    );
+    assert_eq!(system.is_ok(), takes_it_at_once);
+}
+
 #[test]
 fn a_path_that_does_not_exist_yet_has_its_parents_space() {
     let directory = tempfile::tempdir().unwrap();

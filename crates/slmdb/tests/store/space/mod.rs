@@ -8,5 +8,6 @@ pub(crate) mod machine;
 mod many;
 mod reclaim;
 mod rest;
+mod short_memtables;
 mod stack;
 mod stress;
