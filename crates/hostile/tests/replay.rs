@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use slmdb_env::memory::Random;
@@ -13,6 +13,12 @@ use slmdb_hostile::{Mode, Target, mutate, tree};
 
 /// No input takes so long, on the slowest machine.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// Tests run one at a time: memory is counted for the process, and what another test reads meanwhile would count, too.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn inputs(kind: &str, target: Target) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").join(kind).join(target.name());
@@ -30,8 +36,6 @@ fn budget() -> f64 {
 /// kept as a regression. A panic of a thread that the store started counts, too.
 fn run(target: Target, what: &str, input: &[u8]) {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
-    static ONE: Mutex<()> = Mutex::new(());
-    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let before = PANICS.load(Ordering::SeqCst);
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -64,6 +68,7 @@ fn fingerprint(input: &[u8]) -> u32 {
 }
 
 fn check(target: Target, mutations: u32) {
+    let _alone = alone();
     let mut all = inputs("corpus", target);
     assert!(!all.is_empty(), "{}: the corpus is gone", target.name());
     all.extend(inputs("regressions", target));
@@ -110,6 +115,7 @@ targets! {
 
 #[test]
 fn the_inputs_that_fuzzing_begins_with_are_kept() {
+    let _alone = alone();
     let make = std::env::var_os("SLMDB_MAKE_CORPUS").is_some();
     for target in Target::ALL {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target.name());
@@ -126,6 +132,7 @@ fn the_inputs_that_fuzzing_begins_with_are_kept() {
 /// A store that is edited is opened as it was written, whoever has written it; after a change of a format, new ones are made.
 #[test]
 fn the_stores_that_are_edited_are_sound() {
+    let _alone = alone();
     if std::env::var_os("SLMDB_MAKE_SOUND_STORES").is_some() {
         slmdb_hostile::make_sound_stores().unwrap();
     }
@@ -140,6 +147,7 @@ fn the_stores_that_are_edited_are_sound() {
 /// A word of a node that matters, set to something else: it is not overlooked.
 #[test]
 fn a_damaged_tree_is_reported_by_verify() {
+    let _alone = alone();
     let image = tree::image((0..300_u32).map(|number| (number * 7919 % 300).to_be_bytes().to_vec()).collect());
     assert!(!image.is_reported(image.bytes.clone()));
     let mut found = 0;
@@ -164,6 +172,7 @@ fn a_damaged_tree_is_reported_by_verify() {
 /// An engine that this build has is one whose stores are edited.
 #[test]
 fn no_engine_is_left_out() {
+    let _alone = alone();
     for engine in slmdb::EngineName::ALL.into_iter().filter(|engine| !slmdb_hostile::ENGINES.contains(engine)) {
         let env = slmdb_env::memory::MemoryEnv::new();
         let opened = slmdb::Options::default().engine(engine).env(std::sync::Arc::new(env)).open("/db");
