@@ -310,6 +310,12 @@ impl Options {
         }
     }
 
+    /// Where the options say that the pool is, as an absolute path; `None` if they don't.
+    pub fn pool_path(&self) -> Result<Option<PathBuf>> {
+        let path = self.medium.as_ref().and_then(Medium::pool_path);
+        path.map(|path| self.env.absolute(path)).transpose()
+    }
+
     /// The same for the directory that has this path at the moment: see [`Env::hold_directory`].
     pub fn holding(&self, directory: &Path) -> Result<Options> {
         Ok(Options { env: self.env.hold_directory(directory)?, ..self.clone() })

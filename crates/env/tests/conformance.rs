@@ -304,6 +304,22 @@ fn locks_exclude_each_other_as_they_should(place: &Place) {
     place.env.lock(&place.path("OTHER"), LockMode::Exclusive).unwrap();
 }
 
+fn a_file_is_locked_alone_and_stays_as_it_is(place: &Place) {
+    let (env, path) = (&place.env, place.path("pool"));
+    assert_eq!(cause(env.lock(&path, LockMode::Alone).unwrap_err()), IoErrorKind::NotFound);
+    let file = place.create("pool", b"its content");
+    let held = env.lock(&path, LockMode::Alone).unwrap();
+    for mode in [LockMode::Alone, LockMode::Shared] {
+        assert!(matches!(env.lock(&path, mode), Err(Error::Locked { .. })), "{mode:?}");
+    }
+    drop(held);
+    let shared = env.lock(&path, LockMode::Shared).unwrap();
+    assert!(matches!(env.lock(&path, LockMode::Alone), Err(Error::Locked { .. })));
+    drop(shared);
+    drop(env.lock(&path, LockMode::Alone).unwrap());
+    assert_eq!(content(&*file), b"its content");
+}
+
 fn threads_share_files(place: &Place) {
     let file = place.create("file", b"");
     std::thread::scope(|scope| {
@@ -377,6 +393,7 @@ macro_rules! conformance {
             a_lock_whose_file_is_removed_never_has_two_holders,
             errors_carry_the_path,
             locks_exclude_each_other_as_they_should,
+            a_file_is_locked_alone_and_stays_as_it_is,
             threads_share_files,
             clocks_identity_and_randomness,
         })*

@@ -102,7 +102,7 @@ fn pool_of(options: &mut Options, directory: &Path, manifest: &Path) -> Result<(
         Ok(reading) => reading.state,
         Err(error) if env.exists(manifest)? && error.kind() != ErrorKind::Corruption => return Err(error),
         Err(error) => {
-            let path = options.medium.as_ref().and_then(|medium| medium.pool_path()).map(Path::to_path_buf);
+            let path = options.pool_path()?;
             let why = format!("whose pool it is, if there is one, is not known: {error}");
             return Ok((PoolFate::Left { path, why }, None));
         }
@@ -121,8 +121,7 @@ fn pool_of(options: &mut Options, directory: &Path, manifest: &Path) -> Result<(
     if let Some(asked) = asked.filter(|asked| asked.kind() != kind) {
         return Err(Error::invalid(format!("the store's fast tier is {kind:?}, not {:?}", asked.kind())));
     }
-    let asked = asked.and_then(|medium| medium.pool_path()).map(|path| env.absolute(path)).transpose()?;
-    let Some(path) = asked.or(pool_path).filter(|_| !uuids.is_empty()) else {
+    let Some(path) = options.pool_path()?.or(pool_path).filter(|_| !uuids.is_empty()) else {
         return Ok((PoolFate::None, None));
     };
     if !env.exists(&path)? {

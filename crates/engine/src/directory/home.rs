@@ -27,9 +27,9 @@ pub(crate) fn others_pool(options: &Options, directory: &Path, state: &StoreStat
     if env.identity(directory)?.is_same(&home.directory) {
         return Ok(None);
     }
-    if let Some(asked) = options.medium.as_ref().and_then(|medium| medium.pool_path())
-        && env.exists(asked)?
-        && !(env.exists(pool)? && env.identity(asked)?.is_same(&env.identity(pool)?))
+    if let Some(asked) = options.pool_path()?
+        && env.exists(&asked)?
+        && !(env.exists(pool)? && env.identity(&asked)?.is_same(&env.identity(pool)?))
     {
         return Ok(None);
     }
@@ -51,9 +51,7 @@ pub(crate) fn check_own_pool(options: &Options, directory: &Path, state: &StoreS
 /// be there.
 pub(crate) fn choose_place(options: &mut Options, others: &Path, state: &mut StoreState) -> Result<()> {
     let env = options.env.clone();
-    let asked =
-        options.medium.as_ref().and_then(|medium| medium.pool_path()).map(|path| env.absolute(path)).transpose()?;
-    let path = match asked {
+    let path = match options.pool_path()? {
         Some(path) => path,
         None if env.dax_device(others)?.is_none() => {
             let mut random = [0; 4];

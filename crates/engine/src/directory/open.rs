@@ -84,7 +84,7 @@ pub fn prepare(engine: &EngineKind, options: &Options, directory: &Path) -> Resu
 
 /// Checks that a store is wanted where there is none, and can be made there.
 fn check_place(options: &Options, directory: &Path) -> Result<()> {
-    check_free(options, directory)?;
+    check_empty(options, directory)?;
     if options.read_only || !options.create_if_missing {
         return Err(Error::invalid(format!("there is no store in {}", directory.display())));
     }
@@ -112,7 +112,7 @@ fn make_directory(env: &dyn Env, directory: &Path) -> Result<()> {
 
 /// Fails if anything is in the directory of a store without a MANIFEST: table files and arenas of one that has lost it, the rest
 /// of a copy or of a destruction that was cut short, or what is no store's.
-fn check_free(options: &Options, directory: &Path) -> Result<()> {
+fn check_empty(options: &Options, directory: &Path) -> Result<()> {
     let env = &*options.env;
     if !env.exists(directory)? {
         return Ok(());

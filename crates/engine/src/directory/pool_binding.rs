@@ -28,7 +28,7 @@ pub enum FoundPool<M: PoolMedium> {
 /// Checks, before anything is made, that the options describe a fast tier that a new store can have.
 pub fn check_new(engine: &EngineKind, options: &Options) -> Result<()> {
     let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
-    let path = medium.pool_path().map(|path| options.env.absolute(path)).transpose()?;
+    let path = options.pool_path()?;
     check_opening(engine, options, medium.kind(), path.as_deref())?;
     let Some(path) = path else { return Ok(()) };
     check_outside_stores(&*options.env, &path, "the pool")?;
@@ -43,7 +43,7 @@ pub fn check_new(engine: &EngineKind, options: &Options) -> Result<()> {
 pub fn new_record(options: &Options, uuid: [u8; 16]) -> Result<MediumRecord> {
     let env = &*options.env;
     let medium = options.medium.as_ref().unwrap_or(&Medium::Dram);
-    let pool_path = medium.pool_path().map(|path| env.absolute(path)).transpose()?;
+    let pool_path = options.pool_path()?;
     if let Some(path) = &pool_path {
         check_free(env, path)?;
     }
@@ -63,9 +63,9 @@ pub fn bind(engine: &EngineKind, options: &mut Options, state: &mut StoreState) 
                 asked.kind()
             )));
         }
-        if let Some(path) = asked.pool_path() {
+        if let Some(path) = options.pool_path()? {
             // Opening the pool checks that it is this store's.
-            state.medium.pool_path = Some(options.env.absolute(path)?);
+            state.medium.pool_path = Some(path);
         }
     }
     hold_pool(options, state.medium.pool_path.as_deref())?;

@@ -108,20 +108,18 @@ impl HeldDirectories {
         Ok(retry_on_intr(|| rustix::fs::statat(place.at, place.path, AtFlags::SYMLINK_NOFOLLOW))?)
     }
 
-    /// What tells the directory at `path` from its copies.
+    /// What tells the file or directory at `path` from its copies.
     pub fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
         let (place, wanted) = (self.place(path), StatxFlags::INO | StatxFlags::BTIME);
-        let born = match retry_on_intr(|| rustix::fs::statx(place.at, place.path, AtFlags::empty(), wanted)) {
-            Ok(found) if found.stx_mask & StatxFlags::BTIME.bits() != 0 => found.stx_btime,
-            // The file system does not tell, or an old kernel does not.
-            Ok(_) | Err(Errno::NOSYS) => {
-                return Ok(FileIdentity { inode: self.look_up(path)?.st_ino, born_ns: 0 });
-            }
-            Err(errno) => return Err(errno.into()),
+        let found = match retry_on_intr(|| rustix::fs::statx(place.at, place.path, AtFlags::empty(), wanted)) {
+            // A kernel without the call does not tell when something was made.
+            Err(Errno::NOSYS) => return Ok(FileIdentity { inode: self.look_up(path)?.st_ino, born_ns: 0 }),
+            found => found?,
         };
-        let seconds = u64::try_from(born.tv_sec).unwrap_or(0);
-        let born_ns = seconds.wrapping_mul(1_000_000_000).wrapping_add(u64::from(born.tv_nsec));
-        Ok(FileIdentity { inode: self.look_up(path)?.st_ino, born_ns })
+        let seconds = u64::try_from(found.stx_btime.tv_sec).unwrap_or(0);
+        let born_ns = seconds.wrapping_mul(1_000_000_000).wrapping_add(u64::from(found.stx_btime.tv_nsec));
+        let is_told = found.stx_mask & StatxFlags::BTIME.bits() != 0;
+        Ok(FileIdentity { inode: found.stx_ino, born_ns: if is_told { born_ns } else { 0 } })
     }
 
     /// Whether `path` leads to a file that is open.

@@ -3,9 +3,12 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::common::{Home, MEDIA, Model, On, assert_same, assert_verified, contents};
 use slmdb::{Db, ErrorKind, Medium, PoolFate};
+use slmdb_env::Env;
+use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 
 /// As `cp -r` does it.
 fn copy_directory(from: &Path, to: &Path) {
@@ -335,31 +338,82 @@ fn a_store_that_may_only_be_read_can_be_copied() {
     }
 }
 
-/// As `cp -l` does it. Both stores then have the same files.
+/// As `cp -l` does it, after a kill. Both stores then have the same files, MemTables and `LOCK` included.
 #[test]
 fn a_copy_of_hard_links_harms_no_store() {
-    let home = Home::new(On::Dram);
-    let copy = beside(&home, "copy");
+    let options = |env: &MemoryEnv| crate::common::options().env(Arc::new(env.clone())).memtable_bytes(16 << 10);
+    let env = MemoryEnv::new();
     let mut model = Model::new();
-    let db = home.open();
+    let db = options(&env).open("/db").unwrap();
     work(&db, &mut model, "both");
     // More than recovery copies into the new MemTable.
-    (0..200).for_each(|number| put(&db, &mut model, &format!("in a MemTable {number}"), &"x".repeat(200)));
-    db.close().unwrap();
-    fs::create_dir(&copy).unwrap();
-    for (path, _) in files(&home.store()) {
-        fs::hard_link(&path, copy.join(path.file_name().unwrap())).unwrap();
+    (0..40).for_each(|number| put(&db, &mut model, &format!("in a MemTable {number}"), &"x".repeat(200)));
+    let env = env.kill();
+    env.create_directory(Path::new("/copy")).unwrap();
+    for entry in env.list_directory(Path::new("/db")).unwrap() {
+        let (from, to) = (Path::new("/db").join(&entry.name), Path::new("/copy").join(&entry.name));
+        assert!(env.link_file(&from, &to).unwrap());
     }
     let mut of_copy = model.clone();
-    let db = home.options().open(&copy).unwrap();
+    let db = options(&env).open("/copy").unwrap();
+    assert_eq!(options(&env).open("/db").unwrap_err().kind(), ErrorKind::Locked, "they have one LOCK");
     work(&db, &mut of_copy, "copy");
     drop(db);
-    let db = home.open();
+    let db = options(&env).open("/db").unwrap();
     assert_same(&contents(&db).unwrap(), &model, "the original");
     assert_verified(&db, "the original");
     work(&db, &mut model, "original");
     drop(db);
-    let db = home.options().open(&copy).unwrap();
+    let db = options(&env).open("/copy").unwrap();
     assert_same(&contents(&db).unwrap(), &of_copy, "the copy");
     assert_verified(&db, "the copy");
+}
+
+/// The repair of a copy fails for good at each of its operations, and is begun again after a kill.
+#[test]
+fn a_repair_of_a_copy_cut_short_leaves_the_original() {
+    let options = |env: &MemoryEnv| {
+        crate::common::options()
+            .env(Arc::new(env.clone()))
+            .memtable_bytes(4 << 10)
+            .pool_initial_bytes(1 << 20)
+            .pool_maximum_bytes(1 << 28)
+    };
+    let env = MemoryEnv::new();
+    let mut model = Model::new();
+    let db = options(&env).medium(Medium::Emulated { path: "/pool".into() }).open("/db").unwrap();
+    for number in 0..60 {
+        put(&db, &mut model, &format!("key{number:02}"), &"x".repeat(100));
+    }
+    db.close().unwrap();
+    for entry in env.list_directory(Path::new("/db")).unwrap() {
+        let content = env.content(Path::new("/db").join(&entry.name)).unwrap();
+        env.set_content(Path::new("/copy").join(&entry.name), &content);
+    }
+    let is_whole = |env: &MemoryEnv, directory: &str, context: &str| {
+        let db = options(env).open(directory).unwrap_or_else(|error| panic!("{context}, {directory}: {error}"));
+        assert_same(&contents(&db).unwrap(), &model, context);
+        assert_verified(&db, context);
+        db.close().unwrap();
+    };
+    let pool = env.content("/pool").unwrap();
+    for operation in 0.. {
+        let env = env.kill();
+        env.fail_at(operation, Failure::Io, Repeat::ForGood);
+        let repaired = options(&env).repair("/copy", &mut |_| ());
+        let is_through = env.failures_struck() == 0;
+        let context = format!("cut short at {operation}");
+        let env = env.kill();
+        assert!(env.content("/pool").unwrap() == pool, "{context}: the original's pool has changed");
+        if is_through {
+            assert!(repaired.unwrap().losses.is_empty() && operation > 20);
+        } else {
+            options(&env).repair("/copy", &mut |_| ()).unwrap_or_else(|error| panic!("{context}: {error}"));
+        }
+        is_whole(&env, "/copy", &context);
+        is_whole(&env, "/db", &context);
+        if is_through {
+            break;
+        }
+    }
 }
