@@ -20,6 +20,28 @@ pub struct Cut<R: Run> {
     pub grandparents: Vec<Arc<R>>,
     /// An output that overlaps more bytes of the grandparents is complete.
     pub grandparent_bytes_max: u64,
+    /// How many entries all sources have, and how many bytes of files. Both tell how much is still to come.
+    pub input_entries: u64,
+    /// See [`input_entries`](Cut::input_entries).
+    pub input_bytes: u64,
+}
+
+/// What is left for a last output goes into the one before it, if it is less than this part of an output. A full run that
+/// gets a few keys would leave a tail of a few entries otherwise, and a file takes a block of the disk at least.
+const TAIL_PART: u64 = 4;
+
+impl<R: Run> Cut<R> {
+    /// Whether an output with so many bytes is long enough. `entries_read`: of all sources, the one that would be added
+    /// included.
+    fn is_full(&self, output_bytes: u64, entries_read: u64) -> bool {
+        if output_bytes < self.output_bytes {
+            return false;
+        }
+        let entries_left = (self.input_entries + 1).saturating_sub(entries_read);
+        let entry_bytes = self.input_bytes.checked_div(self.input_entries).unwrap_or(0);
+        let tail_bytes = self.output_bytes / TAIL_PART;
+        entries_left.saturating_mul(entry_bytes) >= tail_bytes || output_bytes >= self.output_bytes + tail_bytes
+    }
 }
 
 /// How a merge goes.
@@ -139,7 +161,7 @@ fn merge_into<R: Run, S: EntrySource, O: RunOutput<S>>(
             Fate::Superseded => counts.superseded += 1,
             Fate::DeleteDropped => counts.deletes_dropped += 1,
             Fate::Kept => {
-                if !has_key && cutter.is_due(key, output.bytes()) {
+                if !has_key && cutter.is_due(key, output.bytes(), counts.entries_read) {
                     output.cut().map_err(MergeError::Output)?;
                 }
                 has_key = true;
@@ -177,8 +199,8 @@ impl<'c, R: Run> Cutter<'c, R> {
         Cutter { cut, order, position: 0, passed_bytes: 0 }
     }
 
-    /// Whether an output with so many bytes is complete before this key, which is not in it.
-    fn is_due(&mut self, key: &[u8], output_bytes: u64) -> bool {
+    /// Whether an output with so many bytes is complete before this key, which is not in it. `entries_read`: of all sources.
+    fn is_due(&mut self, key: &[u8], output_bytes: u64, entries_read: u64) -> bool {
         let runs = &self.cut.grandparents;
         while let Some(run) = runs.get(self.position) {
             if self.order.compare(&run.record().largest_key, key).is_ge() {
@@ -192,7 +214,8 @@ impl<'c, R: Run> Cutter<'c, R> {
             self.passed_bytes = 0;
             return false;
         }
-        let is_due = output_bytes >= self.cut.output_bytes || self.passed_bytes > self.cut.grandparent_bytes_max;
+        let overlaps_enough = self.passed_bytes > self.cut.grandparent_bytes_max;
+        let is_due = overlaps_enough || self.cut.is_full(output_bytes, entries_read);
         if is_due {
             self.passed_bytes = 0;
         }

@@ -188,12 +188,14 @@ impl<R: Run> Plan<R> {
         Change { removed: self.inputs().cloned().collect(), added, moved: Vec::new() }
     }
 
-    /// Where the outputs of its merge end.
+    /// Where the outputs of its merge end. An inflow is not counted in it.
     pub fn cut(&self) -> Cut<R> {
         Cut {
             output_bytes: self.output_bytes,
             grandparents: self.grandparents.clone(),
             grandparent_bytes_max: self.grandparent_bytes_max,
+            input_entries: self.inputs().map(|run| run.record().entries).sum(),
+            input_bytes: self.input_bytes(),
         }
     }
 

@@ -194,8 +194,9 @@ fn settings<'a>(
     MergeSettings { order: KeyOrder::Bytewise, prefix: Vec::new(), cut, retention, report_every_bytes: 10, report }
 }
 
+/// Of inputs that have much more.
 fn cut(output_bytes: u64, grandparents: Vec<Arc<MemoryRun>>, grandparent_bytes_max: u64) -> Cut<MemoryRun> {
-    Cut { output_bytes, grandparents, grandparent_bytes_max }
+    Cut { output_bytes, grandparents, grandparent_bytes_max, input_entries: 1 << 20, input_bytes: 1 << 30 }
 }
 
 fn keys_of(outputs: &[Vec<Entry>]) -> Vec<String> {
@@ -230,6 +231,35 @@ fn outputs_end_between_keys() {
     assert_eq!(go(cut(100, grandparents(), 0), vec![]), ["a", "b", "c", "d"]);
     assert_eq!(go(cut(100, grandparents(), 10), vec![]), ["a b", "c d"]);
     assert_eq!(go(cut(100, grandparents(), 30), vec![]), ["a b c d"]);
+}
+
+/// It left the last few entries in a file of their own, which took a block of a full disk for each such merge.
+#[test]
+fn a_full_run_that_gets_a_few_keys_leaves_no_tail() {
+    let lengths = |count: u64, output_bytes| {
+        let of = |number: u64| entry(&format!("{number:03}"), 1, Some("1234567"));
+        let cut = Cut { input_entries: count, input_bytes: 10 * count, ..cut(output_bytes, vec![], 0) };
+        let proceed = &mut |_: &crate::MergeCounts| ControlFlow::Continue(());
+        let sources = vec![MemorySource::new((0..count).map(of).collect())];
+        let (outputs, _) = merge(sources, settings(cut, vec![], proceed), MemoryOutput::default()).unwrap();
+        outputs.iter().map(Vec::len).collect::<Vec<_>>()
+    };
+    assert_eq!(lengths(40, 400), [40]);
+    assert_eq!(lengths(41, 400), [41]);
+    assert_eq!(lengths(49, 400), [49]);
+    assert_eq!(lengths(50, 400), [40, 10]);
+    assert_eq!(lengths(85, 400), [40, 45]);
+    assert_eq!(lengths(3, 10), [1, 1, 1]);
+}
+
+/// What the sources have is an estimate. However wrong it is, no output is much too long.
+#[test]
+fn an_output_is_a_quarter_too_long_at_most() {
+    let entries = (0..200).map(|number| entry(&format!("{number:03}"), 1, Some("1234567"))).collect();
+    let cut = Cut { input_entries: 3, input_bytes: 30, ..cut(400, vec![], 0) };
+    let proceed = &mut |_: &crate::MergeCounts| ControlFlow::Continue(());
+    let merged = merge(vec![MemorySource::new(entries)], settings(cut, vec![], proceed), MemoryOutput::default());
+    assert_eq!(merged.unwrap().0.iter().map(Vec::len).collect::<Vec<_>>(), [50; 4]);
 }
 
 #[test]
