@@ -6,7 +6,7 @@
 //! | offset | bytes | field |
 //! |---:|---:|---|
 //! | 0 | 8 | magic: `slmdbMAN` |
-//! | 8 | 4 | format version: 2 |
+//! | 8 | 4 | format version: 1 |
 //! | 12 | 4 | CRC-32C of the other 36 bytes |
 //! | 16 | 16 | the store's uuid |
 //! | 32 | 8 | nonce: drawn anew for every file |
@@ -40,10 +40,8 @@ use slmdb_env::{Error, File, Result};
 
 /// What every MANIFEST begins with.
 pub const MAGIC: [u8; 8] = *b"slmdbMAN";
-/// The version that is written: the store may have table files of format 2, which older programs don't know.
-pub(crate) const FORMAT_VERSION: u32 = 2;
-/// The oldest that is read. But for its number it is the same.
-const OLDEST_FORMAT_VERSION: u32 = 1;
+/// The version that is written, and the only one that is read.
+pub(crate) const FORMAT_VERSION: u32 = 1;
 
 /// Where a field lies in a header: offset and length in bytes.
 pub(crate) type FieldPlace = (usize, usize);
@@ -103,8 +101,6 @@ fn set_field(bytes: &mut [u8], place: FieldPlace, value: &[u8]) {
 /// The header of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Under which number the file was written: its checksums cover it.
-    pub(crate) version: u32,
     pub(crate) uuid: [u8; 16],
     pub(crate) nonce: [u8; 8],
 }
@@ -117,7 +113,7 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         set_field(&mut bytes, HEADER_MAGIC, &MAGIC);
-        set_field(&mut bytes, HEADER_VERSION, &self.version.to_le_bytes());
+        set_field(&mut bytes, HEADER_VERSION, &FORMAT_VERSION.to_le_bytes());
         set_field(&mut bytes, HEADER_UUID, &self.uuid);
         set_field(&mut bytes, HEADER_NONCE, &self.nonce);
         let crc = header_crc(&bytes);
@@ -140,11 +136,9 @@ impl Header {
             return Err(Error::corruption(file.path(), 0, what));
         }
         match u32::from_le_bytes(field(&bytes, HEADER_VERSION)) {
-            version @ OLDEST_FORMAT_VERSION..=FORMAT_VERSION => {
-                Ok(Header { version, uuid: field(&bytes, HEADER_UUID), nonce: field(&bytes, HEADER_NONCE) })
-            }
+            FORMAT_VERSION => Ok(Header { uuid: field(&bytes, HEADER_UUID), nonce: field(&bytes, HEADER_NONCE) }),
             version => {
-                let what = format!("MANIFEST of format version {version}; this build knows up to {FORMAT_VERSION}");
+                let what = format!("MANIFEST of format version {version}; this build knows version {FORMAT_VERSION}");
                 Err(Error::Unsupported { what, file: Some(file.path().to_path_buf()) })
             }
         }

@@ -15,7 +15,7 @@ use slmdb_env::{Env, Error, File, OpenMode, Result};
 
 use crate::edit::Edit;
 use crate::encoding::{Decoded, Undecodable};
-use crate::format::{self, FORMAT_VERSION, Found, HEADER_BYTES, Header, RecordKind, Seed};
+use crate::format::{self, Found, HEADER_BYTES, Header, RecordKind, Seed};
 use crate::payload;
 use crate::state::StoreState;
 
@@ -291,7 +291,7 @@ impl Manifest {
         state.check().map_err(|what| Error::invalid(format!("not a state for a MANIFEST: {what}")))?;
         let mut nonce = [0; 8];
         env.random_bytes(&mut nonce);
-        let header = Header { version: FORMAT_VERSION, uuid: state.uuid, nonce };
+        let header = Header { uuid: state.uuid, nonce };
         let seed = header.seed();
         let record = format::encode_record(seed, 0, RecordKind::State, payload::encode_state(state));
         let record = record.ok_or_else(|| Error::invalid("the state is too large for a MANIFEST"))?;

@@ -24,7 +24,7 @@ use crate::block::NO_BLOCK;
 use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
 use crate::compression::Compression;
 use crate::entry::{EntryKind, Place, order_of_entries};
-use crate::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer, HAS_INDEX};
+use crate::footer::{FOOTER_BYTES, Footer, HAS_INDEX};
 use crate::index_builder::IndexBuilder;
 use crate::key_section::{Chunk, KeySection, KeySectionBuilder, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
 use crate::layout::Layout;
@@ -201,7 +201,6 @@ impl TableBuilder {
             properties_offset,
             properties_bytes,
             file_bytes: properties_offset + properties_bytes + FOOTER_BYTES as u64,
-            version: FORMAT_VERSION,
             optional_parts,
         };
         self.writer.buffer().extend_from_slice(&footer.encode());

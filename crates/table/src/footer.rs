@@ -9,7 +9,7 @@
 //! 40  u64     offset of the properties
 //! 48  u64     length of the properties, trailer included
 //! 56  u64     length of the file
-//! 64  u32     format version: 3
+//! 64  u32     format version: 1
 //! 68  u32     CRC-32C of bytes 0 to 67 and 72 to 79
 //! 72  bytes   magic: "slmdbSST"
 //! ```
@@ -28,10 +28,8 @@ use crate::options::MAXIMUM_FILE_BYTES;
 use crate::part::TRAILER_BYTES;
 use crate::single;
 
-/// The version of the table file format that this crate writes. In version 2 no key chunk has shortened keys.
-pub const FORMAT_VERSION: u32 = 3;
-/// The oldest version that it reads: there all entries are in data blocks.
-pub const OLDEST_FORMAT_VERSION: u32 = 1;
+/// The version of the table file format that this crate writes, and the only one that it reads.
+pub const FORMAT_VERSION: u32 = 1;
 
 /// The bit of the optional parts that says that there are index chunks in place of a key section.
 pub(crate) const HAS_INDEX: u32 = 1;
@@ -57,7 +55,6 @@ pub(crate) struct Footer {
     pub(crate) properties_offset: u64,
     pub(crate) properties_bytes: u64,
     pub(crate) file_bytes: u64,
-    pub(crate) version: u32,
     /// Which optional parts the file has.
     pub(crate) optional_parts: u32,
 }
@@ -83,7 +80,7 @@ impl Footer {
         for place in places {
             bytes.extend_from_slice(&place.to_le_bytes());
         }
-        bytes.extend_from_slice(&self.version.to_le_bytes());
+        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&[0; 4]);
         bytes.extend_from_slice(&MAGIC);
         let mut footer = [0; FOOTER_BYTES];
@@ -108,15 +105,12 @@ impl Footer {
             return Err(corrupt("not the end of a table file"));
         }
         let fields = Footer::decode_fields(bytes).ok_or_else(|| corrupt("cut off"))?;
-        let (footer, stored_checksum) = fields;
+        let (footer, version, stored_checksum) = fields;
         if stored_checksum != checksum(bytes) {
             return Err(corrupt("its checksum does not match"));
         }
-        if !(OLDEST_FORMAT_VERSION..=FORMAT_VERSION).contains(&footer.version) {
-            let what = format!(
-                "table file format {}: this build reads formats {OLDEST_FORMAT_VERSION} to {FORMAT_VERSION}",
-                footer.version
-            );
+        if version != FORMAT_VERSION {
+            let what = format!("table file format {version}: this build reads format {FORMAT_VERSION}");
             return Err(Error::Unsupported { what, file: Some(path.to_path_buf()) });
         }
         if footer.store_uuid != store_uuid {
@@ -125,8 +119,7 @@ impl Footer {
         if footer.number != number {
             return Err(corrupt(&format!("this is table file {}, not {number}", footer.number)));
         }
-        let known = if footer.version > OLDEST_FORMAT_VERSION { HAS_INDEX } else { 0 };
-        if footer.optional_parts & !known != 0 {
+        if footer.optional_parts & !HAS_INDEX != 0 {
             let what = format!("optional parts {:#x} of a table file: not known to this build", footer.optional_parts);
             return Err(Error::Unsupported { what, file: Some(path.to_path_buf()) });
         }
@@ -139,8 +132,8 @@ impl Footer {
         Ok(footer)
     }
 
-    /// The fields, then the checksum.
-    fn decode_fields(bytes: &[u8; FOOTER_BYTES]) -> Option<(Footer, u32)> {
+    /// The fields, then the format version and the checksum.
+    fn decode_fields(bytes: &[u8; FOOTER_BYTES]) -> Option<(Footer, u32, u32)> {
         let mut at = 0;
         let store_uuid = get_array(bytes, &mut at)?;
         let number = get_u32(bytes, &mut at)?;
@@ -153,10 +146,9 @@ impl Footer {
             properties_offset: get_u64(bytes, &mut at)?,
             properties_bytes: get_u64(bytes, &mut at)?,
             file_bytes: get_u64(bytes, &mut at)?,
-            version: get_u32(bytes, &mut at)?,
             optional_parts,
         };
-        Some((footer, get_u32(bytes, &mut at)?))
+        Some((footer, get_u32(bytes, &mut at)?, get_u32(bytes, &mut at)?))
     }
 
     fn is_seamless(&self) -> bool {
@@ -189,7 +181,6 @@ mod tests {
         properties_offset: 1200,
         properties_bytes: 100,
         file_bytes: 1380,
-        version: FORMAT_VERSION,
         optional_parts: 0,
     };
 
@@ -232,8 +223,6 @@ mod tests {
             let unknown = encode_with(|bytes| bytes[64] = version);
             assert!(matches!(decode(&unknown), Err(Error::Unsupported { .. })));
         }
-        let oldest = encode_with(|bytes| bytes[64] = OLDEST_FORMAT_VERSION as u8);
-        assert_eq!(decode(&oldest).unwrap().version, OLDEST_FORMAT_VERSION);
     }
 
     #[test]
@@ -253,8 +242,6 @@ mod tests {
             let unknown = encode_with(|bytes| bytes[20 + bit / 8] |= 1 << (bit % 8));
             assert!(matches!(decode(&unknown), Err(Error::Unsupported { .. })), "bit {bit}");
         }
-        let in_oldest = encode_with(|bytes| (bytes[20], bytes[64]) = (1, OLDEST_FORMAT_VERSION as u8));
-        assert!(matches!(decode(&in_oldest), Err(Error::Unsupported { .. })));
     }
 
     #[test]

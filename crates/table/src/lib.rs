@@ -100,7 +100,7 @@ pub use compression::Compression;
 pub use cursor::{BlockCursor, BlockEntries};
 pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
 pub use find::{EntriesBefore, TableParts};
-pub use footer::{FORMAT_VERSION, OLDEST_FORMAT_VERSION};
+pub use footer::FORMAT_VERSION;
 pub use index_chunk::IndexChunk;
 pub use key_section::{CHUNK_BYTES as KEY_CHUNK_BYTES, KeyEntries, KeySection};
 pub use key_stream::KeyStream;

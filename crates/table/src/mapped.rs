@@ -103,14 +103,14 @@ impl TableReader {
     fn read_mapped_in(&self, place: Place, key: &[u8], wanted: RangeInclusive<u64>) -> Result<MappedRead> {
         let Some(mapping) = &self.mapping else { return Ok(MappedRead::Nothing) };
         self.source.check(place)?;
-        let is_block = !self.source.has_singles || self.top.is_some() || mapping.has_compressed.load(Ordering::Relaxed);
+        let is_block = self.top.is_some() || mapping.has_compressed.load(Ordering::Relaxed);
         if is_block && place.length as usize <= SCRATCH_BYTES {
             return self.read_version_by_scratch(mapping, place, key, wanted);
         }
         let Some(bytes) = mapping.mapped.read_shared(place.length as usize, place.offset.into())? else {
             return Ok(MappedRead::Nothing);
         };
-        if self.source.is_single(&bytes)
+        if single::is_single(&bytes)
             && let Some(entry) = self.checked_entry(&bytes, place, key, &wanted)?
         {
             let value = Slice::of(bytes, entry.value);
@@ -142,8 +142,7 @@ impl TableReader {
         sequence: u64,
         buffer: &mut Option<Arc<[u8]>>,
     ) -> Result<Option<BlockEntry>> {
-        let may_be_single = self.source.has_singles && !self.has_met_compressed();
-        let Some(mapping) = self.mapping.as_ref().filter(|_| may_be_single) else { return Ok(None) };
+        let Some(mapping) = self.mapping.as_ref().filter(|_| !self.has_met_compressed()) else { return Ok(None) };
         self.source.check(place)?;
         let (length, offset) = (place.length as usize, u64::from(place.offset));
         let unused = buffer.as_mut().filter(|buffer| length <= buffer.len() && length > buffer.len() / 4);
@@ -157,7 +156,7 @@ impl TableReader {
             }
             None => mapping.mapped.read_shared(length, offset)?,
         };
-        let Some(bytes) = bytes.filter(|bytes| self.source.is_single(&bytes[..length])) else { return Ok(None) };
+        let Some(bytes) = bytes.filter(|bytes| single::is_single(&bytes[..length])) else { return Ok(None) };
         let Some(entry) = self.checked_entry(&bytes[..length], place, key, &(sequence..=sequence))? else {
             return Ok(None);
         };
@@ -176,11 +175,10 @@ impl TableReader {
         sequence: u64,
         into: &mut [u8],
     ) -> Result<Option<Range<usize>>> {
-        let may_be_single = self.source.has_singles && !self.has_met_compressed();
-        let Some(mapping) = self.mapping.as_ref().filter(|_| may_be_single) else { return Ok(None) };
+        let Some(mapping) = self.mapping.as_ref().filter(|_| !self.has_met_compressed()) else { return Ok(None) };
         self.source.check(place)?;
         let Some(into) = into.get_mut(..place.length as usize) else { return Ok(None) };
-        if !mapping.mapped.read_at(into, place.offset.into())? || !self.source.is_single(into) {
+        if !mapping.mapped.read_at(into, place.offset.into())? || !single::is_single(into) {
             return Ok(None);
         }
         let entry = self.checked_entry(into, place, key, &(sequence..=sequence))?;
@@ -217,7 +215,7 @@ impl TableReader {
         wanted: RangeInclusive<u64>,
     ) -> Result<MappedRead> {
         let (source, offset) = (&self.source, u64::from(place.offset));
-        if source.is_single(bytes) {
+        if single::is_single(bytes) {
             if let Some(entry) = self.checked_entry(bytes, place, key, &wanted)? {
                 let value = Slice::from(&bytes[entry.value]);
                 return Ok(MappedRead::Entry(BlockEntry { sequence: entry.sequence, kind: entry.kind, value }));

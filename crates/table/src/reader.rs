@@ -15,7 +15,7 @@ use slmdb_order::KeyOrder;
 
 use crate::block::Block;
 use crate::entry::Place;
-use crate::footer::{FOOTER_BYTES, Footer, OLDEST_FORMAT_VERSION};
+use crate::footer::{FOOTER_BYTES, Footer};
 use crate::index_chunk::IndexChunk;
 use crate::key_section::{Chunk, KeySection, content_bytes_at_most};
 use crate::mapped::Mapping;
@@ -83,8 +83,7 @@ impl TableReader {
         file.read_exact_at(&mut footer, footer_offset)?;
         let footer = Footer::decode(&footer, &path, file_bytes, number, store_uuid)?;
         let (identity, data_bytes) = (Identity::new(store_uuid, number), footer.key_section_offset);
-        let has_singles = footer.version > OLDEST_FORMAT_VERSION;
-        let source = Source { file, path, identity, data_bytes, has_singles, order };
+        let source = Source { file, path, identity, data_bytes, order };
         let content = source.part(PartKind::Properties, footer.properties_offset, footer.properties_bytes)?;
         let offset = footer.properties_offset;
         let (properties, mut chunk_lengths) =
@@ -209,8 +208,6 @@ pub(crate) struct Source {
     pub(crate) identity: Identity,
     /// Where the blocks end.
     data_bytes: u64,
-    /// Whether there may be entries by themselves.
-    pub(crate) has_singles: bool,
     pub(crate) order: KeyOrder,
 }
 
@@ -274,19 +271,13 @@ impl Source {
 
     /// The block, or the entry by itself, that is stored so and was read at `place`.
     pub(crate) fn block_of_stored(&self, stored: Stored<'_>, place: Place) -> Result<Block> {
-        if !self.is_single(stored.as_slice()) {
+        if !single::is_single(stored.as_slice()) {
             let content = part::open(stored, self.identity, PartKind::Block, &self.path, place.offset)?;
             return self.block_with(content, place);
         }
         let entry = single::check(stored.as_slice(), self.identity, &self.path, place.offset)?;
         let (path, order) = (self.path.clone(), self.order.clone());
         Ok(Block::single(stored.into_shared(), entry.value.end, path, place.offset, order))
-    }
-
-    /// Whether this is an entry by itself as stored, and the file may have such.
-    #[inline]
-    pub(crate) fn is_single(&self, stored: &[u8]) -> bool {
-        self.has_singles && single::is_single(stored)
     }
 
     /// The block that has this content, and was read at `place`.

@@ -33,7 +33,7 @@ impl SequentialReader {
     pub fn read(&mut self, place: Place) -> Result<Lent<'_>> {
         let (source, piece) = (&self.source, &mut self.piece);
         let stored = piece.read(source, place, usize::MAX)?;
-        if !source.is_single(stored) {
+        if !single::is_single(stored) {
             return source.block_of(stored, place).map(Lent::Block);
         }
         let SingleEntry { kind, sequence, key, value } =

@@ -189,7 +189,7 @@ impl TableScan {
     fn enter(&mut self, place: Place) -> Result<()> {
         let source = &self.table.source;
         let stored = self.blocks.stored(place)?;
-        if source.is_single(stored) {
+        if single::is_single(stored) {
             let entry = single::check(stored, source.identity, &source.path, place.offset)?;
             self.at = At::Single(place, entry);
             return Ok(());

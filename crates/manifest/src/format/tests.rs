@@ -13,7 +13,7 @@ use crate::payload;
 use crate::state::{MediumKind, MediumRecord, StoreState};
 
 const PATH: &str = "/db/MANIFEST";
-const HEADER: Header = Header { version: FORMAT_VERSION, uuid: [7; 16], nonce: [9; 8] };
+const HEADER: Header = Header { uuid: [7; 16], nonce: [9; 8] };
 
 fn state() -> StoreState {
     let medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: [0; 16] };

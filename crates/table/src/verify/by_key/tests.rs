@@ -11,7 +11,7 @@ use crate::block_builder::NewEntry;
 use crate::compression::Compression;
 use crate::entry::EntryKind;
 use crate::filter::LINE_BYTES;
-use crate::footer::{FOOTER_BYTES, FORMAT_VERSION, Footer, HAS_INDEX};
+use crate::footer::{FOOTER_BYTES, Footer, HAS_INDEX};
 use crate::index_builder::IndexBuilder;
 use crate::index_chunk::{GOES_ON, HEADER_BYTES, ROW_BYTES};
 use crate::part::{Identity, PartKind};
@@ -70,7 +70,6 @@ fn write(env: &MemoryEnv, chunks: Change<'_>, top: &dyn Fn(&mut Vec<u8>), length
         properties_offset,
         properties_bytes,
         file_bytes: properties_offset + properties_bytes + FOOTER_BYTES as u64,
-        version: FORMAT_VERSION,
         optional_parts: HAS_INDEX,
     };
     writer.buffer().extend_from_slice(&footer.encode());
