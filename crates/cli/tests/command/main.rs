@@ -101,7 +101,20 @@ impl Ran {
     }
 }
 
+/// A command begins with the signals that it inherits. Whoever runs the tests in the background may have had SIGINT ignored, and what
+/// has a handler is not inherited.
+fn heed_signals() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            let as_usual = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));
+            signal_hook::flag::register_conditional_default(signal, as_usual).expect("a handler");
+        }
+    });
+}
+
 fn command(arguments: &[impl AsRef<OsStr>]) -> Command {
+    heed_signals();
     let mut command = Command::new(env!("CARGO_BIN_EXE_slmdb"));
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
