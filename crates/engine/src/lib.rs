@@ -32,6 +32,7 @@ mod repair_report;
 pub mod space;
 pub mod stall;
 pub mod stats;
+pub mod store;
 mod verify_report;
 pub mod write;
 

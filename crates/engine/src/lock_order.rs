@@ -20,10 +20,14 @@ order! {
     INDEX_CHECKPOINT = 10, "index checkpoint";
     /// The position of the next leaf node scan.
     LEAF_NODE_SCAN = 15, "leaf node scan";
+    /// A chunk is taken out of level 0.
+    CHUNK = 16, "chunk";
     /// The index may be ahead of the MANIFEST.
     INDEXING = 20, "indexing";
-    /// The long keys in the index, and what is set aside in the pool.
-    INDEXED_KEYS = 30, "indexed keys";
+    /// What is granted and set aside in the pool.
+    POOL_GRANT = 30, "pool grant";
+    /// The long keys in the index.
+    INDEXED_KEYS = 32, "indexed keys";
     /// The MANIFEST.
     CATALOG = 40, "catalog";
     /// The MemTables, what is admitted to them, and which threads wait for what.

@@ -18,19 +18,19 @@
 #![forbid(unsafe_code)]
 
 mod compaction;
-mod engine;
 mod flush;
 mod level_zero;
-mod memory;
 mod operations;
 mod recovery;
 mod space;
-mod stats;
+mod state;
+mod tier;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::directory::{EngineKind, opening};
+use slmdb_engine::directory::EngineKind;
+use slmdb_engine::store::opening;
 use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
 
@@ -38,7 +38,7 @@ use crate::recovery::open::LabOpening;
 use crate::recovery::repair::LabRepair;
 
 /// This engine, as the MANIFEST records it.
-pub const KIND: EngineKind = EngineKind { name: "lab", check_pool: space::check_pool };
+pub const KIND: EngineKind = EngineKind { name: "lab", threads: tier::THREADS, check_pool: space::check_pool };
 
 /// Opens, recovers or makes a LAB-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

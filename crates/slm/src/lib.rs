@@ -24,17 +24,17 @@
 //! | 4 range query | `operations::range_query` |
 //! | 4 reading blocks ahead for it | `slmdb_engine::read::scan_buffers`, `operations::ask_ahead` |
 //! | 4 insert if absent, update if present | `slmdb_engine::write`, `WritePath::write_if` |
-//! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::recovery` |
+//! | 5 recovery | `recovery::open`, `recovery::recover`, `slmdb_engine::store::opening`, `slmdb_engine::recovery` |
 //!
 //! Not in the paper:
 //!
-//! - snapshots: `operations::snapshot`, `slmdb_engine::read::{snapshots, replaced_versions}`, `slmdb_engine::flush::older_versions`;
+//! - snapshots: `slmdb_engine::store::snapshot`, `slmdb_engine::read::{snapshots, replaced_versions}`, `slmdb_engine::flush::older_versions`;
 //! - an index made from files alone (`recovery::rebuild`, `recovery::repair`), and the index checkpoints that spare
 //!   most of that work (`recovery::index_checkpoint`);
 //! - space on a full disk or pool: `space`, beside `slmdb_engine::space`;
-//! - copies and checks of a store: `engine`, `operations::verify`.
+//! - copies and checks of a store: `slmdb_engine::store`, `operations::verify`.
 //!
-//! Reading order: `engine` (the parts), `slmdb_engine::write::write_path`, `flush::file_creation`,
+//! Reading order: `slmdb_engine::store`, `tier`, `slmdb_engine::write::write_path`, `flush::file_creation`,
 //! `flush::index_insertion`, `operations::get`, `operations::range_query`, `recovery::recover`.
 //!
 //! # Locks
@@ -46,20 +46,20 @@
 #![forbid(unsafe_code)]
 
 mod compaction;
-mod engine;
 mod flush;
 mod index;
-mod memory;
 mod operations;
 mod recovery;
 mod selection;
 mod space;
-mod stats;
+mod state;
+mod tier;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::directory::{EngineKind, opening};
+use slmdb_engine::directory::EngineKind;
+use slmdb_engine::store::opening;
 use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
 
@@ -67,7 +67,8 @@ use crate::recovery::open::SlmOpening;
 use crate::recovery::repair::SlmRepair;
 
 /// This engine, as the MANIFEST records it.
-pub const KIND: EngineKind = EngineKind { name: "slm", check_pool: space::smallest_pool::check_pool };
+pub const KIND: EngineKind =
+    EngineKind { name: "slm", threads: tier::THREADS, check_pool: space::smallest_pool::check_pool };
 
 /// Opens, recovers or makes an SLM-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

@@ -36,8 +36,8 @@ pub fn work(context: &Arc<StoreContext>, run: impl FnOnce() + Send + 'static) ->
     })
 }
 
-/// The threads beside those of compactions, in the order in which they get their work.
-const OTHERS: [&str; 4] = ["slmdb-file", "slmdb-index", "slmdb-ahead", "slmdb-checkpoint"];
+/// The thread that makes MemTables ahead. It gets its work last.
+const AHEAD: &str = "slmdb-ahead";
 
 /// Threads that wait for their work, and the event listener's thread.
 #[derive(Default)]
@@ -48,13 +48,15 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// The threads of a store: those for compactions, then the others. None if it is opened read-only.
-    pub fn of(options: &Options) -> Result<Workers> {
+    /// The threads of a store: those for compactions, then those of the engine with these names, then the one that makes MemTables.
+    /// None if it is opened read-only.
+    pub fn of(options: &Options, of_engine: &[&'static str]) -> Result<Workers> {
         if options.read_only {
             return Ok(Workers::default());
         }
         let mut workers = Workers { waiting: Vec::new(), events: Events::to(&options.event_listener)? };
-        for name in iter::repeat_n("slmdb-compaction", options.compaction.threads_to_start()).chain(OTHERS) {
+        let compactions = iter::repeat_n("slmdb-compaction", options.compaction.threads_to_start());
+        for name in compactions.chain(of_engine.iter().copied()).chain([AHEAD]) {
             let (sender, receiver) = sync_channel::<Work>(1);
             let wait = move || receiver.recv().map_or((), |work| work());
             let thread = Builder::new().name(name.into()).spawn(wait);
@@ -95,21 +97,22 @@ mod tests {
             compaction: CompactionOptions { threads: 3, ..CompactionOptions::default() },
             ..Options::default()
         };
-        drop(Workers::of(&options).unwrap());
-        assert!(Workers::of(&Options { read_only: true, ..options.clone() }).unwrap().waiting.is_empty());
+        let of_engine = ["slmdb-flush", "slmdb-index"];
+        drop(Workers::of(&options, &of_engine).unwrap());
+        assert!(Workers::of(&Options { read_only: true, ..options.clone() }, &of_engine).unwrap().waiting.is_empty());
         let (sender, done) = std::sync::mpsc::channel();
-        let work = (0..7).map(|number| {
+        let work = (0..6).map(|number| {
             let sender = sender.clone();
             Box::new(move || {
                 let name = std::thread::current().name().unwrap_or_default().to_string();
                 sender.send((number, name)).unwrap();
             }) as Work
         });
-        let threads = Workers::of(&options).unwrap().begin(work);
+        let threads = Workers::of(&options, &of_engine).unwrap().begin(work);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         let mut names: Vec<(i32, String)> = done.try_iter().collect();
         names.sort();
         let names: Vec<String> = names.into_iter().map(|(_, name)| name).collect();
-        assert_eq!(names, [["slmdb-compaction"; 3].as_slice(), &OTHERS].concat());
+        assert_eq!(names, [["slmdb-compaction"; 3].as_slice(), &of_engine, &[AHEAD]].concat());
     }
 }

@@ -4,7 +4,6 @@ pub mod contents;
 pub mod destroy;
 pub mod home;
 pub mod open;
-pub mod opening;
 pub mod pool_binding;
 pub mod store_copy;
 
@@ -18,6 +17,8 @@ use crate::Options;
 pub struct EngineKind {
     /// The name that the MANIFEST records.
     pub name: &'static str,
+    /// The names of its background threads, beside those that every store has.
+    pub threads: &'static [&'static str],
     /// [`slmdb_env::Error::Invalid`] if a pool with these options, and no larger than the given length of a device in
     /// bytes, would refuse every write.
     pub check_pool: fn(&Options, MediumKind, Option<u64>) -> Result<()>,

@@ -88,23 +88,33 @@ fn pass_on<V: IndexedVersion>(
     }
 }
 
-impl<V: IndexedVersion> Snapshots<V> {
-    /// Nothing is seen yet, in a store with this order of keys.
-    pub fn new(order: KeyOrder) -> Snapshots<V> {
-        Snapshots { registry: SnapshotRegistry::new(ReplacedVersions::new(order)), kept: AtomicUsize::default() }
-    }
-
+/// The snapshots and cursors of a store, whatever its engine keeps for them.
+pub trait Moments: Send + Sync {
     /// See [`SnapshotRegistry::register`].
-    pub fn register(&self, kind: SnapshotKind, published: impl FnOnce() -> u64) -> u64 {
-        self.registry.register(kind, published)
-    }
-
+    /// LOCKS: snapshots
+    fn register(&self, kind: SnapshotKind, published: &dyn Fn() -> u64) -> u64;
     /// Ends one registration at `moment`, and forgets what no moment sees any more. Returns the table files that the
     /// map pins no more. A retired file stays unpinned, since nothing new can come to lie in it; any other may be
     /// pinned again by now.
     /// LOCKS: snapshots
     #[must_use]
-    pub fn release(&self, moment: u64, kind: SnapshotKind) -> Vec<u32> {
+    fn release(&self, moment: u64, kind: SnapshotKind) -> Vec<u32>;
+    /// Number of open cursors and snapshots together.
+    fn open(&self) -> usize;
+    /// What is open, and what is kept for it.
+    /// LOCKS: snapshots
+    fn kept(&self) -> SnapshotStats;
+    /// Approximate memory of what is kept, in bytes.
+    /// LOCKS: snapshots
+    fn kept_bytes(&self) -> u64;
+}
+
+impl<V: IndexedVersion> Moments for Snapshots<V> {
+    fn register(&self, kind: SnapshotKind, published: &dyn Fn() -> u64) -> u64 {
+        self.registry.register(kind, published)
+    }
+
+    fn release(&self, moment: u64, kind: SnapshotKind) -> Vec<u32> {
         let Some((mut charges, mut registered)) = self.registry.release(moment, kind) else { return Vec::new() };
         if registered.is_empty() {
             let empty = ReplacedVersions::new(registered.kept.order().clone());
@@ -126,13 +136,11 @@ impl<V: IndexedVersion> Snapshots<V> {
         unpinned
     }
 
-    /// Number of open cursors and snapshots together.
-    pub fn open(&self) -> usize {
+    fn open(&self) -> usize {
         self.registry.open()
     }
 
-    /// What is open, and what is kept for it.
-    pub fn kept(&self) -> SnapshotStats {
+    fn kept(&self) -> SnapshotStats {
         let registered = self.registry.lock();
         SnapshotStats {
             records: registered.kept.len() as u64,
@@ -142,9 +150,15 @@ impl<V: IndexedVersion> Snapshots<V> {
         }
     }
 
-    /// Approximate memory of the map in bytes.
-    pub fn kept_bytes(&self) -> u64 {
+    fn kept_bytes(&self) -> u64 {
         if self.kept.load(Ordering::Acquire) == 0 { 0 } else { self.registry.lock().kept.bytes() as u64 }
+    }
+}
+
+impl<V: IndexedVersion> Snapshots<V> {
+    /// Nothing is seen yet, in a store with this order of keys.
+    pub fn new(order: KeyOrder) -> Snapshots<V> {
+        Snapshots { registry: SnapshotRegistry::new(ReplacedVersions::new(order)), kept: AtomicUsize::default() }
     }
 
     /// All registered moments, ascending.

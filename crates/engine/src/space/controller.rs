@@ -2,28 +2,31 @@
 //! have none.
 //!
 //! A write gets its place in the arena at once. What its flush will need is set aside before (INV-30): in the pool as
-//! much as the engine says ([`FlushCost`]), on the disk space for its entries in the table file. So a full pool or disk
+//! much as the engine says ([`TierSpace`]), on the disk space for its entries in the table file. So a full pool or disk
 //! refuses the next write, and never jams what was accepted. A little more than puts may use is reserved for deletes,
 //! which are the way out.
 //!
 //! Setting aside takes system calls. So a background thread does it, in steps, before writers need it; a writer only
 //! adds and compares. When nothing more can be set aside, the [ladder](super::ladder) decides what is done.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use slmdb_env::{Error, Result};
+use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
-use slmdb_sync::scheduled::{Instant, MutexGuard};
+use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 
 use super::admission::{Grant, STEP_PART, step_in_pool, table_bytes};
 use super::ladder::{Asker, Flushes, Situation, Step, next_step};
-use super::reserve::Purpose;
+use super::reserve::{Purpose, Reserve};
 use super::reserved_file::ReservedFile;
 use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
 use crate::files::catalog::Catalog;
+use crate::lock_order;
 use crate::write::memtables::{BlockedFlush, Filling, MemTables};
 use crate::write::write_path::WritePath;
 
@@ -57,22 +60,29 @@ pub enum TakenFrom {
     Reserve,
 }
 
-/// What a flush costs an engine beside the table file and its record in the MANIFEST.
-pub trait FlushCost: Send + Sync {
-    /// Provides in the pool for flushing what was admitted and `more`. [`Error::Full`]: there is not as much.
-    fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()>;
-}
-
-/// How an engine gives space back.
-pub trait Reclaim: Send + Sync {
-    /// Which resource this error is about.
-    fn lacking(&self, full: &Error) -> Resource;
-    /// How often readers have let go of space that was given up. A change is a reason to look for space again.
+/// The space of an engine: what a flush costs beside the table file and its record in the MANIFEST, and how space is given
+/// back.
+pub trait TierSpace: Send + Sync {
+    /// The path of the pool, as errors name it.
+    fn pool_path(&self) -> &Path;
+    /// Sets aside in the pool what flushing a grant takes, and what compactions need there, in place of what was set aside
+    /// before. [`Error::Full`]: there is not as much.
+    /// LOCKS: pool grant (held)
+    fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()>;
+    /// Takes note of the keys of a MemTable that is flushed now.
+    /// LOCKS: pool grant (held)
+    fn note_flushed(&self, _: &Totals) {}
+    /// Sets the reserves by the table files that there are.
+    fn count_files(&self, state: &StoreState, reserve: &Reserve) {
+        reserve.set_files(state.files.values().map(|file| file.length_bytes));
+    }
+    /// How often readers have let go of space in the pool that was given up. A change is a reason to look for space again.
     fn returned_by_readers(&self) -> u64;
-    /// Whether readers hold space of this resource that was given up.
-    fn readers_hold(&self, resource: Resource) -> bool;
+    /// Whether readers hold space in the pool that was given up.
+    fn readers_hold(&self) -> bool;
     /// Whether a compaction may free space: one runs, or one for space alone is begun now. `at_any_cost`: even the
     /// least garbage is worth it.
+    /// LOCKS: compactions
     fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool;
 }
 
@@ -104,8 +114,9 @@ pub struct SpaceController<M: Medium> {
     pub(super) writes: Arc<WritePath<M>>,
     /// The MANIFEST, and the disk space that leads out of a full disk.
     pub(super) catalog: Arc<Catalog>,
-    cost: Arc<dyn FlushCost>,
-    reclaim: Arc<dyn Reclaim>,
+    tier: Arc<dyn TierSpace>,
+    /// Held to change what is granted in the pool, and set aside there.
+    pool_grant: Mutex<()>,
 }
 
 impl<M: Medium + Clone> SpaceController<M> {
@@ -114,15 +125,55 @@ impl<M: Medium + Clone> SpaceController<M> {
         context: Arc<StoreContext>,
         writes: Arc<WritePath<M>>,
         catalog: Arc<Catalog>,
-        cost: Arc<dyn FlushCost>,
-        reclaim: Arc<dyn Reclaim>,
+        tier: Arc<dyn TierSpace>,
     ) -> SpaceController<M> {
-        SpaceController { context, writes, catalog, cost, reclaim }
+        let pool_grant = Mutex::ranked(lock_order::POOL_GRANT, ());
+        SpaceController { context, writes, catalog, tier, pool_grant }
+    }
+
+    /// Provides in the pool for flushing what was admitted and `more`. [`Error::Full`]: there is not as much.
+    /// LOCKS: pool grant, memtables; pool grant, those of [`TierSpace::reserve`]
+    fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()> {
+        let _changing = self.pool_grant.lock();
+        let grant = self.writes.memtables.lock().begin_grant(more);
+        self.tier.reserve(&grant, from)?;
+        self.writes.memtables.lock().granted_in_pool = grant;
+        Ok(())
+    }
+
+    /// Sets aside again what is granted and reserved in the pool, after a compaction has freed space there.
+    /// LOCKS: as [`SpaceController::provide`]
+    pub fn reserve_again(&self) -> Result<()> {
+        let _changing = self.pool_grant.lock();
+        let granted = self.writes.memtables.lock().granted_in_pool;
+        self.tier.reserve(&granted, TakenFrom::FreeSpace)
+    }
+
+    /// Frees what was set aside in the pool for a flushed MemTable and not used (INV-31), and counts that as space that
+    /// has come.
+    /// LOCKS: as [`SpaceController::provide`]
+    pub fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
+        let _changing = self.pool_grant.lock();
+        self.tier.note_flushed(flushed);
+        let granted = self.writes.memtables.lock().release(flushed);
+        match self.tier.reserve(&granted, TakenFrom::FreeSpace) {
+            // The bound does not know how much of the worst case has already happened. What was granted is there.
+            Err(Error::Full { .. }) => Ok(()),
+            done => done,
+        }
+    }
+
+    /// Which resource this error is about.
+    fn lacking(&self, full: &Error) -> Resource {
+        match full {
+            Error::Full { path, .. } if path == self.tier.pool_path() => Resource::Pool,
+            _ => Resource::Disk,
+        }
     }
 
     /// Sets aside what is wanted, and a step more if there is as much. Wakes the writers that wait, whether or not
     /// there was space. After [`Awaited::TryAgain`] it returns as well: the preparer's loop reads again what is wanted.
-    /// LOCKS: memtables; those of [`FlushCost`]; reserve, reserved file
+    /// LOCKS: memtables; pool grant, memtables; those of [`TierSpace`]; reserve, reserved file
     pub fn provide(&self, wanted: Totals) -> Result<()> {
         let asker = if wanted.are_deletes() { Asker::Deletes } else { Asker::Puts };
         let mut from = TakenFrom::FreeSpace;
@@ -188,8 +239,8 @@ impl<M: Medium + Clone> SpaceController<M> {
         // In the pool: a step ahead if that can be had, else just what is needed.
         let step = step_in_pool(&self.context.options, &all);
         let ahead = Grant { totals: needed.totals.plus(&step), memtables: needed.memtables + 1 };
-        match self.cost.provide_in_pool(ahead, from) {
-            Err(Error::Full { .. }) => self.cost.provide_in_pool(needed, from),
+        match self.provide_in_pool(ahead, from) {
+            Err(Error::Full { .. }) => self.provide_in_pool(needed, from),
             granted => granted,
         }?;
         // On the disk, for the active MemTable's table file: likewise, and at last with what the reserve has too much.
@@ -261,20 +312,20 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// How often space has been given back. A change is a reason to look for space again.
     /// LOCKS: memtables (held)
     pub fn returned(&self, memtables: &MemTables<M>) -> u64 {
-        memtables.space_returned + self.reclaim.returned_by_readers() + self.writes.arenas.returned()
+        memtables.space_returned + self.tier.returned_by_readers() + self.writes.arenas.returned()
     }
 
     /// Whether readers hold space that was given up, of the resource that is full.
     /// LOCKS: arenas
     pub fn readers_hold(&self, full: &Error) -> Result<bool> {
-        let resource = self.reclaim.lacking(full);
+        let resource = self.lacking(full);
         let arenas_take = if M::PERSISTENT { Resource::Pool } else { Resource::Disk };
         let hold_arenas = resource == arenas_take && self.writes.arenas.await_readers()?;
-        Ok(hold_arenas || self.reclaim.readers_hold(resource))
+        Ok(hold_arenas || (resource == Resource::Pool && self.tier.readers_hold()))
     }
 
     /// Takes the next step on the [ladder](super::ladder) for a request that found something full.
-    /// LOCKS: memtables (held), and what [`Reclaim::compact_for`] takes
+    /// LOCKS: memtables (held), and what [`TierSpace::compact_for`] takes
     pub fn await_space<'t>(
         &'t self,
         mut memtables: MutexGuard<'t, MemTables<M>>,
@@ -282,7 +333,7 @@ impl<M: Medium + Clone> SpaceController<M> {
         shortage: &Shortage<'_>,
         (worth_flushing, reserve_is_left): (bool, bool),
     ) -> Awaited<'t, M> {
-        let resource = self.reclaim.lacking(shortage.full);
+        let resource = self.lacking(shortage.full);
         // Everything that the step depends on. `compaction_may_help` is asked only if the ladder comes to it, because
         // asking begins a compaction.
         let mut situation = Situation {
@@ -301,7 +352,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             reserve_is_left,
         };
         let mut step = next_step(&situation);
-        if step == Step::AwaitCompaction && !self.reclaim.compact_for(resource, asker == Asker::Deletes) {
+        if step == Step::AwaitCompaction && !self.tier.compact_for(resource, asker == Asker::Deletes) {
             situation.compaction_may_help = false;
             step = next_step(&situation);
         }
@@ -325,7 +376,7 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// Runs a step of a background job until it succeeds, or the store closes or has failed. The step may find the disk
     /// or the pool full, or lack something else for a moment ([`Error::may_be_tried_again`]); it has then done nothing
     /// that could not be done again (INV-28). Writers that wait for the job get the error.
-    /// LOCKS: memtables, and what [`Reclaim::compact_for`] takes
+    /// LOCKS: memtables, and what [`TierSpace::compact_for`] takes
     pub fn until_there_is_space<T>(&self, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
         let mut was_blocked = false;
         let mut pause = JOB_PAUSE_FIRST;
@@ -349,7 +400,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             let since = memtables.blocked_flush.as_ref().map_or_else(Instant::now, |before| before.since);
             memtables.blocked_flush = Some(BlockedFlush { cause: cause.clone(), since });
             if !cause.is_passing_lack() {
-                self.reclaim.compact_for(self.reclaim.lacking(&cause), true);
+                self.tier.compact_for(self.lacking(&cause), true);
             }
             self.writes.work_done.notify_all();
             self.writes.work_to_do.notify_all();

@@ -4,28 +4,24 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_records::numbered;
-use slmdb_engine::files::obsolete_files::ObsoleteFiles;
-use slmdb_engine::files::table_cache::Tables;
-use slmdb_engine::write::write_path::WritePath;
+use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{CompactionPolicy, lock_order};
 use slmdb_env::{Error, Result};
 use slmdb_levels::{
-    Change, EntrySource, LevelFiles, Levels, MergeCounts, MergeError, MergeSettings, Plan, Run, TableOutput, TableRun,
+    Change, EntrySource, LevelFiles, MergeCounts, MergeError, MergeSettings, Plan, Run, TableOutput, TableRun,
 };
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
-use super::chunk::ChunkSource;
+use super::chunk::{ChunkSource, EntryBytes};
 use super::observer::{Done, Work};
 use super::pace::LevelZeroPace;
-use super::queue::CompactionQueue;
 use super::sources::{LevelSource, window_bytes};
 use super::unreadable::Unreadable;
-use crate::level_zero::{LevelZero, deletes_below};
+use crate::level_zero::deletes_below;
+use crate::state::LabState;
 
 /// After so many bytes a merge looks whether the store closes.
 const REPORT_EVERY_BYTES: u64 = 1 << 20;
@@ -38,14 +34,8 @@ const LEVEL_WINDOWS: usize = 2;
 
 /// What compactions need of the store.
 pub(crate) struct Compactor<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) level_zero: Arc<LevelZero<M>>,
-    pub(crate) levels: Arc<Levels<TableRun>>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) obsolete: Arc<ObsoleteFiles>,
-    pub(crate) compactions: Arc<CompactionQueue>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<LabState<M>>,
     /// Held while a chunk is moved: one at a time.
     pub(crate) chunk: Mutex<()>,
     /// Compactions that have begun since the store was opened.
@@ -55,30 +45,37 @@ pub(crate) struct Compactor<M: Medium> {
     pub(crate) pace: Arc<LevelZeroPace<M>>,
 }
 
-/// The lock that is held while a chunk is moved.
-pub(crate) fn chunk_lock() -> Mutex<()> {
-    Mutex::ranked(lock_order::LEAF_NODE_SCAN, ())
-}
-
 impl<M: Medium + Clone> Compactor<M> {
+    /// Nothing is compacted yet.
+    pub(crate) fn new(store: Arc<Parts<M>>, state: Arc<LabState<M>>, pace: Arc<LevelZeroPace<M>>) -> Compactor<M> {
+        Compactor {
+            store,
+            state,
+            chunk: Mutex::ranked(lock_order::CHUNK, ()),
+            begun: AtomicU64::new(0),
+            unreadable: Unreadable::default(),
+            pace,
+        }
+    }
+
     /// A thread's loop, until the store closes or fails.
     pub(crate) fn run(&self) {
         let mut seen = 0;
         loop {
             match self.work_once() {
                 Ok(true) => continue,
-                _ if self.context.has_failed() => return,
+                _ if self.store.context.has_failed() => return,
                 Err(Error::ReadOnly { .. }) => return,
                 // It is tried again when something has changed, but not what can't be read.
                 Ok(false) | Err(_) => {}
             }
             // A reader that held the levels does not say when it lets go of them.
-            if self.obsolete.remove_unpinned()
+            if self.store.obsolete.remove_unpinned()
                 && let Err(error) = self.gave_space_back()
             {
                 tracing::warn!(%error, "the reserve is not full");
             }
-            match self.compactions.wait(seen) {
+            match self.state.compactions.wait(seen) {
                 Some(changes) => seen = changes,
                 None => return,
             }
@@ -88,25 +85,25 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Does one piece of work. Returns whether there was any.
     /// LOCKS: compactions; memtables; those of the work
     fn work_once(&self) -> Result<bool> {
-        if self.compactions.is_stopping() || self.context.has_failed() {
+        if self.state.compactions.is_stopping() || self.store.context.has_failed() {
             return Ok(false);
         }
-        let wanted = self.compactions.begin();
+        let wanted = self.state.compactions.begin();
         let worked = match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None => self.compact_what_is_due(),
         };
-        if self.compactions.end(matches!(worked, Ok(true)), wanted) {
+        if self.state.compactions.end(matches!(worked, Ok(true)), wanted) {
             // Whoever waits for a compaction looks again, whether it has given anything back or not.
-            drop(self.writes.memtables.lock());
-            self.writes.work_to_do.notify_all();
+            drop(self.store.writes.memtables.lock());
+            self.store.writes.work_to_do.notify_all();
         }
         worked
     }
 
     /// Level 0 comes first.
     fn compact_what_is_due(&self) -> Result<bool> {
-        let is_manual = self.context.options.compaction.policy == CompactionPolicy::Manual;
+        let is_manual = self.store.context.options.compaction.policy == CompactionPolicy::Manual;
         if !is_manual {
             self.size_level_one();
         }
@@ -121,10 +118,10 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Whether level 0 has so much that chunks of it should go. Where only what is asked for is compacted, it may become
     /// full: then flushes would wait.
     fn is_level_zero_due(&self) -> bool {
-        let options = &self.context.options;
+        let options = &self.store.context.options;
         let is_manual = options.compaction.policy == CompactionPolicy::Manual;
         let part = if is_manual { 1.0 } else { options.lab.level_zero_compaction_at };
-        self.level_zero.used_bytes() as f64 >= self.level_zero.bytes_max() as f64 * part
+        self.state.level_zero.used_bytes() as f64 >= self.state.level_zero.bytes_max() as f64 * part
     }
 
     /// Moves a chunk of level 0 on, if that is due, and no other thread does. If there is no space for that, it goes in
@@ -135,22 +132,23 @@ impl<M: Medium + Clone> Compactor<M> {
             return Ok(false);
         }
         if let Some(cause) = self.unreadable.why_stuck(self.moment()) {
-            self.compactions.record_level_zero(Some(cause));
+            self.state.compactions.record_level_zero(Some(cause));
             return Ok(false);
         }
         let Some(chunk) = self.chunk.try_lock() else { return Ok(false) };
-        if self.level_zero.immutable().counts().keys == 0 && !self.switch()? {
+        if self.state.level_zero.immutable().counts().keys == 0 && !self.switch()? {
             return Ok(false);
         }
-        let worked = if self.compactions.was_in_vain() { self.compact_chunk() } else { self.compact_chunk_or_part() };
+        let worked =
+            if self.state.compactions.was_in_vain() { self.compact_chunk() } else { self.compact_chunk_or_part() };
         drop(chunk);
-        self.compactions.record_level_zero(worked.as_ref().err().cloned());
+        self.state.compactions.record_level_zero(worked.as_ref().err().cloned());
         if self.unreadable.why_stuck(self.moment()).is_some() { Ok(false) } else { worked }
     }
 
     /// Rises whenever there may be less of what is passed over.
     pub(super) fn moment(&self) -> u64 {
-        let counted = &self.context.counted;
+        let counted = &self.store.context.counted;
         counted.flushes.load(Ordering::Relaxed) + counted.compactions.load(Ordering::Relaxed)
     }
 
@@ -165,17 +163,17 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// LOCKS: indexing, catalog
     pub(super) fn switch(&self) -> Result<bool> {
-        let indexing = self.level_zero.indexing.lock();
+        let indexing = self.state.level_zero.indexing.lock();
         if *indexing {
             return Ok(false);
         }
-        self.level_zero.switch(&self.catalog).inspect_err(|error| self.fail_unless_it_passes(error))
+        self.state.level_zero.switch(&self.store.catalog).inspect_err(|error| self.fail_unless_it_passes(error))
     }
 
     /// Moves something from the level that is most above its size to the next one.
     pub(super) fn compact_levels(&self) -> Result<bool> {
         let is_readable = |run: &TableRun| self.unreadable.is_readable(run.number());
-        let Some(plan) = self.levels.pick_readable(&|_| true, &is_readable) else { return Ok(false) };
+        let Some(plan) = self.state.levels.pick_readable(&|_| true, &is_readable) else { return Ok(false) };
         self.compact_in_free_space(plan).map(|()| true)
     }
 
@@ -208,10 +206,10 @@ impl<M: Medium + Clone> Compactor<M> {
     /// LOCKS: indexing, catalog
     fn commit_change(&self, change: Change<TableRun>, outputs: &[Arc<TableRun>], plan: Plan<TableRun>) -> Result<()> {
         // A verification holds the lock, and sees a MANIFEST that does not change.
-        let indexing = self.level_zero.indexing.lock();
+        let indexing = self.state.level_zero.indexing.lock();
         self.commit(slmdb_levels::edit_of(&change), outputs, |_, _| ())?;
         drop(indexing);
-        self.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
+        self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
         self.pace.set();
         let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).collect();
         drop((plan, change));
@@ -232,10 +230,14 @@ impl<M: Medium + Clone> Compactor<M> {
         let mut reads: Vec<Arc<AtomicU32>> = Vec::new();
         let mut sources: Vec<Box<dyn EntrySource>> = Vec::new();
         let windows = LEVEL_WINDOWS + chunk.as_ref().map_or(0, ChunkSource::windows);
-        let window_bytes = window_bytes(self.context.options.memory_budget_bytes, windows);
+        let window_bytes = window_bytes(self.store.context.options.memory_budget_bytes, windows);
         let held_bytes = (windows * window_bytes) as u64;
-        let _held = self.context.budget.background.hold(held_bytes);
+        let _held = self.store.context.budget.background.hold(held_bytes);
+        let mut cut = plan.cut();
         if let Some(chunk) = chunk {
+            let entry_bytes = EntryBytes::of(self.store.catalog.lock().state(), self.store.context.options.block_bytes);
+            cut.input_entries += chunk.chunk().entries.len() as u64;
+            cut.input_bytes += chunk.chunk().bytes(&entry_bytes);
             reads.push(chunk.reads());
             sources.push(Box::new(chunk.with_windows_of(window_bytes)));
         }
@@ -244,24 +246,23 @@ impl<M: Medium + Clone> Compactor<M> {
             reads.push(file.clone());
             sources.push(Box::new(LevelSource::new(runs.to_vec(), window_bytes, file)));
         }
-        let deletes_below = deletes_below(self.catalog.lock().state());
+        let deletes_below = deletes_below(self.store.catalog.lock().state());
         let mut report = |_: &MergeCounts| {
-            if self.compactions.is_stopping() || self.context.has_failed() {
+            if self.state.compactions.is_stopping() || self.store.context.has_failed() {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
             }
         };
-        let mut cut = plan.cut();
-        cut.output_bytes = cut.output_bytes.min(self.catalog.reserve.usual_output_bytes());
+        cut.output_bytes = cut.output_bytes.min(self.store.catalog.reserve.usual_output_bytes());
         if plan.to() == 1 {
             cut.output_bytes = cut.output_bytes.min(self.level_one_run_bytes());
         }
         let settings = MergeSettings {
-            order: self.context.options.comparator.clone(),
+            order: self.store.context.options.comparator.clone(),
             prefix: plan.prefix(),
             cut,
-            retention: plan.retention(self.level_zero.snapshots.moments(), deletes_below),
+            retention: plan.retention(self.state.level_zero.snapshots.moments(), deletes_below),
             report_every_bytes: REPORT_EVERY_BYTES,
             report: &mut report,
         };
@@ -274,18 +275,18 @@ impl<M: Medium + Clone> Compactor<M> {
             }
             MergeError::Output(error) => error,
         })?;
-        self.context.budget.compaction_has_ended(held_bytes);
-        self.context.budget.freed(counts.bytes_read + counts.bytes_kept);
+        self.store.context.budget.compaction_has_ended(held_bytes);
+        self.store.context.budget.freed(counts.bytes_read + counts.bytes_kept);
         Ok((outputs, counts.bytes_read))
     }
 
     /// Runs of level 1 are short, so that a chunk of level 0 meets few keys that it has not.
     fn level_one_run_bytes(&self) -> u64 {
-        (self.levels.target_bytes(1) / RUNS_OF_LEVEL_ONE).max(RUN_BYTES_LEAST)
+        (self.state.levels.target_bytes(1) / RUNS_OF_LEVEL_ONE).max(RUN_BYTES_LEAST)
     }
 
     fn files(&self) -> LevelFiles<'_> {
-        LevelFiles { context: &self.context, numbers: &self.catalog.numbers, tables: &self.tables }
+        LevelFiles { context: &self.store.context, numbers: &self.store.catalog.numbers, tables: &self.store.tables }
     }
 
     /// Commits what a compaction changes. If that fails, the outputs are given up.
@@ -297,15 +298,15 @@ impl<M: Medium + Clone> Compactor<M> {
         mut amend: impl FnMut(&StoreState, &mut Edit),
     ) -> Result<()> {
         self.provide_for_record(&edit).inspect_err(|_| self.give_up(outputs))?;
-        self.obsolete.announce(&edit.files_removed);
-        let committed = self.catalog.commit(|state| {
+        self.store.obsolete.announce(&edit.files_removed);
+        let committed = self.store.catalog.commit(|state| {
             let mut edit = edit.clone();
             amend(state, &mut edit);
-            self.obsolete.announce(&edit.files_removed);
+            self.store.obsolete.announce(&edit.files_removed);
             numbered(state, edit)
         });
         match committed {
-            Ok(()) => outputs.iter().for_each(|run| self.catalog.numbers.end(run.number())),
+            Ok(()) => outputs.iter().for_each(|run| self.store.catalog.numbers.end(run.number())),
             Err(_) => self.give_up(outputs),
         }
         committed
@@ -317,8 +318,8 @@ impl<M: Medium + Clone> Compactor<M> {
     fn provide_for_record(&self, edit: &Edit) -> Result<()> {
         let keys = edit.files_added.iter().map(|(_, file)| file.smallest_key.len() + file.largest_key.len());
         let (outputs, key_bytes) = (edit.files_added.len(), keys.sum::<usize>() as u64);
-        match self.catalog.provide_for_outputs(edit.files_removed.len(), outputs, key_bytes) {
-            Err(Error::Full { .. }) if outputs == 0 || self.catalog.reserve.is_taken() => Ok(()),
+        match self.store.catalog.provide_for_outputs(edit.files_removed.len(), outputs, key_bytes) {
+            Err(Error::Full { .. }) if outputs == 0 || self.store.catalog.reserve.is_taken() => Ok(()),
             provided => provided,
         }
     }
@@ -330,6 +331,6 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// Hands over files that the MANIFEST does not name any more.
     pub(super) fn retire(&self, removed: &[u32]) {
-        self.obsolete.retire(removed, || ());
+        self.store.obsolete.retire(removed, || ());
     }
 }

@@ -67,9 +67,9 @@ impl<M: Medium + Clone> Compactor<M> {
                 self.switch_if_empty()?;
                 self.compact_chunk()
             }
-            Resource::Disk if self.context.options.compaction.policy == CompactionPolicy::Manual => Ok(false),
+            Resource::Disk if self.store.context.options.compaction.policy == CompactionPolicy::Manual => Ok(false),
             Resource::Disk => {
-                let state = self.catalog.lock().state().clone();
+                let state = self.store.catalog.lock().state().clone();
                 if self.have_run_files_garbage(&state, wanted.at_any_cost)? {
                     self.switch_if_empty()?;
                     if self.in_reserve(|| self.compact_oldest_run_file())? {
@@ -87,7 +87,7 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// LOCKS: level 0 compaction (held); indexing, catalog
     fn switch_if_empty(&self) -> Result<()> {
-        if self.level_zero.immutable().counts().keys == 0 {
+        if self.state.level_zero.immutable().counts().keys == 0 {
             self.switch()?;
         }
         Ok(())
@@ -98,12 +98,12 @@ impl<M: Medium + Clone> Compactor<M> {
     /// LOCKS: catalog, reserve; those of `compact`
     pub(super) fn in_reserve(&self, compact: impl FnOnce() -> Result<bool>) -> Result<bool> {
         // Not without space for its own record in the MANIFEST (INV-34).
-        self.catalog.provide_for_compaction(INPUTS, OutputSpace::Reserve)?;
+        self.store.catalog.provide_for_compaction(INPUTS, OutputSpace::Reserve)?;
         let done = {
-            if !self.catalog.reserve.lend()? {
+            if !self.store.catalog.reserve.lend()? {
                 return Ok(false);
             }
-            let _lent = Lent(&self.catalog);
+            let _lent = Lent(&self.store.catalog);
             compact()?
         };
         if done {
@@ -128,7 +128,7 @@ impl<M: Medium + Clone> Compactor<M> {
             Ok(false) => None,
             done => Some(done),
         };
-        let version = self.levels.current();
+        let version = self.state.levels.current();
         for (level, run) in self.upper_runs(&version, range) {
             if !is_worth_it(&version, level, &run) {
                 continue;
@@ -158,7 +158,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Merges a run with what it overlaps on the next level. If there is no space for that, splits it into parts that
     /// overlap less. Returns whether one of both was done.
     fn bring_down(&self, level: u8, run: &TableRun) -> Result<bool> {
-        let Picked::Plan(plan) = self.levels.plan_range(level, range_of(run)) else { return Ok(false) };
+        let Picked::Plan(plan) = self.state.levels.plan_range(level, range_of(run)) else { return Ok(false) };
         if !self.can_read(&plan) {
             return Ok(false);
         }
@@ -169,13 +169,13 @@ impl<M: Medium + Clone> Compactor<M> {
             return Ok(false);
         }
         drop(plan);
-        let Picked::Plan(parts) = self.levels.plan_split(level, run.number()) else { return Ok(false) };
+        let Picked::Plan(parts) = self.state.levels.plan_split(level, run.number()) else { return Ok(false) };
         self.compact(parts).map(|()| true)
     }
 
     /// Writes a run anew. Returns whether it did.
     pub(super) fn rewrite(&self, level: u8, number: u32) -> Result<bool> {
-        match self.levels.plan_run(level, number) {
+        match self.state.levels.plan_run(level, number) {
             Picked::Plan(plan) if self.can_read(&plan) => self.compact(plan).map(|()| true),
             _ => Ok(false),
         }
@@ -189,9 +189,9 @@ impl<M: Medium + Clone> Compactor<M> {
     /// The runs whose deletes would all go if they were written anew: nothing is below them.
     /// LOCKS: catalog; snapshots
     pub(super) fn runs_with_garbage(&self, range: KeyRange<'_>) -> Vec<(u8, u32)> {
-        let deletes_below = deletes_below(self.catalog.lock().state());
-        let first_moment = self.level_zero.snapshots.moments().into_iter().min().unwrap_or(u64::MAX);
-        let version = self.levels.current();
+        let deletes_below = deletes_below(self.store.catalog.lock().state());
+        let first_moment = self.state.level_zero.snapshots.moments().into_iter().min().unwrap_or(u64::MAX);
+        let version = self.state.levels.current();
         let has_garbage = |level: u8, run: &TableRun| {
             let record = run.record();
             let newest = record.highest_sequence;
@@ -209,33 +209,33 @@ impl<M: Medium + Clone> Compactor<M> {
     /// one was lent.
     /// LOCKS: reserve
     pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
-        self.catalog.reserve.check_not_taken(bytes)?;
+        self.store.catalog.reserve.check_not_taken(bytes)?;
         if self.room_bytes() < bytes {
-            return Err(Error::Full { path: self.context.directory.clone(), what: "compact".into() });
+            return Err(Error::Full { path: self.store.context.directory.clone(), what: "compact".into() });
         }
         Ok(())
     }
 
     /// How many bytes of inputs there is space for: outputs may take a little more.
     pub(super) fn room_bytes(&self) -> u64 {
-        let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
+        let free_bytes = self.store.context.env.available_bytes(&self.store.context.directory).unwrap_or(u64::MAX);
         free_bytes - free_bytes / OUTPUTS_MORE_PART
     }
 
     /// After a compaction's inputs are gone: refills the reserve first, then wakes the threads that wait for space.
     /// LOCKS: catalog; reserve; memtables; compactions
     pub(super) fn gave_space_back(&self) -> Result<()> {
-        count_files(&self.catalog);
-        match self.catalog.fill_reserve() {
+        count_files(&self.store.catalog);
+        match self.store.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return Err(error),
             _ => {}
         }
         // Or slots of the pool would wait until this thread takes out as much again.
         epoch::pin().flush();
-        self.compactions.wake();
-        let mut memtables = self.writes.memtables.lock();
+        self.state.compactions.wake();
+        let mut memtables = self.store.writes.memtables.lock();
         memtables.space_returned += 1;
-        self.writes.work_to_do.notify_all();
+        self.store.writes.work_to_do.notify_all();
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Whether run files would give back space if the oldest of them went to level 1. They go in their order, so the ones
     /// before count, too.
     pub(super) fn have_run_files_garbage(&self, state: &StoreState, at_any_cost: bool) -> Result<bool> {
-        let (live, mut counted, mut sampled) = (self.level_zero.live(), Sampled::default(), Sampled::default());
+        let (live, mut counted, mut sampled) = (self.state.level_zero.live(), Sampled::default(), Sampled::default());
         for (file, _) in run_files(state) {
             // What no tree leads to is counted.
             let needed = live.get(&file).copied().unwrap_or(0);
@@ -54,11 +54,11 @@ impl<M: Medium + Clone> Compactor<M> {
             }
         }
         for (file, _) in run_files(state) {
-            let keys = self.tables.reader(file)?.key_section()?;
+            let keys = self.store.tables.reader(file)?.key_section()?;
             let step = usize::try_from(keys.len().div_ceil(SAMPLES)).unwrap_or(usize::MAX).max(1);
             for entry in keys.newest_entries().step_by(step) {
                 let entry = entry?;
-                let newest = self.level_zero.get(entry.key)?;
+                let newest = self.state.level_zero.get(entry.key)?;
                 let is_newest = newest.is_some_and(|newest| newest.sequence == entry.sequence);
                 sampled.count(!is_newest || entry.kind == EntryKind::Delete);
             }

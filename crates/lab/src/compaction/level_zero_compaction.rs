@@ -39,17 +39,18 @@ impl<M: Medium + Clone> Compactor<M> {
     /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
     pub(super) fn compact_chunk(&self) -> Result<bool> {
         let moment = self.moment();
-        let passed = self.unreadable.passed_over(&self.levels.current());
-        let entry_bytes = EntryBytes::of(self.catalog.lock().state(), self.context.options.block_bytes);
+        let passed = self.unreadable.passed_over(&self.state.levels.current());
+        let entry_bytes = EntryBytes::of(self.store.catalog.lock().state(), self.store.context.options.block_bytes);
         let chunk_bytes = self.chunk_bytes(&entry_bytes);
         if let Some((chunk, plan)) = self.plan_file_scan(chunk_bytes, &entry_bytes, &passed)? {
             self.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
             return self.move_or_note(chunk, plan, "l0 file scan", passed);
         }
-        let leaves =
-            |bytes_max, end: Option<&[u8]>| Chunk::of_leaves(&self.level_zero, (bytes_max, &entry_bytes), end, &passed);
+        let leaves = |bytes_max, end: Option<&[u8]>| {
+            Chunk::of_leaves(&self.state.level_zero, (bytes_max, &entry_bytes), end, &passed)
+        };
         let Some(mut chunk) = leaves(chunk_bytes, None)? else {
-            let has_keys = self.level_zero.immutable().counts().keys > 0;
+            let has_keys = self.state.level_zero.immutable().counts().keys > 0;
             return if has_keys && passed.has_some() { Err(self.unreadable.note_stuck(moment)) } else { Ok(false) };
         };
         if let Some(end) = self.end_between_runs(&chunk) {
@@ -74,17 +75,17 @@ impl<M: Medium + Clone> Compactor<M> {
     /// tree, and be merged with what is below for little.
     /// LOCKS: catalog
     pub(super) fn size_level_one(&self) {
-        let options = &self.context.options;
-        let entry_bytes = EntryBytes::of(self.catalog.lock().state(), options.block_bytes);
-        let full_bytes = entry_bytes.of_keys(self.level_zero.keys_max());
-        self.levels.set_base_bytes(options.lab.level_base_bytes.max(full_bytes));
+        let options = &self.store.context.options;
+        let entry_bytes = EntryBytes::of(self.store.catalog.lock().state(), options.block_bytes);
+        let full_bytes = entry_bytes.of_keys(self.state.level_zero.keys_max());
+        self.state.levels.set_base_bytes(options.lab.level_base_bytes.max(full_bytes));
     }
 
     /// Bytes of a chunk's entries: a part of what level 0 may have, and no more than a MemTable. So level 0 shrinks in small
     /// steps.
     fn chunk_bytes(&self, entry_bytes: &EntryBytes) -> u64 {
-        let all_bytes = entry_bytes.of_keys(self.level_zero.keys_max());
-        (all_bytes / PART_OF_LEVEL_ZERO).max(CHUNK_BYTES_LEAST).min(self.context.options.memtable_bytes)
+        let all_bytes = entry_bytes.of_keys(self.state.level_zero.keys_max());
+        (all_bytes / PART_OF_LEVEL_ZERO).max(CHUNK_BYTES_LEAST).min(self.store.context.options.memtable_bytes)
     }
 
     /// A key before which the chunk should end, so that no run of level 1 is merged with this chunk and with the next one.
@@ -93,7 +94,7 @@ impl<M: Medium + Clone> Compactor<M> {
         if chunk.is_last {
             return None;
         }
-        let (version, order) = (self.levels.current(), self.level_zero.immutable().order());
+        let (version, order) = (self.state.levels.current(), self.state.level_zero.immutable().order());
         let first = chunk.entries.first().map_or(&chunk.last[..], |(first, _)| first);
         let begins = || version.level(1).iter().map(|run| &run.record().smallest_key[..]);
         let mut within =
@@ -111,16 +112,17 @@ impl<M: Medium + Clone> Compactor<M> {
         entry_bytes: &EntryBytes,
         passed: &PassedOver,
     ) -> Result<Option<(Chunk, Option<Plan<TableRun>>)>> {
-        let leaf_scan_part = self.context.options.lab.leaf_scan_part;
-        if passed.has_some() || self.level_zero.has_compacted_less_than(leaf_scan_part) {
+        let leaf_scan_part = self.store.context.options.lab.leaf_scan_part;
+        if passed.has_some() || self.state.level_zero.has_compacted_less_than(leaf_scan_part) {
             return Ok(None);
         }
-        let (live, files) = (self.level_zero.immutable().counts().live, run_files(self.catalog.lock().state()));
+        let (live, files) =
+            (self.state.level_zero.immutable().counts().live, run_files(self.store.catalog.lock().state()));
         let mut chunk = Chunk::default();
         for (file, _) in files.into_iter().filter(|(file, _)| live.contains_key(file)) {
-            let keys = self.tables.reader(file)?.key_section()?;
-            let of_file = Chunk::of_file(&self.level_zero, file, &keys, u64::MAX, |_| Bound::Unbounded, passed)?;
-            chunk.join(of_file.unwrap_or_default(), self.level_zero.immutable().order());
+            let keys = self.store.tables.reader(file)?.key_section()?;
+            let of_file = Chunk::of_file(&self.state.level_zero, file, &keys, u64::MAX, |_| Bound::Unbounded, passed)?;
+            chunk.join(of_file.unwrap_or_default(), self.state.level_zero.immutable().order());
             if chunk.bytes(entry_bytes) >= chunk_bytes {
                 break;
             }
@@ -133,14 +135,14 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Returns whether there were any.
     /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
     pub(super) fn compact_oldest_run_file(&self) -> Result<bool> {
-        let live = self.level_zero.immutable().counts().live;
-        let files = run_files(self.catalog.lock().state());
+        let live = self.state.level_zero.immutable().counts().live;
+        let files = run_files(self.store.catalog.lock().state());
         let Some((file, _)) = files.into_iter().find(|(file, _)| live.contains_key(file)) else { return Ok(false) };
-        let keys = self.tables.reader(file)?.key_section()?;
-        let bytes_max = self.catalog.reserve.usual_output_bytes();
+        let keys = self.store.tables.reader(file)?.key_section()?;
+        let bytes_max = self.store.catalog.reserve.usual_output_bytes();
         let bound = |key: &[u8]| self.end_of_runs(key);
-        let passed = self.unreadable.passed_over(&self.levels.current());
-        let chunk = Chunk::of_file(&self.level_zero, file, &keys, bytes_max, bound, &passed)?;
+        let passed = self.unreadable.passed_over(&self.state.levels.current());
+        let chunk = Chunk::of_file(&self.state.level_zero, file, &keys, bytes_max, bound, &passed)?;
         let Some(chunk) = chunk else { return Ok(false) };
         match self.plan_chunk(&chunk) {
             Ok(plan) => self.move_or_note(chunk, plan, "l0 file scan", passed),
@@ -159,7 +161,7 @@ impl<M: Medium + Clone> Compactor<M> {
     ) -> Result<bool> {
         let before = self.unreadable.files();
         match self.move_chunk(chunk, plan, chosen_by, passed) {
-            Err(_) if self.unreadable.files() > before && !self.context.has_failed() => Ok(true),
+            Err(_) if self.unreadable.files() > before && !self.store.context.has_failed() => Ok(true),
             moved => moved.map(|()| true),
         }
     }
@@ -167,8 +169,8 @@ impl<M: Medium + Clone> Compactor<M> {
     /// How far keys from this one on overlap no more of level 1 than one run, or several that are together no longer than
     /// a usual one.
     fn end_of_runs(&self, key: &[u8]) -> Bound<Vec<u8>> {
-        let (version, order) = (self.levels.current(), self.level_zero.immutable().order());
-        let (usual_bytes, mut bytes) = (self.catalog.reserve.usual_output_bytes(), 0);
+        let (version, order) = (self.state.levels.current(), self.state.level_zero.immutable().order());
+        let (usual_bytes, mut bytes) = (self.store.catalog.reserve.usual_output_bytes(), 0);
         let behind = |run: &&Arc<TableRun>| order.compare(&run.record().largest_key, key).is_ge();
         for run in version.level(1).iter().filter(behind).map(|run| run.record()) {
             let is_needed = order.compare(&run.smallest_key, key).is_le();
@@ -183,9 +185,9 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Commits that run files to which no record leads have gone, oldest first. Returns whether there were any.
     /// LOCKS: indexing, catalog
     pub(super) fn drop_run_files(&self) -> Result<bool> {
-        let indexing = self.level_zero.indexing.lock();
-        let (live, mut dropped) = (self.level_zero.live(), Vec::new());
-        if *indexing || run_files_done(self.catalog.lock().state(), &live).is_empty() {
+        let indexing = self.state.level_zero.indexing.lock();
+        let (live, mut dropped) = (self.state.level_zero.live(), Vec::new());
+        if *indexing || run_files_done(self.store.catalog.lock().state(), &live).is_empty() {
             return Ok(false);
         }
         self.commit(Edit::default(), &[], |state, edit| {
@@ -203,7 +205,7 @@ impl<M: Medium + Clone> Compactor<M> {
         let (Some((smallest, _)), Some((largest, _))) = (chunk.entries.first(), chunk.entries.last()) else {
             return Ok(None);
         };
-        self.levels.plan_inflow(1, smallest, largest).map(Some).map_err(|busy| busy.from.to_vec())
+        self.state.levels.plan_inflow(1, smallest, largest).map(Some).map_err(|busy| busy.from.to_vec())
     }
 
     /// Steps 2 to 4.
@@ -220,7 +222,7 @@ impl<M: Medium + Clone> Compactor<M> {
             inputs: chunk.leaving.keys().copied().chain(runs.clone().map(|run| run.number())).collect(),
             input_bytes: chunk.value_bytes() + runs.map(|run| run.record().bytes).sum::<u64>(),
         };
-        let began_ns = self.context.env.monotonic_ns();
+        let began_ns = self.store.context.env.monotonic_ns();
         self.observe(work, |done| {
             let (chunk, outputs, bytes_read) = match &plan {
                 Some(plan) => self.merge_chunk(chunk, plan, passed, done)?,
@@ -229,9 +231,9 @@ impl<M: Medium + Clone> Compactor<M> {
             done.record(&outputs, bytes_read);
             let change = plan.as_ref().map_or_else(Change::default, |plan| plan.change(outputs.iter().cloned()));
             let run_files = self.commit_chunk(&chunk, slmdb_levels::edit_of(&change), &outputs)?;
-            self.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
-            chunk.leave(&self.level_zero)?;
-            let took_ns = self.context.env.monotonic_ns().saturating_sub(began_ns);
+            self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
+            chunk.leave(&self.state.level_zero)?;
+            let took_ns = self.store.context.env.monotonic_ns().saturating_sub(began_ns);
             let written_bytes = outputs.iter().map(|run| run.record().bytes).sum();
             self.pace.chunk_left(chunk.leaving.values().sum(), written_bytes, took_ns);
             let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).chain(run_files).collect();
@@ -250,7 +252,7 @@ impl<M: Medium + Clone> Compactor<M> {
         done: &mut Done,
     ) -> Result<(Chunk, Vec<Arc<TableRun>>, u64)> {
         let (chunk, found) = (Arc::new(chunk), Arc::new(Found::default()));
-        let of_chunk = ChunkSource::new(chunk.clone(), self.tables.clone(), passed, found.clone());
+        let of_chunk = ChunkSource::new(chunk.clone(), self.store.tables.clone(), passed, found.clone());
         let (outputs, bytes_read) = self.merge(plan, Some(of_chunk), done)?;
         let left_out = std::mem::take(&mut *found.left_out.lock());
         let entries = left_out.iter().filter_map(|&position| chunk.entries.get(position));
@@ -263,7 +265,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Step 3. Returns the run files that the MANIFEST has given up.
     /// LOCKS: indexing, catalog
     fn commit_chunk(&self, chunk: &Chunk, edit: Edit, outputs: &[Arc<TableRun>]) -> Result<Vec<u32>> {
-        let indexing = self.level_zero.indexing.lock();
+        let indexing = self.state.level_zero.indexing.lock();
         if *indexing {
             self.give_up(outputs);
             return Err(Error::ReadOnly { cause: "a flush was given up".into() });
@@ -286,14 +288,14 @@ impl<M: Medium + Clone> Compactor<M> {
         if chunk.scattered.is_some() {
             return Ok(None);
         }
-        let level_zero = LevelZeroState::of(self.catalog.lock().state())?;
+        let level_zero = LevelZeroState::of(self.store.catalog.lock().state())?;
         let compacted_through = Some(chunk.last.clone());
         Ok(Some(LevelZeroState { compacted_through, ..level_zero }.section()))
     }
 
     /// How many records lead to each run file once the chunk has left the tree.
     fn live_without(&self, leaving: &BTreeMap<u32, u64>) -> BTreeMap<u32, u64> {
-        let mut live = self.level_zero.live();
+        let mut live = self.state.level_zero.live();
         for (file, records) in leaving {
             if let Some(left) = live.get_mut(file) {
                 *left = left.saturating_sub(*records);

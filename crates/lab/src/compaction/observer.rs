@@ -48,7 +48,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Lets the store fail, unless the error may pass: behind what could not be written nothing is sure.
     pub(super) fn fail_unless_it_passes(&self, error: &Error) {
         if !error.may_be_tried_again() && !matches!(error, Error::ReadOnly { .. }) {
-            self.context.fail(error.clone());
+            self.store.context.fail(error.clone());
         }
     }
 
@@ -57,24 +57,31 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(super) fn observe(&self, work: Work, compact: impl FnOnce(&mut Done) -> Result<()>) -> Result<()> {
         let Work { chosen_by, inputs, input_bytes } = work;
         let number = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        let (began_ns, mut done) = (self.context.env.monotonic_ns(), Done::default());
+        let (began_ns, mut done) = (self.store.context.env.monotonic_ns(), Done::default());
         let span = info_span!("compaction", number, chosen_by, files = inputs.len(), ms = Empty);
-        self.context.notify(|| Event::CompactionBegan { number, chosen_by, inputs: inputs.clone(), input_bytes });
-        let ended = timed(&*self.context.env, span, || compact(&mut done)).and_then(|()| self.gave_space_back());
+        self.store.context.notify(|| Event::CompactionBegan { number, chosen_by, inputs: inputs.clone(), input_bytes });
+        let ended = timed(&*self.store.context.env, span, || compact(&mut done)).and_then(|()| self.gave_space_back());
         if let Err(cause) = ended {
             tracing::warn!(%cause, "a compaction was given up");
             match done.unreadable {
                 Some(file) => self.unreadable.note(file, &cause),
                 None => self.fail_unless_it_passes(&cause),
             }
-            self.context.notify(|| Event::CompactionGivenUp { number, inputs, cause: cause.clone() });
+            self.store.context.notify(|| Event::CompactionGivenUp { number, inputs, cause: cause.clone() });
             return Err(cause);
         }
-        self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
+        self.store.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
         let Done { outputs, bytes_read, bytes_written, .. } = done;
-        self.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
-        let duration = Duration::from_nanos(self.context.env.monotonic_ns().saturating_sub(began_ns));
-        self.context.notify(|| Event::CompactionEnded { number, inputs, outputs, bytes_read, bytes_written, duration });
+        self.store.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        let duration = Duration::from_nanos(self.store.context.env.monotonic_ns().saturating_sub(began_ns));
+        self.store.context.notify(|| Event::CompactionEnded {
+            number,
+            inputs,
+            outputs,
+            bytes_read,
+            bytes_written,
+            duration,
+        });
         Ok(())
     }
 }

@@ -12,14 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_engine::batch::Totals;
-use slmdb_engine::context::StoreContext;
 use slmdb_engine::stall::pacing::multiple;
 use slmdb_engine::stall::stall_stats::StallCause;
-use slmdb_engine::write::write_path::WritePath;
-use slmdb_levels::{Levels, TableRun};
+use slmdb_engine::store::parts::Parts;
 use slmdb_pmem::Medium;
 
-use crate::level_zero::LevelZero;
+use crate::state::LabState;
 
 /// (debt, writers' rate as a multiple of the rate at which chunks leave level 0), linear in between. Below the first debt
 /// writers are not slowed.
@@ -50,37 +48,30 @@ impl Situation {
 
 /// How far compactions slow writers.
 pub(crate) struct LevelZeroPace<M: Medium> {
-    context: Arc<StoreContext>,
-    writes: Arc<WritePath<M>>,
-    level_zero: Arc<LevelZero<M>>,
-    levels: Arc<Levels<TableRun>>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<LabState<M>>,
     /// Of the last flush, the mean of what an entry's writer put, in bytes.
     entry_bytes: AtomicU64,
 }
 
 impl<M: Medium> LevelZeroPace<M> {
-    pub(crate) fn new(
-        context: Arc<StoreContext>,
-        writes: Arc<WritePath<M>>,
-        level_zero: Arc<LevelZero<M>>,
-        levels: Arc<Levels<TableRun>>,
-    ) -> LevelZeroPace<M> {
-        LevelZeroPace { context, writes, level_zero, levels, entry_bytes: AtomicU64::new(0) }
+    pub(crate) fn new(store: Arc<Parts<M>>, state: Arc<LabState<M>>) -> LevelZeroPace<M> {
+        LevelZeroPace { store, state, entry_bytes: AtomicU64::new(0) }
     }
 
     /// Counts a flush: what it had, and how many keys the mutable tree did not have before.
     pub(crate) fn flushed(&self, totals: &Totals, new_keys: u64, file_bytes: u64) {
         let entry_bytes = (totals.key_bytes + totals.value_bytes) / totals.entries.max(1);
         self.entry_bytes.store(entry_bytes, Ordering::Relaxed);
-        let now_ns = self.context.env.monotonic_ns();
-        self.writes.pacing.replaced(new_keys, totals.entries, file_bytes, now_ns);
+        let now_ns = self.store.context.env.monotonic_ns();
+        self.store.writes.pacing.replaced(new_keys, totals.entries, file_bytes, now_ns);
         self.set();
     }
 
     /// Counts a chunk: how many keys left level 0, what was written for that, and its time.
     pub(crate) fn chunk_left(&self, keys: u64, written_bytes: u64, took_ns: u64) {
         let removed_bytes = keys * self.entry_bytes.load(Ordering::Relaxed);
-        self.writes.pacing.compacted(removed_bytes, written_bytes, took_ns);
+        self.store.writes.pacing.compacted(removed_bytes, written_bytes, took_ns);
         self.set();
     }
 
@@ -88,22 +79,23 @@ impl<M: Medium> LevelZeroPace<M> {
     pub(crate) fn set(&self) {
         let multiple = multiple(PACE, self.situation().debt());
         // Chunks go one by one, so no thread is idle that could help.
-        self.writes.pacing.set_compaction_pace(multiple, 1, 1);
-        let is_limited = self.writes.pacing.is_limited_by(StallCause::Compaction);
-        self.context.events.paced(StallCause::Compaction, is_limited, || self.context.env.monotonic_ns());
+        self.store.writes.pacing.set_compaction_pace(multiple, 1, 1);
+        let is_limited = self.store.writes.pacing.is_limited_by(StallCause::Compaction);
+        self.store.context.events.paced(StallCause::Compaction, is_limited, || self.store.context.env.monotonic_ns());
     }
 
     fn situation(&self) -> Situation {
-        let view = self.writes.view.load();
+        let view = self.store.writes.view.load();
         let waiting_entries: u64 = view.memtables.iter().skip(1).map(|memtable| memtable.entries()).sum();
-        let (used_bytes, keys) = (self.level_zero.used_bytes() as f64, self.level_zero.keys().max(1) as f64);
-        let new_keys = waiting_entries as f64 * self.writes.pacing.replacing_part();
+        let (used_bytes, keys) =
+            (self.state.level_zero.used_bytes() as f64, self.state.level_zero.keys().max(1) as f64);
+        let new_keys = waiting_entries as f64 * self.store.writes.pacing.replacing_part();
         Situation {
             used_bytes,
             coming_bytes: new_keys * used_bytes / keys,
-            bytes_max: self.level_zero.bytes_max() as f64,
-            compaction_at: self.context.options.lab.level_zero_compaction_at,
-            level_one: self.levels.current().level_bytes(1) as f64 / self.levels.target_bytes(1) as f64,
+            bytes_max: self.state.level_zero.bytes_max() as f64,
+            compaction_at: self.store.context.options.lab.level_zero_compaction_at,
+            level_one: self.state.levels.current().level_bytes(1) as f64 / self.state.levels.target_bytes(1) as f64,
         }
     }
 }

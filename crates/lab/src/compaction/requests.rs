@@ -13,17 +13,17 @@ impl<M: Medium + Clone> Compactor<M> {
     /// See [`slmdb_engine::Engine::compact_range`]: all of level 0, then the range, level by level, and at last what is
     /// left of deletes.
     pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {
-        self.context.check_writable()?;
-        self.writes.flush()?;
+        self.store.context.check_writable()?;
+        self.store.writes.flush()?;
         // (Held before it counts as one that runs: another request may be waiting until none does.)
         let chunk = self.chunk.lock();
-        let wanted = self.compactions.begin();
+        let wanted = self.state.compactions.begin();
         let compacted = self.compact_all(chunk, range);
-        self.compactions.end(compacted.is_ok(), wanted);
+        self.state.compactions.end(compacted.is_ok(), wanted);
         // Another one may still be removing what it has replaced.
-        self.compactions.wait_until_idle();
-        drop(self.writes.memtables.lock());
-        self.writes.work_to_do.notify_all();
+        self.state.compactions.wait_until_idle();
+        drop(self.store.writes.memtables.lock());
+        self.store.writes.work_to_do.notify_all();
         compacted
     }
 
@@ -38,14 +38,14 @@ impl<M: Medium + Clone> Compactor<M> {
         }
         drop(chunk);
         for level in 1..LEVEL_LAST {
-            let deepest = self.levels.current().deepest_level(range);
+            let deepest = self.state.levels.current().deepest_level(range);
             if deepest.is_none_or(|deepest| deepest <= level) {
                 break;
             }
             self.compact_range_of(level, range)?;
         }
         for (level, number) in self.runs_with_garbage(range) {
-            self.again_alone(|| match self.levels.plan_run(level, number) {
+            self.again_alone(|| match self.state.levels.plan_run(level, number) {
                 Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number)),
                 _ => Ok(()),
             })?;
@@ -55,10 +55,10 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// LOCKS: level 0 compaction (held)
     fn empty_immutable(&self) -> Result<()> {
-        while self.level_zero.immutable().counts().keys > 0 {
-            self.context.check_writable()?;
+        while self.state.level_zero.immutable().counts().keys > 0 {
+            self.store.context.check_writable()?;
             if !self.again_alone(|| self.compact_chunk_or_part())? {
-                self.compactions.wait_for_another();
+                self.state.compactions.wait_for_another();
             }
         }
         Ok(())
@@ -66,10 +66,10 @@ impl<M: Medium + Clone> Compactor<M> {
 
     fn compact_range_of(&self, level: u8, range: KeyRange<'_>) -> Result<()> {
         // Not more at a time than there is space for.
-        let step = || match self.levels.plan_range_within(level, range, self.room_bytes()) {
+        let step = || match self.state.levels.plan_range_within(level, range, self.room_bytes()) {
             Picked::Nothing => Ok(ControlFlow::Break(())),
             Picked::Busy => {
-                self.compactions.wait_for_another();
+                self.state.compactions.wait_for_another();
                 Ok(ControlFlow::Continue(()))
             }
             Picked::Plan(plan) => self
@@ -77,7 +77,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 .map(ControlFlow::Continue),
         };
         loop {
-            self.context.check_writable()?;
+            self.store.context.check_writable()?;
             if self.again_alone(step)?.is_break() {
                 return Ok(());
             }
@@ -99,7 +99,7 @@ impl<M: Medium + Clone> Compactor<M> {
             Err(Error::Full { .. }) => {}
             compacted => return compacted,
         }
-        let _alone = self.compactions.alone();
+        let _alone = self.state.compactions.alone();
         compact()
     }
 }

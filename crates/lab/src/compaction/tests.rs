@@ -14,17 +14,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slmdb_engine::directory::opening::Found;
+use slmdb_engine::store::opening::{Found, start};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_pmem::Dram;
 
 use crate::KIND;
-use crate::engine::Lab;
 use crate::level_zero::state::LevelZeroState;
-use crate::recovery::open::start;
+use crate::recovery::open::LabOpening;
 use crate::recovery::rebuild;
+use crate::tier::Lab;
 
 struct Backwards;
 
@@ -47,7 +47,7 @@ fn backwards() -> KeyOrder {
 pub(crate) fn open(options: &Options, directory: &Path) -> Lab<Dram> {
     let found = Found::of(&KIND, options, directory).unwrap();
     let trees = rebuild::in_memory(options, directory, &found.state).unwrap();
-    start(found, trees).unwrap()
+    start::<LabOpening, Dram>(found, trees).unwrap()
 }
 
 /// A store whose one key is in the immutable tree. Nothing is compacted by itself.
@@ -62,14 +62,14 @@ fn store() -> Lab<Dram> {
     batch.put(b"key", b"value").unwrap();
     store.write(&batch, false).unwrap();
     store.flush().unwrap();
-    let indexing = store.level_zero.indexing.lock();
-    assert!(store.level_zero.switch(&store.catalog).unwrap());
+    let indexing = store.shared.tier.state.level_zero.indexing.lock();
+    assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
     drop(indexing);
     store
 }
 
 fn compacted_through(store: &Lab<Dram>) -> Option<Vec<u8>> {
-    LevelZeroState::of(store.catalog.lock().state()).unwrap().compacted_through
+    LevelZeroState::of(store.shared.parts.catalog.lock().state()).unwrap().compacted_through
 }
 
 /// A chunk leaves out what a flush has replaced. If it were committed before that flush, a power cut could take both
@@ -77,9 +77,9 @@ fn compacted_through(store: &Lab<Dram>) -> Option<Vec<u8>> {
 #[test]
 fn a_chunk_is_committed_only_after_the_flush_that_made_it_leave_entries_out() {
     let store = store();
-    let indexing = store.level_zero.indexing.lock();
+    let indexing = store.shared.tier.state.level_zero.indexing.lock();
     std::thread::scope(|scope| {
-        let moved = scope.spawn(|| store.compactor.compact_chunk());
+        let moved = scope.spawn(|| store.shared.tier.compactor.compact_chunk());
         std::thread::sleep(Duration::from_millis(300));
         assert_eq!(compacted_through(&store), None);
         drop(indexing);
@@ -93,31 +93,31 @@ fn a_chunk_is_committed_only_after_the_flush_that_made_it_leave_entries_out() {
 #[test]
 fn a_chunk_is_given_up_where_a_flush_was() {
     let store = store();
-    *store.level_zero.indexing.lock() = true;
-    assert!(store.compactor.compact_chunk().is_err());
+    *store.shared.tier.state.level_zero.indexing.lock() = true;
+    assert!(store.shared.tier.compactor.compact_chunk().is_err());
     assert_eq!(compacted_through(&store), None);
-    *store.level_zero.indexing.lock() = false;
-    assert!(store.compactor.compact_chunk().unwrap());
+    *store.shared.tier.state.level_zero.indexing.lock() = false;
+    assert!(store.shared.tier.compactor.compact_chunk().unwrap());
 }
 
 /// What it has replaced in the mutable tree is needed again after a power cut. So no run file goes, and no tree changes its role.
 #[test]
 fn no_run_file_goes_and_no_switch_comes_where_a_flush_was_given_up() {
     let store = store();
-    assert!(store.compactor.compact_chunk().unwrap());
+    assert!(store.shared.tier.compactor.compact_chunk().unwrap());
     for value in ["newer", "newest"] {
         let mut batch = WriteBatch::new();
         batch.put(b"key", value).unwrap();
         store.write(&batch, false).unwrap();
         store.flush().unwrap();
     }
-    let epoch = store.level_zero.epoch();
-    *store.level_zero.indexing.lock() = true;
-    assert!(!store.compactor.drop_run_files().unwrap());
-    assert!(!store.compactor.switch().unwrap());
-    assert_eq!(store.level_zero.epoch(), epoch);
-    *store.level_zero.indexing.lock() = false;
-    assert!(store.compactor.drop_run_files().unwrap());
-    assert!(store.compactor.switch().unwrap());
+    let epoch = store.shared.tier.state.level_zero.epoch();
+    *store.shared.tier.state.level_zero.indexing.lock() = true;
+    assert!(!store.shared.tier.compactor.drop_run_files().unwrap());
+    assert!(!store.shared.tier.compactor.switch().unwrap());
+    assert_eq!(store.shared.tier.state.level_zero.epoch(), epoch);
+    *store.shared.tier.state.level_zero.indexing.lock() = false;
+    assert!(store.shared.tier.compactor.drop_run_files().unwrap());
+    assert!(store.shared.tier.compactor.switch().unwrap());
     assert_eq!(store.get(b"key").unwrap().as_deref(), Some(&b"newest"[..]));
 }

@@ -8,16 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::Event;
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::flush::table_file::{give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::Immutable;
-use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::Medium;
@@ -26,10 +23,7 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::pace::LevelZeroPace;
-use crate::compaction::queue::CompactionQueue;
-use crate::level_zero::LevelZero;
-use crate::memory::MemoryShare;
-use crate::space::PoolFlushCost;
+use crate::state::LabState;
 
 /// The flush thread. It flushes MemTables strictly in their order, or an older put would undo a newer delete (INV-6).
 ///
@@ -37,14 +31,8 @@ use crate::space::PoolFlushCost;
 /// commit (INV-9). A crash in between leaves records of a file that the MANIFEST lacks: the next opening takes them out,
 /// and the MemTable, whose arena is still there, has newer versions of all their keys.
 pub(crate) struct Flush<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) level_zero: Arc<LevelZero<M>>,
-    pub(crate) space: Arc<SpaceController<M>>,
-    pub(crate) cost: Arc<PoolFlushCost<M>>,
-    pub(crate) compactions: Arc<CompactionQueue>,
-    pub(crate) memory: Arc<MemoryShare<M>>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<LabState<M>>,
     pub(crate) pace: Arc<LevelZeroPace<M>>,
 }
 
@@ -59,14 +47,14 @@ struct RunFile {
 impl<M: Medium + Clone> Flush<M> {
     /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self) {
-        while let Some(immutable) = self.writes.next_immutable() {
+        while let Some(immutable) = self.store.writes.next_immutable() {
             match self.flush(immutable) {
                 Ok(true) => {}
                 // A later MemTable must not be flushed either: what is flushed is a beginning of the log (INV-6).
                 Ok(false) => return,
                 // Everything is in the arenas, and stays there for the next opening.
-                Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
-                Err(error) => return self.context.fail(error),
+                Err(error) if error.may_be_tried_again() && self.store.writes.gives_up() => return,
+                Err(error) => return self.store.context.fail(error),
             }
         }
     }
@@ -74,32 +62,33 @@ impl<M: Medium + Clone> Flush<M> {
     /// Flushes a MemTable. `false`: level 0 is full and the store closes, so it is left to the next opening.
     fn flush(&self, immutable: Immutable<M>) -> Result<bool> {
         // Writers may still be filling places (INV-5).
-        self.writes.publication.wait_for(immutable.last_sequence);
-        let wait = || self.compactions.wait_for_level_zero(|| self.is_full(), || self.writes.gives_up());
-        if !self.space.until_there_is_space(wait)? {
+        self.store.writes.publication.wait_for(immutable.last_sequence);
+        let wait = || self.state.compactions.wait_for_level_zero(|| self.is_full(), || self.store.writes.gives_up());
+        if !self.store.space.until_there_is_space(wait)? {
             return Ok(false);
         }
-        self.memory.share();
-        let began_ns = self.context.env.monotonic_ns();
+        self.store.share_memory();
+        let began_ns = self.store.context.env.monotonic_ns();
         let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
         let memtable_bytes = immutable.memtable.used_bytes();
-        self.context.notify(|| Event::FlushBegan { generation, entries, memtable_bytes });
+        self.store.context.notify(|| Event::FlushBegan { generation, entries, memtable_bytes });
         let span = info_span!("flush_build", generation, entries, ms = Empty);
-        let file = timed(&*self.context.env, span, || self.write_when_there_is_space(&immutable))?;
+        let file = timed(&*self.store.context.env, span, || self.write_when_there_is_space(&immutable))?;
         let written = self.insert_and_commit(&immutable, file)?;
-        self.retire(immutable, began_ns)?;
-        let duration = self.context.since(began_ns);
+        self.store.retire_flushed(immutable, began_ns)?;
+        let duration = self.store.context.since(began_ns);
         let (file, entries, bytes) =
             written.map_or((None, 0, 0), |(number, entries, bytes)| (Some(number), entries, bytes));
         tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
-        self.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
-        self.compactions.wake();
+        self.store.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
+        self.state.compactions.wake();
         Ok(true)
     }
 
     /// Whether level 0 has no room for another flush.
     fn is_full(&self) -> bool {
-        self.level_zero.used_bytes() >= self.level_zero.bytes_max() && self.level_zero.immutable().counts().keys > 0
+        self.state.level_zero.used_bytes() >= self.state.level_zero.bytes_max()
+            && self.state.level_zero.immutable().counts().keys > 0
     }
 
     /// Writes the run file of a MemTable. `None` if it is empty.
@@ -107,26 +96,26 @@ impl<M: Medium + Clone> Flush<M> {
         if immutable.memtable.entries() == 0 {
             return Ok(None);
         }
-        let number = self.catalog.numbers.begin()?;
-        let written = self.space.until_there_is_space(|| self.write(immutable, number));
+        let number = self.store.catalog.numbers.begin()?;
+        let written = self.store.space.until_there_is_space(|| self.write(immutable, number));
         if written.is_err() {
-            self.catalog.numbers.end(number);
+            self.store.catalog.numbers.end(number);
         }
         written.map(Some)
     }
 
     fn write(&self, immutable: &Immutable<M>, number: u32) -> Result<RunFile> {
-        let _held = self.context.budget.background.hold(flush_bytes(&immutable.totals));
+        let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
-        let moments = self.level_zero.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
-        match write_table(&self.context, immutable, number, moments) {
+        let moments = self.state.level_zero.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        match write_table(&self.store.context, immutable, number, moments) {
             Ok((finished, older)) => {
                 let record = run_file_record(&finished.properties, finished.length_bytes);
                 Ok(RunFile { number, record, keys: finished.keys, older })
             }
             Err(error) => {
                 if error.may_be_tried_again() {
-                    give_up_table(&self.context, immutable, number)?;
+                    give_up_table(&self.store.context, immutable, number)?;
                 }
                 Err(error)
             }
@@ -137,7 +126,7 @@ impl<M: Medium + Clone> Flush<M> {
     /// and bytes.
     /// LOCKS: indexing, snapshots; catalog
     fn insert_and_commit(&self, immutable: &Immutable<M>, file: Option<RunFile>) -> Result<Option<(u32, u64, u64)>> {
-        let mut is_ahead = self.level_zero.indexing.lock();
+        let mut is_ahead = self.state.level_zero.indexing.lock();
         *is_ahead = true;
         let mut edit = Edit {
             arenas_removed: vec![immutable.memtable.generation()],
@@ -147,51 +136,34 @@ impl<M: Medium + Clone> Flush<M> {
         let mut written = None;
         if let Some(file) = &file {
             self.note_older(file)?;
-            let before = self.level_zero.mutable().size().keys;
+            let before = self.state.level_zero.mutable().size().keys;
             let span = info_span!("flush_index", file = file.number, ms = Empty);
-            timed(&*self.context.env, span, || self.space.until_there_is_space(|| self.insert(file)))?;
-            let new_keys = self.level_zero.mutable().size().keys.saturating_sub(before);
+            timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(|| self.insert(file)))?;
+            let new_keys = self.state.level_zero.mutable().size().keys.saturating_sub(before);
             self.pace.flushed(&immutable.totals, new_keys, file.record.length_bytes);
             edit.files_added = vec![(file.number, file.record.clone())];
             written = Some((file.number, file.record.entries, file.record.length_bytes));
         }
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
-        let commit = || self.catalog.commit(|state| numbered(state, edit.clone()));
-        timed(&*self.context.env, span, || self.space.until_there_is_space(commit))?;
+        let commit = || self.store.catalog.commit(|state| numbered(state, edit.clone()));
+        timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
         if let Some((number, _, bytes)) = written {
-            self.catalog.numbers.end(number);
-            self.catalog.reserve.add_file(bytes);
+            self.store.catalog.numbers.end(number);
+            self.store.catalog.reserve.add_file(bytes);
         }
         *is_ahead = false;
         if self.is_switch_due() {
-            self.space.until_there_is_space(|| self.level_zero.switch(&self.catalog))?;
+            self.store.space.until_there_is_space(|| self.state.level_zero.switch(&self.store.catalog))?;
         }
-        self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
+        self.store.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
         Ok(written)
     }
 
     /// Whether the trees have so many bytes that the mutable one should become immutable.
     fn is_switch_due(&self) -> bool {
-        let due_bytes = self.level_zero.bytes_max() as f64 * self.context.options.lab.level_zero_compaction_at;
-        self.level_zero.used_bytes() as f64 >= due_bytes
-    }
-
-    /// Takes a flushed MemTable from the readers' list, and frees what was set aside for it.
-    /// LOCKS: catalog; memtables
-    fn retire(&self, flushed: Immutable<M>, began_ns: u64) -> Result<()> {
-        let Immutable { memtable, last_sequence, totals, space } = flushed;
-        space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
-        match self.catalog.fill_reserve() {
-            Err(error) if !error.may_be_tried_again() => return Err(error),
-            _ => {}
-        }
-        let (bytes, list_bytes) = (memtable.used_bytes(), memtable.memory_bytes());
-        self.writes.take_from_view(&memtable);
-        self.writes.arenas.retire(memtable)?;
-        self.memory.flush_freed(&totals, list_bytes);
-        self.cost.release_in_pool(&totals)?;
-        self.writes.flush_ended(last_sequence, bytes, began_ns);
-        Ok(())
+        let due_bytes =
+            self.state.level_zero.bytes_max() as f64 * self.store.context.options.lab.level_zero_compaction_at;
+        self.state.level_zero.used_bytes() as f64 >= due_bytes
     }
 }
 

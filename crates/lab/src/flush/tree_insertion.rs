@@ -22,8 +22,8 @@ impl<M: Medium + Clone> Flush<M> {
                 None
             }
         });
-        let snapshots = &self.level_zero.snapshots;
-        self.level_zero.mutable().apply(entries, |entry, old| {
+        let snapshots = &self.state.level_zero.snapshots;
+        self.state.level_zero.mutable().apply(entries, |entry, old| {
             snapshots.note_replaced(entry.key, old, file.older.replaced_at(entry.key, entry.version.sequence));
         })?;
         // Or what was replaced would wait in the pool until this thread replaces as much again.
@@ -34,7 +34,7 @@ impl<M: Medium + Clone> Flush<M> {
     /// Keeps the versions of a run file that are not the newest of their keys, and that snapshots see (INV-13). Older
     /// deletes are kept, too: without them a reader would find what is below level 0.
     pub(super) fn note_older(&self, file: &RunFile) -> Result<()> {
-        let snapshots = &self.level_zero.snapshots;
+        let snapshots = &self.state.level_zero.snapshots;
         file.older.note(&file.keys, |entry, replaced_at| {
             snapshots.note_replaced(entry.key, version(file.number, entry), replaced_at);
         })?;

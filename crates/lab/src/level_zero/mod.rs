@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::snapshots;
 use slmdb_engine::{Options, lock_order};
-use slmdb_env::{Lock, Result};
+use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool, Slots};
 use slmdb_structures::hybrid_tree::{HybridTree, Version};
@@ -41,7 +41,7 @@ const FEW_KEYS: u64 = 1000;
 /// What readers of earlier moments still see, and the trees no longer have.
 pub(crate) type Snapshots = snapshots::Snapshots<Version>;
 
-/// Level 0 of an open store, and its pool. Dropping it ends their use.
+/// Level 0 of an open store, and its pool.
 pub(crate) struct LevelZero<M: Medium> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) slots: Arc<Slots<M>>,
@@ -50,22 +50,15 @@ pub(crate) struct LevelZero<M: Medium> {
     /// How many keys the immutable tree had when it became that, or when the store was opened.
     keys_at_switch: AtomicU64,
     bytes_max: u64,
-    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) snapshots: Snapshots,
     /// Held from a flush's first change of the mutable tree to its commit, and by a chunk's commit (3.5 (d) of the
     /// design). If it is `true`, a flush was given up in between.
     pub(crate) indexing: Mutex<bool>,
-    /// Lock of the store's directory. Released when the last cursor and the last handle are gone.
-    _lock: Option<Box<dyn Lock>>,
 }
 
 impl<M: Medium> LevelZero<M> {
     /// Level 0 of a store that has just been recovered.
-    pub(crate) fn new(
-        options: &Options,
-        trees: [HybridTree<M>; 2],
-        epoch: u32,
-        lock: Option<Box<dyn Lock>>,
-    ) -> LevelZero<M> {
+    pub(crate) fn new(options: &Options, trees: [HybridTree<M>; 2], epoch: u32) -> LevelZero<M> {
         let [first, _] = &trees;
         let immutable = trees.get(1 - epoch as usize % 2);
         let (slots, order) = (first.slots().clone(), first.order().clone());
@@ -76,9 +69,8 @@ impl<M: Medium> LevelZero<M> {
             trees,
             epoch: AtomicU64::new(u64::from(epoch)),
             bytes_max: bytes_max(options, M::PERSISTENT),
-            snapshots: Arc::new(Snapshots::new(order)),
+            snapshots: Snapshots::new(order),
             indexing: Mutex::ranked(lock_order::INDEXING, false),
-            _lock: lock,
         }
     }
 
@@ -162,13 +154,6 @@ impl<M: Medium> LevelZero<M> {
     /// Plain memory of the directories, in bytes.
     pub(crate) fn directory_bytes(&self) -> u64 {
         self.trees.iter().map(HybridTree::directory_bytes).sum()
-    }
-}
-
-impl<M: Medium> Drop for LevelZero<M> {
-    /// Ends the pool's use before the lock is released. After a clean close there is nothing left to do.
-    fn drop(&mut self) {
-        self.pool.end();
     }
 }
 

@@ -4,6 +4,5 @@ pub(crate) mod get;
 pub(crate) mod pauses;
 mod range_estimate;
 pub(crate) mod range_query;
-pub(crate) mod snapshot;
 pub(crate) mod verify;
 mod window;

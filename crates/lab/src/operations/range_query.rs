@@ -26,10 +26,11 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::Version;
 use slmdb_table::Slice;
 
-use super::get::{Moment, Reader};
+use super::get::Reader;
 use crate::level_zero::location;
 use crate::operations::pauses::{Paused, pause};
 use crate::operations::window::{Window, WindowFrom};
+use slmdb_engine::store::tier::Moment;
 
 /// The direction in which a cursor goes. Its sources stand at the cursor's key, or beyond it in this direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,37 +99,14 @@ pub(crate) struct Cursor<M: Medium + Clone> {
 }
 
 impl<M: Medium + Clone> Cursor<M> {
-    /// A cursor on no entry, at the present moment.
-    /// LOCKS: snapshots
-    pub(crate) fn new(reader: Arc<Reader<M>>) -> Cursor<M> {
-        let (moment, view) = loop {
-            let before = reader.writes.view.load_full();
-            let published = || reader.writes.publication.published();
-            let moment = reader.level_zero.snapshots.register(SnapshotKind::Cursor, published);
-            let after = reader.writes.view.load_full();
-            if Arc::ptr_eq(&before, &after) {
-                break (moment, before);
-            }
-            reader.release(moment, SnapshotKind::Cursor, 0);
-        };
-        Cursor::over(reader, moment, &view)
-    }
-
-    /// A cursor on no entry, at the moment of a snapshot that is held.
-    /// LOCKS: snapshots
-    pub(crate) fn at(reader: Arc<Reader<M>>, moment: u64) -> Cursor<M> {
-        let moment = reader.level_zero.snapshots.register(SnapshotKind::Cursor, || moment);
-        let view = reader.writes.view.load_full();
-        Cursor::over(reader, moment, &view)
-    }
-
-    fn over(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
+    /// A cursor on no entry, at a moment that is registered for it.
+    pub(crate) fn new(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
         Cursor {
-            order: reader.level_zero.mutable().order().clone(),
+            order: reader.state.level_zero.mutable().order().clone(),
             moment,
             memtables: view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect(),
             window: Window::default(),
-            levels: LevelsCursor::new(reader.levels.current(), moment),
+            levels: LevelsCursor::new(reader.state.levels.current(), moment),
             heading: Heading::Forward,
             at: None,
             key: Vec::new(),
@@ -149,7 +127,7 @@ impl<M: Medium + Clone> Cursor<M> {
     fn account(&mut self) {
         let bytes = self.window.memory_bytes() as u64 + self.values_ahead.memory_bytes();
         if bytes != self.held_bytes {
-            self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
+            self.reader.store.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
         }
     }
@@ -158,10 +136,10 @@ impl<M: Medium + Clone> Cursor<M> {
     /// and `goes_on`, they stand where they should.
     fn load(&mut self, from: WindowFrom<'_>, goes_on: bool) -> Result<()> {
         pause(Paused::BeforeWindow);
-        let loaded = self.window.load(&self.reader.level_zero, from, self.moment, goes_on);
+        let loaded = self.window.load(&self.reader.state.level_zero, from, self.moment, goes_on);
         self.account();
         loaded?;
-        let current = self.reader.levels.current();
+        let current = self.reader.state.levels.current();
         if Arc::ptr_eq(self.levels.version(), &current) {
             if goes_on {
                 return Ok(());
@@ -289,13 +267,13 @@ impl<M: Medium + Clone> Cursor<M> {
                 self.at = Some(at);
                 break;
             }
-            match deletes.pass(&self.key, &self.reader.writes.empty_ranges) {
+            match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
                 None => self.pass_key()?,
                 Some(key) if is_forward => self.move_sources(WindowFrom::At(&key))?,
                 Some(key) => self.move_sources(WindowFrom::Before(&key))?,
             }
         }
-        let writes = &self.reader.writes;
+        let writes = &self.reader.store.writes;
         deletes.end(&writes.empty_ranges, || writes.publication.begun());
         Ok(())
     }
@@ -315,7 +293,7 @@ impl<M: Medium + Clone> Cursor<M> {
             At::LevelZero(version) => Some(version.file),
             At::Levels => self.levels.run().map(|run| run.number()),
         };
-        let path = table(&self.reader.context.directory, file.unwrap_or_default());
+        let path = table(&self.reader.store.context.directory, file.unwrap_or_default());
         Error::corruption(path, 0, "keys of level 0 or of a level do not ascend, or a comparator is no total order")
     }
 
@@ -389,7 +367,7 @@ impl<M: Medium + Clone> Cursor<M> {
         if self.values_ahead.turn_to(&Uncounted, place) {
             return Ok(None);
         }
-        let (tables, ahead) = (&self.reader.tables, &mut self.values_ahead);
+        let (tables, ahead) = (&self.reader.store.tables, &mut self.values_ahead);
         let brought = match self.heading {
             Heading::Forward => ahead.bring(tables, &Uncounted, self.window.puts_forward(), place),
             Heading::Backward => ahead.bring(tables, &Uncounted, self.window.puts_backward(), place),
@@ -482,13 +460,13 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
 impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         // What is given back to the system at the end of the last one is what was freed by then.
-        let blocks_bytes = (self.levels.let_go() * self.reader.context.options.block_bytes) as u64;
+        let blocks_bytes = (self.levels.let_go() * self.reader.store.context.options.block_bytes) as u64;
         let held_bytes = self.held_bytes + blocks_bytes;
         (self.window, self.values_ahead) = (Window::default(), ValuesAhead::default());
         self.account();
         // The MemTables before the registration: then their arenas can go.
         self.memtables.clear();
-        self.reader.release(self.moment, SnapshotKind::Cursor, held_bytes);
+        self.reader.store.release(self.moment, SnapshotKind::Cursor, held_bytes);
     }
 }
 

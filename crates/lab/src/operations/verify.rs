@@ -14,10 +14,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use slmdb_engine::files::file_verifier::FileVerifier;
-use slmdb_engine::write::write_path::WritePath;
+use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
-use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::FILE_NAME as MANIFEST_NAME;
 use slmdb_pmem::Medium;
 use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Version};
@@ -26,7 +25,8 @@ use slmdb_sync::scheduled::MutexGuard;
 use crate::compaction::compactor::Compactor;
 use crate::flush::version;
 use crate::level_zero::state::Eras;
-use crate::level_zero::{self, LevelZero};
+use crate::level_zero::{self};
+use crate::state::LabState;
 
 /// Where the entries of a run file lie: key and version.
 type Records = HashMap<Vec<u8>, Version>;
@@ -34,9 +34,8 @@ type Records = HashMap<Vec<u8>, Version>;
 /// Checks everything there is against everything else.
 pub(crate) struct Verifier<'s, M: Medium> {
     pub(crate) files: FileVerifier,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) level_zero: Arc<LevelZero<M>>,
-    pub(crate) levels: Arc<Levels<TableRun>>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<LabState<M>>,
     pub(crate) compactor: &'s Compactor<M>,
 }
 
@@ -44,14 +43,14 @@ impl<M: Medium + Clone> Verifier<'_, M> {
     /// See [`slmdb_engine::Engine::verify`].
     /// LOCKS: memtables; level 0 compaction, indexing (tried); catalog
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
-        let _chunk = self.writes.take_from_jobs(|| Ok(self.compactor.chunk.try_lock()))?;
+        let _chunk = self.store.writes.take_from_jobs(|| Ok(self.compactor.chunk.try_lock()))?;
         let _agreement = self.agreement()?;
         let under_way = self.files.under_way();
         let files = self.files.catalog.lock().state().files.clone();
         let mut report = VerifyReport::default();
-        self.writes.verify_memtables(&mut report);
-        report.findings.extend(self.level_zero.pool.verify());
-        report.findings.extend(HybridTree::verify(&self.level_zero.trees()));
+        self.store.writes.verify_memtables(&mut report);
+        report.findings.extend(self.state.level_zero.pool.verify());
+        report.findings.extend(HybridTree::verify(&self.state.level_zero.trees()));
         let mut run_files: HashMap<u32, Records> = HashMap::new();
         self.files.verify_tables(&files, &mut report, progress, |number, reader, report| {
             report.entries_checked += reader.properties().entries;
@@ -62,14 +61,14 @@ impl<M: Medium + Clone> Verifier<'_, M> {
                 }
             }
         });
-        for tree in self.level_zero.trees() {
+        for tree in self.state.level_zero.trees() {
             let found = self.verify_records(tree, &run_files, &mut report);
             self.verify_rebuild(tree, found.as_ref(), &run_files, &mut report);
         }
-        if let Err(what) = self.levels.current().check() {
+        if let Err(what) = self.state.levels.current().check() {
             report.findings.push(Error::corruption(self.files.context.directory.join(MANIFEST_NAME), 0, what));
         }
-        let is_kept = |number| slmdb_engine::files::obsolete_files::PinnedFiles::pins(&*self.levels, number);
+        let is_kept = |number| slmdb_engine::files::obsolete_files::PinnedFiles::pins(&self.state.levels, number);
         self.files.find_stray_tables(&files, &under_way, is_kept, &mut report)?;
         self.files.limit_findings(&mut report);
         Ok(report)
@@ -79,7 +78,7 @@ impl<M: Medium + Clone> Verifier<'_, M> {
     /// [`WritePath::take_from_jobs`].
     /// LOCKS: memtables, indexing (tried); indexing is held by what is returned
     fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
-        self.writes.take_from_jobs(|| match self.level_zero.indexing.try_lock() {
+        self.store.writes.take_from_jobs(|| match self.state.level_zero.indexing.try_lock() {
             Some(is_ahead) if *is_ahead => {
                 let what = "a flush was given up; the store can be verified when it has been opened again";
                 Err(Error::ReadOnly { cause: what.into() })
@@ -110,7 +109,7 @@ impl<M: Medium + Clone> Verifier<'_, M> {
                 let in_file = run_files.get(&version.file).and_then(|records| records.get(key));
                 if in_file != Some(&version) {
                     let what = format!("level 0 leads to table file {}, which does not have the entry", version.file);
-                    report.findings.push(Error::corruption(self.level_zero.pool.path(), 0, what));
+                    report.findings.push(Error::corruption(self.state.level_zero.pool.path(), 0, what));
                 }
                 found.insert(key.to_vec(), version);
             }
@@ -145,7 +144,7 @@ impl<M: Medium + Clone> Verifier<'_, M> {
             && rebuilt.iter().all(|(key, version)| found.contains_key(key) || self.has_moved_on(key, version, report));
         if !is_same {
             let what = format!("tree {} of level 0 is not what its run files have", tree.number());
-            report.findings.push(Error::corruption(self.level_zero.pool.path(), 0, what));
+            report.findings.push(Error::corruption(self.state.level_zero.pool.path(), 0, what));
         }
     }
 
@@ -153,13 +152,13 @@ impl<M: Medium + Clone> Verifier<'_, M> {
     /// something newer. If not, whoever looks for the key finds something newer before: a chunk leaves that out, and an
     /// opening takes out what a flush replaced that did not commit.
     fn has_moved_on(&self, key: &[u8], version: &Version, report: &mut VerifyReport) -> bool {
-        let view = self.writes.view.load();
+        let view = self.store.writes.view.load();
         let in_memtables = view.memtables.iter().find_map(|memtable| memtable.get(key, u64::MAX));
         if in_memtables.is_some_and(|newer| newer.sequence > version.sequence) {
             return true;
         }
-        let in_mutable = self.level_zero.mutable().get(key);
-        let in_levels = self.levels.current().get(key, u64::MAX).map(|found| found.map(|found| found.sequence));
+        let in_mutable = self.state.level_zero.mutable().get(key);
+        let in_levels = self.state.levels.current().get(key, u64::MAX).map(|found| found.map(|found| found.sequence));
         match (in_mutable, in_levels) {
             (Ok(in_mutable), Ok(in_levels)) => {
                 in_levels.is_some_and(|sequence| sequence >= version.sequence)

@@ -52,14 +52,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_engine::Event;
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
-use slmdb_engine::files::obsolete_files::ObsoleteFiles;
-use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
 use slmdb_engine::space::controller::READERS_PAUSE;
 use slmdb_engine::space::reserve::OutputSpace;
-use slmdb_engine::write::write_path::WritePath;
+use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::SegmentSize;
@@ -73,17 +69,12 @@ use crate::compaction::inputs;
 use crate::compaction::outputs::{OutputFiles, Outputs};
 use crate::compaction::pace::CompactionPace;
 use crate::compaction::plan::{CompactionResult, Plan, Stopped};
-use crate::compaction::queue::{CompactionKind, CompactionQueue};
+use crate::compaction::queue::CompactionKind;
 use crate::flush::finished::Finished;
-use crate::index::Index;
-use crate::memory::MemoryShare;
-use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::recovery::index_checkpoint::IndexCheckpointer;
-use crate::selection::candidate_list::Candidates;
 use crate::selection::leaf_node_scan::LeafNodeScan;
-use crate::space::flush_cost::PoolFlushCost;
-use crate::space::reclaim::SpaceReclaim;
 use crate::space::space_planner::SpacePlanner;
+use crate::state::SlmState;
 
 /// Why a compaction stops after this error in writing.
 impl From<Error> for Stopped {
@@ -98,19 +89,9 @@ impl From<Error> for Stopped {
 
 /// The compaction threads, and the callers of [`slmdb_engine::Engine::compact_range`].
 pub(crate) struct Compactor<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) tables: Arc<Tables>,
-    pub(crate) index: Arc<Index<M>>,
-    pub(crate) compactions: Arc<CompactionQueue>,
-    pub(crate) candidates: Arc<Candidates>,
-    pub(crate) checkpoints: Arc<Checkpoints>,
-    pub(crate) obsolete: Arc<ObsoleteFiles>,
-    pub(crate) reclaim: Arc<SpaceReclaim<M>>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
     pub(crate) planner: SpacePlanner<M>,
-    pub(crate) cost: Arc<PoolFlushCost<M>>,
-    pub(crate) memory: Arc<MemoryShare<M>>,
     pub(crate) pace: Arc<CompactionPace<M>>,
     pub(crate) leaf_node_scan: LeafNodeScan<M>,
     pub(crate) files: Arc<OutputFiles<M>>,
@@ -128,39 +109,43 @@ impl<M: Medium + Clone> Compactor<M> {
             };
             if !matches!(reason, CompactionKind::Picked) {
                 // However it ended: only one compaction at a time has the reserve.
-                self.catalog.reserve.release();
+                self.store.catalog.reserve.release();
             }
             if ended.is_err() {
                 // Its outputs are deleted. That is counted before its inputs stop being busy, because waiting threads
                 // look at both.
-                self.writes.memtables.lock().space_returned += 1;
+                self.store.writes.memtables.lock().space_returned += 1;
             }
-            self.compactions.inner.lock().record_end(&plan, &reason, &ended);
+            self.state.compactions.inner.lock().record_end(&plan, &reason, &ended);
             if let Err(Stopped::Failed(error)) = &ended {
-                self.context.fail(error.clone());
+                self.store.context.fail(error.clone());
             }
             if let CompactionKind::Manual(request) = reason {
                 *request.ended.lock() = Some(ended.map_err(|stopped| stopped.cause()));
             }
-            self.compactions.changed.notify_all();
-            self.reclaim.wake_waiting();
+            self.state.compactions.changed.notify_all();
+            self.store.wake_waiting();
         }
         // Requests that are left get an answer.
-        for request in self.compactions.inner.lock().requested.drain(..) {
+        for request in self.state.compactions.inner.lock().requested.drain(..) {
             *request.ended.lock() = Some(Err(Error::ReadOnly { cause: "the store closes, or has failed".into() }));
         }
-        self.compactions.changed.notify_all();
+        self.state.compactions.changed.notify_all();
     }
 
     /// Runs a compaction that the policy chose, and credits what named its files.
     /// LOCKS: catalog, compaction candidates
     fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
         let taken = {
-            let catalog = self.catalog.lock();
-            self.candidates.take(&plan.inputs, catalog.state(), self.checkpoints.deletes_droppable_through())
+            let catalog = self.store.catalog.lock();
+            self.state.candidates.take(
+                &plan.inputs,
+                catalog.state(),
+                self.state.checkpoints.deletes_droppable_through(),
+            )
         };
         let made = self.compact(plan, OutputSpace::Free, finished)?;
-        self.candidates.compacted(&taken, plan, &made);
+        self.state.candidates.compacted(&taken, plan, &made);
         self.leaf_node_scan.scan();
         Ok(())
     }
@@ -174,13 +159,13 @@ impl<M: Medium + Clone> Compactor<M> {
         finished: &SyncSender<Finished<M>>,
     ) -> Result<CompactionResult, Stopped> {
         // Not without space for its own MANIFEST record (INV-34).
-        self.catalog.provide_for_compaction(plan.inputs.len(), space)?;
-        let number = self.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        let began_ns = self.context.env.monotonic_ns();
+        self.store.catalog.provide_for_compaction(plan.inputs.len(), space)?;
+        let number = self.state.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let began_ns = self.store.context.env.monotonic_ns();
         let span =
             info_span!("compaction", number, chosen_by = plan.reason.as_str(), files = plan.inputs.len(), ms = Empty);
         let input_bytes = self.length_bytes_of(&plan.inputs);
-        self.context.notify(|| Event::CompactionBegan {
+        self.store.context.notify(|| Event::CompactionBegan {
             number,
             chosen_by: plan.reason.as_str(),
             inputs: plan.inputs.clone(),
@@ -189,7 +174,7 @@ impl<M: Medium + Clone> Compactor<M> {
         // Copy what is valid, and wait until the last output is in the MANIFEST.
         let mut outputs = Outputs::new(&self.files, finished, space, plan.inputs.len());
         let mut bytes_read = 0;
-        let ended = timed(&*self.context.env, span, || {
+        let ended = timed(&*self.store.context.env, span, || {
             let merged = self.merge(plan, &mut outputs, &mut bytes_read);
             match merged {
                 Ok(()) => outputs.end(&plan.inputs).map(|()| false),
@@ -202,34 +187,37 @@ impl<M: Medium + Clone> Compactor<M> {
         let has_given_way = ended.as_ref().is_ok_and(|&has_given_way| has_given_way);
         let (files, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
         let made = CompactionResult { files, bytes_written, has_given_way };
-        self.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
+        self.store.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
         // Buffers for chunks and blocks, and those of the outputs: about as many bytes as went in and out.
-        self.context.budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
-        self.context.budget.freed(bytes_read + bytes_written);
-        self.memory.share();
+        self.store
+            .context
+            .budget
+            .compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
+        self.store.context.budget.freed(bytes_read + bytes_written);
+        self.store.share_memory();
         // Given up: if an output was committed, a part of each input is garbage.
         ended.inspect_err(|stopped| {
-            let catalog = self.catalog.lock();
+            let catalog = self.store.catalog.lock();
             if made.files.iter().any(|number| catalog.state().files.contains_key(number)) {
-                self.compactions.inner.lock().left_over.extend(&plan.inputs);
+                self.state.compactions.inner.lock().left_over.extend(&plan.inputs);
             }
             drop(catalog);
             let cause = stopped.cause();
             tracing::warn!(%cause, "a compaction was given up");
-            self.context.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });
+            self.store.context.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });
         })?;
-        self.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
+        self.store.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
         // Committed: the inputs go, and what they took comes back.
         if !has_given_way {
-            self.obsolete.retire(&plan.inputs, || self.index.segments.retire(&plan.inputs));
+            self.store.obsolete.retire(&plan.inputs, || self.state.index.segments.retire(&plan.inputs));
         }
         self.gave_space_back(space).map_err(Stopped::Failed)?;
-        let now_ns = self.context.env.monotonic_ns();
+        let now_ns = self.store.context.env.monotonic_ns();
         if plan.reason.is_garbage() {
             let removed_bytes = input_bytes.saturating_sub(bytes_written);
-            self.writes.pacing.compacted(removed_bytes, bytes_written, now_ns.saturating_sub(began_ns));
+            self.store.writes.pacing.compacted(removed_bytes, bytes_written, now_ns.saturating_sub(began_ns));
         }
-        self.context.notify(|| Event::CompactionEnded {
+        self.store.context.notify(|| Event::CompactionEnded {
             number,
             inputs: plan.inputs.clone(),
             outputs: made.files.clone(),
@@ -244,29 +232,29 @@ impl<M: Medium + Clone> Compactor<M> {
     /// LOCKS: catalog; indexed keys, memtables; compactions
     fn gave_space_back(&self, space: OutputSpace) -> Result<()> {
         if space == OutputSpace::Reserve {
-            self.catalog.reserve.release();
+            self.store.catalog.reserve.release();
             // A thread waits for this space, so wait for the segments' last readers.
-            while self.index.segments.awaits_readers() && !self.compactions.is_stopping() {
+            while self.state.index.segments.awaits_readers() && !self.state.compactions.is_stopping() {
                 thread::sleep(READERS_PAUSE);
                 epoch::pin().flush();
             }
         }
-        let sizes = SegmentSize::of_files(&self.index.pool);
-        self.cost.pool_reserve.set_files(&sizes, self.catalog.lock().state(), &self.catalog.reserve);
-        for filled in [self.catalog.fill_reserve(), self.cost.reserve_again()] {
+        let sizes = SegmentSize::of_files(&self.state.index.pool);
+        self.state.pool_reserve.set_files(&sizes, self.store.catalog.lock().state(), &self.store.catalog.reserve);
+        for filled in [self.store.catalog.fill_reserve(), self.store.space.reserve_again()] {
             match filled {
                 Err(error) if !error.may_be_tried_again() => return Err(error),
                 _ => {}
             }
         }
-        self.reclaim.space_came_back();
+        self.store.space_came_back();
         Ok(())
     }
 
     /// Total length of these table files in bytes.
     /// LOCKS: catalog
     fn length_bytes_of(&self, numbers: &[u32]) -> u64 {
-        let catalog = self.catalog.lock();
+        let catalog = self.store.catalog.lock();
         numbers.iter().filter_map(|number| catalog.state().files.get(number)).map(|file| file.length_bytes).sum()
     }
 }

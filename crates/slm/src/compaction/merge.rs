@@ -20,18 +20,18 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Merges the inputs of a compaction, and copies what is valid to `outputs`. Adds the bytes that it read to
     /// `bytes_read`.
     pub(crate) fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
-        let _held = self.context.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
+        let _held = self.store.context.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
         let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
         let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
         for (input, &number) in plan.inputs.iter().enumerate() {
-            let reader = self.tables.reader(number).map_err(|error| unreadable((input, error)))?;
-            keys.push(TableKeys::new(number, &reader, &self.tables));
+            let reader = self.store.tables.reader(number).map_err(|error| unreadable((input, error)))?;
+            keys.push(TableKeys::new(number, &reader, &self.store.tables));
             values.push(Values::new(&reader, inputs::window_bytes(plan.inputs.len())));
             bounds.extend([reader.properties().smallest_key.clone(), reader.properties().largest_key.clone()]);
         }
         let prefix = common_prefix(bounds.iter().map(Vec::as_slice));
-        let mut merge =
-            Merge::new(keys, self.context.options.comparator.clone(), prefix, (None, None)).map_err(unreadable)?;
+        let mut merge = Merge::new(keys, self.store.context.options.comparator.clone(), prefix, (None, None))
+            .map_err(unreadable)?;
         let copied = self.merge_valid(plan, &mut merge, &mut values, outputs);
         *bytes_read += merge.sources().map(TableKeys::read_bytes).sum::<u64>();
         *bytes_read += values.iter().map(|values| values.read_bytes).sum::<u64>();
@@ -55,10 +55,11 @@ impl<M: Medium + Clone> Compactor<M> {
                 return Err(Stopped::GivesWay);
             }
             let dropped_through = &mut outputs.deletes_dropped_through;
-            let droppable_through = self.checkpoints.deletes_droppable_through();
-            let checked = check_validity(&self.index.tree, &plan.inputs, &batch, droppable_through, dropped_through);
+            let droppable_through = self.state.checkpoints.deletes_droppable_through();
+            let checked =
+                check_validity(&self.state.index.tree, &plan.inputs, &batch, droppable_through, dropped_through);
             for ((input, entry), is_valid) in batch.entries().zip(checked.map_err(Stopped::Failed)?) {
-                if self.compactions.is_stopping() {
+                if self.state.compactions.is_stopping() {
                     return Err(Stopped::Closing);
                 }
                 if !is_valid || (has_copied && copied == entry.key) {
@@ -87,6 +88,6 @@ impl<M: Medium + Clone> Compactor<M> {
             return false;
         }
         *looked = Some(now);
-        self.traffic(&mut self.compactions.inner.lock()).has_to_give_way()
+        self.traffic(&mut self.state.compactions.inner.lock()).has_to_give_way()
     }
 }

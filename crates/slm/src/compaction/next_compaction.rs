@@ -28,13 +28,13 @@ impl<M: Medium + Clone> Compactor<M> {
     /// Waits for something to compact, and marks its inputs busy. `None` when the store closes or has failed.
     /// LOCKS: catalog, compactions; memtables
     pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {
-        let compactions = &self.compactions;
+        let compactions = &self.state.compactions;
         loop {
             // The catalog first: it may be held while the disk syncs, and readers that name candidates must not wait
             // that long for the compactions lock.
-            let catalog = self.catalog.lock();
+            let catalog = self.store.catalog.lock();
             let mut inner = compactions.inner.lock();
-            if compactions.is_stopping() || self.context.has_failed() {
+            if compactions.is_stopping() || self.store.context.has_failed() {
                 return None;
             }
             // Changes from here on are noticed by the wait below.
@@ -69,7 +69,7 @@ impl<M: Medium + Clone> Compactor<M> {
                         // Deletes may hide nothing any more. That is looked at without these locks.
                         drop((inner, catalog));
                         match self.checkpointer.note_needless_deletes(wanted.at_any_cost) {
-                            Err(error) => self.context.fail(error),
+                            Err(error) => self.store.context.fail(error),
                             Ok(true) => continue,
                             Ok(false) => {}
                         }
@@ -79,7 +79,7 @@ impl<M: Medium + Clone> Compactor<M> {
                         }
                         inner.record_nothing_to_gain(wanted);
                         drop(inner);
-                        self.reclaim.wake_waiting();
+                        self.store.wake_waiting();
                         continue;
                     }
                 }
@@ -91,10 +91,11 @@ impl<M: Medium + Clone> Compactor<M> {
                 let picked = self.pick(&inner, catalog.state(), load);
                 let plan = picked.or_else(|| self.plan_of_left_over(&mut inner, catalog.state()));
                 // Would there be something to do in a store at rest? Then look whether it has become one.
-                if plan.is_none() && self.context.options.compaction.policy == CompactionPolicy::GarbageFirst {
+                if plan.is_none() && self.store.context.options.compaction.policy == CompactionPolicy::GarbageFirst {
                     let at_rest = Load { is_quiet: true, is_at_rest: true, order_bytes_max: f64::INFINITY, ..load };
                     let waits_for_quiet = !load.is_at_rest && self.pick(&inner, catalog.state(), at_rest).is_some();
-                    let waits_for_order = load.order_bytes_max < f64::INFINITY && self.candidates.sought().len() > 1;
+                    let waits_for_order =
+                        load.order_bytes_max < f64::INFINITY && self.state.candidates.sought().len() > 1;
                     let order_in = waits_for_order.then(|| look_again_in(&traffic));
                     quiet_in = order_in.or(waits_for_quiet.then_some(QUIET));
                 }
@@ -112,7 +113,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 drop((inner, catalog));
                 if matches!(reason, CompactionKind::Picked) && !self.planner.seems_to_have_space_for(&plan) {
                     compactions.inner.lock().pause_for_space_of(&plan);
-                    self.reclaim.wake_waiting();
+                    self.store.wake_waiting();
                     continue;
                 }
                 self.pace.set();
@@ -136,14 +137,18 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// How the store is used.
     fn load(&self, inner: &mut QueueState) -> Load {
-        let (sequence, now) = (self.writes.publication.published(), Instant::now());
+        let (sequence, now) = (self.store.writes.publication.published(), Instant::now());
         let (seen, since) = *inner.written_until.get_or_insert((sequence, now));
         if seen != sequence {
             inner.written_until = Some((sequence, now));
         }
         Load {
-            garbage_per_rewritten: self.writes.pacing.garbage_per_rewritten(self.context.env.monotonic_ns()),
-            is_flush_queued: self.writes.view.load().memtables.len() > 1,
+            garbage_per_rewritten: self
+                .store
+                .writes
+                .pacing
+                .garbage_per_rewritten(self.store.context.env.monotonic_ns()),
+            is_flush_queued: self.store.writes.view.load().memtables.len() > 1,
             is_quiet: seen == sequence && now - since >= QUIET,
             is_at_rest: seen == sequence && now - since >= REST,
             order_bytes_max: 0.0,
@@ -154,18 +159,18 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(crate) fn traffic(&self, inner: &mut QueueState) -> Traffic {
         inner.order.look(Counted {
             now: Instant::now(),
-            put_bytes: self.context.counted.user_bytes_put.load(Ordering::Relaxed),
-            seeks: self.candidates.seeks.fingerprint(),
-            flush_rate: self.writes.pacing.flush_rate(),
-            is_slowed_for_flushes: self.writes.pacing.is_limited_by(StallCause::Pace),
-            are_ranges_cold: self.tables.are_cold.load(Ordering::Relaxed),
+            put_bytes: self.store.context.counted.user_bytes_put.load(Ordering::Relaxed),
+            seeks: self.state.candidates.seeks.fingerprint(),
+            flush_rate: self.store.writes.pacing.flush_rate(),
+            is_slowed_for_flushes: self.store.writes.pacing.is_limited_by(StallCause::Pace),
+            are_ranges_cold: self.store.tables.are_cold.load(Ordering::Relaxed),
             processors: processors(),
         })
     }
 
     /// The needed part of these files, in bytes.
     fn needed_bytes_of(&self, numbers: &[u32], state: &StoreState) -> f64 {
-        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let droppable_through = self.state.checkpoints.deletes_droppable_through();
         let files = numbers.iter().filter_map(|number| state.files.get(number));
         files.map(|file| file.length_bytes as f64 * needed_part(file, droppable_through)).sum()
     }
@@ -174,17 +179,17 @@ impl<M: Medium + Clone> Compactor<M> {
     /// LOCKS: catalog (held), compactions (held), compaction candidates
     pub(crate) fn pick(&self, inner: &QueueState, state: &StoreState, load: Load) -> Option<Plan> {
         let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
-        let deletes_droppable_through = self.checkpoints.deletes_droppable_through();
-        self.candidates.refresh(state, deletes_droppable_through);
+        let deletes_droppable_through = self.state.checkpoints.deletes_droppable_through();
+        self.state.candidates.refresh(state, deletes_droppable_through);
         let choice = Choice {
-            options: &self.context.options.compaction,
+            options: &self.store.context.options.compaction,
             state,
-            order: &self.context.options.comparator,
-            candidates: &self.candidates,
+            order: &self.store.context.options.comparator,
+            candidates: &self.state.candidates,
             is_free: &is_free,
             running: &inner.busy,
             deletes_droppable_through,
-            memtable_bytes: self.context.options.memtable_bytes,
+            memtable_bytes: self.store.context.options.memtable_bytes,
             load,
             coming_bytes: self.pace.coming_bytes(),
         };
@@ -200,16 +205,16 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(crate) fn plan_of_left_over(&self, inner: &mut QueueState, state: &StoreState) -> Option<Plan> {
         let QueueState { left_over, busy, unfit, .. } = inner;
         left_over.retain(|number| state.files.contains_key(number));
-        if self.context.options.compaction.policy == CompactionPolicy::Manual {
+        if self.store.context.options.compaction.policy == CompactionPolicy::Manual {
             return None;
         }
-        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let droppable_through = self.state.checkpoints.deletes_droppable_through();
         let has_garbage = |number: &&u32| garbage(&state.files[*number], droppable_through) > 0;
         let is_free = |number: &&u32| !busy.contains(*number) && !unfit.contains(*number);
         let inputs: Vec<u32> = left_over
             .iter()
             .filter(|number| is_free(number) && has_garbage(number))
-            .take(self.context.options.compaction.files_merged_max)
+            .take(self.store.context.options.compaction.files_merged_max)
             .copied()
             .collect();
         (!inputs.is_empty()).then_some(Plan { inputs, reason: CompactionReason::MostGarbage })

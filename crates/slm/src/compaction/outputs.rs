@@ -4,13 +4,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 use slmdb_engine::batch::Totals;
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_engine::space::reserved_file::ReservedFile;
+use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::entries_max;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Medium};
@@ -19,10 +18,9 @@ use slmdb_table::{KeyEntry, TableBuilder};
 
 use crate::compaction::plan::Stopped;
 use crate::flush::finished::{BuiltFile, Finished, Origin, Output};
-use crate::index::Index;
 use crate::index::compaction_log::Job;
 use crate::index::key_segments::segment_of;
-use crate::space::pool_reserve::PoolReserve;
+use crate::state::SlmState;
 use slmdb_engine::flush::older_versions::OlderVersions;
 
 /// The files that a compaction makes.
@@ -84,7 +82,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         };
         builder.add(entry.key, entry.sequence, entry.kind, value)?;
         self.filled.add(entry.key.len(), Some(value.len()));
-        let usual_bytes = self.files.context.options.compaction.table_file_bytes;
+        let usual_bytes = self.files.store.context.options.compaction.table_file_bytes;
         let is_filled = builder.estimated_bytes() >= usual_bytes || builder.entries() >= entries_max(usual_bytes);
         if is_filled && self.space == OutputSpace::Free {
             let file = self.finish()?;
@@ -97,17 +95,18 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     fn begin(&mut self) -> Result<(u32, TableBuilder), Stopped> {
         self.check_refused()?;
         let files = self.files;
-        let number = files.catalog.numbers.begin()?;
-        let path = names::table(&files.context.directory, number);
-        let (options, order) = (files.context.options.table(), files.context.options.comparator.clone());
+        let number = files.store.catalog.numbers.begin()?;
+        let path = names::table(&files.store.context.directory, number);
+        let (options, order) = (files.store.context.options.table(), files.store.context.options.comparator.clone());
         let build = || {
-            let env = &*files.context.env;
-            let taken = if self.space == OutputSpace::Reserve { files.catalog.reserve.take(&path)? } else { None };
+            let env = &*files.store.context.env;
+            let taken =
+                if self.space == OutputSpace::Reserve { files.store.catalog.reserve.take(&path)? } else { None };
             let Some((space, file)) = taken else {
-                return TableBuilder::new_in_order(env, &path, number, files.context.files_uuid, options, order);
+                return TableBuilder::new_in_order(env, &path, number, files.store.context.files_uuid, options, order);
             };
             self.reserve = Some(space);
-            TableBuilder::in_file(file, env, &path, number, files.context.files_uuid, options, order)
+            TableBuilder::in_file(file, env, &path, number, files.store.context.files_uuid, options, order)
         };
         match build().map_err(Stopped::from) {
             Ok(builder) => Ok((number, builder)),
@@ -116,7 +115,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
                 Err(stopped)
             }
             Err(stopped) => {
-                files.catalog.numbers.end(number);
+                files.store.catalog.numbers.end(number);
                 Err(stopped)
             }
         }
@@ -128,19 +127,19 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         let Some((number, builder)) = self.builder.take() else { return Ok(None) };
         let memory_bytes = flush_bytes(&std::mem::take(&mut self.filled));
         self.memory_bytes_max = memory_bytes.max(self.memory_bytes_max);
-        let _held = files.context.budget.background.hold(memory_bytes);
+        let _held = files.store.context.budget.background.hold(memory_bytes);
         let build = || {
             let finished = builder.finish()?;
-            files.context.env.sync_directory(&files.context.directory)?;
-            files.context.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
-            files.context.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+            files.store.context.env.sync_directory(&files.store.context.directory)?;
+            files.store.context.counted.file_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
+            files.store.context.counted.compaction_bytes_written.fetch_add(finished.length_bytes, Ordering::Relaxed);
             let claim = match self.space {
                 OutputSpace::Free => Claim::Ordinary,
-                OutputSpace::Reserve => Claim::Part(files.pool_reserve.segment_bytes()),
+                OutputSpace::Reserve => Claim::Part(files.state.pool_reserve.segment_bytes()),
             };
-            let segment = segment_of(&files.index.pool, number, &finished.keys, claim)?;
+            let segment = segment_of(&files.state.index.pool, number, &finished.keys, claim)?;
             let slot = if M::PERSISTENT {
-                Some(files.index.jobs.record(&files.index.pool, &Job::moving(number))?)
+                Some(files.state.index.jobs.record(&files.state.index.pool, &Job::moving(number))?)
             } else {
                 None
             };
@@ -205,36 +204,34 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 
 /// What outputs of all compactions need to be made and removed.
 pub(crate) struct OutputFiles<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) index: Arc<Index<M>>,
-    pub(crate) pool_reserve: Arc<PoolReserve>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
 }
 
 impl<M: Medium + Clone> OutputFiles<M> {
     /// Gives up a finished file that the index does not know yet.
     pub(crate) fn give_up(&self, file: BuiltFile, reserve: Option<ReservedFile>) -> Result<()> {
         // The job record goes first: the next opening would take it for a file to which keys may have moved.
-        file.slot.map_or(Ok(()), |slot| self.index.jobs.clear(&self.index.pool, slot))?;
-        file.segment.free(&self.index.pool)?;
+        file.slot.map_or(Ok(()), |slot| self.state.index.jobs.clear(&self.state.index.pool, slot))?;
+        file.segment.free(&self.state.index.pool)?;
         self.remove(file.number, reserve);
         Ok(())
     }
 
     /// Removes a table file that is given up. If it was written into the reserve, its space is the reserve again.
     fn remove(&self, number: u32, reserve: Option<ReservedFile>) {
-        if !self.context.has_failed() {
-            let path = names::table(&self.context.directory, number);
-            let put_back = |space| self.catalog.reserve.put_back(space, &path);
+        if !self.store.context.has_failed() {
+            let path = names::table(&self.store.context.directory, number);
+            let put_back = |space| self.store.catalog.reserve.put_back(space, &path);
             let is_put_back = reserve.map_or(Ok(false), put_back).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the disk space of the reserve is not there for now");
                 false
             });
             // If it can't be removed now, the next opening removes it.
-            let is_gone = is_put_back || self.context.env.exists(&path).is_ok_and(|exists| !exists);
-            let removed = if is_gone { Ok(()) } else { self.context.env.remove_file(&path) };
+            let is_gone = is_put_back || self.store.context.env.exists(&path).is_ok_and(|exists| !exists);
+            let removed = if is_gone { Ok(()) } else { self.store.context.env.remove_file(&path) };
             let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));
         }
-        self.catalog.numbers.end(number);
+        self.store.catalog.numbers.end(number);
     }
 }

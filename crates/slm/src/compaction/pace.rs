@@ -3,27 +3,21 @@
 
 use std::sync::Arc;
 
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::stall::stall_stats::StallCause;
-use slmdb_engine::write::write_path::WritePath;
+use slmdb_engine::store::parts::Parts;
 use slmdb_pmem::Medium;
 
 use crate::compaction::controller::Situation;
-use crate::compaction::queue::CompactionQueue;
-use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::live_key_ratio::garbage_part;
+use crate::state::SlmState;
 
 /// Garbage of this many MemTables slows no writer, however small the store.
 const MEMTABLES_OF_GARBAGE: u64 = 2;
 
 /// How far compactions slow writers.
 pub(crate) struct CompactionPace<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) compactions: Arc<CompactionQueue>,
-    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
 }
 
 impl<M: Medium + Clone> CompactionPace<M> {
@@ -31,20 +25,20 @@ impl<M: Medium + Clone> CompactionPace<M> {
     /// LOCKS: catalog, compactions
     pub(crate) fn set(&self) {
         let (situation, running) = self.situation();
-        let threads = self.context.options.compaction.threads_to_start();
-        self.writes.pacing.set_compaction_pace(situation.pace(running), running, threads);
-        let is_limited = self.writes.pacing.is_limited_by(StallCause::Compaction);
-        self.context.events.paced(StallCause::Compaction, is_limited, || self.context.env.monotonic_ns());
+        let threads = self.store.context.options.compaction.threads_to_start();
+        self.store.writes.pacing.set_compaction_pace(situation.pace(running), running, threads);
+        let is_limited = self.store.writes.pacing.is_limited_by(StallCause::Compaction);
+        self.store.context.events.paced(StallCause::Compaction, is_limited, || self.store.context.env.monotonic_ns());
     }
 
     /// What the store has, and how many compactions run.
     /// LOCKS: catalog, compactions
     pub(crate) fn situation(&self) -> (Situation, usize) {
-        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let droppable_through = self.state.checkpoints.deletes_droppable_through();
         let (mut all_bytes, mut garbage_bytes) = (0.0, 0.0);
         let mut beside_bytes = 0.0;
-        let catalog = self.catalog.lock();
-        let compactions = self.compactions.inner.lock();
+        let catalog = self.store.catalog.lock();
+        let compactions = self.state.compactions.inner.lock();
         for (number, file) in &catalog.state().files {
             let (length_bytes, garbage_part) = (file.length_bytes as f64, garbage_part(file, droppable_through));
             all_bytes += length_bytes;
@@ -55,8 +49,8 @@ impl<M: Medium + Clone> CompactionPace<M> {
         }
         let running = compactions.running;
         drop((compactions, catalog));
-        let part = self.context.options.compaction.space_amplification_max - 1.0;
-        let few_bytes = (MEMTABLES_OF_GARBAGE * self.context.options.memtable_bytes) as f64;
+        let part = self.store.context.options.compaction.space_amplification_max - 1.0;
+        let few_bytes = (MEMTABLES_OF_GARBAGE * self.store.context.options.memtable_bytes) as f64;
         let (needed_bytes, coming_bytes) = (all_bytes - garbage_bytes, self.coming_bytes());
         let allowed_bytes = (needed_bytes * part).max(few_bytes);
         (Situation { needed_bytes, garbage_bytes, coming_bytes, beside_bytes, allowed_bytes }, running)
@@ -64,8 +58,8 @@ impl<M: Medium + Clone> CompactionPace<M> {
 
     /// The garbage that flushes of waiting MemTables will make.
     pub(crate) fn coming_bytes(&self) -> f64 {
-        let view = self.writes.view.load();
+        let view = self.store.writes.view.load();
         let waiting_bytes: u64 = view.memtables.iter().skip(1).map(|memtable| memtable.used_bytes()).sum();
-        waiting_bytes as f64 * self.writes.pacing.replacing_part()
+        waiting_bytes as f64 * self.store.writes.pacing.replacing_part()
     }
 }

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_records::numbered;
-use slmdb_engine::files::obsolete_files::ObsoleteFiles;
-use slmdb_engine::space::controller::SpaceController;
 use slmdb_engine::space::reserve::OutputSpace;
+use slmdb_engine::store::parts::Parts;
 use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_pmem::{Medium, Pool};
@@ -18,17 +16,13 @@ use slmdb_sync::epoch;
 
 use crate::compaction::outputs::OutputFiles;
 use crate::flush::finished::Output;
-use crate::index::Index;
-use crate::recovery::checkpoint_schedule::Checkpoints;
+use crate::state::SlmState;
 
 /// The index thread's part of compactions.
 pub(crate) struct Repointing<M: Medium> {
-    pub(crate) index: Arc<Index<M>>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) space: Arc<SpaceController<M>>,
-    pub(crate) obsolete: Arc<ObsoleteFiles>,
+    pub(crate) state: Arc<SlmState<M>>,
+    pub(crate) store: Arc<Parts<M>>,
     pub(crate) files: Arc<OutputFiles<M>>,
-    pub(crate) checkpoints: Arc<Checkpoints>,
 }
 
 impl<M: Medium + Clone> Repointing<M> {
@@ -37,10 +31,10 @@ impl<M: Medium + Clone> Repointing<M> {
     /// later ones of its compaction.
     /// LOCKS: indexing, catalog
     pub(crate) fn index_output(&self, output: Output) -> Result<()> {
-        let mut index_is_ahead = self.index.indexing.lock();
+        let mut index_is_ahead = self.state.index.indexing.lock();
         let Output { file, reserve, origin, removed, deletes_dropped_through, done } = output;
         if origin.refused.get().is_none() {
-            match self.catalog.provide_for_compaction(origin.inputs, OutputSpace::Reserve) {
+            match self.store.catalog.provide_for_compaction(origin.inputs, OutputSpace::Reserve) {
                 Err(error) if error.may_be_tried_again() => drop(origin.refused.set(error)),
                 looked => looked?,
             }
@@ -52,28 +46,28 @@ impl<M: Medium + Clone> Repointing<M> {
         }
         // From the first move to the commit the index is ahead of the MANIFEST (INV-16).
         *index_is_ahead = true;
-        self.obsolete.announce(&removed);
+        self.store.obsolete.announce(&removed);
         let mut edit = Edit { files_removed: removed, ..Edit::default() };
         let (mut slot, mut number) = (None, None);
         if let Some(file) = file {
             let is_newest = edit.files_removed.iter().all(|&input| input < file.number);
             debug_assert!(is_newest, "INV-17: {:?} become {}", edit.files_removed, file.number);
-            let moved = repoint_to(&self.index.tree, &self.index.pool, &file.segment)?;
+            let moved = repoint_to(&self.state.index.tree, &self.state.index.pool, &file.segment)?;
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));
         }
-        let deletes_dropped_through = self.checkpoints.dropped_through(deletes_dropped_through);
-        self.space.until_there_is_space(|| {
-            self.catalog.commit(|state| {
+        let deletes_dropped_through = self.state.checkpoints.dropped_through(deletes_dropped_through);
+        self.store.space.until_there_is_space(|| {
+            self.store.catalog.commit(|state| {
                 let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
                 numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })
             })
         })?;
-        number.inspect(|&number| self.catalog.numbers.end(number));
+        number.inspect(|&number| self.store.catalog.numbers.end(number));
         *index_is_ahead = false;
         drop(index_is_ahead);
         if let Some(slot) = slot {
-            self.index.jobs.clear(&self.index.pool, slot)?;
+            self.state.index.jobs.clear(&self.state.index.pool, slot)?;
         }
         // The compaction thread may have gone, and then needs no receipt.
         let _ = done.send(());

@@ -26,37 +26,37 @@ impl<M: Medium + Clone> Compactor<M> {
     /// See [`slmdb_engine::Engine::compact_range`].
     /// LOCKS: memtables; compactions, end of a compaction
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
-        self.context.check_writable()?;
-        self.writes.flush()?;
+        self.store.context.check_writable()?;
+        self.store.writes.flush()?;
         let request = Arc::new(ManualCompaction { from, to, ended: Mutex::ranked(lock_order::COMPACTION_ENDED, None) });
         self.make_garbage_of_deletes(&request)?;
-        let space_errors = self.writes.memtables.lock().space_errors.count();
-        let mut inner = self.compactions.inner.lock();
+        let space_errors = self.store.writes.memtables.lock().space_errors.count();
+        let mut inner = self.state.compactions.inner.lock();
         inner.requested.push_back(request.clone());
         inner.changes += 1;
-        self.compactions.changed.notify_all();
+        self.state.compactions.changed.notify_all();
         loop {
             if let Some(ended) = request.ended.lock().take() {
                 return ended;
             }
             // No compaction thread may be left to answer: one that panicked, or one that ended before this request
             // came.
-            if self.compactions.is_stopping() {
-                self.context.check_writable()?;
+            if self.state.compactions.is_stopping() {
+                self.store.context.check_writable()?;
                 return Err(Error::ReadOnly { cause: "the store closes".into() });
             }
-            drop(self.compactions.changed.wait_timeout(inner, LOOK_AGAIN));
+            drop(self.state.compactions.changed.wait_timeout(inner, LOOK_AGAIN));
             // The compaction goes on when there is space again, but its caller is not kept waiting for that.
-            self.writes.memtables.lock().space_errors.check_flush(space_errors)?;
-            inner = self.compactions.inner.lock();
+            self.store.writes.memtables.lock().space_errors.check_flush(space_errors)?;
+            inner = self.state.compactions.inner.lock();
         }
     }
 
     /// Sees to it that deletes in a range may be dropped.
     /// LOCKS: index checkpoint, indexing, catalog; compactions
     fn make_garbage_of_deletes(&self, request: &ManualCompaction) -> Result<()> {
-        let is_stopped = || self.compactions.is_stopping();
-        let fail = |error: &Error| self.context.fail(error.clone());
+        let is_stopped = || self.state.compactions.is_stopping();
+        let fail = |error: &Error| self.store.context.fail(error.clone());
         self.checkpointer.take_due(&is_stopped).inspect_err(fail)?;
         // A moment at which nothing is left that they hide is enough. On a full disk that may be all there is to gain.
         let is_short_of_space = self.is_short_of_space().map_err(|stopped| stopped.cause())?;
@@ -74,7 +74,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// many entries. The whole store always has.
     /// LOCKS: catalog
     fn deletes_worth_covering(&self, request: &ManualCompaction) -> Option<u64> {
-        let catalog = self.catalog.lock();
+        let catalog = self.store.catalog.lock();
         let files = &catalog.state().files;
         let in_range = || files.values().filter(|file| self.is_in_range(request, file));
         let entries: u64 = in_range().map(|file| file.entries).sum();
@@ -98,7 +98,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 ended => Ok(ended?),
             }
         } else {
-            Err(Error::Full { path: self.context.directory.clone(), what: "merge all files of the range".into() })
+            Err(Error::Full { path: self.store.context.directory.clone(), what: "merge all files of the range".into() })
         };
         if let Err(full) = &merged {
             // Too little space to merge all at once.
@@ -106,7 +106,7 @@ impl<M: Medium + Clone> Compactor<M> {
         }
         if self.is_short_of_space()? && self.checkpointer.note_needless_deletes(true).map_err(Stopped::Failed)? {
             self.with_rest(request, all, |rest| {
-                let full = Error::Full { path: self.context.directory.clone(), what: "remove deletes".into() };
+                let full = Error::Full { path: self.store.context.directory.clone(), what: "remove deletes".into() };
                 self.take_garbage_out_of(&rest.inputs, &full, finished)
             })?;
         }
@@ -136,8 +136,8 @@ impl<M: Medium + Clone> Compactor<M> {
         work: impl FnOnce(&Plan) -> Result<(), Stopped>,
     ) -> Result<(), Stopped> {
         let rest = {
-            let catalog = self.catalog.lock();
-            let mut inner = self.compactions.inner.lock();
+            let catalog = self.store.catalog.lock();
+            let mut inner = self.state.compactions.inner.lock();
             let rest = self.plan_of_range(request, catalog.state());
             let is_ours = |number: &u32| all.inputs.contains(number) || !inner.busy.contains(number);
             if rest.inputs.is_empty() || !rest.inputs.iter().all(is_ours) {
@@ -147,21 +147,21 @@ impl<M: Medium + Clone> Compactor<M> {
             rest
         };
         let done = work(&rest);
-        self.compactions.inner.lock().busy.retain(|number| !rest.inputs.contains(number));
+        self.state.compactions.inner.lock().busy.retain(|number| !rest.inputs.contains(number));
         done
     }
 
     /// Whether the disk or the pool has less than should be kept back, or so little that deletes take more than is free.
     /// LOCKS: indexed keys, memtables; catalog
     fn is_short_of_space(&self) -> Result<bool, Stopped> {
-        match self.cost.reserve_again() {
+        match self.store.space.reserve_again() {
             Err(Error::Full { .. }) => return Ok(true),
             reserved => reserved?,
         }
-        let free_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
+        let free_bytes = self.store.context.env.available_bytes(&self.store.context.directory).unwrap_or(u64::MAX);
         let bytes_of_deletes = |file: &FileRecord| file.length_bytes / file.entries.max(1) * file.deletes;
-        let deletes_bytes: u64 = self.catalog.lock().state().files.values().map(bytes_of_deletes).sum();
-        Ok(self.catalog.disk_is_full() || deletes_bytes > free_bytes)
+        let deletes_bytes: u64 = self.store.catalog.lock().state().files.values().map(bytes_of_deletes).sum();
+        Ok(self.store.catalog.disk_is_full() || deletes_bytes > free_bytes)
     }
 
     /// Removes the garbage of these files, one output at a time. `full`: what is said if there is no space for some.
@@ -172,13 +172,13 @@ impl<M: Medium + Clone> Compactor<M> {
         finished: &SyncSender<Finished<M>>,
     ) -> Result<(), Stopped> {
         loop {
-            let droppable_through = self.checkpoints.deletes_droppable_through();
+            let droppable_through = self.state.checkpoints.deletes_droppable_through();
             self.take_garbage_out(files, finished)?;
             if self.with_garbage(files).is_empty() {
                 return Ok(());
             }
             // Another thread may have found meanwhile that deletes in them are garbage, too.
-            if self.checkpoints.deletes_droppable_through() == droppable_through {
+            if self.state.checkpoints.deletes_droppable_through() == droppable_through {
                 return Err(Stopped::NoSpace(full.clone()));
             }
         }
@@ -229,8 +229,8 @@ impl<M: Medium + Clone> Compactor<M> {
     /// The files among these that have garbage.
     /// LOCKS: catalog
     fn with_garbage(&self, numbers: &[u32]) -> Vec<u32> {
-        let droppable_through = self.checkpoints.deletes_droppable_through();
-        let catalog = self.catalog.lock();
+        let droppable_through = self.state.checkpoints.deletes_droppable_through();
+        let catalog = self.store.catalog.lock();
         let files = numbers.iter().filter_map(|number| Some((*number, catalog.state().files.get(number)?)));
         files.filter(|(_, file)| garbage(file, droppable_through) > 0).map(|(number, _)| number).collect()
     }
@@ -242,19 +242,19 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     fn is_in_range(&self, request: &ManualCompaction, file: &FileRecord) -> bool {
-        let order = &self.context.options.comparator;
+        let order = &self.store.context.options.comparator;
         order.is_up_to(&file.smallest_key, request.to.as_ref())
             && order.is_from(&file.largest_key, request.from.as_ref())
     }
 
     /// The files with keys in a range. None if there is nothing to gain: no garbage, and no two of them overlap.
     pub(crate) fn plan_of_range(&self, request: &ManualCompaction, state: &StoreState) -> Plan {
-        let order = &self.context.options.comparator;
+        let order = &self.store.context.options.comparator;
         let in_range = state.files.iter().filter(|(_, file)| self.is_in_range(request, file));
         let files: Vec<(&u32, &FileRecord)> = in_range.collect();
         let in_order = positions_in_order(files.iter().map(|(_, file)| &file.smallest_key[..]), order);
         let files: Vec<(&u32, &FileRecord)> = in_order.into_iter().map(|position| files[position]).collect();
-        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let droppable_through = self.state.checkpoints.deletes_droppable_through();
         let has_garbage = files.iter().any(|(_, file)| garbage(file, droppable_through) > 0);
         let overlaps = files.windows(2).any(|two| order.compare(&two[0].1.largest_key, &two[1].1.smallest_key).is_ge());
         let inputs =

@@ -18,17 +18,14 @@
 use std::sync::Arc;
 
 use slmdb_engine::Event;
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::flush::table_file::{give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::controller::SpaceController;
+use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::Immutable;
-use slmdb_engine::write::write_path::WritePath;
 use slmdb_env::Result;
 use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::SyncSender;
@@ -37,30 +34,25 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::flush::finished::{Built, BuiltFile, Finished};
-use crate::index::Index;
 use crate::index::compaction_log::{Job, Phase};
 use crate::index::key_segments::segment_of;
-use crate::memory::MemoryShare;
+use crate::state::SlmState;
 
 /// The file creation thread.
 pub(crate) struct FileCreation<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) index: Arc<Index<M>>,
-    pub(crate) space: Arc<SpaceController<M>>,
-    pub(crate) memory: Arc<MemoryShare<M>>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
 }
 
 impl<M: Medium + Clone> FileCreation<M> {
     /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
-        while let Some(immutable) = self.writes.next_immutable() {
+        while let Some(immutable) = self.store.writes.next_immutable() {
             // Writers may still be filling places (INV-5).
-            self.writes.publication.wait_for(immutable.last_sequence);
-            self.memory.share();
-            let began_ns = self.context.env.monotonic_ns();
-            self.context.notify(|| Event::FlushBegan {
+            self.store.writes.publication.wait_for(immutable.last_sequence);
+            self.store.share_memory();
+            let began_ns = self.store.context.env.monotonic_ns();
+            self.store.context.notify(|| Event::FlushBegan {
                 generation: immutable.memtable.generation(),
                 entries: immutable.memtable.entries(),
                 memtable_bytes: immutable.memtable.used_bytes(),
@@ -68,11 +60,11 @@ impl<M: Medium + Clone> FileCreation<M> {
             let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
             let span = info_span!("flush_build", generation, entries, ms = Empty);
             let build = || self.build_when_there_is_space(&immutable);
-            let file = match timed(&*self.context.env, span, build) {
+            let file = match timed(&*self.store.context.env, span, build) {
                 Ok(file) => file,
                 // Everything is in the arenas, and stays there for the next opening.
-                Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
-                Err(error) => return self.context.fail(error),
+                Err(error) if error.may_be_tried_again() && self.store.writes.gives_up() => return,
+                Err(error) => return self.store.context.fail(error),
             };
             if finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_err() {
                 return;
@@ -85,10 +77,10 @@ impl<M: Medium + Clone> FileCreation<M> {
         if immutable.memtable.entries() == 0 {
             return Ok(None);
         }
-        let number = self.catalog.numbers.begin()?;
-        let built = self.space.until_there_is_space(|| self.build(immutable, number));
+        let number = self.store.catalog.numbers.begin()?;
+        let built = self.store.space.until_there_is_space(|| self.build(immutable, number));
         if built.is_err() {
-            self.catalog.numbers.end(number);
+            self.store.catalog.numbers.end(number);
         }
         built.map(Some)
     }
@@ -97,7 +89,7 @@ impl<M: Medium + Clone> FileCreation<M> {
     /// to them, and a failure leaves only what the next opening removes.
     fn build(&self, immutable: &Immutable<M>, number: u32) -> Result<BuiltFile> {
         let memtable = &*immutable.memtable;
-        let _held = self.context.budget.background.hold(flush_bytes(&immutable.totals));
+        let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
         let mut job = Job {
             phase: Phase::Building,
             generation: memtable.generation(),
@@ -105,28 +97,28 @@ impl<M: Medium + Clone> FileCreation<M> {
             last_sequence: immutable.last_sequence,
             order: immutable.last_sequence,
         };
-        let slot = if M::PERSISTENT { Some(self.index.jobs.record(&self.index.pool, &job)?) } else { None };
+        let slot = if M::PERSISTENT { Some(self.state.index.jobs.record(&self.state.index.pool, &job)?) } else { None };
         let built = self.build_file(immutable, number).and_then(|(finished, older)| {
-            let segment = segment_of(&self.index.pool, number, &finished.keys, Claim::Privileged)?;
+            let segment = segment_of(&self.state.index.pool, number, &finished.keys, Claim::Privileged)?;
             Ok((finished, older, segment))
         });
         let (finished, older, segment) = match built {
             Ok(built) => built,
             Err(error) => {
                 if error.may_be_tried_again() {
-                    give_up_table(&self.context, immutable, number)?;
-                    slot.map_or(Ok(()), |slot| self.index.jobs.clear(&self.index.pool, slot))?;
+                    give_up_table(&self.store.context, immutable, number)?;
+                    slot.map_or(Ok(()), |slot| self.state.index.jobs.clear(&self.state.index.pool, slot))?;
                 }
                 return Err(error);
             }
         };
         if let Some(slot) = &slot {
             job.phase = Phase::Indexing;
-            self.index.jobs.advance(&self.index.pool, slot, &job)?;
+            self.state.index.jobs.advance(&self.state.index.pool, slot, &job)?;
         }
         older.note(&finished.keys, |entry, replaced_at| {
             let location = Location { file: number, place: entry.place, sequence: entry.sequence };
-            self.index.snapshots.note_replaced(entry.key, location, replaced_at);
+            self.state.index.snapshots.note_replaced(entry.key, location, replaced_at);
         })?;
         let record = file_record(&finished.properties, finished.length_bytes);
         Ok(BuiltFile { number, record, segment, older, slot })
@@ -134,7 +126,7 @@ impl<M: Medium + Clone> FileCreation<M> {
 
     fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<(FinishedTable, OlderVersions)> {
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
-        let moments = self.index.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
-        write_table(&self.context, immutable, number, moments)
+        let moments = self.state.index.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
+        write_table(&self.store.context, immutable, number, moments)
     }
 }

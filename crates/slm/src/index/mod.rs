@@ -12,7 +12,7 @@ use std::sync::Arc;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::lock_order;
 use slmdb_engine::read::snapshots;
-use slmdb_env::{Lock, Result};
+use slmdb_env::Result;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::fast_fair::Tree;
 use slmdb_sync::epoch;
@@ -24,31 +24,28 @@ use self::retired_segments::RetiredSegments;
 /// What readers of earlier moments still see.
 pub(crate) type Snapshots = snapshots::Snapshots<Location>;
 
-/// The index of an open store, and its pool. Dropping it ends their use.
+/// The index of an open store, and its pool.
 pub(crate) struct Index<M: Medium> {
     pub(crate) pool: Arc<Pool<M>>,
     pub(crate) tree: Tree<M>,
     pub(crate) jobs: CompactionLog,
-    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) snapshots: Snapshots,
     pub(crate) segments: RetiredSegments<M>,
     /// Held from the first swing of a job until its commit, and wherever index and MANIFEST must agree (INV-16). If it
     /// is `true`, they don't: a job was given up in between, and the next opening carries it on.
     pub(crate) indexing: Mutex<bool>,
-    /// Lock of the store's directory. Released when the last cursor and the last handle are gone.
-    _lock: Option<Box<dyn Lock>>,
 }
 
 impl<M: Medium + Clone> Index<M> {
     /// The index of a store that has just been recovered.
-    pub(crate) fn new(pool: Arc<Pool<M>>, tree: Tree<M>, jobs: CompactionLog, lock: Option<Box<dyn Lock>>) -> Index<M> {
+    pub(crate) fn new(pool: Arc<Pool<M>>, tree: Tree<M>, jobs: CompactionLog) -> Index<M> {
         Index {
-            snapshots: Arc::new(Snapshots::new(tree.order().clone())),
+            snapshots: Snapshots::new(tree.order().clone()),
             segments: RetiredSegments::new(&pool),
             pool,
             tree,
             jobs,
             indexing: Mutex::ranked(lock_order::INDEXING, false),
-            _lock: lock,
         }
     }
 
@@ -62,12 +59,5 @@ impl<M: Medium + Clone> Index<M> {
         };
         let seen = in_index.filter(|location| location.sequence <= moment);
         Ok(seen.or_else(|| self.snapshots.replaced(key, moment)))
-    }
-}
-
-impl<M: Medium> Drop for Index<M> {
-    /// Ends the pool's use before the lock is released. After a clean close there is nothing left to do.
-    fn drop(&mut self) {
-        self.pool.end();
     }
 }

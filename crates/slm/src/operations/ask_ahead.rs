@@ -102,8 +102,8 @@ impl Scout {
             Some(_) => self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX),
             None => {
                 let set_out = match heading {
-                    Heading::Forward => self.source.seek(&reader.index, key),
-                    Heading::Backward => self.source.seek_back(&reader.index, key),
+                    Heading::Forward => self.source.seek(&reader.state.index, key),
+                    Heading::Backward => self.source.seek_back(&reader.state.index, key),
                 };
                 if set_out.is_err() {
                     self.lead = None;
@@ -123,17 +123,17 @@ impl Scout {
         }
         self.lead = self.lead.map(|lead| lead + entries);
         (self.window, self.lead_min) = (entries, if is_expected { 0 } else { entries / 2 });
-        self.locations.retain(|location| !reader.tables.is_cached(location.file, location.place));
+        self.locations.retain(|location| !reader.store.tables.is_cached(location.file, location.place));
         self.locations.sort_unstable_by_key(|location| (location.file, location.place.offset));
         let spans = temperature.begin_asking();
         join(&self.locations, spans);
-        let start_ns = reader.context.env.monotonic_ns();
+        let start_ns = reader.store.context.env.monotonic_ns();
         for FileSpan { file, from, to } in spans {
-            if let Ok(table) = reader.tables.reader(*file) {
+            if let Ok(table) = reader.store.tables.reader(*file) {
                 table.will_read(*from, *to - *from);
             }
         }
-        temperature.record_asking(entries, reader.context.env.monotonic_ns() - start_ns);
+        temperature.record_asking(entries, reader.store.context.env.monotonic_ns() - start_ns);
     }
 
     /// Gathers the locations of the next window.
@@ -147,8 +147,8 @@ impl Scout {
             }
             self.locations.push(location);
             let stepped = match heading {
-                Heading::Forward => self.source.next(&reader.index),
-                Heading::Backward => self.source.prev(&reader.index),
+                Heading::Forward => self.source.next(&reader.state.index),
+                Heading::Backward => self.source.prev(&reader.state.index),
             };
             if stepped.is_err() {
                 self.lead = None;

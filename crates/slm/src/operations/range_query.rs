@@ -82,36 +82,13 @@ enum At {
 }
 
 impl<M: Medium + Clone> Cursor<M> {
-    /// A cursor on no entry, at the present moment.
-    /// LOCKS: snapshots
-    pub(crate) fn new(reader: Arc<Reader<M>>) -> Cursor<M> {
-        let (moment, view) = loop {
-            let before = reader.writes.view.load_full();
-            let moment =
-                reader.index.snapshots.register(SnapshotKind::Cursor, || reader.writes.publication.published());
-            let after = reader.writes.view.load_full();
-            if Arc::ptr_eq(&before, &after) {
-                break (moment, before);
-            }
-            reader.release(moment, SnapshotKind::Cursor);
-        };
-        Cursor::over(reader, moment, &view)
-    }
-
-    /// A cursor on no entry, at the moment of a snapshot that is held.
-    /// LOCKS: snapshots
-    pub(crate) fn at(reader: Arc<Reader<M>>, moment: u64) -> Cursor<M> {
-        let moment = reader.index.snapshots.register(SnapshotKind::Cursor, || moment);
-        let view = reader.writes.view.load_full();
-        Cursor::over(reader, moment, &view)
-    }
-
-    fn over(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
+    /// A cursor on no entry, at a moment that is registered for it.
+    pub(crate) fn new(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
         let (heading, key, cycle_detector) = (Heading::Forward, Vec::new(), CycleDetector::default());
         let sequentiality = reader.naming.candidates.range_query();
-        let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.tables.are_cold.load(Relaxed))), None);
+        let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.store.tables.are_cold.load(Relaxed))), None);
         let (at, held_bytes) = (None, 0);
         Cursor {
             reader,
@@ -139,7 +116,7 @@ impl<M: Medium + Clone> Cursor<M> {
         let buffers_bytes = self.values_ahead.memory_bytes() + self.buffers.memory_bytes();
         let bytes = buffers_bytes + self.scout.as_ref().map_or(0, |_| SCOUT_BYTES);
         if bytes != self.held_bytes {
-            self.reader.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
+            self.reader.store.context.budget.cursor_blocks.replace(self.held_bytes, bytes);
             self.held_bytes = bytes;
         }
     }
@@ -149,11 +126,11 @@ impl<M: Medium + Clone> Cursor<M> {
         self.heading = Heading::Forward;
         let mut deletes = PassedDeletes::new(self.moment, true);
         while !self.settle_on(Ordering::Less)? {
-            match deletes.pass(&self.key, &self.reader.writes.empty_ranges) {
+            match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
                 None => self.step_sources_forward()?,
                 Some(key) => {
                     self.memtables.iter_mut().for_each(|source| source.seek(&key));
-                    self.index.seek(&self.reader.index, &key)?;
+                    self.index.seek(&self.reader.state.index, &key)?;
                 }
             }
         }
@@ -166,11 +143,11 @@ impl<M: Medium + Clone> Cursor<M> {
         self.heading = Heading::Backward;
         let mut deletes = PassedDeletes::new(self.moment, false);
         while !self.settle_on(Ordering::Greater)? {
-            match deletes.pass(&self.key, &self.reader.writes.empty_ranges) {
+            match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
                 None => self.step_sources_backward()?,
                 Some(key) => {
                     self.memtables.iter_mut().for_each(|source| source.seek_before(&key));
-                    self.index.seek_before(&self.reader.index, &key)?;
+                    self.index.seek_before(&self.reader.state.index, &key)?;
                 }
             }
         }
@@ -180,14 +157,14 @@ impl<M: Medium + Clone> Cursor<M> {
 
     #[inline]
     fn end_deletes(&self, deletes: PassedDeletes) {
-        let writes = &self.reader.writes;
+        let writes = &self.reader.store.writes;
         deletes.end(&writes.empty_ranges, || writes.publication.begun());
     }
 
     /// Moves to the key of the sources that compares as `stands` to all others. Returns `false` if that key is
     /// deleted. If no source has a key left, the cursor is on no entry.
     fn settle_on(&mut self, stands: Ordering) -> Result<bool> {
-        let order = self.reader.index.tree.order();
+        let order = self.reader.state.index.tree.order();
         self.at = None;
         let mut best = self.index.key();
         self.is_index_on_key = best.is_some();
@@ -235,19 +212,19 @@ impl<M: Medium + Clone> Cursor<M> {
                     return Ok(None);
                 }
                 // If a compaction has moved the entry, fetching its block below finds that out.
-                Err(error) if !self.reader.catalog.is_gone(location.file) => return Err(error),
+                Err(error) if !self.reader.store.catalog.is_gone(location.file) => return Err(error),
                 Ok(false) | Err(_) => {}
             }
             self.keep_key();
             let block = match self.buffers.block(location) {
                 Some(block) => Ok(block.clone()),
-                None => self.buffers.fetch(&self.reader.tables, &*self.reader.naming, location),
+                None => self.buffers.fetch(&self.reader.store.tables, &*self.reader.naming, location),
             };
             self.account();
             match block {
-                Ok(block) => return self.reader.tables.value_in(&block, &self.key, location).map(Some),
-                Err(error) if self.reader.catalog.is_gone(location.file) => {
-                    match self.reader.index.location_at(&self.key, self.moment)? {
+                Ok(block) => return self.reader.store.tables.value_in(&block, &self.key, location).map(Some),
+                Err(error) if self.reader.store.catalog.is_gone(location.file) => {
+                    match self.reader.state.index.location_at(&self.key, self.moment)? {
                         Some(moved) if moved != location => location = moved,
                         _ => return Err(error),
                     }
@@ -260,7 +237,7 @@ impl<M: Medium + Clone> Cursor<M> {
 
     /// Has [`Cursor::values_ahead`] bring the value at a place; `false`: it can't.
     fn bring(&mut self, location: Location) -> Result<bool> {
-        let (tables, seeks) = (&self.reader.tables, &*self.reader.naming);
+        let (tables, seeks) = (&self.reader.store.tables, &*self.reader.naming);
         match self.heading {
             Heading::Forward => self.values_ahead.bring(tables, seeks, self.index.entries_forward(), location),
             Heading::Backward => self.values_ahead.bring(tables, seeks, self.index.entries_backward(), location),
@@ -363,8 +340,8 @@ impl<M: Medium + Clone> Cursor<M> {
             scout.passed();
         }
         match heading {
-            Heading::Forward => self.index.next(&self.reader.index),
-            Heading::Backward => self.index.prev(&self.reader.index),
+            Heading::Forward => self.index.next(&self.reader.state.index),
+            Heading::Backward => self.index.prev(&self.reader.state.index),
         }
     }
 }
@@ -374,28 +351,28 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.leave_entry();
         self.memtables.iter_mut().for_each(|source| source.seek(key));
-        self.index.seek(&self.reader.index, key)?;
+        self.index.seek(&self.reader.state.index, key)?;
         self.settle_forward()
     }
 
     fn seek_before(&mut self, key: &[u8]) -> Result<()> {
         self.leave_entry();
         self.memtables.iter_mut().for_each(|source| source.seek_before(key));
-        self.index.seek_before(&self.reader.index, key)?;
+        self.index.seek_before(&self.reader.state.index, key)?;
         self.settle_backward()
     }
 
     fn seek_first(&mut self) -> Result<()> {
         self.leave_entry();
         self.memtables.iter_mut().for_each(MemTableSource::seek_first);
-        self.index.seek_first(&self.reader.index)?;
+        self.index.seek_first(&self.reader.state.index)?;
         self.settle_forward()
     }
 
     fn seek_last(&mut self) -> Result<()> {
         self.leave_entry();
         self.memtables.iter_mut().for_each(MemTableSource::seek_last);
-        self.index.seek_last(&self.reader.index)?;
+        self.index.seek_last(&self.reader.state.index)?;
         self.settle_backward()
     }
 
@@ -411,7 +388,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
             self.cycle_detector.begin();
             let key = self.key.clone();
             self.memtables.iter_mut().for_each(|source| source.seek(&key));
-            self.index.seek(&self.reader.index, &key)?;
+            self.index.seek(&self.reader.state.index, &key)?;
             self.is_index_on_key = self.index.key() == Some(&key);
         }
         self.step_sources_forward()?;
@@ -480,13 +457,13 @@ impl<M: Medium + Clone> Drop for Cursor<M> {
     fn drop(&mut self) {
         self.end_range_query();
         let is_cold = self.buffers.temperature.is_cold();
-        if self.reader.tables.are_cold.load(Relaxed) != is_cold {
-            self.reader.tables.are_cold.store(is_cold, Relaxed);
+        if self.reader.store.tables.are_cold.load(Relaxed) != is_cold {
+            self.reader.store.tables.are_cold.store(is_cold, Relaxed);
         }
         (self.values_ahead, self.buffers, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
-        self.reader.release(self.moment, SnapshotKind::Cursor);
+        self.reader.store.release(self.moment, SnapshotKind::Cursor, 0);
     }
 }
 

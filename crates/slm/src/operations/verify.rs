@@ -19,7 +19,7 @@ use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::FileKind;
 use slmdb_engine::files::file_verifier::FileVerifier;
 use slmdb_engine::files::location::Location;
-use slmdb_engine::write::write_path::WritePath;
+use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
@@ -29,15 +29,15 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
-use crate::index::Index;
 use crate::index::location::location;
 use crate::recovery::rebuild::open_checkpoint;
+use crate::state::SlmState;
 
 /// Checks everything there is against everything else.
 pub(crate) struct Verifier<M: Medium> {
     pub(crate) files: FileVerifier,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) index: Arc<Index<M>>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
 }
 
 impl<M: Medium + Clone> Verifier<M> {
@@ -46,9 +46,9 @@ impl<M: Medium + Clone> Verifier<M> {
         let _agreement = self.agreement()?;
         let files = self.files.catalog.lock().state().files.clone();
         let mut report = VerifyReport::default();
-        self.writes.verify_memtables(&mut report);
-        report.findings.extend(self.index.pool.verify());
-        report.findings.extend(self.index.tree.verify());
+        self.store.writes.verify_memtables(&mut report);
+        report.findings.extend(self.state.index.pool.verify());
+        report.findings.extend(self.state.index.tree.verify());
 
         let keys = self.verify_tables(&files, &mut report, progress);
         let mut deleted_at = newest_deletes(&keys, &mut report);
@@ -68,7 +68,7 @@ impl<M: Medium + Clone> Verifier<M> {
     /// because it may wait for that without end, and if a job was given up in between.
     /// LOCKS: memtables, indexing (tried); indexing is held by what is returned
     fn agreement(&self) -> Result<MutexGuard<'_, bool>> {
-        self.writes.take_from_jobs(|| match self.index.indexing.try_lock() {
+        self.store.writes.take_from_jobs(|| match self.state.index.indexing.try_lock() {
             Some(agreement) if *agreement => {
                 let what = "the index is ahead of the MANIFEST since a job was given up; it can be verified when the store \
                             has been opened again";
@@ -110,7 +110,7 @@ impl<M: Medium + Clone> Verifier<M> {
             // A broken key section has been reported already.
             let Ok(entry) = entry else { break };
             let guard = epoch::pin();
-            let in_index = match self.index.tree.get(entry.key, &guard) {
+            let in_index = match self.state.index.tree.get(entry.key, &guard) {
                 Ok(record) => record.map(|record| location(&record)),
                 Err(error) => {
                     report.findings.push(error);
@@ -162,12 +162,12 @@ impl<M: Medium + Clone> Verifier<M> {
                 report.findings.push(Error::corruption(&manifest, 0, what));
             }
         }
-        report.index_keys_checked = self.index.tree.count()?;
+        report.index_keys_checked = self.state.index.tree.count()?;
         let counted: u64 = live.values().sum();
         if report.index_keys_checked != counted {
             let what =
                 format!("the index has {} keys, the table files {counted} live entries", report.index_keys_checked);
-            report.findings.push(Error::corruption(self.index.pool.path(), 0, what));
+            report.findings.push(Error::corruption(self.state.index.pool.path(), 0, what));
         }
         Ok(())
     }
@@ -222,25 +222,26 @@ impl<M: Medium + Clone> Verifier<M> {
         report: &mut VerifyReport,
     ) -> Result<()> {
         let under_way = self.files.under_way();
-        let is_kept = |number: u32| self.index.segments.linger(number);
+        let is_kept = |number: u32| self.state.index.segments.linger(number);
         self.files.find_stray_tables(files, &under_way, is_kept, report)?;
         let is_stray =
             |number: u32| !files.contains_key(&number) && self.files.is_stray(number, &under_way) && !is_kept(number);
         let mut segments: BTreeMap<u32, Vec<Extent>> = BTreeMap::new();
-        for extent in self.index.pool.extents() {
+        for extent in self.state.index.pool.extents() {
             if extent.kind == ExtentKind::KeySegment {
                 segments.entry(extent.owner).or_default().push(extent);
             }
         }
         for (number, parts) in &segments {
-            if is_stray(*number) && parts.iter().any(|part| self.index.pool.extent_at(part.offset) == Some(*part)) {
+            if is_stray(*number) && parts.iter().any(|part| self.state.index.pool.extent_at(part.offset) == Some(*part))
+            {
                 let what = format!("a key segment of table file {number}, which the MANIFEST does not know");
-                report.findings.push(Error::corruption(self.index.pool.path(), parts[0].offset, what));
+                report.findings.push(Error::corruption(self.state.index.pool.path(), parts[0].offset, what));
             }
         }
         for (number, file) in files {
             let parts = segments.get(number).map_or(&[][..], Vec::as_slice);
-            match Segment::open(&self.index.pool, parts) {
+            match Segment::open(&self.state.index.pool, parts) {
                 // A rebuild gives a segment records of what was live then, and no others. If the keys can't be read,
                 // that has been reported already.
                 Ok(segment)
@@ -253,12 +254,16 @@ impl<M: Medium + Clone> Verifier<M> {
                         segment.count(),
                         keys.get(number).map_or(0, |keys| keys.count)
                     );
-                    report.findings.push(Error::corruption(self.index.pool.path(), segment.parts()[0].offset, what));
+                    report.findings.push(Error::corruption(
+                        self.state.index.pool.path(),
+                        segment.parts()[0].offset,
+                        what,
+                    ));
                 }
                 Ok(_) => {}
                 Err(_) if parts.is_empty() => {
                     let what = format!("the key segment of table file {number} is missing");
-                    report.findings.push(Error::corruption(self.index.pool.path(), 0, what));
+                    report.findings.push(Error::corruption(self.state.index.pool.path(), 0, what));
                 }
                 Err(error) => report.findings.push(error),
             }

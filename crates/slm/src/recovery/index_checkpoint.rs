@@ -19,10 +19,9 @@ use std::sync::atomic::Ordering;
 
 use slmdb_engine::Event;
 use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::location::Location;
-use slmdb_engine::write::write_path::WritePath;
+use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{CheckpointRecord, Edit};
 use slmdb_pmem::Medium;
@@ -31,23 +30,17 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::CheckpointWriter;
 
-use crate::compaction::queue::CompactionQueue;
-use crate::index::Index;
 use crate::index::location::location;
-use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through, wanted_checkpoints};
+use crate::state::SlmState;
 
 /// About this many keys are read from the tree at once.
 const KEYS_AT_ONCE: usize = 1024;
 
 /// Takes index checkpoints, on the checkpoint thread and for callers that need one now.
 pub(crate) struct IndexCheckpointer<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) index: Arc<Index<M>>,
-    pub(crate) checkpoints: Arc<Checkpoints>,
-    pub(crate) compactions: Arc<CompactionQueue>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
 }
 
 impl<M: Medium + Clone> IndexCheckpointer<M> {
@@ -56,17 +49,17 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
     pub(crate) fn run(&self) {
         loop {
             {
-                let mut memtables = self.writes.memtables.lock();
-                while !memtables.closing && !self.context.has_failed() && !self.checkpoints.is_due() {
-                    memtables = self.writes.work_to_do.wait(memtables);
+                let mut memtables = self.store.writes.memtables.lock();
+                while !memtables.closing && !self.store.context.has_failed() && !self.state.checkpoints.is_due() {
+                    memtables = self.store.writes.work_to_do.wait(memtables);
                 }
-                if memtables.closing || self.context.has_failed() {
+                if memtables.closing || self.store.context.has_failed() {
                     return;
                 }
             }
-            let is_stopped = || self.context.has_failed() || self.writes.memtables.lock().closing;
+            let is_stopped = || self.store.context.has_failed() || self.store.writes.memtables.lock().closing;
             if let Err(error) = self.take_due(&is_stopped) {
-                return self.context.fail(error);
+                return self.store.context.fail(error);
             }
         }
     }
@@ -75,24 +68,24 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
     /// LOCKS: index checkpoint
     pub(crate) fn take_due(&self, is_stopped: &dyn Fn() -> bool) -> Result<()> {
         // Without the lock first: a copy of the store may hold it for long, and no checkpoint is taken meanwhile.
-        if !self.checkpoints.is_due() {
+        if !self.state.checkpoints.is_due() {
             return Ok(());
         }
-        let taking = self.checkpoints.taking.lock();
-        if self.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
+        let taking = self.state.checkpoints.taking.lock();
+        if self.state.checkpoints.is_due() { self.take_checkpoint_if_possible(&taking, is_stopped) } else { Ok(()) }
     }
 
     /// Takes checkpoints until they cover the deletes up to `sequence`: two at most. If one can't be taken, the deletes
     /// stay. REQUIRES: they are flushed.
     /// LOCKS: index checkpoint
     pub(crate) fn cover_deletes(&self, sequence: u64, is_stopped: &dyn Fn() -> bool) -> Result<()> {
-        let are_covered = || self.checkpoints.deletes_droppable_through() >= sequence;
+        let are_covered = || self.state.checkpoints.deletes_droppable_through() >= sequence;
         for _ in 0..2 {
             // Without the lock first, as above.
             if are_covered() {
                 break;
             }
-            let taking = self.checkpoints.taking.lock();
+            let taking = self.state.checkpoints.taking.lock();
             if !are_covered() {
                 self.take_checkpoint_if_possible(&taking, is_stopped)?;
             }
@@ -102,10 +95,10 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
 
     /// Takes one at a clean close, after all background threads have ended: on `Dram` the next opening begins with it.
     pub(crate) fn take_at_close(&self) -> Result<()> {
-        if !self.checkpoints.is_due_at_close(self.context.options.checkpoint_entries) {
+        if !self.state.checkpoints.is_due_at_close(self.store.context.options.checkpoint_entries) {
             return Ok(());
         }
-        self.take_checkpoint_if_possible(&self.checkpoints.hold(), &|| self.context.has_failed())
+        self.take_checkpoint_if_possible(&self.state.checkpoints.hold(), &|| self.store.context.has_failed())
     }
 
     /// Takes a checkpoint, or puts it off if there is no space or descriptor for it, or if the tree can't be read.
@@ -114,7 +107,7 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
             Ok(_) => Ok(()),
             Err(error) if costs_the_checkpoint_alone(&error) => {
                 tracing::warn!(%error, "no index checkpoint could be taken");
-                self.checkpoints.put_off();
+                self.state.checkpoints.put_off();
                 Ok(())
             }
             Err(error) => Err(error),
@@ -126,68 +119,68 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
     /// of it.
     /// LOCKS: index checkpoint (held), catalog; indexing; catalog
     fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
-        let began_ns = self.context.env.monotonic_ns();
-        let entries_since = self.checkpoints.entries_since.load(Ordering::Relaxed);
+        let began_ns = self.store.context.env.monotonic_ns();
+        let entries_since = self.state.checkpoints.entries_since.load(Ordering::Relaxed);
         let new = {
-            let catalog = self.catalog.lock();
+            let catalog = self.store.catalog.lock();
             let state = catalog.state();
             let last = state.checkpoints.last().map_or(0, |last| last.number);
             NewCheckpoint {
-                env: &*self.context.env,
-                directory: &self.context.directory,
-                store_uuid: self.context.files_uuid,
-                tree: &self.index.tree,
+                env: &*self.store.context.env,
+                directory: &self.store.context.directory,
+                store_uuid: self.store.context.files_uuid,
+                tree: &self.state.index.tree,
                 number: last.saturating_add(1),
                 through: state.flushed_through,
                 files: state.files.keys().copied().collect(),
             }
         };
-        let path = names::checkpoint(&self.context.directory, new.number);
+        let path = names::checkpoint(&self.store.context.directory, new.number);
         let written = new.write(is_stopped);
         // After any other error nothing is deleted (INV-27).
         let may_go = written.as_ref().map_or_else(costs_the_checkpoint_alone, Option::is_none);
         if may_go {
-            remove_if_there(&*self.context.env, &path)?;
+            remove_if_there(&*self.store.context.env, &path)?;
         }
         let Some(record) = written? else { return Ok(false) };
-        self.context.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
+        self.store.context.counted.file_bytes_written.fetch_add(record.length_bytes, Ordering::Relaxed);
 
         // All that the scan has seen is in the MANIFEST after this, unless a job failed or gave up.
-        let index_is_ahead = *self.index.indexing.lock();
-        if self.context.has_failed() {
+        let index_is_ahead = *self.state.index.indexing.lock();
+        if self.store.context.has_failed() {
             return Ok(false);
         }
         if index_is_ahead {
-            self.context.env.remove_file(&path)?;
+            self.store.context.env.remove_file(&path)?;
             return Ok(false);
         }
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-        let committed = self.catalog.commit(|state| {
+        let committed = self.store.catalog.commit(|state| {
             kept = state.checkpoints.iter().copied().chain([record]).collect();
             dropped = kept.drain(..kept.len().saturating_sub(wanted_checkpoints(state))).collect();
             Edit { checkpoints: Some(kept.clone()), ..Edit::default() }
         });
         if let Err(error) = committed {
             // Unless the record may be there all the same.
-            if error.may_be_tried_again() && !self.context.has_failed() {
-                self.context.env.remove_file(&path)?;
+            if error.may_be_tried_again() && !self.store.context.has_failed() {
+                self.store.context.env.remove_file(&path)?;
             }
             return Err(error);
         }
-        self.checkpoints.entries_since.fetch_sub(entries_since, Ordering::Relaxed);
-        let entries_due = self.context.options.checkpoint_entries.max(record.entries / OF_INDEX_PART);
-        self.checkpoints.entries_due.store(entries_due, Ordering::Relaxed);
-        self.checkpoints.deletes_droppable_through.store(droppable_through(&kept), Ordering::Release);
+        self.state.checkpoints.entries_since.fetch_sub(entries_since, Ordering::Relaxed);
+        let entries_due = self.store.context.options.checkpoint_entries.max(record.entries / OF_INDEX_PART);
+        self.state.checkpoints.entries_due.store(entries_due, Ordering::Relaxed);
+        self.state.checkpoints.deletes_droppable_through.store(droppable_through(&kept), Ordering::Release);
         for checkpoint in dropped {
-            remove_checkpoint(&self.context, checkpoint.number)?;
+            remove_checkpoint(&self.store.context, checkpoint.number)?;
         }
         // More deletes may be garbage now.
-        self.compactions.wake();
-        self.context.notify(|| Event::IndexCheckpointTaken {
+        self.state.compactions.wake();
+        self.store.context.notify(|| Event::IndexCheckpointTaken {
             sequence_number: record.through,
             keys: record.entries,
             bytes: record.length_bytes,
-            duration: self.context.since(began_ns),
+            duration: self.store.context.since(began_ns),
         });
         Ok(true)
     }

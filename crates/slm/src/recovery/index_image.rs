@@ -84,24 +84,27 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
     /// Writes the image. `false` if there is none: the index is small, is not the MANIFEST's, or can't be written.
     /// LOCKS: catalog; indexing
     fn write_image(&self) -> Result<bool> {
-        let (options, path) = (&self.context.options, names::index_image(&self.context.directory));
+        let (options, path) = (&self.store.context.options, names::index_image(&self.store.context.directory));
         let (live_keys, binding) = {
-            let catalog = self.catalog.lock();
+            let catalog = self.store.catalog.lock();
             let state = catalog.state();
             (state.files.values().map(|file| file.live_keys).sum::<u64>(), binding(state))
         };
-        if live_keys < options.index_image_keys_min || *self.index.indexing.lock() || self.context.has_failed() {
+        if live_keys < options.index_image_keys_min
+            || *self.state.index.indexing.lock()
+            || self.store.context.has_failed()
+        {
             return Ok(false);
         }
         let span = info_span!("write_index_image", keys = live_keys, ms = Empty);
-        match timed(&*options.env, span, || self.index.pool.write_image(&*options.env, &path, &binding)) {
+        match timed(&*options.env, span, || self.state.index.pool.write_image(&*options.env, &path, &binding)) {
             Ok(bytes) => {
-                self.context.counted.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
+                self.store.context.counted.file_bytes_written.fetch_add(bytes, Ordering::Relaxed);
                 Ok(true)
             }
             Err(error) => {
                 tracing::warn!(%error, "no index image could be written");
-                remove(&*options.env, &self.context.directory)?;
+                remove(&*options.env, &self.store.context.directory)?;
                 Ok(false)
             }
         }

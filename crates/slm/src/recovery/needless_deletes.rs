@@ -27,32 +27,32 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
     /// LOCKS: index checkpoint, indexing, catalog; compactions
     pub(crate) fn note_needless_deletes(&self, checkpoints_may_go: bool) -> Result<bool> {
         // No checkpoint is under way that was begun before this moment.
-        let taking = self.checkpoints.hold();
+        let taking = self.state.checkpoints.hold();
         // No job is between its first move in the index and its record, and none is committed before this is noted.
-        let index_is_ahead = self.index.indexing.lock();
-        if *index_is_ahead || self.context.has_failed() {
+        let index_is_ahead = self.state.index.indexing.lock();
+        if *index_is_ahead || self.store.context.has_failed() {
             return Ok(false);
         }
-        let droppable_through = self.checkpoints.deletes_droppable_through();
-        let found = needless_deletes(self.catalog.lock().state(), droppable_through);
+        let droppable_through = self.state.checkpoints.deletes_droppable_through();
+        let found = needless_deletes(self.store.catalog.lock().state(), droppable_through);
         let Some(Needless { through, kept, stale }) = found else { return Ok(false) };
         if !stale.is_empty() {
             if !checkpoints_may_go {
                 return Ok(false);
             }
-            match self.catalog.commit(|_| Edit { checkpoints: Some(kept), ..Edit::default() }) {
+            match self.store.catalog.commit(|_| Edit { checkpoints: Some(kept), ..Edit::default() }) {
                 Err(error) if error.may_be_tried_again() => return Ok(false),
                 committed => committed?,
             }
         }
-        self.checkpoints.needless_through.store(through, Ordering::Release);
+        self.state.checkpoints.needless_through.store(through, Ordering::Release);
         drop(index_is_ahead);
         for checkpoint in stale {
-            remove_checkpoint(&self.context, checkpoint.number)?;
+            remove_checkpoint(&self.store.context, checkpoint.number)?;
         }
         drop(taking);
         tracing::info!(through, "deletes hide nothing any more");
-        self.compactions.wake();
+        self.state.compactions.wake();
         Ok(true)
     }
 }
@@ -94,8 +94,8 @@ mod tests {
     use slmdb_pmem::Dram;
 
     use super::*;
-    use crate::engine::Slm;
     use crate::recovery::open;
+    use crate::tier::Slm;
 
     const THROUGH: u64 = 100;
 
@@ -173,7 +173,7 @@ mod tests {
 
     /// How many deletes are in table files, and how many checkpoints there are.
     fn deletes_and_checkpoints(store: &Slm<Dram>) -> (u64, usize) {
-        let catalog = store.catalog.lock();
+        let catalog = store.shared.parts.catalog.lock();
         let state = catalog.state();
         (state.files.values().map(|file| file.deletes).sum(), state.checkpoints.len())
     }
@@ -185,21 +185,25 @@ mod tests {
         write(&store, |batch| (0..KEYS).for_each(|key| batch.put([key], b"value").unwrap()));
         // The range that is compacted has fewer entries than the store has keys, so no checkpoint is taken for it.
         write(&store, |batch| (100..200_u8).for_each(|key| batch.put([key], b"value").unwrap()));
-        store.checkpointer.take_due(&|| false).unwrap();
+        store.shared.tier.checkpointer.take_due(&|| false).unwrap();
         write(&store, |batch| (0..DELETED).for_each(|key| batch.delete([key]).unwrap()));
-        assert!(!store.checkpointer.note_needless_deletes(true).unwrap(), "they hide puts");
+        assert!(!store.shared.tier.checkpointer.note_needless_deletes(true).unwrap(), "they hide puts");
         store.compact_range(Bound::Unbounded, Bound::Included(&[KEYS])).unwrap();
         assert_eq!(
             deletes_and_checkpoints(&store),
             (u64::from(DELETED), 1),
             "they are still there, and the checkpoint"
         );
-        assert!(!store.checkpointer.note_needless_deletes(false).unwrap(), "that costs the checkpoint");
-        assert!(store.checkpointer.note_needless_deletes(true).unwrap());
-        assert!(!store.checkpointer.note_needless_deletes(true).unwrap(), "there are no more");
+        assert!(!store.shared.tier.checkpointer.note_needless_deletes(false).unwrap(), "that costs the checkpoint");
+        assert!(store.shared.tier.checkpointer.note_needless_deletes(true).unwrap());
+        assert!(!store.shared.tier.checkpointer.note_needless_deletes(true).unwrap(), "there are no more");
         store.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
         assert_eq!(deletes_and_checkpoints(&store), (0, 0));
-        assert_eq!(store.catalog.lock().state().deletes_dropped_through, 0, "a rebuild needs no checkpoint");
+        assert_eq!(
+            store.shared.parts.catalog.lock().state().deletes_dropped_through,
+            0,
+            "a rebuild needs no checkpoint"
+        );
         let names = env.list_directory(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
         assert!(!names.into_iter().any(|name| name.ends_with(".checkpoint")));
         // Of what is there now, as after a kill.

@@ -3,82 +3,83 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use slmdb_engine::Options;
 use slmdb_engine::directory::EngineKind;
-use slmdb_engine::directory::home::note_openings;
-use slmdb_engine::directory::opening::{Found, Opening};
-#[cfg(test)]
-use slmdb_engine::events::delivery::Events;
-use slmdb_engine::{Engine, Options};
+use slmdb_engine::store::opening::{Opening, Recovered, Recovery, StateOf};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Dram, Medium};
+use slmdb_pmem::{Dram, Medium, Pool};
 
 use crate::KIND;
-use crate::engine::Slm;
 use crate::recovery::recover::{OpenPool, recover};
 use crate::recovery::{index_image, index_in_pool, rebuild};
+use crate::tier::SlmTier;
 
 /// See the module.
 pub(crate) struct SlmOpening;
 
 impl Opening for SlmOpening {
     const KIND: EngineKind = KIND;
+    type Fast<M: Medium + Clone> = OpenPool<M>;
+    type Tier<M: Medium + Clone> = SlmTier<M>;
 
-    fn on_dram(mut found: Found<'_>) -> Result<Arc<dyn Engine>> {
-        let fast = index_in_memory(&found.options, found.directory, &mut found.state)?;
-        Ok(Arc::new(start(found, fast)?))
+    /// The index as a clean close has left it, or rebuilt.
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<Dram>> {
+        match index_image::open(options, directory, state) {
+            Some(fast) => Ok(fast),
+            None => rebuild::in_memory(options, directory, state),
+        }
     }
 
-    fn in_pool<M: Medium + Clone>(found: Found<'_>, medium: M) -> Result<Arc<dyn Engine>> {
+    fn in_pool<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<OpenPool<M>> {
+        index_in_pool::find(medium, options, state)
+    }
+
+    fn pool<M: Medium + Clone>(fast: &OpenPool<M>) -> &Arc<Pool<M>> {
+        &fast.pool
+    }
+
+    fn recover<M: Medium + Clone>(
+        recovery: Recovery<'_>,
+        fast: OpenPool<M>,
+    ) -> Result<Recovered<StateOf<SlmOpening, M>>> {
+        recover(recovery, fast)
+    }
+}
+
+#[cfg(test)]
+pub(crate) use test_stores::{on_dram, with_pool, without_threads};
+
+/// Stores whose parts a test looks at.
+#[cfg(test)]
+mod test_stores {
+    use slmdb_engine::store::opening::{Found, recover, start};
+    use slmdb_pmem::Persistent;
+
+    use super::*;
+    use crate::tier::Slm;
+
+    /// A store on `Dram` whose background threads work.
+    pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<Dram>> {
+        let mut found = Found::of(&KIND, options, directory)?;
+        let fast = SlmOpening::in_memory(&found.options, directory, &mut found.state)?;
+        start::<SlmOpening, Dram>(found, fast)
+    }
+
+    /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
+    pub(crate) fn without_threads<M: Medium + Clone>(medium: M, options: &Options, directory: &Path) -> Result<Slm<M>> {
+        let found = Found::of(&KIND, options, directory)?;
         let fast = index_in_pool::find(medium, &found.options, &found.state)?;
-        Ok(Arc::new(start(found, fast)?))
+        Ok(recover::<SlmOpening, M>(found, fast)?.0)
     }
-}
 
-/// The index of a store on `Dram`: as a clean close has left it, or rebuilt.
-fn index_in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<Dram>> {
-    match index_image::open(options, directory, state) {
-        Some(fast) => Ok(fast),
-        None => rebuild::in_memory(options, directory, state),
+    /// A store that has a pool, and that pool.
+    pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Slm<Persistent>, Arc<Pool<Persistent>>)> {
+        let found = Found::of(&KIND, options, directory)?;
+        let fast = index_in_pool::find(Persistent::new(), &found.options, &found.state)?;
+        let pool = fast.pool.clone();
+        Ok((start::<SlmOpening, Persistent>(found, fast)?, pool))
     }
-}
-
-/// Recovers the store, and starts its background threads.
-fn start<M: Medium + Clone>(found: Found<'_>, fast: OpenPool<M>) -> Result<Slm<M>> {
-    let Found { options, directory, mut state, lock, mut workers } = found;
-    note_openings(&mut state, &fast.pool);
-    let recovered = recover(&options, directory, state, fast, lock)?;
-    let engine = Slm::new(recovered, std::mem::take(&mut workers.events));
-    engine.start(workers);
-    Ok(engine)
-}
-
-/// A store on `Dram` whose parts a test looks at while its background threads work.
-#[cfg(test)]
-pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<Dram>> {
-    let mut found = Found::of(&KIND, options, directory)?;
-    let fast = index_in_memory(&found.options, directory, &mut found.state)?;
-    start(found, fast)
-}
-
-/// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
-#[cfg(test)]
-pub(crate) fn without_threads<M: Medium + Clone>(medium: M, options: &Options, directory: &Path) -> Result<Slm<M>> {
-    let Found { options, state, lock, .. } = Found::of(&KIND, options, directory)?;
-    let fast = index_in_pool::find(medium, &options, &state)?;
-    Ok(Slm::new(recover(&options, directory, state, fast, lock)?, Events::default()))
-}
-
-#[cfg(test)]
-type PoolOfStore = Arc<slmdb_pmem::Pool<slmdb_pmem::Persistent>>;
-
-/// A store that has a pool, and that pool.
-#[cfg(test)]
-pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Arc<dyn Engine>, PoolOfStore)> {
-    let found = Found::of(&KIND, options, directory)?;
-    let fast = index_in_pool::find(slmdb_pmem::Persistent::new(), &found.options, &found.state)?;
-    let pool = fast.pool.clone();
-    Ok((Arc::new(start(found, fast)?), pool))
 }
 
 #[cfg(test)]
@@ -86,7 +87,7 @@ mod tests {
     use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
     use slmdb_pmem::ExtentKind;
 
-    use slmdb_engine::{Medium, WriteBatch};
+    use slmdb_engine::{Engine, Medium, WriteBatch};
     use slmdb_env::Error;
 
     use super::{Arc, Options, Path, with_pool};

@@ -1,29 +1,19 @@
-//! Recovery: from what a kill, a power cut or a clean close left, to the store as it was (paper, section 5;
-//! `docs/internals/recovery.md`).
+//! Recovery of the index: from what a kill, a power cut or a clean close left, to the index as it was (paper, section 5;
+//! `docs/internals/recovery.md`). [`slmdb_engine::store::opening::recover`] has the other steps.
 //!
-//! 1. On persistent media, jobs that were *indexing* or *repointing* are carried to their end, because their files and
-//!    key segments are durable. Jobs that were *building* are dropped, because their MemTables are still there. Then
-//!    the index must have as many keys as the MANIFEST has live entries.
-//! 2. On `Dram` the index is rebuilt from an index checkpoint and the key sections of the table files
-//!    ([`rebuild`](super::rebuild)).
-//! 3. The MemTables are replayed from their arenas, in the order of their generations, without a gap in sequence
-//!    numbers (INV-3; [`slmdb_engine::recovery`]).
-//! 4. One rename of the MANIFEST makes what was found durable. Only then is anything removed, and only then are writes
-//!    taken.
-//!
-//! Until step 4 nothing on the slow tier changes, and what changes in the pool may be done again. So a crash in
-//! recovery is recovered the same way. Opened read-only, step 4 is left out and everything stays in memory.
+//! - On persistent media, jobs that were *indexing* or *repointing* are carried to their end, because their files and
+//!   key segments are durable. Jobs that were *building* are dropped, because their MemTables are still there. Then
+//!   the index must have as many keys as the MANIFEST has live entries.
+//! - On `Dram` the index was rebuilt from an index checkpoint and the key sections of the table files
+//!   ([`rebuild`](super::rebuild)).
 
-use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::Options;
 use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::recovery::recovered_log::RecoveredLog;
-use slmdb_engine::write::arenas::Arenas;
-use slmdb_env::{Error, Lock, Result};
+use slmdb_engine::store::opening::{Recovered, Recovery};
+use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::{ExtentKind, Medium, Pool};
 use slmdb_structures::fast_fair::{Segment, Tree, key_lengths_in_segments};
@@ -31,9 +21,11 @@ use tracing::field::Empty;
 use tracing::info_span;
 
 use crate::compaction::repointing::{add_output, repoint_to};
+use crate::index::Index;
 use crate::index::compaction_log::{CompactionLog, Phase, Slot};
 use crate::index::insertion::insert_segment;
 use crate::space::pool_reserve::PoolReserve;
+use crate::state::SlmState;
 
 /// The opened fast tier.
 pub(crate) struct OpenPool<M: Medium> {
@@ -41,83 +33,43 @@ pub(crate) struct OpenPool<M: Medium> {
     pub(crate) tree: Tree<M>,
 }
 
-/// A store as recovery has found or made it.
-pub(crate) struct RecoveredStore<M: Medium> {
-    pub(crate) log: RecoveredLog<M>,
-    pub(crate) pool: Arc<Pool<M>>,
-    pub(crate) tree: Tree<M>,
-    pub(crate) jobs: CompactionLog,
-    pub(crate) tables: Tables,
-    pub(crate) pool_reserve: PoolReserve,
-    pub(crate) lock: Option<Box<dyn Lock>>,
-}
-
-/// Restores a store from its MANIFEST `state`, its files and its pool.
-pub(crate) fn recover<M: Medium + Clone>(
-    options: &Options,
-    directory: &Path,
-    mut state: StoreState,
-    fast: OpenPool<M>,
-    lock: Option<Box<dyn Lock>>,
-) -> Result<RecoveredStore<M>> {
+/// Makes what the engine keeps of a store.
+pub(crate) fn recover<M: Medium + Clone>(recovery: Recovery<'_>, fast: OpenPool<M>) -> Result<Recovered<SlmState<M>>> {
+    let Recovery { options, state, tables, .. } = recovery;
     let OpenPool { pool, tree } = fast;
-    // Steps 1 and 2: the index.
-    let tables = Tables::new(options, directory.into(), state.files_uuid);
-    tables.set_table_bytes(state.files.values().map(|file| file.length_bytes).sum());
-    let (env, options) = (tables.env(), &Options { env: tables.env(), ..options.clone() });
-    let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
-    let jobs = CompactionLog::default();
-
-    let finished_jobs = if M::PERSISTENT {
-        let finish = || finish_jobs(&mut state, &pool, &tree, &jobs, &tables);
-        let finished = timed(&*env, info_span!("finish_jobs", ms = Empty), finish)?;
-        timed(&*env, info_span!("count_keys", ms = Empty), || check_count(&state, &pool, &tree))?;
-        finished
-    } else {
-        // The index was made from the files just now.
-        Vec::new()
-    };
+    let (env, jobs) = (&*options.env, CompactionLog::default());
+    // On `Dram` the index was made from the files just now.
+    let mut finished_jobs = Vec::new();
+    if M::PERSISTENT {
+        let finish = || finish_jobs(state, &pool, &tree, &jobs, tables);
+        finished_jobs = timed(env, info_span!("finish_jobs", ms = Empty), finish)?;
+        timed(env, info_span!("count_keys", ms = Empty), || check_count(state, &pool, &tree))?;
+    }
     // Without those of a dropped job: their headers may never have been written.
     let pool_reserve = PoolReserve::new(key_lengths_in_segments(&pool, |file| state.files.contains_key(&file)));
-    // Step 3: the MemTables.
-    let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
-    let log = timed(&*env, span, || RecoveredLog::replay(options, directory, state, arenas))?;
-    let mut store = RecoveredStore { log, pool, tree, jobs, tables, pool_reserve, lock };
-    // Step 4: make it durable, then remove the rest.
-    if !options.read_only {
-        let span = info_span!("take_over", memtables = store.log.memtables.len(), ms = Empty);
-        timed(&*env, span, || store.take_over())?;
+    let made = SlmState::new(options, state, Index::new(pool, tree, jobs), pool_reserve);
+    let index = made.clone();
+    let remove_leftovers = Box::new(move |state: &StoreState| {
+        let index = &index.index;
         for slot in finished_jobs {
-            store.jobs.clear(&store.pool, slot)?;
+            index.jobs.clear(&index.pool, slot)?;
         }
-        store.log.remove_leftovers()?;
-        store.free_unnamed_segments()?;
-    }
-    let state = store.log.catalog.state();
-    tracing::info!(table_files = state.files.len(), last_sequence_number = store.log.last_sequence, "recovered");
-    Ok(store)
+        free_unnamed_segments(&index.pool, state)
+    });
+    Ok(Recovered { state: made, remove_leftovers })
 }
 
-impl<M: Medium + Clone> RecoveredStore<M> {
-    /// See [`RecoveredLog::take_over`].
-    fn take_over(&mut self) -> Result<()> {
-        let RecoveredStore { log, pool, tree, pool_reserve, .. } = self;
-        log.take_over(|log| pool_reserve.provide_for_recovered(log, pool, tree))
-    }
-
-    /// Frees the key segments of table files that the MANIFEST does not name.
-    fn free_unnamed_segments(&self) -> Result<()> {
-        let state = self.log.catalog.state();
-        for extent in self.pool.extents() {
-            if extent.kind == ExtentKind::KeySegment && !state.files.contains_key(&extent.owner) {
-                self.pool.free_extent(extent.offset)?;
-            }
+/// Frees the key segments of table files that the MANIFEST does not name.
+fn free_unnamed_segments<M: Medium + Clone>(pool: &Arc<Pool<M>>, state: &StoreState) -> Result<()> {
+    for extent in pool.extents() {
+        if extent.kind == ExtentKind::KeySegment && !state.files.contains_key(&extent.owner) {
+            pool.free_extent(extent.offset)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
-/// Step 1. Returns the slots to clear once the MANIFEST has what they said.
+/// Carries jobs to their end, or drops them. Returns the slots to clear once the MANIFEST has what they said.
 fn finish_jobs<M: Medium + Clone>(
     state: &mut StoreState,
     pool: &Arc<Pool<M>>,

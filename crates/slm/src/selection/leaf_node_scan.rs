@@ -19,9 +19,9 @@ use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
 use std::sync::Arc;
 
-use crate::index::Index;
 use crate::selection::candidate_source::Source;
 use crate::selection::naming::CandidateNaming;
+use crate::state::SlmState;
 
 /// Keys, or those of one leaf if more, that are read under one epoch guard.
 const KEYS_UNDER_ONE_GUARD: usize = 512;
@@ -29,7 +29,7 @@ const KEYS_UNDER_ONE_GUARD: usize = 512;
 /// Makes leaf node scans.
 pub(crate) struct LeafNodeScan<M: Medium> {
     pub(crate) naming: Arc<CandidateNaming>,
-    pub(crate) index: Arc<Index<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
 }
 
 impl<M: Medium + Clone> LeafNodeScan<M> {
@@ -53,13 +53,13 @@ impl<M: Medium + Clone> LeafNodeScan<M> {
                 let guard = epoch::pin();
                 let keys_min = left.min(KEYS_UNDER_ONE_GUARD as u64) as usize;
                 let near = from.as_ref().map(Vec::as_slice);
-                self.index.tree.read_leaves(near, Direction::Forward, keys_min, &guard, &mut leaves)?;
+                self.state.index.tree.read_leaves(near, Direction::Forward, keys_min, &guard, &mut leaves)?;
                 // Not one key more than wanted: with the largest values, a leaf's keys are in as many files.
                 let read = leaves.records();
                 let wanted = &read[..read.len().min(left as usize)];
                 let mut last: &[u8] = &[];
                 for &offset in wanted {
-                    let record = self.index.tree.record(offset, &guard)?;
+                    let record = self.state.index.tree.record(offset, &guard)?;
                     files.insert(record.file());
                     last = record.key();
                 }

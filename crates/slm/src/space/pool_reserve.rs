@@ -2,15 +2,12 @@
 //! split), and the key segment of one output of a compaction.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_engine::batch::Totals;
 use slmdb_engine::lock_order;
-use slmdb_engine::recovery::recovered_log::RecoveredLog;
-use slmdb_engine::space::admission::{Grant, kept_for_deletes};
+use slmdb_engine::space::admission::Grant;
 use slmdb_engine::space::reserve::Reserve;
-use slmdb_env::{Error, Result};
+use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::KeyLengths;
@@ -20,7 +17,7 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 
 /// What is kept free in the pool.
 pub(crate) struct PoolReserve {
-    /// Lengths of the long keys in the index. Held to change what is set aside.
+    /// Lengths of the long keys in the index.
     pub(crate) indexed_keys: Mutex<KeyLengths>,
     /// The most bytes that a key segment takes, among table files that count for the reserve.
     segment_bytes: AtomicU64,
@@ -43,29 +40,6 @@ impl PoolReserve {
         let that_count = state.files.iter().filter(|(_, file)| reserve.counts(file.length_bytes));
         let extents = that_count.filter_map(|(number, _)| sizes.get(number)).map(|size| size.extent_bytes);
         self.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
-    }
-
-    /// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will
-    /// need. That was set aside when they were written. If there is less now, their flushes wait for space.
-    pub(crate) fn provide_for_recovered<M: Medium + Clone>(
-        &self,
-        log: &RecoveredLog<M>,
-        pool: &Arc<Pool<M>>,
-        tree: &Tree<M>,
-    ) -> Result<()> {
-        self.set_files(&SegmentSize::of_files(pool), log.catalog.state(), &log.reserve);
-        let totals = log.memtables.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
-        let memtables = log.memtables.len() as u64;
-        let indexed = *self.indexed_keys.lock();
-        let reserve = |grant, kept_back_bytes| match reserve(pool, tree, &grant, indexed, kept_back_bytes) {
-            Err(Error::Full { .. }) => Ok(false),
-            done => done.map(|()| true),
-        };
-        let with_deletes = Grant { totals: totals.plus(&kept_for_deletes(&log.options)), memtables: memtables + 1 };
-        let _ = reserve(with_deletes, self.segment_bytes())?
-            || reserve(with_deletes, 0)?
-            || reserve(Grant { totals, memtables }, 0)?;
-        Ok(())
     }
 
     /// Counts a new table file and its key segment.
@@ -92,7 +66,7 @@ fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> 
 
 /// Sets aside in the pool what flushing a grant takes, and `kept_back_bytes` for a compaction.
 /// [`Error::Full`] if it is not there.
-/// LOCKS: indexed keys (held), in an open store
+/// LOCKS: pool grant (held), in an open store
 pub(crate) fn reserve<M: Medium>(
     pool: &Pool<M>,
     tree: &Tree<M>,

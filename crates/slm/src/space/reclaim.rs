@@ -11,44 +11,52 @@
 //! A thread that finds no space asks for such a compaction, waits for it, and tries again. Each leaves less garbage or
 //! fewer files. One that finds no space itself is not tried again before something has changed. So this ends.
 
-use std::sync::Arc;
+use std::path::Path;
 
-use slmdb_engine::CompactionPolicy;
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::space::controller::{Reclaim, Resource};
-use slmdb_engine::write::write_path::WritePath;
-use slmdb_env::Error;
+use slmdb_engine::batch::Totals;
+use slmdb_engine::space::admission::Grant;
+use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
+use slmdb_engine::space::reserve::Reserve;
+use slmdb_env::Result;
+use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
+use slmdb_structures::fast_fair::SegmentSize;
 
-use crate::compaction::queue::{CompactionQueue, SpaceWanted};
-use crate::index::Index;
+use crate::compaction::queue::SpaceWanted;
+use crate::space::pool_reserve::reserve;
+use crate::state::SlmState;
 
-/// Asks for compactions that give space back, and wakes the threads that wait for them.
-pub(crate) struct SpaceReclaim<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) writes: Arc<WritePath<M>>,
-    pub(crate) index: Arc<Index<M>>,
-    pub(crate) compactions: Arc<CompactionQueue>,
-}
+impl<M: Medium + Clone> TierSpace for SlmState<M> {
+    fn pool_path(&self) -> &Path {
+        self.index.pool.path()
+    }
 
-impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {
-    fn lacking(&self, full: &Error) -> Resource {
-        match full {
-            Error::Full { path, .. } if path == self.index.pool.path() => Resource::Pool,
-            _ => Resource::Disk,
-        }
+    /// LOCKS: indexed keys
+    fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()> {
+        let kept_back_bytes = if from == TakenFrom::Reserve { 0 } else { self.pool_reserve.segment_bytes() };
+        let indexed = *self.pool_reserve.indexed_keys.lock();
+        reserve(&self.index.pool, &self.index.tree, grant, indexed, kept_back_bytes)
+    }
+
+    /// LOCKS: indexed keys
+    fn note_flushed(&self, flushed: &Totals) {
+        self.pool_reserve.indexed_keys.lock().add_all(flushed.long_keys());
+    }
+
+    fn count_files(&self, state: &StoreState, reserve: &Reserve) {
+        self.pool_reserve.set_files(&SegmentSize::of_files(&self.index.pool), state, reserve);
     }
 
     fn returned_by_readers(&self) -> u64 {
         self.index.segments.returned()
     }
 
-    fn readers_hold(&self, resource: Resource) -> bool {
-        resource == Resource::Pool && self.index.segments.awaits_readers()
+    fn readers_hold(&self) -> bool {
+        self.index.segments.awaits_readers()
     }
 
+    /// LOCKS: compactions
     fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool {
-        let is_manual = self.context.options.compaction.policy == CompactionPolicy::Manual;
         let mut inner = self.compactions.inner.lock();
         if self.compactions.is_stopping() {
             return false;
@@ -56,29 +64,12 @@ impl<M: Medium + Clone> Reclaim for SpaceReclaim<M> {
         if !inner.busy.is_empty() {
             return true;
         }
-        if is_manual || inner.nothing_to_gain[usize::from(at_any_cost)] {
+        if self.is_manual || inner.nothing_to_gain[usize::from(at_any_cost)] {
             return false;
         }
         inner.space_wanted = Some(SpaceWanted { resource, at_any_cost });
         inner.changes += 1;
         self.compactions.changed.notify_all();
         true
-    }
-}
-
-impl<M: Medium + Clone> SpaceReclaim<M> {
-    /// Counts space, or garbage, that has come, so that requests that found none are tried again.
-    /// LOCKS: compactions; memtables
-    pub(crate) fn space_came_back(&self) {
-        self.compactions.wake();
-        self.writes.memtables.lock().space_returned += 1;
-        self.wake_waiting();
-    }
-
-    /// Wakes waiting threads: a compaction has ended, or there will be none.
-    /// LOCKS: memtables
-    pub(crate) fn wake_waiting(&self) {
-        let _traffic = self.writes.memtables.lock();
-        self.writes.work_to_do.notify_all();
     }
 }

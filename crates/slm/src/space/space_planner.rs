@@ -3,21 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use slmdb_engine::context::StoreContext;
-use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::space::controller::Resource;
+use slmdb_engine::store::parts::Parts;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, UNIT_BYTES};
 use slmdb_structures::fast_fair::SegmentSize;
 
 use crate::compaction::plan::{CompactionReason, Plan};
 use crate::compaction::queue::{QueueState, SpaceWanted};
-use crate::index::Index;
-use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::live_key_ratio::garbage;
 use crate::selection::low_space_policy::{self, Candidate, Limits};
-use crate::space::pool_reserve::PoolReserve;
+use crate::state::SlmState;
 
 /// A file is compacted for a put only below this needed part. Above it, ever more would be rewritten for ever less.
 /// Deletes are the way out of a full disk, and have no such limit.
@@ -25,11 +22,8 @@ const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 
 /// Plans compactions by the space that there is.
 pub(crate) struct SpacePlanner<M: Medium> {
-    pub(crate) context: Arc<StoreContext>,
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) index: Arc<Index<M>>,
-    pub(crate) pool_reserve: Arc<PoolReserve>,
-    pub(crate) checkpoints: Arc<Checkpoints>,
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
 }
 
 impl<M: Medium + Clone> SpacePlanner<M> {
@@ -48,7 +42,7 @@ impl<M: Medium + Clone> SpacePlanner<M> {
         let candidates = self.candidates_for_space(state, is_free);
         let limits = self.limits_for_space(inner.one_by_one);
         let threshold = match wanted {
-            None => self.context.options.compaction.live_key_threshold,
+            None => self.store.context.options.compaction.live_key_threshold,
             Some(wanted) if wanted.at_any_cost => f64::INFINITY,
             Some(_) => NEEDED_PART_MAX,
         };
@@ -65,7 +59,7 @@ impl<M: Medium + Clone> SpacePlanner<M> {
     /// because several don't fit.
     /// LOCKS: catalog, snapshots; reserve
     pub(crate) fn plan_of_garbage(&self, is_free: impl Fn(u32) -> bool, one_by_one: bool) -> Option<Plan> {
-        let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
+        let candidates = self.candidates_for_space(self.store.catalog.lock().state(), is_free);
         let inputs = low_space_policy::on_disk(&candidates, f64::INFINITY, &self.limits_for_space(one_by_one))?;
         Some(Plan { inputs, reason: CompactionReason::CompactRange })
     }
@@ -73,27 +67,27 @@ impl<M: Medium + Clone> SpacePlanner<M> {
     /// The next of these files that together take less of the pool.
     /// LOCKS: catalog, snapshots; reserve
     pub(crate) fn plan_in_pool(&self, is_free: impl Fn(u32) -> bool) -> Option<Plan> {
-        let candidates = self.candidates_for_space(self.catalog.lock().state(), is_free);
+        let candidates = self.candidates_for_space(self.store.catalog.lock().state(), is_free);
         let inputs = low_space_policy::in_pool(&candidates, &self.limits_for_space(false))?;
         Some(Plan { inputs, reason: CompactionReason::CompactRange })
     }
 
     fn limits_for_space(&self, one_by_one: bool) -> Limits {
         Limits {
-            file_bytes: self.catalog.reserve.output_bytes_max(),
-            segment_bytes: self.pool_reserve.segment_bytes(),
-            files: if one_by_one { 1 } else { self.context.options.compaction.files_merged_max },
+            file_bytes: self.store.catalog.reserve.output_bytes_max(),
+            segment_bytes: self.state.pool_reserve.segment_bytes(),
+            files: if one_by_one { 1 } else { self.store.context.options.compaction.files_merged_max },
         }
     }
 
     /// Files that give back space at once: no snapshot sees an old version in them.
     fn candidates_for_space(&self, state: &StoreState, is_free: impl Fn(u32) -> bool) -> Vec<Candidate> {
         let numbers = state.files.keys().copied();
-        let sizes = SegmentSize::of_files(&self.index.pool);
+        let sizes = SegmentSize::of_files(&self.state.index.pool);
         self.candidates_among(
             state,
             &sizes,
-            numbers.filter(|&number| is_free(number) && !self.index.snapshots.pins(number)),
+            numbers.filter(|&number| is_free(number) && !self.state.index.snapshots.pins(number)),
         )
     }
 
@@ -103,7 +97,7 @@ impl<M: Medium + Clone> SpacePlanner<M> {
         sizes: &BTreeMap<u32, SegmentSize>,
         numbers: impl Iterator<Item = u32>,
     ) -> Vec<Candidate> {
-        let droppable_through = self.checkpoints.deletes_droppable_through();
+        let droppable_through = self.state.checkpoints.deletes_droppable_through();
         let files = numbers.filter_map(|number| state.files.get(&number).map(|file| (number, file)));
         let candidates = files.map(|(number, file)| {
             let size = sizes.get(&number).copied().unwrap_or_default();
@@ -123,15 +117,16 @@ impl<M: Medium + Clone> SpacePlanner<M> {
     /// written for nothing, and leaves its deletes in two files. Unknown counts as yes.
     /// LOCKS: catalog
     pub(crate) fn seems_to_have_space_for(&self, plan: &Plan) -> bool {
-        let available_bytes = self.context.env.available_bytes(&self.context.directory).unwrap_or(u64::MAX);
-        let sizes = SegmentSize::of_files(&self.index.pool);
+        let available_bytes = self.store.context.env.available_bytes(&self.store.context.directory).unwrap_or(u64::MAX);
+        let sizes = SegmentSize::of_files(&self.state.index.pool);
         // The lock last, and briefly: readers that name candidates skip rather than wait for it.
-        let inputs = self.candidates_among(self.catalog.lock().state(), &sizes, plan.inputs.iter().copied());
+        let inputs = self.candidates_among(self.store.catalog.lock().state(), &sizes, plan.inputs.iter().copied());
         let needed_bytes: u64 = inputs.iter().map(Candidate::needed_bytes).sum();
         let needed_segment_bytes: u64 = inputs.iter().map(Candidate::needed_segment_bytes).sum();
-        let outputs = needed_bytes.div_ceil(self.context.options.compaction.table_file_bytes);
-        let in_pool = self.index.pool.free_bytes().saturating_sub(self.index.pool.reserve_bytes());
-        let in_pool = in_pool + self.index.pool.maximum_bytes().saturating_sub(self.index.pool.length_bytes());
+        let outputs = needed_bytes.div_ceil(self.store.context.options.compaction.table_file_bytes);
+        let in_pool = self.state.index.pool.free_bytes().saturating_sub(self.state.index.pool.reserve_bytes());
+        let in_pool =
+            in_pool + self.state.index.pool.maximum_bytes().saturating_sub(self.state.index.pool.length_bytes());
         needed_bytes <= available_bytes && needed_segment_bytes + outputs * UNIT_BYTES <= in_pool
     }
 }

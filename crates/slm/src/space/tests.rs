@@ -20,8 +20,8 @@ use slmdb_manifest::Edit;
 use slmdb_pmem::{Claim, ExtentKind, Persistent, UNIT_BYTES};
 use slmdb_sync::scheduled::Instant;
 
-use crate::engine::Slm;
 use crate::recovery::open;
+use crate::tier::Slm;
 
 const CAPACITY_BYTES: u64 = 256 << 20;
 
@@ -48,7 +48,7 @@ fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<Per
     drop(engine);
     env.set_capacity(CAPACITY_BYTES);
     let store = open::without_threads(Persistent::new(), &options, directory).unwrap();
-    store.catalog.fill_reserve().unwrap();
+    store.shared.parts.catalog.fill_reserve().unwrap();
     (env, store)
 }
 
@@ -57,8 +57,8 @@ fn on_a_full_disk() -> (MemoryEnv, Slm<Persistent>) {
     let mut value = [0; 50_000];
     Random(1).fill(&mut value);
     let (env, store) = store_with(b"key", &value, true);
-    assert!(store.catalog.reserve.output_bytes() >= value.len() as u64);
-    assert_eq!(store.catalog.reserve.length_bytes(), store.catalog.reserve.wanted_bytes());
+    assert!(store.shared.parts.catalog.reserve.output_bytes() >= value.len() as u64);
+    assert_eq!(store.shared.parts.catalog.reserve.length_bytes(), store.shared.parts.catalog.reserve.wanted_bytes());
     fill_disk(&env, &store);
     (env, store)
 }
@@ -70,11 +70,11 @@ fn fill_disk(env: &MemoryEnv, store: &Slm<Persistent>) {
 
 fn fill_disk_but_for(env: &MemoryEnv, store: &Slm<Persistent>, free_bytes: u64) {
     env.set_capacity(CAPACITY_BYTES);
-    env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.context.directory).unwrap() + free_bytes);
+    env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.shared.parts.context.directory).unwrap() + free_bytes);
 }
 
 fn reserved_records_bytes(store: &Slm<Persistent>) -> u64 {
-    match &*store.catalog.lock() {
+    match &*store.shared.parts.catalog.lock() {
         CatalogState::Manifest(manifest) => manifest.reserved_bytes(),
         CatalogState::ReadOnly(_) => panic!("it takes writes"),
     }
@@ -82,7 +82,8 @@ fn reserved_records_bytes(store: &Slm<Persistent>) -> u64 {
 
 /// What is left of the reserve for others when deletes and records have had theirs.
 fn assert_the_output_has_its_space(store: &Slm<Persistent>, context: &str) {
-    let (left_bytes, output_bytes) = (store.catalog.reserve.length_bytes(), store.catalog.reserve.output_bytes());
+    let (left_bytes, output_bytes) =
+        (store.shared.parts.catalog.reserve.length_bytes(), store.shared.parts.catalog.reserve.output_bytes());
     assert!(left_bytes >= output_bytes, "{context}: {left_bytes} bytes are left, an output takes {output_bytes}");
 }
 
@@ -94,7 +95,7 @@ fn one_delete(key_bytes: usize) -> Totals {
 }
 
 fn is_refused(store: &Slm<Persistent>, wanted: &Totals) -> bool {
-    store.writes.memtables.lock().space_errors.check_space(0, wanted).is_err()
+    store.shared.parts.writes.memtables.lock().space_errors.check_space(0, wanted).is_err()
 }
 
 #[test]
@@ -107,12 +108,12 @@ fn the_manifest_has_space_for_the_records_of_flushes_to_come() {
     assert!(reserved_bytes >= records_bytes, "{reserved_bytes} bytes for {records_bytes} of records");
     // On a disk that has not a byte for others they find it, and the reserve is not touched.
     fill_disk(&env, &store);
-    let reserve_bytes = store.catalog.reserve.length_bytes();
+    let reserve_bytes = store.shared.parts.catalog.reserve.length_bytes();
     for _ in 0..40 {
-        store.catalog.commit(|_| Edit::default()).unwrap();
+        store.shared.parts.catalog.commit(|_| Edit::default()).unwrap();
     }
     assert!(reserved_records_bytes(&store) < reserved_bytes);
-    assert_eq!(store.catalog.reserve.length_bytes(), reserve_bytes);
+    assert_eq!(store.shared.parts.catalog.reserve.length_bytes(), reserve_bytes);
 }
 
 /// (It was made twice, and the second cut off what the first had.)
@@ -120,18 +121,18 @@ fn the_manifest_has_space_for_the_records_of_flushes_to_come() {
 fn two_that_fill_the_reserve_at_once_make_one() {
     let (env, store) = store_with(b"key", b"value", true);
     for round in 0..500 {
-        store.catalog.reserve.discard().unwrap();
+        store.shared.parts.catalog.reserve.discard().unwrap();
         let begin = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             for _ in 0..2 {
                 scope.spawn(|| {
                     begin.wait();
-                    store.catalog.fill_reserve().unwrap();
+                    store.shared.parts.catalog.fill_reserve().unwrap();
                 });
             }
         });
-        let content = env.content(names::space(&store.context.directory, RESERVE)).unwrap();
-        assert_eq!(content.len() as u64, store.catalog.reserve.length_bytes(), "round {round}");
+        let content = env.content(names::space(&store.shared.parts.context.directory, RESERVE)).unwrap();
+        assert_eq!(content.len() as u64, store.shared.parts.catalog.reserve.length_bytes(), "round {round}");
     }
 }
 
@@ -142,14 +143,15 @@ fn records_of_the_manifest_leave_an_output_its_space() {
     let (env, store) = on_a_full_disk();
     let mut is_full = false;
     for records in 0..3000 {
-        store.catalog.commit(|_| Edit::default()).unwrap();
-        is_full |= store.catalog.provide_for_compaction(10, OutputSpace::Free).is_err();
+        store.shared.parts.catalog.commit(|_| Edit::default()).unwrap();
+        is_full |= store.shared.parts.catalog.provide_for_compaction(10, OutputSpace::Free).is_err();
         assert_the_output_has_its_space(&store, &format!("after {records} records"));
         fill_disk(&env, &store);
     }
-    assert!(!store.context.has_failed());
+    assert!(!store.shared.parts.context.has_failed());
     assert!(
-        is_full || store.catalog.reserve.length_bytes() < store.catalog.reserve.wanted_bytes(),
+        is_full
+            || store.shared.parts.catalog.reserve.length_bytes() < store.shared.parts.catalog.reserve.wanted_bytes(),
         "they took nothing"
     );
 }
@@ -158,11 +160,11 @@ fn records_of_the_manifest_leave_an_output_its_space() {
 fn deletes_leave_an_output_its_space() {
     for key_bytes in [10, 2500] {
         let (env, store) = on_a_full_disk();
-        let reserve_bytes = store.catalog.reserve.length_bytes();
+        let reserve_bytes = store.shared.parts.catalog.reserve.length_bytes();
         let mut refused_at = None;
         for keys in 1..10_000 {
             let wanted = one_delete(key_bytes).times(keys);
-            store.space.provide(wanted).unwrap();
+            store.shared.parts.space.provide(wanted).unwrap();
             assert_the_output_has_its_space(&store, &format!("{keys} keys of {key_bytes}"));
             fill_disk(&env, &store);
             if is_refused(&store, &wanted) {
@@ -171,7 +173,7 @@ fn deletes_leave_an_output_its_space() {
             }
         }
         assert!(refused_at.is_some_and(|keys| keys > 1), "refused at {refused_at:?} deletes of {key_bytes}");
-        assert!(store.catalog.reserve.length_bytes() < reserve_bytes, "they got something");
+        assert!(store.shared.parts.catalog.reserve.length_bytes() < reserve_bytes, "they got something");
     }
 }
 
@@ -182,9 +184,9 @@ fn deletes_on_a_full_disk_come_to_a_flush_in_numbers() {
     let (_env, store) = on_a_full_disk();
     for number in 0..30 {
         let one = one_delete(10);
-        store.space.provide(one).unwrap();
+        store.shared.parts.space.provide(one).unwrap();
         assert!(!is_refused(&store, &one), "delete {number}");
-        let mut memtables = store.writes.memtables.lock();
+        let mut memtables = store.shared.parts.writes.memtables.lock();
         assert_eq!(memtables.immutables, 0, "delete {number} is flushed by itself");
         memtables.admitted = memtables.admitted.plus(&one);
         let active = memtables.active.as_mut().unwrap();
@@ -197,22 +199,22 @@ fn deletes_on_a_full_disk_come_to_a_flush_in_numbers() {
 fn a_delete_gets_the_last_of_what_is_for_deletes() {
     const LITTLE_BYTES: u64 = 3000;
     let (env, store) = on_a_full_disk();
-    while store.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
+    while store.shared.parts.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
     fill_disk(&env, &store);
-    let kept_bytes = store.catalog.reserve.length_bytes();
+    let kept_bytes = store.shared.parts.catalog.reserve.length_bytes();
     let one = one_delete(10);
-    store.space.provide(one).unwrap();
+    store.shared.parts.space.provide(one).unwrap();
     assert!(is_refused(&store, &one), "what is left is for others");
-    assert_eq!(store.catalog.reserve.length_bytes(), kept_bytes);
+    assert_eq!(store.shared.parts.catalog.reserve.length_bytes(), kept_bytes);
 
     let (env, store) = on_a_full_disk();
-    while store.catalog.reserve.length_bytes() > kept_bytes + LITTLE_BYTES {
-        let more_bytes = store.catalog.reserve.length_bytes() - kept_bytes - LITTLE_BYTES;
-        store.catalog.reserve.give(more_bytes, Purpose::Deletes).unwrap();
+    while store.shared.parts.catalog.reserve.length_bytes() > kept_bytes + LITTLE_BYTES {
+        let more_bytes = store.shared.parts.catalog.reserve.length_bytes() - kept_bytes - LITTLE_BYTES;
+        store.shared.parts.catalog.reserve.give(more_bytes, Purpose::Deletes).unwrap();
     }
     fill_disk(&env, &store);
-    store.space.provide(one).unwrap();
-    let set_aside_bytes = store.writes.memtables.lock().active.as_ref().unwrap().space_bytes();
+    store.shared.parts.space.provide(one).unwrap();
+    let set_aside_bytes = store.shared.parts.writes.memtables.lock().active.as_ref().unwrap().space_bytes();
     assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
     assert!(!is_refused(&store, &one));
 }
@@ -222,7 +224,7 @@ fn a_delete_gets_the_last_of_what_is_for_deletes() {
 #[test]
 fn an_output_is_no_longer_than_the_files_that_there_are() {
     let (_env, store) = on_a_full_disk();
-    let reserve = &store.catalog.reserve;
+    let reserve = &store.shared.parts.catalog.reserve;
     let largest_bytes = reserve.output_bytes();
     reserve.expect_file(largest_bytes + 20_000);
     assert!(reserve.output_bytes() > largest_bytes);
@@ -235,21 +237,21 @@ fn an_output_is_no_longer_than_the_files_that_there_are() {
 #[test]
 fn a_long_manifest_is_no_reason_to_refuse_deletes() {
     let (env, store) = on_a_full_disk();
-    let length_bytes = || match &*store.catalog.lock() {
+    let length_bytes = || match &*store.shared.parts.catalog.lock() {
         CatalogState::Manifest(manifest) => manifest.length_bytes(),
         CatalogState::ReadOnly(_) => panic!("it takes writes"),
     };
     env.set_capacity(CAPACITY_BYTES + (1 << 20));
     while length_bytes() < 60 << 10 {
-        store.catalog.commit(|_| Edit::default()).unwrap();
-        store.catalog.fill_reserve().unwrap();
+        store.shared.parts.catalog.commit(|_| Edit::default()).unwrap();
+        store.shared.parts.catalog.fill_reserve().unwrap();
     }
     env.set_capacity(CAPACITY_BYTES);
     fill_disk(&env, &store);
-    while store.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
+    while store.shared.parts.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
     fill_disk(&env, &store);
     let one = one_delete(10);
-    store.space.provide(one).unwrap();
+    store.shared.parts.space.provide(one).unwrap();
     assert!(!is_refused(&store, &one), "the MANIFEST has {} bytes", length_bytes());
     assert!(length_bytes() < 16 << 10);
     assert_the_output_has_its_space(&store, "after a delete");
@@ -262,25 +264,25 @@ fn a_delete_outwaits_a_flush_that_waits_for_space_for_a_moment() {
     let wanted = one_delete(10);
     for goes_on in [true, false] {
         let (env, store) = on_a_full_disk();
-        store.catalog.reserve.discard().unwrap();
+        store.shared.parts.catalog.reserve.discard().unwrap();
         fill_disk(&env, &store);
-        let cause = Error::Full { path: store.context.directory.clone(), what: "nothing".into() };
-        store.writes.memtables.lock().blocked_flush = Some(BlockedFlush { cause, since: Instant::now() });
-        store.writes.want_space(&mut store.writes.memtables.lock(), wanted);
+        let cause = Error::Full { path: store.shared.parts.context.directory.clone(), what: "nothing".into() };
+        store.shared.parts.writes.memtables.lock().blocked_flush = Some(BlockedFlush { cause, since: Instant::now() });
+        store.shared.parts.writes.want_space(&mut store.shared.parts.writes.memtables.lock(), wanted);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 std::thread::sleep(std::time::Duration::from_millis(20));
                 if goes_on {
                     env.set_capacity(CAPACITY_BYTES);
-                    let mut memtables = store.writes.memtables.lock();
+                    let mut memtables = store.shared.parts.writes.memtables.lock();
                     memtables.blocked_flush = None;
                     memtables.space_returned += 1;
-                    store.writes.work_to_do.notify_all();
+                    store.shared.parts.writes.work_to_do.notify_all();
                 }
             });
             // As the thread does it that sets space aside.
-            while store.writes.memtables.lock().space_wanted.is_some() {
-                store.space.provide(wanted).unwrap();
+            while store.shared.parts.writes.memtables.lock().space_wanted.is_some() {
+                store.shared.parts.space.provide(wanted).unwrap();
             }
         });
         assert_eq!(is_refused(&store, &wanted), !goes_on, "it waits, but not for ever");
@@ -292,14 +294,15 @@ fn a_delete_outwaits_a_flush_that_waits_for_space_for_a_moment() {
 #[test]
 fn the_segment_of_a_dropped_job_says_nothing_of_keys() {
     let (env, store) = store_with(b"key", b"value", true);
-    let before = *store.compactor.planner.pool_reserve.indexed_keys.lock();
-    store.index.pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 4_000_000).unwrap();
+    let before = *store.shared.tier.compactor.planner.state.pool_reserve.indexed_keys.lock();
+    store.shared.tier.state.index.pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 4_000_000).unwrap();
     store.close().unwrap();
-    let (options, directory) = (store.context.options.clone(), store.context.directory.clone());
+    let (options, directory) =
+        (store.shared.parts.context.options.clone(), store.shared.parts.context.directory.clone());
     drop(store);
     let store = open::without_threads(Persistent::new(), &options, &directory).unwrap();
-    assert_eq!(*store.compactor.planner.pool_reserve.indexed_keys.lock(), before);
-    assert!(store.index.pool.extents().iter().all(|extent| extent.owner != 4_000_000), "it is gone");
+    assert_eq!(*store.shared.tier.compactor.planner.state.pool_reserve.indexed_keys.lock(), before);
+    assert!(store.shared.tier.state.index.pool.extents().iter().all(|extent| extent.owner != 4_000_000), "it is gone");
     drop((env, store));
 }
 
@@ -333,7 +336,7 @@ fn a_put_waits_for_readers_of_an_arena_that_was_given_up() {
             // A reader that has found the large arena, and is not quick.
             scope.spawn(|| {
                 while !is_done.load(Ordering::Relaxed) {
-                    let view = store.writes.view.load_full();
+                    let view = store.shared.parts.writes.view.load_full();
                     if view.memtables.iter().any(|memtable| memtable.capacity_bytes() > 64 << 10) {
                         std::thread::sleep(Duration::from_millis(20));
                     }
@@ -354,19 +357,23 @@ fn a_put_waits_for_readers_of_an_arena_that_was_given_up() {
 #[test]
 fn the_reserve_gives_back_what_it_took_for_a_refused_write() {
     let (env, store) = on_a_full_disk();
-    let wanted_bytes = store.catalog.reserve.wanted_bytes();
+    let wanted_bytes = store.shared.parts.catalog.reserve.wanted_bytes();
     let left_bytes = wanted_bytes * 9 / 10;
     env.set_capacity(CAPACITY_BYTES);
-    let free_bytes = env.available_bytes(&store.context.directory).unwrap();
+    let free_bytes = env.available_bytes(&store.shared.parts.context.directory).unwrap();
     env.set_capacity(CAPACITY_BYTES - free_bytes + left_bytes);
     let put = |value_bytes| {
         let mut totals = Totals::default();
         totals.add(10, Some(value_bytes));
-        store.space.provide(totals).unwrap();
+        store.shared.parts.space.provide(totals).unwrap();
         is_refused(&store, &totals)
     };
     assert!(put(4 << 20));
-    assert!(!put(left_bytes as usize / 4), "{} of {wanted_bytes} bytes", store.catalog.reserve.length_bytes());
+    assert!(
+        !put(left_bytes as usize / 4),
+        "{} of {wanted_bytes} bytes",
+        store.shared.parts.catalog.reserve.length_bytes()
+    );
 }
 
 /// (A compaction had the reserve, and the rest of its file was free for a moment. The pool took that for good, so the
@@ -374,9 +381,9 @@ fn the_reserve_gives_back_what_it_took_for_a_refused_write() {
 #[test]
 fn the_pool_takes_nothing_that_the_reserve_must_have_again() {
     let (env, store) = on_a_full_disk();
-    let (pool, reserve) = (&store.index.pool, &store.catalog.reserve);
+    let (pool, reserve) = (&store.shared.tier.state.index.pool, &store.shared.parts.catalog.reserve);
     let length_bytes = pool.length_bytes();
-    let path = names::table(&store.context.directory, 1000);
+    let path = names::table(&store.shared.parts.context.directory, 1000);
     let (space, _output) = reserve.take(&path).unwrap().unwrap();
     let wanted_bytes = pool.free_bytes() + UNIT_BYTES;
     let refused = |grown: slmdb_env::Result<()>, context: &str| {
@@ -400,7 +407,7 @@ fn the_pool_takes_nothing_that_the_reserve_must_have_again() {
 #[test]
 fn a_pool_is_full_while_the_reserve_gets_no_descriptor() {
     let (env, store) = on_a_full_disk();
-    let (pool, reserve) = (&store.index.pool, &store.catalog.reserve);
+    let (pool, reserve) = (&store.shared.tier.state.index.pool, &store.shared.parts.catalog.reserve);
     reserve.discard().unwrap();
     env.set_capacity(CAPACITY_BYTES);
     env.fail_next("", Failure::NoDescriptor, Repeat::ForGood);
@@ -415,8 +422,9 @@ fn a_pool_is_full_while_the_reserve_gets_no_descriptor() {
 #[test]
 fn a_flush_lets_the_pool_grow_while_a_compaction_has_the_reserve() {
     let (env, store) = on_a_full_disk();
-    let pool = &store.index.pool;
-    let taken = store.catalog.reserve.take(&names::table(&store.context.directory, 1000)).unwrap();
+    let pool = &store.shared.tier.state.index.pool;
+    let taken =
+        store.shared.parts.catalog.reserve.take(&names::table(&store.shared.parts.context.directory, 1000)).unwrap();
     assert!(taken.is_some());
     fill_disk_but_for(&env, &store, 4 * UNIT_BYTES);
     let bytes = pool.free_bytes() + UNIT_BYTES;

@@ -18,7 +18,7 @@ fn none() -> Snapshots {
 }
 
 fn cursor(snapshots: &Snapshots, moment: u64) {
-    assert_eq!(snapshots.register(SnapshotKind::Cursor, || moment), moment);
+    assert_eq!(snapshots.register(SnapshotKind::Cursor, &|| moment), moment);
 }
 
 fn records(snapshots: &Snapshots) -> u64 {
@@ -102,7 +102,7 @@ fn kept_is_what_somebody_sees_and_nothing_else() {
                     // A new moment, or, as a cursor of a snapshot, one there is.
                     let again = held.get(random(1 + held.len() as u64) as usize).map(|&(moment, _)| moment);
                     let moment = again.filter(|_| holder == SnapshotKind::Cursor).unwrap_or(now);
-                    held.push((snapshots.register(holder, || moment), holder));
+                    held.push((snapshots.register(holder, &|| moment), holder));
                 }
                 1 if !held.is_empty() => {
                     let pinned =

@@ -12,8 +12,9 @@ fn stats_tell_leaves_records_and_arenas_apart() {
     let env = MemoryEnv::new();
     let store = fill(&env);
     let stats = store.stats();
-    let used = |kind| store.level_zero.slots.usage(kind).used_bytes;
-    let arenas = store.level_zero.pool.extents().into_iter().filter(|extent| extent.kind == ExtentKind::Arena);
+    let used = |kind| store.shared.tier.state.level_zero.slots.usage(kind).used_bytes;
+    let arenas =
+        store.shared.tier.state.level_zero.pool.extents().into_iter().filter(|extent| extent.kind == ExtentKind::Arena);
     let arena_bytes: u64 = arenas.map(|extent| extent.length_bytes).sum();
     let (leaf_bytes, record_bytes) = (stats.fast_tier_node_bytes, stats.fast_tier_key_segment_bytes);
     assert!(arena_bytes > 0 && used(ExtentKind::Leaves) > 0 && used(ExtentKind::Records) > 0);

@@ -8,8 +8,8 @@ use slmdb_pmem::Dram;
 use slmdb_table::Compression;
 
 use super::passed_over::{STORE, key, open_in};
-use crate::engine::Lab;
 use crate::level_zero::run_files;
+use crate::tier::Lab;
 
 const FILES: u32 = 8;
 const KEYS_PER_FILE: u32 = 30;
@@ -35,8 +35,8 @@ fn fill(store: &Lab<Dram>) {
         }
         store.flush().unwrap();
     }
-    let _indexing = store.level_zero.indexing.lock();
-    assert!(store.level_zero.switch(&store.catalog).unwrap());
+    let _indexing = store.shared.tier.state.level_zero.indexing.lock();
+    assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
 }
 
 fn check(store: &Lab<Dram>) {
@@ -52,9 +52,10 @@ fn check(store: &Lab<Dram>) {
 /// Moves everything chunk by chunk. What there was after each of them: keys in the tree, and run files.
 fn move_chunks(store: &Lab<Dram>) -> Vec<(u64, Vec<u32>)> {
     let mut seen = Vec::new();
-    while store.compactor.compact_chunk().unwrap() {
-        let files = run_files(store.catalog.lock().state()).into_iter().map(|(number, _)| number).collect();
-        seen.push((store.level_zero.immutable().counts().keys, files));
+    while store.shared.tier.compactor.compact_chunk().unwrap() {
+        let files =
+            run_files(store.shared.parts.catalog.lock().state()).into_iter().map(|(number, _)| number).collect();
+        seen.push((store.shared.tier.state.level_zero.immutable().counts().keys, files));
         check(store);
     }
     seen
@@ -65,8 +66,8 @@ fn the_last_part_of_a_tree_leaves_it_oldest_run_file_first() {
     let env = MemoryEnv::new();
     let store = open(&env, 0.5);
     fill(&store);
-    let oldest_first = run_files(store.catalog.lock().state());
-    let all_keys = store.level_zero.immutable().counts().keys;
+    let oldest_first = run_files(store.shared.parts.catalog.lock().state());
+    let all_keys = store.shared.tier.state.level_zero.immutable().counts().keys;
     let seen = move_chunks(&store);
     let of_half = seen.iter().filter(|(keys, _)| keys * 2 > all_keys).collect::<Vec<_>>();
     assert!(!of_half.is_empty() && of_half.iter().all(|(_, files)| files.len() == FILES as usize), "{seen:?}");
@@ -100,13 +101,13 @@ fn an_opening_begins_with_leaf_scans_again() {
     let env = MemoryEnv::new();
     let store = open(&env, 0.5);
     fill(&store);
-    while store.level_zero.has_compacted_less_than(0.5) {
-        assert!(store.compactor.compact_chunk().unwrap());
+    while store.shared.tier.state.level_zero.has_compacted_less_than(0.5) {
+        assert!(store.shared.tier.compactor.compact_chunk().unwrap());
     }
     store.close().unwrap();
     drop(store);
     let store = open(&env, 0.5);
-    assert!(store.level_zero.has_compacted_less_than(0.5));
+    assert!(store.shared.tier.state.level_zero.has_compacted_less_than(0.5));
     let seen = move_chunks(&store);
     assert_eq!(seen.first().map(|(_, files)| files.len()), Some(FILES as usize), "{seen:?}");
     assert_eq!(seen.last().map(|(keys, files)| (*keys, files.len())), Some((0, 0)));

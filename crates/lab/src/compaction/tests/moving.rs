@@ -10,8 +10,8 @@ use slmdb_env::memory::MemoryEnv;
 use slmdb_pmem::Dram;
 
 use super::passed_over::{KEYS, STORE, fill, key, move_chunks, open_in, put, value};
-use crate::engine::Lab;
 use crate::operations::pauses::{Paused, meanwhile};
+use crate::tier::Lab;
 
 /// A store with all keys in the immutable tree.
 fn filled() -> Arc<Lab<Dram>> {
@@ -25,8 +25,8 @@ fn move_at(store: &Arc<Lab<Dram>>, place: Paused) {
     let store = store.clone();
     meanwhile(place, move || {
         move_chunks(&store).unwrap();
-        assert_eq!(store.level_zero.immutable().counts().keys, 0);
-        let state = store.catalog.lock().state().clone();
+        assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 0);
+        let state = store.shared.parts.catalog.lock().state().clone();
         assert!(state.files.values().all(|file| file.level == 1), "the run files have gone");
     });
 }
@@ -37,7 +37,7 @@ fn a_key_that_moves_on_before_the_trees_are_looked_at_is_found() {
     let store = filled();
     move_at(&store, Paused::BeforeTrees);
     assert_eq!(store.get(&key(77)).unwrap().as_deref(), Some(&value(77, 1)[..]));
-    assert_eq!(store.level_zero.immutable().counts().keys, 0, "nothing was moved meanwhile");
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 0, "nothing was moved meanwhile");
 }
 
 /// What a record leads to may go before it is read. Then the key is looked up again.
@@ -49,7 +49,7 @@ fn a_key_whose_run_file_goes_before_it_is_read_is_looked_up_again() {
         move_at(&store, Paused::BehindTrees);
         let found = if is_at_a_moment { snapshot.get(&key(77)) } else { store.get(&key(77)) };
         assert_eq!(found.unwrap().as_deref(), Some(&value(77, 1)[..]));
-        assert_eq!(store.level_zero.immutable().counts().keys, 0, "nothing was moved meanwhile");
+        assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 0, "nothing was moved meanwhile");
     }
 }
 
@@ -86,7 +86,7 @@ fn a_cursor_sees_what_moves_on_before_its_window_is_copied() {
         } else {
             cursor.seek_last().unwrap()
         }
-        assert_eq!(store.level_zero.immutable().counts().keys, 0, "nothing was moved meanwhile");
+        assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 0, "nothing was moved meanwhile");
         assert!(walk(&mut *cursor, is_forward, |_| ()) == all_keys(is_forward));
     }
 }
@@ -109,7 +109,7 @@ fn a_cursor_sees_each_key_once_while_chunks_move_on() {
                 }
             });
             assert!(seen == all_keys(is_forward), "forwards {is_forward}, moved at {moves_all_at}");
-            assert_eq!(store.level_zero.immutable().counts().keys, 0);
+            assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 0);
         }
     }
 }
@@ -138,7 +138,7 @@ fn histories(store: &Lab<Dram>, moves_after: u32) -> Seen {
         if moves_after >> round & 1 == 1 {
             store.flush().unwrap();
             move_chunks(store).unwrap();
-            store.compactor.switch().unwrap();
+            store.shared.tier.compactor.switch().unwrap();
             move_chunks(store).unwrap();
         }
     }
@@ -173,7 +173,7 @@ fn a_moment_sees_the_same_while_its_versions_move_to_level_1() {
         check("flushed");
         for _ in 0..2 {
             move_chunks(&store).unwrap();
-            store.compactor.switch().unwrap();
+            store.shared.tier.compactor.switch().unwrap();
         }
         check("moved");
         store.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
@@ -195,7 +195,7 @@ fn level_0_takes_no_more_than_its_bytes_and_a_memtables_keys() {
     let store = &store;
     std::thread::scope(|scope| {
         // No chunk can go.
-        let chunk = store.compactor.chunk.lock();
+        let chunk = store.shared.tier.compactor.chunk.lock();
         let writer = scope.spawn(move || {
             for number in 0..4000 {
                 let mut batch = WriteBatch::new();
@@ -206,7 +206,7 @@ fn level_0_takes_no_more_than_its_bytes_and_a_memtables_keys() {
         let (mut before, mut same) = (0, 0);
         while same < 20 || (before < LEVEL_ZERO_BYTES && same < 2000) {
             std::thread::sleep(Duration::from_millis(25));
-            let used_bytes = store.level_zero.used_bytes();
+            let used_bytes = store.shared.tier.state.level_zero.used_bytes();
             same = if used_bytes == before { same + 1 } else { 0 };
             before = used_bytes;
         }

@@ -11,8 +11,8 @@ use slmdb_table::EntryKind;
 
 use super::backwards;
 use super::passed_over::{KEYS, STORE, damage, fill, key, move_chunks, open_in, put, table, value};
-use crate::engine::Lab;
 use crate::level_zero::run_files;
+use crate::tier::Lab;
 
 fn open(env: &MemoryEnv) -> Lab<Dram> {
     open_in(env, Path::new(STORE), |options| options).0
@@ -26,13 +26,13 @@ fn delete(store: &Lab<Dram>, number: u32) {
 
 /// Lets the trees change their roles.
 fn switch(store: &Lab<Dram>) {
-    let _indexing = store.level_zero.indexing.lock();
-    assert!(store.level_zero.switch(&store.catalog).unwrap());
+    let _indexing = store.shared.tier.state.level_zero.indexing.lock();
+    assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
 }
 
 /// The numbers of the run files that the MANIFEST has, oldest first.
 fn run_files_of(store: &Lab<Dram>) -> Vec<u32> {
-    run_files(store.catalog.lock().state()).into_iter().map(|(number, _)| number).collect()
+    run_files(store.shared.parts.catalog.lock().state()).into_iter().map(|(number, _)| number).collect()
 }
 
 fn check(store: &Lab<Dram>, context: &str, expected: impl Fn(u32) -> Option<u8>) {
@@ -48,16 +48,16 @@ fn check(store: &Lab<Dram>, context: &str, expected: impl Fn(u32) -> Option<u8>)
 /// Moves all that can be moved to level 1 while an entry of the oldest run file can't be read: that one stays. Then it can be read
 /// again.
 fn move_all_but_one(store: &Lab<Dram>, env: &MemoryEnv, number: u32) {
-    let entry = store.level_zero.immutable().get(&key(number)).unwrap().unwrap();
+    let entry = store.shared.tier.state.level_zero.immutable().get(&key(number)).unwrap().unwrap();
     let oldest = run_files_of(store).first().copied();
     assert_eq!(oldest, Some(entry.file), "it lies in the oldest run file");
     let file = table(entry.file);
     let whole = env.content(&file).unwrap();
     damage(store, env, &file, entry.offset as usize + 1);
     assert!(move_chunks(store).is_err());
-    assert_eq!(store.level_zero.immutable().counts().keys, 1);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 1);
     env.set_content(&file, &whole);
-    store.tables.set_cache_bytes(0);
+    store.shared.parts.tables.set_cache_bytes(0);
 }
 
 /// Younger run files stay as long as an older one does. Else a rebuild of the trees would find there what the younger ones have
@@ -99,7 +99,7 @@ fn a_delete_is_not_dropped_while_a_run_file_has_an_old_put() {
     switch(&store);
     move_all_but_one(&store, &env, 0);
     let in_levels = |store: &Lab<Dram>, number| {
-        let found = store.levels.current().get(&key(number), u64::MAX).unwrap();
+        let found = store.shared.tier.state.levels.current().get(&key(number), u64::MAX).unwrap();
         found.map(|found| found.kind)
     };
     for number in 1..100 {
@@ -147,10 +147,10 @@ fn a_run_file_with_the_next_number_after_a_switch_is_of_the_mutable_tree() {
     let open = || open_in(&env, Path::new(STORE), |options| Options { memtable_bytes: 32 << 10, ..options }).0;
     let store = open();
     fill(&store, 1);
-    let chunk = store.compactor.chunk.lock();
-    assert!(store.compactor.compact_chunk().unwrap());
+    let chunk = store.shared.tier.compactor.chunk.lock();
+    assert!(store.shared.tier.compactor.compact_chunk().unwrap());
     drop(chunk);
-    assert!(store.level_zero.immutable().counts().keys > 0, "not only a part was moved");
+    assert!(store.shared.tier.state.level_zero.immutable().counts().keys > 0, "not only a part was moved");
     put(&store, 0, 2);
     store.flush().unwrap();
     let expected = |number| Some(if number == 0 { 2 } else { 1 });
@@ -158,7 +158,7 @@ fn a_run_file_with_the_next_number_after_a_switch_is_of_the_mutable_tree() {
     store.close().unwrap();
     drop(store);
     let store = open();
-    assert!(store.level_zero.mutable().get(&key(0)).unwrap().is_some());
+    assert!(store.shared.tier.state.level_zero.mutable().get(&key(0)).unwrap().is_some());
     check(&store, "opened again", expected);
 }
 
@@ -170,12 +170,12 @@ fn a_tree_that_has_keys_does_not_become_the_mutable_one() {
     fill(&store, 1);
     put(&store, 0, 2);
     store.flush().unwrap();
-    let epoch = store.level_zero.epoch();
+    let epoch = store.shared.tier.state.level_zero.epoch();
     {
-        let _indexing = store.level_zero.indexing.lock();
-        assert!(!store.level_zero.switch(&store.catalog).unwrap());
+        let _indexing = store.shared.tier.state.level_zero.indexing.lock();
+        assert!(!store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
     }
-    assert_eq!(store.level_zero.epoch(), epoch);
+    assert_eq!(store.shared.tier.state.level_zero.epoch(), epoch);
     check(&store, "not switched", |number| Some(if number == 0 { 2 } else { 1 }));
     store.close().unwrap();
 }
@@ -188,9 +188,9 @@ fn each_tree_has_the_epoch_in_which_it_was_begun() {
     for round in 1..4 {
         fill(&store, round);
         let check = |store: &Lab<Dram>| {
-            let epoch = store.level_zero.epoch();
+            let epoch = store.shared.tier.state.level_zero.epoch();
             assert_eq!(epoch, u32::from(round));
-            let epochs = store.level_zero.trees().map(|tree| tree.epoch());
+            let epochs = store.shared.tier.state.level_zero.trees().map(|tree| tree.epoch());
             assert_eq!(epochs, [epoch, epoch - 1]);
         };
         check(&store);
@@ -215,16 +215,16 @@ fn in_another_order_of_keys_an_opening_has_what_no_chunk_has_moved() {
     let open = || open_in(&env, Path::new(STORE), change).0;
     let store = open();
     fill(&store, 1);
-    let chunk = store.compactor.chunk.lock();
-    assert!(store.compactor.compact_chunk().unwrap());
+    let chunk = store.shared.tier.compactor.chunk.lock();
+    assert!(store.shared.tier.compactor.compact_chunk().unwrap());
     drop(chunk);
-    let left = store.level_zero.immutable().counts().keys;
+    let left = store.shared.tier.state.level_zero.immutable().counts().keys;
     assert!(0 < left && left < u64::from(KEYS));
     check(&store, "moved", |_| Some(1));
     store.close().unwrap();
     drop(store);
     let store = open();
-    assert_eq!(store.level_zero.immutable().counts().keys, left);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, left);
     check(&store, "opened again", |_| Some(1));
     move_chunks(&store).unwrap();
     check(&store, "all moved", |_| Some(1));

@@ -12,7 +12,7 @@ use slmdb_levels::Run;
 use slmdb_pmem::Dram;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::engine::Lab;
+use crate::tier::Lab;
 
 pub(super) const STORE: &str = "/db";
 pub(super) const KEYS: u32 = 200;
@@ -74,20 +74,20 @@ pub(super) fn put(store: &Lab<Dram>, number: u32, round: u8) {
 pub(super) fn fill(store: &Lab<Dram>, round: u8) {
     (0..KEYS).for_each(|number| put(store, number, round));
     store.flush().unwrap();
-    let _indexing = store.level_zero.indexing.lock();
-    assert!(store.level_zero.switch(&store.catalog).unwrap());
+    let _indexing = store.shared.tier.state.level_zero.indexing.lock();
+    assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
 }
 
 /// Moves all chunks that can be moved. The error, if not all could.
 pub(super) fn move_chunks(store: &Lab<Dram>) -> Result<(), Error> {
-    let _chunk = store.compactor.chunk.lock();
-    while store.compactor.compact_chunk()? {}
+    let _chunk = store.shared.tier.compactor.chunk.lock();
+    while store.shared.tier.compactor.compact_chunk()? {}
     Ok(())
 }
 
 /// The path of a file of a level, and its bounds.
 fn file_of(store: &Lab<Dram>, level: u8) -> (PathBuf, Vec<u8>, Vec<u8>) {
-    let version = store.levels.current();
+    let version = store.shared.tier.state.levels.current();
     let run = &version.level(level)[version.level(level).len() / 2];
     let (smallest, largest) = (run.record().smallest_key.to_vec(), run.record().largest_key.to_vec());
     (table(run.number()), smallest, largest)
@@ -102,7 +102,7 @@ pub(super) fn damage(store: &Lab<Dram>, env: &MemoryEnv, file: &Path, at: usize)
     let mut bytes = env.content(file).unwrap();
     bytes[at] ^= 4;
     env.set_content(file, &bytes);
-    store.tables.set_cache_bytes(0);
+    store.shared.parts.tables.set_cache_bytes(0);
 }
 
 fn check(store: &Lab<Dram>, round: impl Fn(&[u8]) -> Option<u8>) {
@@ -129,12 +129,12 @@ fn an_entry_of_a_run_file_that_cannot_be_read_keeps_nothing_else_in_level_0() {
     let env = MemoryEnv::new();
     let (store, events) = open(&env);
     fill(&store, 1);
-    let entry = store.level_zero.immutable().get(&key(77)).unwrap().unwrap();
+    let entry = store.shared.tier.state.level_zero.immutable().get(&key(77)).unwrap().unwrap();
     let run_file = entry.file;
     damage(&store, &env, &table(run_file), entry.offset as usize + 1);
     let error = move_chunks(&store).unwrap_err().to_string();
     assert!(error.contains("slmdb repair") && error.contains(&format!("{run_file:010}.sst")), "{error}");
-    assert_eq!(store.level_zero.immutable().counts().keys, 1);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 1);
     check(&store, |found| (found != key(77)).then_some(1));
     assert!(store.get(&key(77)).is_err());
     assert_eq!(told(&events), [table(run_file)], "it is told once");
@@ -142,7 +142,7 @@ fn an_entry_of_a_run_file_that_cannot_be_read_keeps_nothing_else_in_level_0() {
     put(&store, 77, 2);
     store.flush().unwrap();
     move_chunks(&store).unwrap();
-    assert_eq!(store.level_zero.immutable().counts().keys, 0);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 0);
     store.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
     check(&store, |found| Some(if found == key(77) { 2 } else { 1 }));
     store.close().unwrap();
@@ -162,7 +162,7 @@ fn a_file_of_level_1_that_cannot_be_read_keeps_only_what_is_between_its_bounds_i
     let is_within = |key: &Vec<u8>| smallest <= *key && *key <= largest;
     let within = (0..KEYS).map(key).filter(is_within).count() as u64;
     assert!(0 < within && within < u64::from(KEYS));
-    assert_eq!(store.level_zero.immutable().counts().keys, within);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, within);
     assert_eq!(told(&events), [file], "it is told once");
     check(&store, |_| Some(2));
     // Nor does a chunk reach over it that has nothing in between.
@@ -174,12 +174,12 @@ fn a_file_of_level_1_that_cannot_be_read_keeps_only_what_is_between_its_bounds_i
     move_chunks(&store).unwrap();
     put_all(4, &|key| !is_within(key));
     {
-        let _indexing = store.level_zero.indexing.lock();
-        assert!(store.level_zero.switch(&store.catalog).unwrap());
+        let _indexing = store.shared.tier.state.level_zero.indexing.lock();
+        assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
     }
     put_all(5, &is_within);
     move_chunks(&store).unwrap();
-    assert_eq!(store.level_zero.immutable().counts().keys, 0);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, 0);
     assert_eq!(told(&events).len(), 1, "it is told once");
     check(&store, |key| Some(if is_within(&key.to_vec()) { 5 } else { 4 }));
     store.close().unwrap();
@@ -192,7 +192,7 @@ fn a_file_of_a_deeper_level_that_cannot_be_read_keeps_only_what_overlaps_it_abov
     let compact_levels = || {
         let (mut done, mut failed) = (0, 0);
         loop {
-            match store.compactor.compact_levels() {
+            match store.shared.tier.compactor.compact_levels() {
                 Ok(true) => done += 1,
                 Ok(false) => return (done, failed),
                 Err(_) => failed += 1,
@@ -203,7 +203,7 @@ fn a_file_of_a_deeper_level_that_cannot_be_read_keeps_only_what_overlaps_it_abov
     fill(&store, 1);
     move_chunks(&store).unwrap();
     compact_levels();
-    let deepest = store.levels.current().deepest_level((Bound::Unbounded, Bound::Unbounded)).unwrap();
+    let deepest = store.shared.tier.state.levels.current().deepest_level((Bound::Unbounded, Bound::Unbounded)).unwrap();
     assert!(deepest > 1);
     let (file, smallest, largest) = file_of(&store, deepest);
     damage(&store, &env, &file, 1);
@@ -213,14 +213,14 @@ fn a_file_of_a_deeper_level_that_cannot_be_read_keeps_only_what_overlaps_it_abov
     assert!(done > 0 && failed == 1, "{done} {failed}");
     assert_eq!(told(&events), std::slice::from_ref(&file), "it is told once");
     // What the level above still has too much of overlaps it.
-    let version = store.levels.current();
+    let version = store.shared.tier.state.levels.current();
     assert!(version.level(deepest).iter().any(|run| table(run.number()) == file));
     let elsewhere = version.level(deepest - 1).iter().filter(|run| {
         let record = run.record();
         record.largest_key[..] < smallest[..] || record.smallest_key[..] > largest[..]
     });
     let elsewhere_bytes: u64 = elsewhere.map(|run| run.record().bytes).sum();
-    let may_have = store.levels.options().target_bytes(deepest - 1);
+    let may_have = store.shared.tier.state.levels.options().target_bytes(deepest - 1);
     assert!(elsewhere_bytes <= may_have, "{elsewhere_bytes} bytes, where {may_have} may be");
     check(&store, |_| Some(2));
     store.close().unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_engine::directory::opening::Found;
+use slmdb_engine::store::opening::{Found, start};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Loss, Medium, Options, RepairReport, WriteBatch};
 use slmdb_env::Env;
 use slmdb_env::memory::MemoryEnv;
@@ -12,10 +12,10 @@ use slmdb_pmem::Persistent;
 
 use super::backwards;
 use crate::KIND;
-use crate::engine::Lab;
 use crate::level_zero::state::LevelZeroState;
-use crate::recovery::open::start;
+use crate::recovery::open::LabOpening;
 use crate::recovery::trees_in_pool;
+use crate::tier::Lab;
 
 const STORE: &str = "/db";
 const POOL: &str = "/pool";
@@ -54,7 +54,7 @@ fn open(env: &MemoryEnv) -> Lab<Persistent> {
 fn open_with(options: Options) -> Lab<Persistent> {
     let found = Found::of(&KIND, &options, Path::new(STORE)).unwrap();
     let trees = trees_in_pool::find(Persistent::new(), &options, &found.state).unwrap();
-    start(found, trees).unwrap()
+    start::<LabOpening, Persistent>(found, trees).unwrap()
 }
 
 /// All keys, in the immutable tree, and nothing in the mutable one.
@@ -69,8 +69,8 @@ fn filled(store: Lab<Persistent>) -> Lab<Persistent> {
         store.write(&batch, false).unwrap();
     }
     store.flush().unwrap();
-    let indexing = store.level_zero.indexing.lock();
-    assert!(store.level_zero.switch(&store.catalog).unwrap());
+    let indexing = store.shared.tier.state.level_zero.indexing.lock();
+    assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
     drop(indexing);
     store
 }
@@ -118,7 +118,7 @@ fn check_whole(env: &MemoryEnv) {
 fn a_pool_that_is_lost_while_the_immutable_tree_is_half_compacted_is_made_anew() {
     let env = MemoryEnv::new();
     let store = fill(&env);
-    assert!(store.compactor.compact_chunk().unwrap());
+    assert!(store.shared.tier.compactor.compact_chunk().unwrap());
     store.close().unwrap();
     drop(store);
     let through = LevelZeroState::of(&state(&env)).unwrap().compacted_through.unwrap();
@@ -137,7 +137,7 @@ fn what_a_chunk_took_to_a_file_that_is_lost_comes_back_from_the_run_files() {
     for is_gone in [false, true] {
         let env = MemoryEnv::new();
         let store = fill(&env);
-        assert!(store.compactor.compact_chunk().unwrap());
+        assert!(store.shared.tier.compactor.compact_chunk().unwrap());
         store.close().unwrap();
         drop(store);
         let on_level_1 = files(&env, |level| level == 1);
@@ -158,11 +158,11 @@ fn what_a_file_scan_took_to_level_1_is_not_hidden_by_a_damaged_run_file() {
     let env = MemoryEnv::new();
     let store = fill(&env);
     let run_file = files(&env, |level| level == 0).remove(0);
-    let chunk = store.compactor.chunk.lock();
-    assert!(store.compactor.compact_oldest_run_file().unwrap());
+    let chunk = store.shared.tier.compactor.chunk.lock();
+    assert!(store.shared.tier.compactor.compact_oldest_run_file().unwrap());
     drop(chunk);
     // The first key has gone, and others are still there.
-    assert_eq!(store.level_zero.immutable().get(&key(0)).unwrap(), None);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().get(&key(0)).unwrap(), None);
     store.close().unwrap();
     drop(store);
     damage(&env, &run_file);
@@ -209,13 +209,13 @@ fn in_another_order_of_keys_an_opening_takes_out_only_what_has_moved() {
     let env = MemoryEnv::new();
     let open = || open_with(Options { comparator: backwards(), ..options(&env) });
     let store = filled(open());
-    assert!(store.compactor.compact_chunk().unwrap());
-    let left = store.level_zero.immutable().counts().keys;
+    assert!(store.shared.tier.compactor.compact_chunk().unwrap());
+    let left = store.shared.tier.state.level_zero.immutable().counts().keys;
     assert!(0 < left && left < u64::from(KEYS));
     store.close().unwrap();
     drop(store);
     let store = open();
-    assert_eq!(store.level_zero.immutable().counts().keys, left);
+    assert_eq!(store.shared.tier.state.level_zero.immutable().counts().keys, left);
     for number in 0..KEYS {
         let found = store.get(&key(number)).unwrap();
         assert_eq!(found.as_deref(), Some(&value(number)[..]), "key {number}");

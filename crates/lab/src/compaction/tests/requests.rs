@@ -37,17 +37,18 @@ fn a_range_for_which_there_is_no_space_at_once_goes_down_in_parts() {
     for level in (1..=LEVELS).rev() {
         keys_of(level).for_each(|number| put(&store, number, level));
         store.flush().unwrap();
-        let indexing = store.level_zero.indexing.lock();
-        assert!(store.level_zero.switch(&store.catalog).unwrap());
+        let indexing = store.shared.tier.state.level_zero.indexing.lock();
+        assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
         drop(indexing);
         move_chunks(&store).unwrap();
         for above in 1..level {
-            while let Picked::Plan(plan) = store.levels.plan_range(above, everything) {
-                store.compactor.compact(plan).unwrap();
+            while let Picked::Plan(plan) = store.shared.tier.state.levels.plan_range(above, everything) {
+                store.shared.tier.compactor.compact(plan).unwrap();
             }
         }
     }
-    let level_bytes = |level| store.levels.current().level(level).iter().map(|run| run.record().bytes).sum::<u64>();
+    let level_bytes =
+        |level| store.shared.tier.state.levels.current().level(level).iter().map(|run| run.record().bytes).sum::<u64>();
     assert!((1..=LEVELS).all(|level| level_bytes(level) > FREE_BYTES / 2), "{}", level_bytes(1));
 
     let used_bytes = CAPACITY_BYTES - env.available_bytes(Path::new(STORE)).unwrap();

@@ -11,7 +11,7 @@ use slmdb_order::{Comparator, KeyOrder};
 use slmdb_pmem::Dram;
 use slmdb_table::Compression;
 
-use crate::engine::Lab;
+use crate::tier::Lab;
 
 const KEYS: usize = 900;
 
@@ -43,11 +43,11 @@ fn filled(env: &MemoryEnv, random: &mut Random) -> (Lab<Dram>, Vec<Option<Vec<u8
         store.write(&batch, false).unwrap();
         store.flush().unwrap();
         if file == 0 {
-            let _indexing = store.level_zero.indexing.lock();
-            assert!(store.level_zero.switch(&store.catalog).unwrap());
+            let _indexing = store.shared.tier.state.level_zero.indexing.lock();
+            assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
         }
     }
-    assert!(store.level_zero.trees().iter().all(|tree| tree.counts().keys > 0));
+    assert!(store.shared.tier.state.level_zero.trees().iter().all(|tree| tree.counts().keys > 0));
     (store, values)
 }
 

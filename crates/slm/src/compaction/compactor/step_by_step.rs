@@ -21,10 +21,10 @@ use crate::compaction::controller::Load;
 use crate::compaction::order_schedule::WINDOW;
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan, Stopped};
 use crate::compaction::queue::ManualCompaction;
-use crate::engine::Slm;
 use crate::flush::finished::Finished;
 use crate::index::compaction_log::CompactionLog;
 use crate::recovery::open;
+use crate::tier::Slm;
 
 const DIRECTORY: &str = "/db";
 const KEYS: u32 = 60;
@@ -86,7 +86,7 @@ fn table_files(env: &MemoryEnv) -> Vec<String> {
 
 /// The files that have key segments in the pool.
 fn segments(store: &Slm<Persistent>) -> Vec<u32> {
-    let extents = store.index.pool.extents().into_iter();
+    let extents = store.shared.tier.state.index.pool.extents().into_iter();
     let mut files: Vec<u32> =
         extents.filter(|extent| extent.kind == ExtentKind::KeySegment).map(|extent| extent.owner).collect();
     files.sort_unstable();
@@ -107,7 +107,7 @@ fn compact(
         let (finished, outputs) = sync_channel(1);
         let compaction = scope.spawn(move || {
             let plan = Plan { inputs: INPUTS.to_vec(), reason };
-            store.compactor.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
+            store.shared.tier.compactor.compact(&plan, space, &finished).map_err(|stopped| stopped.cause())
         });
         let mut count = 0;
         for output in outputs {
@@ -115,7 +115,7 @@ fn compact(
             if taken_before == Some(count) {
                 use_up_space(store, env);
             }
-            store.index_insertion.repointing.index_output(output).unwrap();
+            store.shared.tier.index_insertion.repointing.index_output(output).unwrap();
             env.set_capacity(u64::MAX);
             count += 1;
         }
@@ -125,15 +125,15 @@ fn compact(
 
 /// Leaves no space on the disk, nor in the reserve, nor for a record of a compaction in the MANIFEST.
 fn use_up_space(store: &Slm<Persistent>, env: &MemoryEnv) {
-    let reserved_bytes = || match &*store.catalog.lock() {
+    let reserved_bytes = || match &*store.shared.parts.catalog.lock() {
         CatalogState::Manifest(manifest) => manifest.reserved_bytes(),
         CatalogState::ReadOnly(_) => panic!("it takes writes"),
     };
     env.set_capacity(1);
     while reserved_bytes() > 4 << 10 {
-        store.catalog.commit(|_| Edit::default()).unwrap();
+        store.shared.parts.catalog.commit(|_| Edit::default()).unwrap();
     }
-    while store.catalog.reserve.give(1 << 20, Purpose::Manifest).unwrap() > 0 {}
+    while store.shared.parts.catalog.reserve.give(1 << 20, Purpose::Manifest).unwrap() > 0 {}
 }
 
 fn assert_whole(store: &Slm<Persistent>, context: &str) {
@@ -152,8 +152,8 @@ fn an_output_without_space_for_its_record_ends_its_compaction() {
             let context = format!("{space:?}, before output {taken_before}");
             let env = MemoryEnv::new();
             let store = store(&env);
-            store.catalog.fill_reserve().unwrap();
-            assert!(store.catalog.reserve.length_bytes() > 0);
+            store.shared.parts.catalog.fill_reserve().unwrap();
+            assert!(store.shared.parts.catalog.reserve.length_bytes() > 0);
             let (ended, count) = compact(&store, &env, (CompactionReason::MostGarbage, space), Some(taken_before));
             if taken_before >= count {
                 assert!(ended.is_ok() && taken_before >= if space == OutputSpace::Free { 3 } else { 1 }, "{context}");
@@ -161,20 +161,26 @@ fn an_output_without_space_for_its_record_ends_its_compaction() {
             }
             assert!(matches!(ended, Err(Error::Full { .. })), "{context}: {ended:?}");
             // The outputs before it are the store's, and so are the inputs.
-            let files: Vec<u32> = store.catalog.lock().state().files.keys().copied().collect();
+            let files: Vec<u32> = store.shared.parts.catalog.lock().state().files.keys().copied().collect();
             assert_eq!(files[..2], INPUTS, "{context}");
             assert_eq!(files.len(), 2 + taken_before, "{context}");
             assert_eq!(table_files(&env).len(), files.len(), "{context}: files are left of those given up");
             assert_eq!(segments(&store), files, "{context}: segments are left of those given up");
-            assert!(CompactionLog::default().left(&store.index.pool).unwrap().is_empty(), "{context}: a job is left");
+            assert!(
+                CompactionLog::default().left(&store.shared.tier.state.index.pool).unwrap().is_empty(),
+                "{context}: a job is left"
+            );
             if space == OutputSpace::Reserve {
-                assert!(store.catalog.reserve.length_bytes() > 0, "{context}: the reserve is gone");
+                assert!(store.shared.parts.catalog.reserve.length_bytes() > 0, "{context}: the reserve is gone");
             }
             assert_whole(&store, &context);
-            store.catalog.fill_reserve().unwrap();
+            store.shared.parts.catalog.fill_reserve().unwrap();
             let (ended, _) = compact(&store, &env, (CompactionReason::MostGarbage, space), None);
             ended.unwrap();
-            assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)), "{context}");
+            assert!(
+                INPUTS.iter().all(|input| !store.shared.parts.catalog.lock().state().files.contains_key(input)),
+                "{context}"
+            );
             assert_whole(&store, &context);
         }
     }
@@ -186,15 +192,15 @@ fn an_output_without_space_for_its_record_ends_its_compaction() {
 fn a_compaction_that_is_given_up_waits_for_outputs_on_their_way() {
     let env = MemoryEnv::new();
     let store = store(&env);
-    store.catalog.fill_reserve().unwrap();
-    let second = store.catalog.lock().state().next_file_number + 1;
+    store.shared.parts.catalog.fill_reserve().unwrap();
+    let second = store.shared.parts.catalog.lock().state().next_file_number + 1;
     env.fail_next(&format!("write {DIRECTORY}/{second:010}.sst"), Failure::Full, Repeat::Once);
     std::thread::scope(|scope| {
         let (finished, outputs) = sync_channel(1);
         let store = &store;
         let compaction = scope.spawn(move || {
             let plan = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage };
-            store.compactor.compact(&plan, OutputSpace::Free, &finished).map_err(|stopped| stopped.cause())
+            store.shared.tier.compactor.compact(&plan, OutputSpace::Free, &finished).map_err(|stopped| stopped.cause())
         });
         let Finished::Compaction(first) = outputs.recv().unwrap() else { panic!("nothing is flushed") };
         while env.failures_struck() == 0 {
@@ -202,10 +208,10 @@ fn a_compaction_that_is_given_up_waits_for_outputs_on_their_way() {
         }
         std::thread::sleep(Duration::from_millis(100));
         assert!(!compaction.is_finished(), "its first output is not in the MANIFEST");
-        store.index_insertion.repointing.index_output(first).unwrap();
+        store.shared.tier.index_insertion.repointing.index_output(first).unwrap();
         assert!(matches!(compaction.join().unwrap(), Err(Error::Full { .. })));
     });
-    assert_eq!(store.compactions.inner.lock().left_over, INPUTS.into(), "a part of each is garbage");
+    assert_eq!(store.shared.tier.state.compactions.inner.lock().left_over, INPUTS.into(), "a part of each is garbage");
     assert_whole(&store, "at the end");
 }
 
@@ -215,18 +221,18 @@ fn a_compaction_that_is_given_up_waits_for_outputs_on_their_way() {
 fn a_request_that_runs_out_of_space_leaves_no_garbage() {
     let env = MemoryEnv::new();
     let store = store(&env);
-    store.catalog.fill_reserve().unwrap();
+    store.shared.parts.catalog.fill_reserve().unwrap();
     // Not for all of it.
     env.set_capacity(1);
     let (from, to) = (Bound::Unbounded, Bound::Unbounded);
     let request = ManualCompaction { from, to, ended: Mutex::new(None) };
     let all = Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::CompactRange };
-    store.compactions.inner.lock().busy.extend(&all.inputs);
+    store.shared.tier.state.compactions.inner.lock().busy.extend(&all.inputs);
     let (ended, count) = std::thread::scope(|scope| {
         let (finished, outputs) = sync_channel(1);
         let (store, request, all) = (&store, &request, &all);
         let compaction = scope.spawn(move || {
-            store.compactor.compact_requested(request, all, &finished).map_err(|stopped| stopped.cause())
+            store.shared.tier.compactor.compact_requested(request, all, &finished).map_err(|stopped| stopped.cause())
         });
         let mut count = 0;
         for output in outputs {
@@ -236,14 +242,14 @@ fn a_request_that_runs_out_of_space_leaves_no_garbage() {
             if count == 3 {
                 use_up_space(store, &env);
             }
-            store.index_insertion.repointing.index_output(output).unwrap();
+            store.shared.tier.index_insertion.repointing.index_output(output).unwrap();
             env.set_capacity(u64::MAX);
         }
         (compaction.join().unwrap(), count)
     });
     ended.unwrap();
     assert!(count > 3, "{count} outputs");
-    for (number, file) in &store.catalog.lock().state().files {
+    for (number, file) in &store.shared.parts.catalog.lock().state().files {
         assert_eq!(file.entries, file.live_keys, "file {number}");
     }
     assert_whole(&store, "at the end");
@@ -261,19 +267,23 @@ fn what_a_given_up_compaction_has_left_is_compacted_later() {
     };
     let store = store_with(&env, &Options { compaction: by_itself, ..options(&env) });
     let next = || {
-        let catalog = store.catalog.lock();
-        let mut inner = store.compactions.inner.lock();
-        assert_eq!(store.compactor.pick(&inner, catalog.state(), Load::default()), None, "so much garbage is allowed");
-        store.compactor.plan_of_left_over(&mut inner, catalog.state())
+        let catalog = store.shared.parts.catalog.lock();
+        let mut inner = store.shared.tier.state.compactions.inner.lock();
+        assert_eq!(
+            store.shared.tier.compactor.pick(&inner, catalog.state(), Load::default()),
+            None,
+            "so much garbage is allowed"
+        );
+        store.shared.tier.compactor.plan_of_left_over(&mut inner, catalog.state())
     };
-    store.catalog.fill_reserve().unwrap();
+    store.shared.parts.catalog.fill_reserve().unwrap();
     assert_eq!(next(), None);
     compact(&store, &env, (CompactionReason::SmallFiles, OutputSpace::Free), Some(0)).0.unwrap_err();
     assert_eq!(next(), None, "nothing was moved");
-    store.catalog.fill_reserve().unwrap();
+    store.shared.parts.catalog.fill_reserve().unwrap();
     compact(&store, &env, (CompactionReason::SmallFiles, OutputSpace::Free), Some(1)).0.unwrap_err();
     assert_eq!(next(), Some(Plan { inputs: INPUTS.to_vec(), reason: CompactionReason::MostGarbage }));
-    store.catalog.fill_reserve().unwrap();
+    store.shared.parts.catalog.fill_reserve().unwrap();
     compact(&store, &env, (CompactionReason::MostGarbage, OutputSpace::Free), None).0.unwrap();
     assert_eq!(next(), None);
     assert_whole(&store, "at the end");
@@ -286,7 +296,7 @@ fn what_lacks_a_descriptor_may_be_compacted_again() {
     for (begin, in_reserve) in [("open", false), ("create", false), ("sync directory", false), ("open", true)] {
         let env = MemoryEnv::new();
         let store = store(&env);
-        store.catalog.fill_reserve().unwrap();
+        store.shared.parts.catalog.fill_reserve().unwrap();
         let space = if in_reserve { OutputSpace::Reserve } else { OutputSpace::Free };
         for place in 0.. {
             env.fail_after(place, begin, Failure::NoDescriptor, Repeat::ForGood);
@@ -295,16 +305,16 @@ fn what_lacks_a_descriptor_may_be_compacted_again() {
             let (finished, outputs) = sync_channel(INPUTS.len() + KEYS as usize);
             let ended = std::thread::scope(|scope| {
                 let store = &store;
-                let compaction = scope.spawn(move || store.compactor.compact(&plan, space, &finished));
+                let compaction = scope.spawn(move || store.shared.tier.compactor.compact(&plan, space, &finished));
                 for output in outputs {
                     let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
-                    store.index_insertion.repointing.index_output(output).unwrap();
+                    store.shared.tier.index_insertion.repointing.index_output(output).unwrap();
                 }
                 compaction.join().unwrap()
             });
             env.clear_failures();
             let context = format!("{begin} {space:?}, place {place}");
-            assert!(!store.context.has_failed(), "{context}");
+            assert!(!store.shared.parts.context.has_failed(), "{context}");
             assert_whole(&store, &context);
             if env.failures_struck() == struck_before {
                 ended.map_err(|stopped| stopped.cause()).unwrap();
@@ -329,7 +339,7 @@ fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
         let env = MemoryEnv::new();
         let store = store(&env);
         compact(&store, &env, (reason, OutputSpace::Free), None).0.unwrap();
-        assert_eq!(store.writes.pacing.knows_compactions(), is_measured, "{reason:?}");
+        assert_eq!(store.shared.parts.writes.pacing.knows_compactions(), is_measured, "{reason:?}");
     }
 }
 
@@ -338,13 +348,14 @@ fn what_is_merged_for_order_does_not_tell_how_fast_garbage_goes() {
 fn what_a_running_compaction_takes_is_debt() {
     let env = MemoryEnv::new();
     let store = store(&env);
-    let debt = || store.compactor.pace.situation().0.debt();
+    let debt = || store.shared.tier.compactor.pace.situation().0.debt();
     let resting = debt();
     assert!(resting > 0.0);
-    let lengths: Vec<u64> = store.catalog.lock().state().files.values().map(|file| file.length_bytes).collect();
+    let lengths: Vec<u64> =
+        store.shared.parts.catalog.lock().state().files.values().map(|file| file.length_bytes).collect();
     let mut last = resting;
     for number in INPUTS {
-        store.compactions.inner.lock().busy.insert(number);
+        store.shared.tier.state.compactions.inner.lock().busy.insert(number);
         let now = debt();
         assert!(now > last, "{now} after {last}");
         last = now;
@@ -378,25 +389,30 @@ fn a_merge_for_order_gives_way_to_writers() {
     engine.close().unwrap();
     drop(engine);
     let store = open::without_threads(Persistent::new(), &with_small_files, Path::new(DIRECTORY)).unwrap();
-    let inputs: Vec<u32> = store.catalog.lock().state().files.keys().copied().collect();
+    let inputs: Vec<u32> = store.shared.parts.catalog.lock().state().files.keys().copied().collect();
     assert_eq!(inputs.len(), FILES as usize);
     // At the first output writers put as much in a moment as flushes take in a hundred seconds.
-    store.writes.pacing.flushed(1 << 20, 1_000_000_000);
+    store.shared.parts.writes.pacing.flushed(1 << 20, 1_000_000_000);
     let merge = |are_writers_busy: bool, reason: CompactionReason| {
         std::thread::scope(|scope| {
             let (finished, outputs) = sync_channel(1);
             let (store, inputs) = (&store, &inputs);
             let compaction = scope.spawn(move || {
                 let plan = Plan { inputs: inputs.clone(), reason };
-                store.compactor.compact(&plan, OutputSpace::Free, &finished).map_err(|stopped| stopped.cause())
+                store
+                    .shared
+                    .tier
+                    .compactor
+                    .compact(&plan, OutputSpace::Free, &finished)
+                    .map_err(|stopped| stopped.cause())
             });
             for (count, output) in outputs.into_iter().enumerate() {
                 let Finished::Compaction(output) = output else { panic!("nothing is flushed") };
                 if are_writers_busy && count == 0 {
-                    store.context.counted.user_bytes_put.fetch_add(100 << 20, Ordering::Relaxed);
+                    store.shared.parts.context.counted.user_bytes_put.fetch_add(100 << 20, Ordering::Relaxed);
                     std::thread::sleep(2 * WINDOW);
                 }
-                store.index_insertion.repointing.index_output(output).unwrap();
+                store.shared.tier.index_insertion.repointing.index_output(output).unwrap();
             }
             compaction.join().unwrap().unwrap()
         })
@@ -408,18 +424,22 @@ fn a_merge_for_order_gives_way_to_writers() {
         let report = store.verify(&mut |_| ()).unwrap();
         assert!(report.is_clean(), "{context}: {:#?}", report.findings);
     };
-    let inputs_left = || inputs.iter().filter(|input| store.catalog.lock().state().files.contains_key(input)).count();
+    let inputs_left =
+        || inputs.iter().filter(|input| store.shared.parts.catalog.lock().state().files.contains_key(input)).count();
     let part = merge(true, CompactionReason::Order);
     assert_eq!(inputs_left(), inputs.len(), "their other keys are there alone");
     assert_whole("after a part");
     assert!(!part.files.is_empty() && part.files.len() < 10, "{part:?}");
-    assert!(store.compactions.inner.lock().left_over.is_empty(), "they are not merged before writers pause");
+    assert!(
+        store.shared.tier.state.compactions.inner.lock().left_over.is_empty(),
+        "they are not merged before writers pause"
+    );
     std::thread::sleep(3 * WINDOW);
     let rest = merge(false, CompactionReason::Order);
     assert_eq!(inputs_left(), 0);
     assert_whole("at the end");
     let bytes = part.bytes_written + rest.bytes_written;
-    let left_bytes: u64 = store.catalog.lock().state().files.values().map(|file| file.length_bytes).sum();
+    let left_bytes: u64 = store.shared.parts.catalog.lock().state().files.values().map(|file| file.length_bytes).sum();
     assert_eq!(bytes, left_bytes, "each key was merged once");
 }
 
@@ -428,12 +448,12 @@ fn a_merge_for_order_gives_way_to_writers() {
 fn merges_for_garbage_do_not_give_way() {
     let env = MemoryEnv::new();
     let store = store(&env);
-    let traffic = || store.compactor.traffic(&mut store.compactions.inner.lock());
-    store.writes.pacing.flushed(1 << 20, 1_000_000_000);
+    let traffic = || store.shared.tier.compactor.traffic(&mut store.shared.tier.state.compactions.inner.lock());
+    store.shared.parts.writes.pacing.flushed(1 << 20, 1_000_000_000);
     traffic();
-    store.context.counted.user_bytes_put.fetch_add(100 << 20, Ordering::Relaxed);
+    store.shared.parts.context.counted.user_bytes_put.fetch_add(100 << 20, Ordering::Relaxed);
     std::thread::sleep(WINDOW);
     assert!(traffic().has_to_give_way());
     compact(&store, &env, (CompactionReason::MostGarbage, OutputSpace::Free), None).0.unwrap();
-    assert!(INPUTS.iter().all(|input| !store.catalog.lock().state().files.contains_key(input)));
+    assert!(INPUTS.iter().all(|input| !store.shared.parts.catalog.lock().state().files.contains_key(input)));
 }

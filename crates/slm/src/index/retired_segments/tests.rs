@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use slmdb_engine::{CompactionOptions, Medium, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, Engine, Medium, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
 use slmdb_pmem::{ExtentKind, Medium as PoolMedium, Pool};

@@ -10,8 +10,8 @@ use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_pmem::Dram;
 
-use crate::engine::Slm;
 use crate::recovery::open;
+use crate::tier::Slm;
 
 const DIRECTORY: &str = "/db";
 const KEYS_OF_A_SPARE: u64 = 200;
@@ -48,7 +48,7 @@ fn a_store_that_never_rests_may_give_back_what_was_made_ahead_at_any_time() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
-                given_back.fetch_or(store.space.give_back_at_rest().unwrap(), Ordering::Relaxed);
+                given_back.fetch_or(store.shared.parts.space.give_back_at_rest().unwrap(), Ordering::Relaxed);
             }
         });
         for number in 0..PUTS {
@@ -71,7 +71,8 @@ fn with_a_spare(env: &MemoryEnv) -> Slm<Dram> {
     store.sync().unwrap();
     let mut before = None;
     for _ in 0..3000 {
-        let (has_spare, now) = (store.writes.memtables.lock().spare.is_some(), Some(env.operation_count()));
+        let (has_spare, now) =
+            (store.shared.parts.writes.memtables.lock().spare.is_some(), Some(env.operation_count()));
         if has_spare && before == now {
             return store;
         }
@@ -95,7 +96,7 @@ fn giving_back_may_fail_or_be_cut_short_at_each_of_its_operations() {
             let store = with_a_spare(&env);
             assert!(arenas(&env) > 1, "{context}");
             env.fail_at(env.operation_count() + passed, failure, Repeat::Once);
-            let given = store.space.give_back_at_rest();
+            let given = store.shared.parts.space.give_back_at_rest();
             let images = [env.kill(), env.crash()];
             let (is_over, is_lasting) =
                 (env.failures_struck() == 0, matches!(&given, Err(error) if !error.may_be_tried_again()));
@@ -103,9 +104,9 @@ fn giving_back_may_fail_or_be_cut_short_at_each_of_its_operations() {
             assert_has_all(&store, 3 * KEYS_OF_A_SPARE, &context);
             match given {
                 // The preparer ends the store.
-                Err(error) if is_lasting => store.context.fail(error),
+                Err(error) if is_lasting => store.shared.parts.context.fail(error),
                 // How much is free was not known, or it may be tried again.
-                Ok(false) | Err(_) => assert!(store.space.give_back_at_rest().unwrap(), "{context}"),
+                Ok(false) | Err(_) => assert!(store.shared.parts.space.give_back_at_rest().unwrap(), "{context}"),
                 Ok(true) => {}
             }
             assert!(is_lasting || arenas(&env) == 1, "{context}: {} arenas", arenas(&env));

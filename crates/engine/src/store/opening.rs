@@ -1,0 +1,210 @@
+//! Opening a store, whichever engine has it: the directory, then the medium, then recovery, then the background threads.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::{Error, Lock, Result};
+use slmdb_manifest::{MediumKind, StoreState};
+use slmdb_pmem::{Dram, Medium, Persistent, Pool};
+use tracing::field::Empty;
+use tracing::info_span;
+
+use super::parts::Parts;
+use super::store::Store;
+use super::tier::{Tier, TierState};
+use crate::background::workers::Workers;
+use crate::batch::Totals;
+use crate::directory::EngineKind;
+use crate::directory::home::note_openings;
+use crate::directory::open::{Prepared, check_directory, prepare};
+use crate::files::table_cache::Tables;
+use crate::observe::spans::timed;
+use crate::recovery::recovered_log::RecoveredLog;
+use crate::space::admission::{Grant, kept_for_deletes};
+use crate::space::controller::TakenFrom;
+use crate::space::memtable_bytes::memtable_bytes;
+use crate::write::arenas::Arenas;
+use crate::{Engine, Options};
+
+/// What an engine adds to an opening.
+pub trait Opening {
+    /// The engine.
+    const KIND: EngineKind;
+    /// What lies in the fast tier, as it was found there or made anew.
+    type Fast<M: Medium + Clone>;
+    /// What the engine does below the MemTables.
+    type Tier<M: Medium + Clone>: Tier<M>;
+
+    /// Makes the fast tier of a store on `Dram` from its files.
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Self::Fast<Dram>>;
+
+    /// Finds the fast tier of a store that has a pool on this medium, or makes it.
+    fn in_pool<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Self::Fast<M>>;
+
+    /// The pool.
+    fn pool<M: Medium + Clone>(fast: &Self::Fast<M>) -> &Arc<Pool<M>>;
+
+    /// Makes what the engine keeps of the fast tier as it was found. Changes nothing but the pool and `recovery.state`, and may be
+    /// done again.
+    fn recover<M: Medium + Clone>(recovery: Recovery<'_>, fast: Self::Fast<M>) -> Result<Recovered<StateOf<Self, M>>>;
+}
+
+/// What an engine keeps of a store on this medium.
+pub type StateOf<O, M> = <<O as Opening>::Tier<M> as Tier<M>>::State;
+
+/// What an engine's recovery has to work with.
+pub struct Recovery<'r> {
+    /// The store's options.
+    pub options: &'r Options,
+    /// Its directory, as an absolute path.
+    pub directory: &'r Path,
+    /// What its MANIFEST says. Jobs that are carried to their end change it.
+    pub state: &'r mut StoreState,
+    /// Its table files.
+    pub tables: &'r Arc<Tables>,
+}
+
+/// What an engine's recovery has made.
+pub struct Recovered<S> {
+    /// What the engine keeps.
+    pub state: Arc<S>,
+    /// Removes what the MANIFEST no longer needs, once that is durable.
+    pub remove_leftovers: Box<dyn FnOnce(&StoreState) -> Result<()>>,
+}
+
+/// What an opening has found before the engine looks at it.
+pub struct Found<'d> {
+    /// The store's options. Their environment holds the directory, and that of the pool.
+    pub options: Options,
+    /// Its directory, as an absolute path.
+    pub directory: &'d Path,
+    /// What its MANIFEST says.
+    pub state: StoreState,
+    /// The lock of the directory, and of the pool.
+    pub lock: Option<Box<dyn Lock>>,
+    /// Its background threads, which have no work yet.
+    pub workers: Workers,
+}
+
+impl Found<'_> {
+    /// Opens a directory. The background threads are made first: if they can't be had, nothing has changed.
+    pub fn of<'d>(engine: &EngineKind, options: &Options, directory: &'d Path) -> Result<Found<'d>> {
+        options.check()?;
+        let workers = Workers::of(options, engine.threads)?;
+        let Prepared { mut options, state, lock } = prepare(engine, options, directory)?;
+        options.memtable_bytes = memtable_bytes(&options, directory);
+        Ok(Found { options, directory, state, lock, workers })
+    }
+}
+
+/// Opens, recovers or makes a store, on the medium that its MANIFEST names.
+pub fn open<O: Opening>(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+    let env = &*options.env;
+    check_directory(env, directory)?;
+    let directory = env.absolute(directory)?;
+    let span = info_span!("open", directory = %directory.display(), read_only = options.read_only, ms = Empty);
+    timed(env, span, || on_its_medium::<O>(Found::of(&O::KIND, options, &directory)?))
+}
+
+/// Opens, recovers or makes a store that has a pool, on a medium that the caller brings.
+pub fn open_on<O: Opening, M: Medium + Clone>(
+    options: &Options,
+    directory: &Path,
+    medium: M,
+) -> Result<Arc<dyn Engine>> {
+    check_directory(&*options.env, directory)?;
+    let directory = options.env.absolute(directory)?;
+    let found = Found::of(&O::KIND, options, &directory)?;
+    if found.state.medium.kind == MediumKind::Dram {
+        return Err(Error::invalid("a store on Dram has no pool that could be on another medium"));
+    }
+    in_pool::<O, M>(found, medium)
+}
+
+fn on_its_medium<O: Opening>(mut found: Found<'_>) -> Result<Arc<dyn Engine>> {
+    let options = &found.options;
+    let (unit_bytes, emulation) = (options.media_unit_bytes, options.emulation);
+    let caches_are_persistent = options.caches_are_persistent;
+    // One medium type for both kinds without delays, so that the engine is compiled once for them.
+    let medium = match found.state.medium.kind {
+        MediumKind::Dram => {
+            let fast = O::in_memory(options, found.directory, &mut found.state)?;
+            return Ok(Arc::new(start::<O, Dram>(found, fast)?));
+        }
+        MediumKind::Emulated if !emulation.is_nothing() => {
+            return in_pool::<O, _>(found, Persistent::emulating(&emulation).with_unit(unit_bytes)?);
+        }
+        MediumKind::Emulated => Persistent::new(),
+        MediumKind::Dax => Persistent::dax(caches_are_persistent)?,
+    };
+    in_pool::<O, _>(found, medium.with_unit(unit_bytes)?)
+}
+
+fn in_pool<O: Opening, M: Medium + Clone>(found: Found<'_>, medium: M) -> Result<Arc<dyn Engine>> {
+    let fast = O::in_pool(medium, &found.options, &found.state)?;
+    Ok(Arc::new(start::<O, M>(found, fast)?))
+}
+
+/// Recovers a store, and starts its background threads.
+pub fn start<O: Opening, M: Medium + Clone>(found: Found<'_>, fast: O::Fast<M>) -> Result<Store<M, O::Tier<M>>> {
+    let (store, workers) = recover::<O, M>(found, fast)?;
+    store.start(workers);
+    Ok(store)
+}
+
+/// Recovers a store from its MANIFEST, its files and its fast tier:
+///
+/// 1. The engine recovers what it keeps.
+/// 2. The MemTables are replayed from their arenas ([`crate::recovery`]).
+/// 3. One rename of the MANIFEST makes what was found durable. Only then is anything removed, and only then are writes
+///    taken.
+///
+/// Until step 3 nothing on the slow tier changes, and what changes in the pool may be done again. So a crash in
+/// recovery is recovered the same way. Opened read-only, step 3 is left out and everything stays in memory. The store's background
+/// threads have no work yet.
+pub fn recover<O: Opening, M: Medium + Clone>(
+    found: Found<'_>,
+    fast: O::Fast<M>,
+) -> Result<(Store<M, O::Tier<M>>, Workers)> {
+    let Found { options, directory, mut state, lock, mut workers } = found;
+    let pool = O::pool(&fast).clone();
+    note_openings(&mut state, &pool);
+    let tables = Arc::new(Tables::new(&options, directory.into(), state.files_uuid));
+    tables.set_table_bytes(state.files.values().map(|file| file.length_bytes).sum());
+    let env = tables.env();
+    let options = Options { env: env.clone(), ..options };
+    let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
+    let recovery = Recovery { options: &options, directory, state: &mut state, tables: &tables };
+    let Recovered { state: tier, remove_leftovers } = O::recover(recovery, fast)?;
+    let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
+    let mut log = timed(&*env, span, || RecoveredLog::replay(&options, directory, state, arenas))?;
+    if !options.read_only {
+        let span = info_span!("take_over", memtables = log.memtables.len(), ms = Empty);
+        timed(&*env, span, || log.take_over(|log| provide_for_recovered(log, &*tier)))?;
+        log.remove_leftovers()?;
+        remove_leftovers(log.catalog.state())?;
+    }
+    let table_files = log.catalog.state().files.len();
+    tracing::info!(table_files, last_sequence_number = log.last_sequence, "recovered");
+    let parts = Parts::new(log, tables, tier.clone(), lock, std::mem::take(&mut workers.events));
+    Ok((Store::new(O::KIND.name, parts, &tier), workers))
+}
+
+/// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will need. That
+/// was set aside when they were written. If there is less now, their flushes wait for space.
+fn provide_for_recovered<M: Medium + Clone>(log: &RecoveredLog<M>, tier: &dyn TierState<M>) -> Result<()> {
+    tier.count_files(log.catalog.state(), &log.reserve);
+    let totals = log.memtables.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
+    let memtables = log.memtables.len() as u64;
+    let with_deletes = Grant { totals: totals.plus(&kept_for_deletes(&log.options)), memtables: memtables + 1 };
+    let without = Grant { totals, memtables };
+    for (grant, from) in
+        [(with_deletes, TakenFrom::FreeSpace), (with_deletes, TakenFrom::Reserve), (without, TakenFrom::Reserve)]
+    {
+        match tier.reserve(&grant, from) {
+            Err(Error::Full { .. }) => {}
+            done => return done,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,205 @@
+//! [`Store`]: an [`Engine`] of the parts that every store has, and a tier below its MemTables.
+
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
+use slmdb_sync::scheduled::Mutex;
+use slmdb_sync::scheduled::thread::JoinHandle;
+
+use super::parts::Parts;
+use super::snapshot::StoreSnapshot;
+use super::tier::{Moment, Tier};
+use crate::background::workers::{Work, Workers, work};
+use crate::directory::store_copy::StoreCopy;
+use crate::observe::spans::verifying;
+use crate::read::snapshot_registry::SnapshotKind;
+use crate::write::closing::close_once;
+use crate::write::memtable_preparer::MemTablePreparer;
+use crate::{
+    Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile, VerifyProgress,
+    VerifyReport, WriteBatch, lock_order,
+};
+
+/// What a store shares with its snapshots and cursors.
+pub struct Shared<M: Medium + Clone, T: Tier<M>> {
+    /// The parts that know no engine.
+    pub parts: Arc<Parts<M>>,
+    /// What is below the MemTables.
+    pub tier: Arc<T>,
+}
+
+/// An open store on medium `M`. Dropping it closes it.
+pub struct Store<M: Medium + Clone, T: Tier<M>> {
+    /// What snapshots and cursors have, too.
+    pub shared: Arc<Shared<M, T>>,
+    engine: &'static str,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl<M: Medium + Clone, T: Tier<M>> Store<M, T> {
+    /// A store of these parts. Its background threads don't run yet.
+    pub fn new(engine: &'static str, parts: Arc<Parts<M>>, state: &Arc<T::State>) -> Store<M, T> {
+        let tier = Arc::new(T::new(&parts, state));
+        let threads = Mutex::ranked(lock_order::THREADS, Vec::new());
+        Store { shared: Arc::new(Shared { parts, tier }), engine, threads }
+    }
+
+    /// Starts the background threads, if the store takes writes.
+    pub fn start(&self, workers: Workers) {
+        let Shared { parts, tier } = &*self.shared;
+        parts.share_memory();
+        if parts.context.options.read_only {
+            return;
+        }
+        let preparer = MemTablePreparer::new(
+            parts.context.clone(),
+            parts.writes.clone(),
+            parts.catalog.clone(),
+            parts.space.clone(),
+        );
+        let mut all: Vec<Work> = tier.work();
+        all.push(work(&parts.context, move || preparer.run()));
+        *self.threads.lock() = workers.begin(all.into_iter());
+    }
+
+    /// Ends the background threads, makes the log durable, and records where it ends.
+    fn seal(&self) -> Result<()> {
+        let Shared { parts, tier } = &*self.shared;
+        parts.writes.end_threads(&self.threads, || parts.state.stop_compactions())?;
+        tier.leave()?;
+        parts.writes.seal_log(&parts.catalog)?;
+        if M::PERSISTENT { parts.state.pool().seal() } else { Ok(()) }
+    }
+}
+
+impl<M: Medium + Clone, T: Tier<M>> Shared<M, T> {
+    /// The value of a key at a moment. MemTables come first, and the tier is asked afterwards: entries move that way only.
+    pub(super) fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
+        match self.in_memtables(key, moment, |value| Slice::from(value)) {
+            Some(found) => Ok(found),
+            None => self.tier.get(key, moment),
+        }
+    }
+
+    /// Whether a key has a value at a moment.
+    pub(super) fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
+        match self.in_memtables(key, moment, |_| Slice::default()) {
+            Some(found) => Ok(found.is_some()),
+            None => self.tier.contains_key(key, moment),
+        }
+    }
+
+    /// What MemTables say of a key. `None`: nothing. `Some(None)`: it is deleted.
+    #[inline]
+    fn in_memtables(&self, key: &[u8], moment: Moment, take: impl Fn(&[u8]) -> Slice) -> Option<Option<Slice>> {
+        let sequence_max = match moment {
+            Moment::Now => self.parts.writes.publication.published(),
+            Moment::At(moment) => moment,
+        };
+        let view = self.parts.writes.view.load();
+        let found = view.memtables.iter().find_map(|memtable| memtable.get(key, sequence_max))?;
+        Some((found.kind == EntryKind::Put).then(|| take(found.value)))
+    }
+
+    /// A cursor at the present moment.
+    /// LOCKS: snapshots
+    fn cursor(self: &Arc<Self>) -> Box<dyn EngineCursor> {
+        let (moment, view) = loop {
+            let before = self.parts.writes.view.load_full();
+            let moment = self.parts.register(SnapshotKind::Cursor);
+            let after = self.parts.writes.view.load_full();
+            if Arc::ptr_eq(&before, &after) {
+                break (moment, before);
+            }
+            self.parts.release(moment, SnapshotKind::Cursor, 0);
+        };
+        self.tier.cursor(moment, &view)
+    }
+
+    /// A cursor at the moment of a snapshot that is held.
+    /// LOCKS: snapshots
+    pub(super) fn cursor_at(self: &Arc<Self>, moment: u64) -> Box<dyn EngineCursor> {
+        let moment = self.parts.state.moments().register(SnapshotKind::Cursor, &|| moment);
+        let view = self.parts.writes.view.load_full();
+        self.tier.cursor(moment, &view)
+    }
+}
+
+impl<M: Medium + Clone, T: Tier<M>> Engine for Store<M, T> {
+    fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
+        self.shared.parts.writes.write(batch, sync)
+    }
+
+    fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool> {
+        let contains_key = |key: &[u8]| self.shared.contains_key(key, Moment::Now);
+        self.shared.parts.writes.write_if(condition, batch, sync, contains_key)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+        self.shared.get(key, Moment::Now)
+    }
+
+    fn contains_key(&self, key: &[u8]) -> Result<bool> {
+        self.shared.contains_key(key, Moment::Now)
+    }
+
+    fn cursor(&self) -> Result<Box<dyn EngineCursor>> {
+        Ok(self.shared.cursor())
+    }
+
+    fn snapshot(&self) -> Result<Arc<dyn EngineSnapshot>> {
+        Ok(Arc::new(StoreSnapshot::new(self.shared.clone())))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.shared.parts.writes.sync()
+    }
+
+    fn flush(&self) -> Result<()> {
+        self.shared.parts.writes.flush()
+    }
+
+    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
+        self.shared.tier.compact_range(from, to)
+    }
+
+    fn checkpoint(&self, directory: &Path) -> Result<()> {
+        let Shared { parts, tier } = &*self.shared;
+        let copy = StoreCopy { context: &parts.context, catalog: &parts.catalog, obsolete: &parts.obsolete };
+        copy.make(directory, || parts.writes.flush(), || tier.hold_files())
+    }
+
+    fn stats(&self) -> Stats {
+        let mut stats = self.shared.parts.stats(self.engine);
+        self.shared.tier.count_stats(&mut stats);
+        stats
+    }
+
+    fn table_files(&self) -> Vec<TableFile> {
+        self.shared.tier.table_files()
+    }
+
+    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
+        self.shared.approximate(range)
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        verifying(&*self.shared.parts.context.env, || self.shared.tier.verify(progress))
+    }
+
+    fn close(&self) -> Result<()> {
+        close_once(&self.shared.parts.context, || self.seal())
+    }
+}
+
+impl<M: Medium + Clone, T: Tier<M>> Drop for Store<M, T> {
+    fn drop(&mut self) {
+        if let Err(error) = self.close() {
+            tracing::error!(%error, "closing failed; the next opening recovers");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What an engine gives to a [`Store`](super::store::Store).
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use slmdb_env::Result;
+use slmdb_manifest::{Edit, StoreState};
+use slmdb_pmem::{Medium, Pool};
+
+use super::parts::Parts;
+use crate::background::workers::Work;
+use crate::files::obsolete_files::PinnedFiles;
+use crate::read::snapshots::Moments;
+use crate::space::controller::TierSpace;
+use crate::stats::{Approximate, Memory, Stats, TableFile};
+use crate::write::memtables::MemTableView;
+use crate::{EngineCursor, Slice, VerifyProgress, VerifyReport};
+
+/// The moment that a read sees.
+#[derive(Debug, Clone, Copy)]
+pub enum Moment {
+    /// The present one.
+    Now,
+    /// One that is [registered](crate::read::snapshot_registry).
+    At(u64),
+}
+
+/// What an engine keeps of a store, in the fast tier and in memory, and what the store's parts ask of it. It knows no part.
+pub trait TierState<M: Medium>: TierSpace + PinnedFiles {
+    /// The pool.
+    fn pool(&self) -> &Arc<Pool<M>>;
+    /// Snapshots and cursors, and what is kept for them.
+    fn moments(&self) -> &dyn Moments;
+    /// Adds what it keeps in plain memory, beside the pool's own and what moments keep.
+    fn count_memory(&self, memory: &mut Memory);
+
+    /// The length of the longest key that a flush may write, beside those in MemTables, in bytes.
+    /// LOCKS: the engine's own
+    fn longest_key_bytes(&self) -> u32 {
+        0
+    }
+    /// Called before a record of the MANIFEST is written. The engine may add to it.
+    /// LOCKS: catalog (held)
+    fn before_commit(&self, _: &StoreState, _: &mut Edit) {}
+    /// Called after the attempt to write a record. `is_committed`: whether the MANIFEST has it.
+    /// LOCKS: catalog (held)
+    fn after_commit(&self, _: &Edit, _is_committed: bool) {}
+
+    /// Has the compaction threads look again: files, space, or what readers see has changed.
+    /// LOCKS: compactions
+    fn wake_compactions(&self);
+    /// Makes all compactions end soon: the store closes, or has failed.
+    /// LOCKS: compactions
+    fn stop_compactions(&self);
+}
+
+/// What something is held by, until it is dropped.
+pub trait Held {}
+
+impl<T> Held for T {}
+
+/// What an engine does below the MemTables.
+pub trait Tier<M: Medium + Clone>: Send + Sync + Sized + 'static {
+    /// What it keeps.
+    type State: TierState<M> + 'static;
+
+    /// The tier of an open store.
+    fn new(store: &Arc<Parts<M>>, state: &Arc<Self::State>) -> Self;
+    /// The work of its background threads: of as many for compactions as the options say, then of those that its
+    /// [kind](crate::directory::EngineKind) names.
+    fn work(&self) -> Vec<Work>;
+
+    /// The value of a key that no MemTable has at this moment.
+    fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>>;
+    /// Whether a key that no MemTable has at this moment has a value.
+    fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool>;
+    /// A cursor over the whole store, on no entry, at a moment that is registered for it. The cursor ends the registration.
+    fn cursor(&self, moment: u64, memtables: &MemTableView<M>) -> Box<dyn EngineCursor>;
+    /// The approximate size of a range below the MemTables.
+    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate>;
+    /// See [`crate::Engine::compact_range`].
+    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()>;
+    /// See [`crate::Engine::verify`].
+    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport>;
+    /// Keeps what a copy of the store shares beside table files, until the returned value is dropped.
+    fn hold_files(&self) -> Box<dyn Held + '_> {
+        Box::new(())
+    }
+    /// See [`crate::Engine::table_files`].
+    fn table_files(&self) -> Vec<TableFile>;
+    /// Adds what is the engine's own.
+    fn count_stats(&self, stats: &mut Stats);
+    /// Leaves what it wants to leave to the next opening. The background threads have ended.
+    fn leave(&self) -> Result<()> {
+        Ok(())
+    }
+}

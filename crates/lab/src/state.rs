@@ -1,0 +1,92 @@
+//! [`LabState`]: what LAB-DB keeps of an open store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use slmdb_engine::Memory;
+use slmdb_engine::files::obsolete_files::PinnedFiles;
+use slmdb_engine::read::snapshots::Moments;
+use slmdb_engine::space::admission::Grant;
+use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
+use slmdb_engine::space::reserve::Reserve;
+use slmdb_engine::store::tier::TierState;
+use slmdb_env::Result;
+use slmdb_levels::{Levels, TableRun};
+use slmdb_manifest::StoreState;
+use slmdb_pmem::{Medium, Pool};
+use slmdb_sync::epoch;
+
+use crate::compaction::queue::{CompactionQueue, SpaceWanted};
+use crate::level_zero::LevelZero;
+use crate::space::{OUTPUTS_FOR_SPACE, reserve};
+
+/// What LAB-DB keeps of an open store: level 0, and the levels below.
+pub(crate) struct LabState<M: Medium> {
+    pub(crate) level_zero: LevelZero<M>,
+    pub(crate) levels: Levels<TableRun>,
+    /// Which compactions run, and what is wanted of them.
+    pub(crate) compactions: CompactionQueue,
+}
+
+impl<M: Medium> PinnedFiles for LabState<M> {
+    /// Old versions of level 0, and runs of old versions of the levels.
+    fn pins(&self, number: u32) -> bool {
+        self.level_zero.snapshots.pins(number) || self.levels.pins(number)
+    }
+}
+
+impl<M: Medium + Clone> TierSpace for LabState<M> {
+    fn pool_path(&self) -> &Path {
+        self.level_zero.pool.path()
+    }
+
+    fn reserve(&self, grant: &Grant, _: TakenFrom) -> Result<()> {
+        reserve::<M>(&self.level_zero.pool, grant, self.level_zero.mutable().size().leaves)
+    }
+
+    fn count_files(&self, state: &StoreState, reserve: &Reserve) {
+        reserve.set_outputs(OUTPUTS_FOR_SPACE);
+        reserve.set_files(state.files.values().map(|file| file.length_bytes));
+    }
+
+    fn returned_by_readers(&self) -> u64 {
+        self.level_zero.slots.returned()
+    }
+
+    fn readers_hold(&self) -> bool {
+        if self.level_zero.slots.retiring() == 0 {
+            return false;
+        }
+        // What nobody reads any more is given back by whoever asks next.
+        epoch::pin().flush();
+        self.level_zero.slots.retiring() > 0
+    }
+
+    /// LOCKS: compactions
+    fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool {
+        self.compactions.want_space(SpaceWanted { resource, at_any_cost })
+    }
+}
+
+impl<M: Medium + Clone> TierState<M> for LabState<M> {
+    fn pool(&self) -> &Arc<Pool<M>> {
+        &self.level_zero.pool
+    }
+
+    fn moments(&self) -> &dyn Moments {
+        &self.level_zero.snapshots
+    }
+
+    fn count_memory(&self, memory: &mut Memory) {
+        memory.index_bytes += self.level_zero.directory_bytes();
+        memory.catalog_bytes += self.levels.memory_bytes() as u64;
+    }
+
+    fn wake_compactions(&self) {
+        self.compactions.wake();
+    }
+
+    fn stop_compactions(&self) {
+        self.compactions.stop();
+    }
+}

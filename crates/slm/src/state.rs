@@ -1,0 +1,93 @@
+//! [`SlmState`]: what SLM-DB keeps of an open store.
+
+use std::sync::Arc;
+
+use slmdb_engine::files::obsolete_files::PinnedFiles;
+use slmdb_engine::read::snapshots::Moments;
+use slmdb_engine::store::tier::TierState;
+use slmdb_engine::{CompactionPolicy, Memory, Options};
+use slmdb_manifest::{Edit, StoreState};
+use slmdb_pmem::{Medium, Pool};
+
+use crate::compaction::queue::CompactionQueue;
+use crate::index::Index;
+use crate::recovery::checkpoint_schedule::Checkpoints;
+use crate::selection::candidate_list::Candidates;
+use crate::space::pool_reserve::PoolReserve;
+
+/// What SLM-DB keeps of an open store: the index, and what compactions know.
+pub(crate) struct SlmState<M: Medium> {
+    pub(crate) index: Index<M>,
+    /// What is kept free in the pool.
+    pub(crate) pool_reserve: PoolReserve,
+    /// The compaction candidate list.
+    pub(crate) candidates: Arc<Candidates>,
+    /// When index checkpoints are due, and what they cover.
+    pub(crate) checkpoints: Checkpoints,
+    /// Which compactions run, and what is wanted of them.
+    pub(crate) compactions: Arc<CompactionQueue>,
+    /// Nothing is compacted but what is asked for.
+    pub(crate) is_manual: bool,
+}
+
+impl<M: Medium + Clone> SlmState<M> {
+    /// The state of a store whose MANIFEST says `state`.
+    pub(crate) fn new(
+        options: &Options,
+        state: &StoreState,
+        index: Index<M>,
+        pool_reserve: PoolReserve,
+    ) -> Arc<SlmState<M>> {
+        Arc::new(SlmState {
+            index,
+            pool_reserve,
+            candidates: Arc::new(Candidates::new(options, state)),
+            checkpoints: Checkpoints::new(state, options.checkpoint_entries),
+            compactions: Arc::default(),
+            is_manual: options.compaction.policy == CompactionPolicy::Manual,
+        })
+    }
+}
+
+impl<M: Medium + Clone> PinnedFiles for SlmState<M> {
+    fn pins(&self, number: u32) -> bool {
+        self.index.snapshots.pins(number)
+    }
+}
+
+impl<M: Medium + Clone> TierState<M> for SlmState<M> {
+    fn pool(&self) -> &Arc<Pool<M>> {
+        &self.index.pool
+    }
+
+    fn moments(&self) -> &dyn Moments {
+        &self.index.snapshots
+    }
+
+    /// LOCKS: compaction candidates
+    fn count_memory(&self, memory: &mut Memory) {
+        memory.index_bytes += self.index.tree.memory_bytes();
+        memory.catalog_bytes += self.candidates.memory_bytes();
+    }
+
+    /// LOCKS: indexed keys
+    fn longest_key_bytes(&self) -> u32 {
+        self.pool_reserve.indexed_keys.lock().longest_bytes
+    }
+
+    fn before_commit(&self, state: &StoreState, edit: &mut Edit) {
+        self.candidates.before_commit(state, edit, self.checkpoints.deletes_droppable_through());
+    }
+
+    fn after_commit(&self, edit: &Edit, is_committed: bool) {
+        self.candidates.after_commit(edit, is_committed);
+    }
+
+    fn wake_compactions(&self) {
+        self.compactions.wake();
+    }
+
+    fn stop_compactions(&self) {
+        self.compactions.stop();
+    }
+}

@@ -1,0 +1,175 @@
+//! [`SlmTier`]: what SLM-DB does below the MemTables.
+//!
+//! Data goes one way:
+//!
+//! 1. A write fills a place in the active MemTable ([`slmdb_engine::write::write_path`]).
+//! 2. A full MemTable becomes an Immutable MemTable and waits in the queue.
+//! 3. The file creation thread writes it to a table file ([`crate::flush::file_creation`]).
+//! 4. The B+-tree insertion thread swings the index's words to that file, commits, and retires the MemTable
+//!    ([`crate::flush::index_insertion`]).
+//!
+//! Readers look in the same order: MemTables, newest first, then the index, then one block ([`crate::operations::get`]).
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use slmdb_engine::background::workers::{Work, work};
+use slmdb_engine::files::file_records::table_file;
+use slmdb_engine::store::parts::Parts;
+#[cfg(test)]
+use slmdb_engine::store::store::Store;
+use slmdb_engine::store::tier::{Held, Moment, Tier};
+use slmdb_engine::write::memtables::MemTableView;
+use slmdb_engine::{Approximate, EngineCursor, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
+use slmdb_env::Result;
+use slmdb_manifest::FileRecord;
+use slmdb_pmem::{ExtentKind, Medium};
+use slmdb_sync::scheduled::mpsc::sync_channel;
+
+use crate::compaction::compactor::Compactor;
+use crate::compaction::outputs::OutputFiles;
+use crate::compaction::pace::CompactionPace;
+use crate::compaction::repointing::Repointing;
+use crate::flush::file_creation::FileCreation;
+use crate::flush::index_insertion::IndexInsertion;
+use crate::operations::get::Reader;
+use crate::operations::range_query::Cursor;
+use crate::operations::verify::Verifier;
+use crate::recovery::index_checkpoint::IndexCheckpointer;
+use crate::selection::leaf_node_scan::LeafNodeScan;
+use crate::selection::naming::CandidateNaming;
+use crate::space::space_planner::SpacePlanner;
+use crate::state::SlmState;
+
+/// An open SLM-DB store.
+#[cfg(test)]
+pub(crate) type Slm<M> = Store<M, SlmTier<M>>;
+
+/// The background threads beside those that every store has, in the order of [`SlmTier::work`].
+pub(crate) const THREADS: &[&str] = &["slmdb-file", "slmdb-index", "slmdb-checkpoint"];
+
+/// What SLM-DB does below the MemTables of a store.
+pub(crate) struct SlmTier<M: Medium + Clone> {
+    pub(crate) store: Arc<Parts<M>>,
+    pub(crate) state: Arc<SlmState<M>>,
+    pub(crate) reader: Arc<Reader<M>>,
+    pub(crate) compactor: Arc<Compactor<M>>,
+    pub(crate) checkpointer: Arc<IndexCheckpointer<M>>,
+    pub(crate) file_creation: Arc<FileCreation<M>>,
+    pub(crate) index_insertion: Arc<IndexInsertion<M>>,
+}
+
+impl<M: Medium + Clone> Tier<M> for SlmTier<M> {
+    type State = SlmState<M>;
+
+    fn new(store: &Arc<Parts<M>>, state: &Arc<SlmState<M>>) -> SlmTier<M> {
+        let (store, state) = (|| store.clone(), || state.clone());
+        let pace = Arc::new(CompactionPace { store: store(), state: state() });
+        let naming = Arc::new(CandidateNaming {
+            context: store().context.clone(),
+            catalog: store().catalog.clone(),
+            candidates: state().candidates.clone(),
+            compactions: state().compactions.clone(),
+        });
+        let files = Arc::new(OutputFiles { store: store(), state: state() });
+        let checkpointer = Arc::new(IndexCheckpointer { store: store(), state: state() });
+        let repointing = Repointing { store: store(), state: state(), files: files.clone() };
+        let leaf_node_scan = LeafNodeScan { naming: naming.clone(), state: state() };
+        SlmTier {
+            file_creation: Arc::new(FileCreation { store: store(), state: state() }),
+            index_insertion: Arc::new(IndexInsertion {
+                store: store(),
+                state: state(),
+                pace: pace.clone(),
+                repointing,
+            }),
+            compactor: Arc::new(Compactor {
+                store: store(),
+                state: state(),
+                planner: SpacePlanner { store: store(), state: state() },
+                pace,
+                leaf_node_scan,
+                files,
+                checkpointer: checkpointer.clone(),
+            }),
+            reader: Arc::new(Reader { store: store(), state: state(), naming, cold_ranges: Default::default() }),
+            checkpointer,
+            store: store(),
+            state: state(),
+        }
+    }
+
+    fn work(&self) -> Vec<Work> {
+        let context = &self.store.context;
+        let (sender, receiver) = sync_channel(1);
+        let compactions = (0..context.options.compaction.threads_to_start()).map(|_| {
+            let (compactor, sender) = (self.compactor.clone(), sender.clone());
+            work(context, move || compactor.run(sender))
+        });
+        let mut all: Vec<Work> = compactions.collect();
+        let (file_creation, index_insertion) = (self.file_creation.clone(), self.index_insertion.clone());
+        let checkpointer = self.checkpointer.clone();
+        all.push(work(context, move || file_creation.run(sender)));
+        all.push(work(context, move || index_insertion.run(receiver)));
+        all.push(work(context, move || checkpointer.run()));
+        all
+    }
+
+    fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
+        self.reader.get(key, moment)
+    }
+
+    fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
+        self.reader.contains_key(key, moment)
+    }
+
+    fn cursor(&self, moment: u64, memtables: &MemTableView<M>) -> Box<dyn EngineCursor> {
+        Box::new(Cursor::new(self.reader.clone(), moment, memtables))
+    }
+
+    fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
+        self.reader.approximate(range)
+    }
+
+    fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()> {
+        self.compactor.compact_range(from.map(<[u8]>::to_vec), to.map(<[u8]>::to_vec))
+    }
+
+    fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        let files = self.store.file_verifier();
+        Verifier { files, store: self.store.clone(), state: self.state.clone() }.verify(progress)
+    }
+
+    fn hold_files(&self) -> Box<dyn Held + '_> {
+        Box::new(self.state.checkpoints.hold())
+    }
+
+    fn table_files(&self) -> Vec<TableFile> {
+        let catalog = self.store.catalog.lock();
+        let files = catalog.state().files.iter();
+        files.map(|(&number, file)| table_file(number, file, file.live_keys)).collect()
+    }
+
+    fn count_stats(&self, stats: &mut Stats) {
+        let live_bytes = |file: &FileRecord| {
+            (u128::from(file.length_bytes) * u128::from(file.live_keys) / u128::from(file.entries.max(1))) as u64
+        };
+        let index_keys = {
+            let catalog = self.store.catalog.lock();
+            let files = || catalog.state().files.values();
+            stats.live_bytes = files().map(live_bytes).sum();
+            files().map(|file| file.live_keys).sum()
+        };
+        let extents = self.state.index.pool.extents();
+        let taken_by =
+            |kind| extents.iter().filter(|extent| extent.kind == kind).map(|extent| extent.length_bytes).sum::<u64>();
+        stats.count_index(index_keys, taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
+        // If the root can't be read, `verify` reports it.
+        stats.index_height = self.state.index.tree.height().unwrap_or(0);
+        stats.choices = self.state.candidates.choices();
+    }
+
+    fn leave(&self) -> Result<()> {
+        self.checkpointer.leave_index()
+    }
+}
