@@ -70,10 +70,33 @@ pub enum Condition<'a> {
     Present(&'a [u8]),
 }
 
+/// What an engine can do, and what it does worse than others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Capabilities {
+    /// The most table files that [`Engine::get`] reads a block of. `None`: it grows with the store.
+    pub files_per_get: Option<u32>,
+    /// Whether [`Engine::contains_key`], conditional writes and estimates may read table files.
+    pub looks_read_files: bool,
+    /// Whether cursors take about as long for each entry as for a get, because entries are not in order anywhere.
+    pub cursors_are_slow: bool,
+}
+
+impl Capabilities {
+    /// An index has the place of each entry: one block a get, none for a look, cursors in order.
+    pub const INDEXED: Capabilities =
+        Capabilities { files_per_get: Some(1), looks_read_files: false, cursors_are_slow: false };
+    /// Levels are searched one after the other.
+    pub const LEVELED: Capabilities =
+        Capabilities { files_per_get: None, looks_read_files: true, cursors_are_slow: false };
+}
+
 /// One ordered map from byte strings to byte strings, durable as its medium promises.
 ///
 /// All methods may be called from any number of threads at once.
 pub trait Engine: Send + Sync {
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
     /// Applies a batch: wholly or not at all, whatever happens. When it returns, every later read sees it, and it
     /// survives a kill of the process; with `sync`, also a power cut.
     fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()>;
@@ -82,7 +105,7 @@ pub trait Engine: Send + Sync {
     fn write_if(&self, condition: Condition<'_>, batch: &WriteBatch, sync: bool) -> Result<bool>;
     /// The newest value of `key`.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
-    /// Whether `key` has a value; reads no table file.
+    /// Whether `key` has a value. May read table files, by [`Capabilities::looks_read_files`].
     fn contains_key(&self, key: &[u8]) -> Result<bool>;
     /// A cursor over the map as it is now, however long the cursor lives.
     fn cursor(&self) -> Result<Box<dyn EngineCursor>>;
@@ -102,7 +125,7 @@ pub trait Engine: Send + Sync {
     fn stats(&self) -> Stats;
     /// The table files, by number.
     fn table_files(&self) -> Vec<TableFile>;
-    /// The approximate size of a range. Reads no table file.
+    /// The approximate size of a range. May read table files, by [`Capabilities::looks_read_files`].
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate>;
     /// Checks everything in the store against everything else.
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport>;
@@ -117,7 +140,7 @@ pub trait EngineSnapshot: Send + Sync {
     fn sequence_number(&self) -> u64;
     /// The value that `key` had.
     fn get(&self, key: &[u8]) -> Result<Option<Slice>>;
-    /// Whether `key` had a value; reads no table file.
+    /// Whether `key` had a value.
     fn contains_key(&self, key: &[u8]) -> Result<bool>;
     /// A cursor over the map as it was. It may outlive the snapshot.
     fn cursor(&self) -> Result<Box<dyn EngineCursor>>;

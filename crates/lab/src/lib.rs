@@ -31,14 +31,19 @@ use std::sync::Arc;
 
 use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening;
-use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
+use slmdb_engine::{Capabilities, Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
 
 use crate::recovery::open::LabOpening;
 use crate::recovery::repair::LabRepair;
 
 /// This engine, as the MANIFEST records it.
-pub const KIND: EngineKind = EngineKind { name: "lab", threads: tier::THREADS, check_pool: space::check_pool };
+pub const KIND: EngineKind = EngineKind {
+    name: "lab",
+    capabilities: Capabilities::LEVELED,
+    threads: tier::THREADS,
+    check_pool: space::check_pool,
+};
 
 /// Opens, recovers or makes a LAB-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

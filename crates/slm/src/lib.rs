@@ -60,15 +60,19 @@ use std::sync::Arc;
 
 use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening;
-use slmdb_engine::{Engine, Options, RepairProgress, RepairReport};
+use slmdb_engine::{Capabilities, Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
 
 use crate::recovery::open::SlmOpening;
 use crate::recovery::repair::SlmRepair;
 
 /// This engine, as the MANIFEST records it.
-pub const KIND: EngineKind =
-    EngineKind { name: "slm", threads: tier::THREADS, check_pool: space::smallest_pool::check_pool };
+pub const KIND: EngineKind = EngineKind {
+    name: "slm",
+    capabilities: Capabilities::INDEXED,
+    threads: tier::THREADS,
+    check_pool: space::smallest_pool::check_pool,
+};
 
 /// Opens, recovers or makes an SLM-DB store.
 pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{
-    Approximate, Condition, Engine, KeyOrder, RepairProgress, RepairReport, Result, Slice, Stats, TableFile,
-    VerifyProgress, VerifyReport, WriteBatch,
+    Approximate, Capabilities, Condition, Engine, KeyOrder, RepairProgress, RepairReport, Result, Slice, Stats,
+    TableFile, VerifyProgress, VerifyReport, WriteBatch,
 };
 
 use crate::engines;
@@ -88,7 +88,7 @@ impl Db {
     /// exactly one gets this answer. False: the key had a value, and nothing has changed. No other write takes effect
     /// between the look and the put.
     ///
-    /// Reads no table file. Durability and errors as with [`Db::put`]; with [`Options::sync`] an answer of false is durable,
+    /// Looks the key up as [`Db::contains_key`] does. Durability and errors as with [`Db::put`]; with [`Options::sync`] an answer of false is durable,
     /// too: the value that was in the way survives a power cut. A call whose key has a value already writes nothing; one
     /// that finds its key free and is beaten to it leaves an empty place of its own size in the MemTable, until the next
     /// flush.
@@ -190,12 +190,19 @@ impl Db {
         self.engine()?.write(batch, options.is_synced(self.inner.sync))
     }
 
-    /// The value of `key`, or `None`. Reads one block of one table file at most; none for a missing key.
+    /// The value of `key`, or `None`. What that may read:
+    ///
+    /// | engine | a key that is there | a missing key |
+    /// |---|---|---|
+    /// | [`EngineName::Slm`](crate::EngineName::Slm) | one block of one table file | nothing |
+    /// | [`EngineName::Lab`](crate::EngineName::Lab) | one block; and of each level above it the index and a block, where the filter does not say that the key is not there | the same of all levels |
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.engine()?.get(key.as_ref())
     }
 
-    /// Whether `key` has a value. Reads no table file.
+    /// Whether `key` has a value. The engine [`Slm`](crate::EngineName::Slm) reads no table file for that;
+    /// [`Lab`](crate::EngineName::Lab) may read what [`Db::get`] reads of the levels
+    /// ([`Capabilities::looks_read_files`](crate::Capabilities::looks_read_files)).
     pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         self.engine()?.contains_key(key.as_ref())
     }
@@ -337,6 +344,11 @@ impl Db {
     /// known to it: an opening takes what is whole.
     pub fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         self.engine()?.verify(progress)
+    }
+
+    /// What the store's engine can do, and what it does worse than others.
+    pub fn capabilities(&self) -> Result<Capabilities> {
+        Ok(self.engine()?.capabilities())
     }
 
     /// The directory it was opened at.

@@ -57,11 +57,11 @@ pub use range::{Keys, Range};
 #[cfg(feature = "lab")]
 pub use slmdb_engine::LabOptions;
 pub use slmdb_engine::{
-    Approximate, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator, Compression,
-    Counters, Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION, LatencyModel,
-    LinkPolicy, Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, MapTables, Medium, Memory, PoolFate,
-    RepairProgress, RepairReport, Result, Slice, SpaceFor, StallCause, Stats, TableFile, VerifyProgress, VerifyReport,
-    WriteAmplification, WriteBatch,
+    Approximate, Capabilities, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator,
+    Compression, Counters, Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION,
+    LatencyModel, LinkPolicy, Loss, MAXIMUM_BATCH_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, MapTables, Medium,
+    Memory, PoolFate, RepairProgress, RepairReport, Result, Slice, SpaceFor, StallCause, Stats, TableFile,
+    VerifyProgress, VerifyReport, WriteAmplification, WriteBatch,
 };
 pub use snapshot::Snapshot;
 pub use write_options::WriteOptions;

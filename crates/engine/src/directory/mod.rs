@@ -10,13 +10,15 @@ pub mod store_copy;
 use slmdb_env::Result;
 use slmdb_manifest::MediumKind;
 
-use crate::Options;
+use crate::{Capabilities, Options};
 
 /// What opening a directory must know of the engine.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineKind {
     /// The name that the MANIFEST records.
     pub name: &'static str,
+    /// What it does worse than others.
+    pub capabilities: Capabilities,
     /// The names of its background threads, beside those that every store has.
     pub threads: &'static [&'static str],
     /// [`slmdb_env::Error::Invalid`] if a pool with these options, and no larger than the given length of a device in

@@ -205,7 +205,12 @@ mod tests {
 
     use super::*;
 
-    const ANY: EngineKind = EngineKind { name: "any", threads: &[], check_pool: |_, _, _| Ok(()) };
+    const ANY: EngineKind = EngineKind {
+        name: "any",
+        capabilities: crate::Capabilities::INDEXED,
+        threads: &[],
+        check_pool: |_, _, _| Ok(()),
+    };
 
     /// The second opening found the directory, and made nothing durable but its own name.
     #[test]

@@ -216,7 +216,12 @@ mod tests {
 
     use super::*;
 
-    const ANY: EngineKind = EngineKind { name: "any", threads: &[], check_pool: |_, _, _| Ok(()) };
+    const ANY: EngineKind = EngineKind {
+        name: "any",
+        capabilities: crate::Capabilities::INDEXED,
+        threads: &[],
+        check_pool: |_, _, _| Ok(()),
+    };
     const KINDS: [MediumKind; 3] = [MediumKind::Dram, MediumKind::Emulated, MediumKind::Dax];
 
     fn state(kind: MediumKind) -> StoreState {

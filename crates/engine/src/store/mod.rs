@@ -10,7 +10,7 @@
 //! ```
 
 pub mod estimate;
-pub mod flushed;
+pub mod flush;
 pub mod memory;
 pub mod opening;
 pub mod parts;
@@ -18,4 +18,7 @@ pub mod snapshot;
 pub mod stats;
 #[allow(clippy::module_inception)]
 pub mod store;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
 pub mod tier;

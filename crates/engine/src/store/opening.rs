@@ -187,7 +187,7 @@ pub fn recover<O: Opening, M: Medium + Clone>(
     let table_files = log.catalog.state().files.len();
     tracing::info!(table_files, last_sequence_number = log.last_sequence, "recovered");
     let parts = Parts::new(log, tables, tier.clone(), lock, std::mem::take(&mut workers.events));
-    Ok((Store::new(O::KIND.name, parts, &tier), workers))
+    Ok((Store::new(O::KIND, parts, &tier), workers))
 }
 
 /// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will need. That

@@ -14,14 +14,15 @@ use super::parts::Parts;
 use super::snapshot::StoreSnapshot;
 use super::tier::{Moment, Tier};
 use crate::background::workers::{Work, Workers, work};
+use crate::directory::EngineKind;
 use crate::directory::store_copy::StoreCopy;
 use crate::observe::spans::verifying;
 use crate::read::snapshot_registry::SnapshotKind;
 use crate::write::closing::close_once;
 use crate::write::memtable_preparer::MemTablePreparer;
 use crate::{
-    Approximate, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile, VerifyProgress,
-    VerifyReport, WriteBatch, lock_order,
+    Approximate, Capabilities, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile,
+    VerifyProgress, VerifyReport, WriteBatch, lock_order,
 };
 
 /// What a store shares with its snapshots and cursors.
@@ -36,16 +37,16 @@ pub struct Shared<M: Medium + Clone, T: Tier<M>> {
 pub struct Store<M: Medium + Clone, T: Tier<M>> {
     /// What snapshots and cursors have, too.
     pub shared: Arc<Shared<M, T>>,
-    engine: &'static str,
+    kind: EngineKind,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl<M: Medium + Clone, T: Tier<M>> Store<M, T> {
     /// A store of these parts. Its background threads don't run yet.
-    pub fn new(engine: &'static str, parts: Arc<Parts<M>>, state: &Arc<T::State>) -> Store<M, T> {
+    pub fn new(kind: EngineKind, parts: Arc<Parts<M>>, state: &Arc<T::State>) -> Store<M, T> {
         let tier = Arc::new(T::new(&parts, state));
         let threads = Mutex::ranked(lock_order::THREADS, Vec::new());
-        Store { shared: Arc::new(Shared { parts, tier }), engine, threads }
+        Store { shared: Arc::new(Shared { parts, tier }), kind, threads }
     }
 
     /// Starts the background threads, if the store takes writes.
@@ -130,6 +131,10 @@ impl<M: Medium + Clone, T: Tier<M>> Shared<M, T> {
 }
 
 impl<M: Medium + Clone, T: Tier<M>> Engine for Store<M, T> {
+    fn capabilities(&self) -> Capabilities {
+        self.kind.capabilities
+    }
+
     fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
         self.shared.parts.writes.write(batch, sync)
     }
@@ -174,7 +179,7 @@ impl<M: Medium + Clone, T: Tier<M>> Engine for Store<M, T> {
     }
 
     fn stats(&self) -> Stats {
-        let mut stats = self.shared.parts.stats(self.engine);
+        let mut stats = self.shared.parts.stats(self.kind.name);
         self.shared.tier.count_stats(&mut stats);
         stats
     }

@@ -6,21 +6,33 @@
 //! the condition holds, the place is filled with the write. If not, it is filled as void: that takes the sequence
 //! numbers, so that the log has no gap, and changes nothing.
 //!
-//! MemTables and index tell whether a key has a value without reading a table file, so writes behind it wait for no
-//! disk. Nor is there a circle: a place waits only for earlier places, which never wait for it.
-//!
 //! A void place takes the room of the whole write. So the condition is checked beforehand, without a place. Any moment
-//! within the call may answer it: if the condition does not hold then, no place is needed.
+//! within the call may answer it: if the condition does not hold then, no place is needed. That look may read table
+//! files, by [what the engine can](crate::Capabilities).
+//!
+//! With a place it is enough to know what has come since that look, and MemTables tell that. So writes behind it wait for
+//! no disk, unless what came was flushed meanwhile: then it looks everywhere once more. Nor is there a circle: a place
+//! waits only for earlier places, which never wait for it.
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
+use slmdb_structures::EntryKind;
 
 use super::write_path::{Place, WritePath};
 use crate::{Condition, WriteBatch};
 
+/// What MemTables say of a key since a moment.
+enum Since {
+    /// Nothing has changed.
+    Unchanged,
+    /// It was put or deleted. Whether it has a value now.
+    Changed(bool),
+    /// Some of what has come since was flushed.
+    Unknown,
+}
+
 impl<M: Medium + Clone> WritePath<M> {
-    /// See [`crate::Engine::write_if`]. `contains` tells whether a key has a value in what is published, and reads no
-    /// table file.
+    /// See [`crate::Engine::write_if`]. `contains` tells whether a key has a value in what is published.
     pub fn write_if(
         &self,
         condition: Condition<'_>,
@@ -28,12 +40,13 @@ impl<M: Medium + Clone> WritePath<M> {
         sync: bool,
         contains: impl Fn(&[u8]) -> Result<bool>,
     ) -> Result<bool> {
-        let holds = || match condition {
-            Condition::Absent(key) => contains(key).map(|contains| !contains),
-            Condition::Present(key) => contains(key),
+        let (key, is_wanted) = match condition {
+            Condition::Absent(key) => (key, false),
+            Condition::Present(key) => (key, true),
         };
         self.context.check_writable()?;
-        let held = holds()?;
+        let seen_through = self.publication.published();
+        let held = contains(key)? == is_wanted;
         if !held || batch.is_empty() {
             // The first look says yes: take a place, and decide when everything before it is published.
             return self.answer(held, self.publication.published(), sync);
@@ -43,7 +56,11 @@ impl<M: Medium + Clone> WritePath<M> {
         let Place { memtable, reservation, ticket, first_sequence, last_sequence } = self.place(batch)?;
         self.publication.wait_for(first_sequence - 1);
         // An error waits until the place is filled.
-        let holds = holds();
+        let holds = match self.since(key, seen_through, first_sequence - 1) {
+            Since::Unchanged => Ok(held),
+            Since::Changed(has_value) => Ok(has_value == is_wanted),
+            Since::Unknown => contains(key).map(|has_value| has_value == is_wanted),
+        };
         let known_safe_sequence = self.known_safe_sequence();
         if let Ok(true) = holds {
             memtable.fill(reservation, payload, first_sequence, known_safe_sequence);
@@ -59,6 +76,25 @@ impl<M: Medium + Clone> WritePath<M> {
         } else {
             self.answer(false, first_sequence - 1, sync)
         }
+    }
+
+    /// What has become of a key since the write `seen`, up to the write `through`, which is published.
+    fn since(&self, key: &[u8], seen: u64, through: u64) -> Since {
+        if seen >= through {
+            return Since::Unchanged;
+        }
+        for memtable in &self.view.load().memtables {
+            match memtable.get(key, through) {
+                Some(found) if found.sequence > seen => return Since::Changed(found.kind == EntryKind::Put),
+                Some(_) => return Since::Unchanged,
+                None => {}
+            }
+            // Older MemTables have nothing that came since.
+            if memtable.first_sequence().is_some_and(|first| first <= seen + 1) {
+                return Since::Unchanged;
+            }
+        }
+        Since::Unknown
     }
 
     /// Makes what the answer rests on survive a power cut if `sync`, even if it is another's write.

@@ -155,9 +155,17 @@ impl<M: Medium + Clone> WritePath<M> {
         self.context.has_failed() || self.memtables.lock().closing
     }
 
-    /// Waits for the oldest MemTable that is to be flushed. `None` if the store has failed, or closes and none is left.
-    /// LOCKS: memtables
+    /// Waits for the oldest MemTable that is to be flushed, and until its last place is filled (INV-5). `None` if the store has
+    /// failed, or closes and none is left.
+    /// LOCKS: memtables; publication
     pub fn next_immutable(&self) -> Option<Immutable<M>> {
+        let immutable = self.take_immutable()?;
+        self.publication.wait_for(immutable.last_sequence);
+        Some(immutable)
+    }
+
+    /// LOCKS: memtables
+    fn take_immutable(&self) -> Option<Immutable<M>> {
         let mut memtables = self.memtables.lock();
         loop {
             if self.context.has_failed() {

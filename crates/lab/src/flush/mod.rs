@@ -5,14 +5,13 @@ mod tree_insertion;
 pub(crate) use tree_insertion::version;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use slmdb_engine::Event;
 use slmdb_engine::files::file_records::{file_record, numbered};
 use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::flush::table_file::{give_up_table, write_table};
 use slmdb_engine::memory::budget::flush_bytes;
 use slmdb_engine::observe::spans::timed;
+use slmdb_engine::store::flush::FlushedFile;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Result;
@@ -47,40 +46,21 @@ struct RunFile {
 impl<M: Medium + Clone> Flush<M> {
     /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self) {
-        while let Some(immutable) = self.store.writes.next_immutable() {
-            match self.flush(immutable) {
-                Ok(true) => {}
-                // A later MemTable must not be flushed either: what is flushed is a beginning of the log (INV-6).
-                Ok(false) => return,
-                // Everything is in the arenas, and stays there for the next opening.
-                Err(error) if error.may_be_tried_again() && self.store.writes.gives_up() => return,
-                Err(error) => return self.store.context.fail(error),
-            }
-        }
+        self.store.flush_each(|immutable| self.flush(immutable));
     }
 
     /// Flushes a MemTable. `false`: level 0 is full and the store closes, so it is left to the next opening.
     fn flush(&self, immutable: Immutable<M>) -> Result<bool> {
-        // Writers may still be filling places (INV-5).
-        self.store.writes.publication.wait_for(immutable.last_sequence);
         let wait = || self.state.compactions.wait_for_level_zero(|| self.is_full(), || self.store.writes.gives_up());
         if !self.store.space.until_there_is_space(wait)? {
             return Ok(false);
         }
-        self.store.share_memory();
-        let began_ns = self.store.context.env.monotonic_ns();
+        let began_ns = self.store.flush_begins(&immutable);
         let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
-        let memtable_bytes = immutable.memtable.used_bytes();
-        self.store.context.notify(|| Event::FlushBegan { generation, entries, memtable_bytes });
         let span = info_span!("flush_build", generation, entries, ms = Empty);
         let file = timed(&*self.store.context.env, span, || self.write_when_there_is_space(&immutable))?;
         let written = self.insert_and_commit(&immutable, file)?;
-        self.store.retire_flushed(immutable, began_ns)?;
-        let duration = self.store.context.since(began_ns);
-        let (file, entries, bytes) =
-            written.map_or((None, 0, 0), |(number, entries, bytes)| (Some(number), entries, bytes));
-        tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
-        self.store.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
+        self.store.flush_ends(immutable, began_ns, written)?;
         self.state.compactions.wake();
         Ok(true)
     }
@@ -122,10 +102,9 @@ impl<M: Medium + Clone> Flush<M> {
         }
     }
 
-    /// Brings the entries of a run file into the mutable tree, and commits the flush. Returns the file's number, entries
-    /// and bytes.
+    /// Brings the entries of a run file into the mutable tree, and commits the flush.
     /// LOCKS: indexing, snapshots; catalog
-    fn insert_and_commit(&self, immutable: &Immutable<M>, file: Option<RunFile>) -> Result<Option<(u32, u64, u64)>> {
+    fn insert_and_commit(&self, immutable: &Immutable<M>, file: Option<RunFile>) -> Result<Option<FlushedFile>> {
         let mut is_ahead = self.state.level_zero.indexing.lock();
         *is_ahead = true;
         let mut edit = Edit {
@@ -142,12 +121,16 @@ impl<M: Medium + Clone> Flush<M> {
             let new_keys = self.state.level_zero.mutable().size().keys.saturating_sub(before);
             self.pace.flushed(&immutable.totals, new_keys, file.record.length_bytes);
             edit.files_added = vec![(file.number, file.record.clone())];
-            written = Some((file.number, file.record.entries, file.record.length_bytes));
+            written = Some(FlushedFile {
+                number: file.number,
+                entries: file.record.entries,
+                bytes: file.record.length_bytes,
+            });
         }
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
         let commit = || self.store.catalog.commit(|state| numbered(state, edit.clone()));
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
-        if let Some((number, _, bytes)) = written {
+        if let Some(FlushedFile { number, bytes, .. }) = written {
             self.store.catalog.numbers.end(number);
             self.store.catalog.reserve.add_file(bytes);
         }
@@ -155,7 +138,6 @@ impl<M: Medium + Clone> Flush<M> {
         if self.is_switch_due() {
             self.store.space.until_there_is_space(|| self.state.level_zero.switch(&self.store.catalog))?;
         }
-        self.store.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
         Ok(written)
     }
 

@@ -17,7 +17,6 @@
 
 use std::sync::Arc;
 
-use slmdb_engine::Event;
 use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::flush::older_versions::OlderVersions;
@@ -47,29 +46,13 @@ pub(crate) struct FileCreation<M: Medium> {
 impl<M: Medium + Clone> FileCreation<M> {
     /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
-        while let Some(immutable) = self.store.writes.next_immutable() {
-            // Writers may still be filling places (INV-5).
-            self.store.writes.publication.wait_for(immutable.last_sequence);
-            self.store.share_memory();
-            let began_ns = self.store.context.env.monotonic_ns();
-            self.store.context.notify(|| Event::FlushBegan {
-                generation: immutable.memtable.generation(),
-                entries: immutable.memtable.entries(),
-                memtable_bytes: immutable.memtable.used_bytes(),
-            });
+        self.store.flush_each(|immutable| {
+            let began_ns = self.store.flush_begins(&immutable);
             let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
             let span = info_span!("flush_build", generation, entries, ms = Empty);
-            let build = || self.build_when_there_is_space(&immutable);
-            let file = match timed(&*self.store.context.env, span, build) {
-                Ok(file) => file,
-                // Everything is in the arenas, and stays there for the next opening.
-                Err(error) if error.may_be_tried_again() && self.store.writes.gives_up() => return,
-                Err(error) => return self.store.context.fail(error),
-            };
-            if finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_err() {
-                return;
-            }
-        }
+            let file = timed(&*self.store.context.env, span, || self.build_when_there_is_space(&immutable))?;
+            Ok(finished.send(Finished::Flush(Built { immutable, began_ns, file })).is_ok())
+        });
     }
 
     /// Builds the table file and the key segment of a MemTable. `None` if it is empty.

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_engine::Event;
 use slmdb_engine::files::file_records::numbered;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::observe::spans::timed;
+use slmdb_engine::store::flush::FlushedFile;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
@@ -93,17 +93,15 @@ impl<M: Medium + Clone> IndexInsertion<M> {
         if let Some(slot) = slot {
             self.state.index.jobs.clear(&self.state.index.pool, slot)?;
         }
-        self.store.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
-        let generation = immutable.memtable.generation();
-        let file = edit.files_added.first();
-        let (entries, bytes) = file.map_or((0, 0), |(_, record)| (record.entries, record.length_bytes));
-        self.state.checkpoints.flushed(entries);
-        self.store.retire_flushed(immutable, began_ns)?;
+        let file = edit.files_added.first().map(|(number, record)| FlushedFile {
+            number: *number,
+            entries: record.entries,
+            bytes: record.length_bytes,
+        });
+        self.state.checkpoints.flushed(file.map_or(0, |file| file.entries));
+        self.store.flush_ends(immutable, began_ns, file)?;
         self.pace.set();
         self.state.compactions.wake();
-        let (file, duration) = (file.map(|(number, _)| *number), self.store.context.since(began_ns));
-        tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
-        self.store.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
         Ok(())
     }
 }

@@ -1,0 +1,79 @@
+//! What is the same in each flush: how it begins, and how its MemTable goes.
+
+use std::sync::atomic::Ordering;
+
+use slmdb_env::Result;
+use slmdb_pmem::Medium;
+
+use super::parts::Parts;
+use crate::Event;
+use crate::write::memtables::Immutable;
+
+/// The table file that a flush has made.
+#[derive(Debug, Clone, Copy)]
+pub struct FlushedFile {
+    /// Its number.
+    pub number: u32,
+    /// Entries in it.
+    pub entries: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl<M: Medium + Clone> Parts<M> {
+    /// The loop of the thread that flushes: takes Immutable MemTables strictly in their order (INV-6), until the store closes or has
+    /// failed, or `flush` says false. Everything that it does not come to stays in the arenas for the next opening.
+    /// LOCKS: memtables; those of `flush`
+    pub fn flush_each(&self, flush: impl Fn(Immutable<M>) -> Result<bool>) {
+        while let Some(immutable) = self.writes.next_immutable() {
+            match flush(immutable) {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) if error.may_be_tried_again() && self.writes.gives_up() => return,
+                Err(error) => return self.context.fail(error),
+            }
+        }
+    }
+
+    /// Takes note that the flush of a MemTable begins. Returns when that was, on the environment's clock.
+    /// LOCKS: those of [`Parts::memory`]
+    pub fn flush_begins(&self, immutable: &Immutable<M>) -> u64 {
+        self.share_memory();
+        self.context.notify(|| Event::FlushBegan {
+            generation: immutable.memtable.generation(),
+            entries: immutable.memtable.entries(),
+            memtable_bytes: immutable.memtable.used_bytes(),
+        });
+        self.context.env.monotonic_ns()
+    }
+
+    /// Takes a flushed MemTable from the readers' list (INV-9), and frees what was set aside for it. REQUIRES: its flush has
+    /// committed.
+    /// LOCKS: catalog; memtables; those of [`Parts::memory`]; pool grant, memtables
+    pub fn flush_ends(&self, flushed: Immutable<M>, began_ns: u64, file: Option<FlushedFile>) -> Result<()> {
+        let Immutable { memtable, last_sequence, totals, space } = flushed;
+        debug_assert!(
+            self.catalog.lock().state().flushed_through >= last_sequence,
+            "INV-9: the flush through {last_sequence} has not committed"
+        );
+        space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
+        match self.catalog.fill_reserve() {
+            Err(error) if !error.may_be_tried_again() => return Err(error),
+            _ => {}
+        }
+        let (generation, bytes, list_bytes) = (memtable.generation(), memtable.used_bytes(), memtable.memory_bytes());
+        self.writes.take_from_view(&memtable);
+        // Before `release_in_pool` counts the space as returned: writers that wait for it look again then.
+        self.writes.arenas.retire(memtable)?;
+        self.flush_freed(&totals, list_bytes);
+        self.space.release_in_pool(&totals)?;
+        self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
+        self.writes.flush_ended(last_sequence, bytes, began_ns);
+        let duration = self.context.since(began_ns);
+        let (entries, bytes) = file.map_or((0, 0), |file| (file.entries, file.bytes));
+        let file = file.map(|file| file.number);
+        tracing::info!(generation, file, entries, bytes, ms = duration.as_secs_f64() * 1e3, "flushed");
+        self.context.notify(|| Event::FlushEnded { generation, file, entries, bytes, duration });
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! A store on the smallest tier there can be: a map in memory, which dies with the process.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slmdb_env::memory::MemoryEnv;
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{Edit, StoreState};
+use slmdb_order::KeyOrder;
+use slmdb_pmem::{Dram, Medium, Pool, PoolOptions};
+use slmdb_structures::EntryKind;
+use slmdb_sync::scheduled::Mutex;
+
+use super::opening::{Found, Opening, Recovered, Recovery, StateOf, start};
+use super::parts::Parts;
+use super::store::Store;
+use super::tier::{Moment, Tier, TierState};
+use crate::background::workers::{Work, work};
+use crate::directory::EngineKind;
+use crate::files::location::Location;
+use crate::files::obsolete_files::PinnedFiles;
+use crate::read::snapshots::{Moments, Snapshots};
+use crate::space::admission::Grant;
+use crate::space::controller::{Resource, TakenFrom, TierSpace};
+use crate::write::memtables::{Immutable, MemTableView};
+use crate::{
+    Approximate, Capabilities, Condition, Engine, EngineCursor, Memory, Options, Slice, Stats, TableFile,
+    VerifyProgress, VerifyReport, WriteBatch,
+};
+
+struct MapState<M: Medium> {
+    pool: Arc<Pool<M>>,
+    snapshots: Snapshots<Location>,
+    map: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
+    /// How often the map was asked.
+    asked: AtomicU64,
+}
+
+impl<M: Medium> PinnedFiles for MapState<M> {
+    fn pins(&self, _: u32) -> bool {
+        false
+    }
+}
+
+impl<M: Medium> TierSpace for MapState<M> {
+    fn pool_path(&self) -> &Path {
+        self.pool.path()
+    }
+
+    fn reserve(&self, _: &Grant, _: TakenFrom) -> Result<()> {
+        Ok(())
+    }
+
+    fn returned_by_readers(&self) -> u64 {
+        0
+    }
+
+    fn readers_hold(&self) -> bool {
+        false
+    }
+
+    fn compact_for(&self, _: Resource, _: bool) -> bool {
+        false
+    }
+}
+
+impl<M: Medium> TierState<M> for MapState<M> {
+    fn pool(&self) -> &Arc<Pool<M>> {
+        &self.pool
+    }
+
+    fn moments(&self) -> &dyn Moments {
+        &self.snapshots
+    }
+
+    fn count_memory(&self, _: &mut Memory) {}
+
+    fn wake_compactions(&self) {}
+
+    fn stop_compactions(&self) {}
+}
+
+struct MapTier<M: Medium + Clone> {
+    store: Arc<Parts<M>>,
+    state: Arc<MapState<M>>,
+}
+
+impl<M: Medium + Clone> MapTier<M> {
+    fn flush(store: &Parts<M>, state: &MapState<M>, immutable: Immutable<M>) -> Result<bool> {
+        let began_ns = store.flush_begins(&immutable);
+        for entry in immutable.memtable.newest_entries() {
+            match entry.kind {
+                EntryKind::Put => drop(state.map.lock().insert(entry.key.to_vec(), entry.value.to_vec())),
+                EntryKind::Delete => drop(state.map.lock().remove(entry.key)),
+            }
+        }
+        store.catalog.commit(|_| Edit {
+            arenas_removed: vec![immutable.memtable.generation()],
+            flushed_through: Some(immutable.last_sequence),
+            ..Edit::default()
+        })?;
+        store.flush_ends(immutable, began_ns, None).map(|()| true)
+    }
+}
+
+impl<M: Medium + Clone> Tier<M> for MapTier<M> {
+    type State = MapState<M>;
+
+    fn new(store: &Arc<Parts<M>>, state: &Arc<MapState<M>>) -> MapTier<M> {
+        MapTier { store: store.clone(), state: state.clone() }
+    }
+
+    fn work(&self) -> Vec<Work> {
+        let context = &self.store.context;
+        let mut all: Vec<Work> =
+            (0..context.options.compaction.threads_to_start()).map(|_| work(context, || ())).collect();
+        let (store, state) = (self.store.clone(), self.state.clone());
+        all.push(work(context, move || store.flush_each(|immutable| MapTier::flush(&store, &state, immutable))));
+        all
+    }
+
+    fn get(&self, key: &[u8], _: Moment) -> Result<Option<Slice>> {
+        self.state.asked.fetch_add(1, Ordering::SeqCst);
+        Ok(self.state.map.lock().get(key).map(|value| Slice::from(&value[..])))
+    }
+
+    fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
+        Ok(self.get(key, moment)?.is_some())
+    }
+
+    fn cursor(&self, _: u64, _: &MemTableView<M>) -> Box<dyn EngineCursor> {
+        unreachable!("no test makes one")
+    }
+
+    fn approximate(&self, _: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {
+        Ok(Approximate { keys: self.state.map.lock().len() as u64, table_bytes: 0, memtable_bytes: 0 })
+    }
+
+    fn compact_range(&self, _: Bound<&[u8]>, _: Bound<&[u8]>) -> Result<()> {
+        self.store.writes.flush()
+    }
+
+    fn verify(&self, _: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
+        Ok(VerifyReport::default())
+    }
+
+    fn table_files(&self) -> Vec<TableFile> {
+        Vec::new()
+    }
+
+    fn count_stats(&self, _: &mut Stats) {}
+}
+
+struct MapOpening;
+
+impl Opening for MapOpening {
+    const KIND: EngineKind = EngineKind {
+        name: "map",
+        capabilities: Capabilities::INDEXED,
+        threads: &["slmdb-flush"],
+        check_pool: |_, _, _| Ok(()),
+    };
+    type Fast<M: Medium + Clone> = Arc<Pool<M>>;
+    type Tier<M: Medium + Clone> = MapTier<M>;
+
+    fn in_memory(_: &Options, _: &Path, _: &mut StoreState) -> Result<Arc<Pool<Dram>>> {
+        let options = PoolOptions { initial_bytes: 0, growth_bytes: 0, maximum_bytes: 1 << 20, uuid: [0; 16] };
+        Pool::anonymous(Dram, &options).map(Arc::new)
+    }
+
+    fn in_pool<M: Medium + Clone>(_: M, _: &Options, _: &StoreState) -> Result<Arc<Pool<M>>> {
+        Err(Error::invalid("there are none in a pool"))
+    }
+
+    fn pool<M: Medium + Clone>(fast: &Arc<Pool<M>>) -> &Arc<Pool<M>> {
+        fast
+    }
+
+    fn recover<M: Medium + Clone>(_: Recovery<'_>, pool: Arc<Pool<M>>) -> Result<Recovered<StateOf<Self, M>>> {
+        let (snapshots, map) = (Snapshots::new(KeyOrder::Bytewise), Mutex::new(BTreeMap::new()));
+        let state = Arc::new(MapState { pool, snapshots, map, asked: AtomicU64::new(0) });
+        Ok(Recovered { state, remove_leftovers: Box::new(|_| Ok(())) })
+    }
+}
+
+fn open() -> Store<Dram, MapTier<Dram>> {
+    let options = Options { env: Arc::new(MemoryEnv::new()), memtable_bytes: 64 << 10, ..Options::default() };
+    let mut found = Found::of(&MapOpening::KIND, &options, Path::new("/db")).unwrap();
+    let fast = MapOpening::in_memory(&options, Path::new("/db"), &mut found.state).unwrap();
+    start::<MapOpening, Dram>(found, fast).unwrap()
+}
+
+fn put(key: &str, value: &str) -> WriteBatch {
+    let mut batch = WriteBatch::new();
+    batch.put(key, value).unwrap();
+    batch
+}
+
+#[test]
+fn memtables_come_first_and_the_tier_has_what_was_flushed() {
+    let store = open();
+    for number in 0..3000 {
+        store.write(&put(&format!("key{:03}", number % 300), &format!("value {number}")), false).unwrap();
+    }
+    store.flush().unwrap();
+    store.write(&put("key000", "the newest"), false).unwrap();
+    assert_eq!(store.shared.tier.state.map.lock().len(), 300);
+    assert_eq!(store.get(b"key000").unwrap().as_deref(), Some(&b"the newest"[..]));
+    assert_eq!(store.get(b"key001").unwrap().as_deref(), Some(&b"value 2701"[..]));
+    assert!(!store.contains_key(b"other").unwrap());
+    let range = (Bound::Unbounded, Bound::Unbounded);
+    assert_eq!(store.approximate(range).unwrap().keys, 300);
+    let stats = store.stats();
+    assert!(stats.since_open.flushes > 0 && stats.memtable_entries == 1 && stats.engine == "map");
+    store.close().unwrap();
+    assert!(matches!(store.write(&put("late", ""), false), Err(Error::ReadOnly { .. })));
+}
+
+/// What is below may take a disk read, and every later write waits meanwhile.
+#[test]
+fn a_conditional_write_asks_the_tier_before_it_has_a_place_and_not_again() {
+    let store = open();
+    store.write(&put("there", "below"), false).unwrap();
+    store.flush().unwrap();
+    let asked = || store.shared.tier.state.asked.load(Ordering::SeqCst);
+    let before = asked();
+    assert!(store.write_if(Condition::Absent(b"new"), &put("new", "1"), false).unwrap());
+    assert!(store.write_if(Condition::Present(b"there"), &put("there", "again"), false).unwrap());
+    assert_eq!(asked() - before, 2);
+    // MemTables have both now.
+    assert!(!store.write_if(Condition::Absent(b"new"), &put("new", "2"), false).unwrap());
+    assert!(store.write_if(Condition::Present(b"there"), &put("there", "and again"), false).unwrap());
+    assert_eq!(asked() - before, 2);
+    assert_eq!(store.get(b"new").unwrap().as_deref(), Some(&b"1"[..]));
+}
