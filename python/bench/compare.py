@@ -5,7 +5,7 @@
 The stores take turns: each turn makes a new store of each and does every kind of work on it. The tables have the medians
 of all turns, in microseconds an operation: of the time that passed, and of the processor time of the thread that called.
 The latter says more where the machine has other work; what stores do on other threads is not in it. The picture is of
-it. What is not installed is left out, and named. docs/lab/2026-11-python.md has results.
+it. What is not installed is left out, and named. docs/measured/python.md has results.
 """
 
 import argparse

@@ -30,7 +30,7 @@ const LINE: usize = CACHE_LINE_BYTES as usize;
 /// The write unit of a medium where nobody says otherwise: 256 bytes, that of Optane modules.
 pub const MEDIA_UNIT_BYTES: u64 = 256;
 
-/// Copies from this length on take [`Medium::copy_durably`]'s way past the caches. Measured (`docs/lab/2026-11-media-and-arenas.md`): where the
+/// Copies from this length on take [`Medium::copy_durably`]'s way past the caches. Measured (`docs/measured/fast-tier.md`): where the
 /// place begins with a cache line that way is the faster one from 64 bytes on, where it does not only from some 8 KiB.
 pub const STREAM_BYTES_MIN: usize = 8192;
 

@@ -6,7 +6,7 @@
 //! is there, nothing else is, and the store goes on. Openings are recorded and crashed in turn. [`explore`] decides where to look.
 //!
 //! The simulator [proves itself](self_test): each place in the code that flushes, fences or syncs is switched off, and it has to
-//! notice. `docs/testing.md` says what is looked at, `docs/lab/2026-11-tests.md` what it has shown.
+//! notice. `docs/testing.md` says what is looked at, `docs/measured/tests.md` what it has shown.
 #![forbid(unsafe_code)]
 
 pub mod call_paths;
