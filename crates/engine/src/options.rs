@@ -323,8 +323,8 @@ impl Options {
 
     /// How MemTables on this medium are made. A medium that is not persistent may keep any part of what was not synced,
     /// so links on it would mean nothing.
-    pub fn memtable<M: slmdb_pmem::Medium>(&self) -> MemTableOptions {
-        let links = if M::PERSISTENT { self.memtable_links } else { LinkPolicy::Rebuilt };
+    pub fn memtable(&self, is_persistent: bool) -> MemTableOptions {
+        let links = if is_persistent { self.memtable_links } else { LinkPolicy::Rebuilt };
         MemTableOptions { links, order: self.comparator.clone(), ..MemTableOptions::default() }
     }
 

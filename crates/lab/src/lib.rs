@@ -33,6 +33,7 @@ use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening;
 use slmdb_engine::{Capabilities, Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
+use slmdb_pmem::AnyMedium;
 
 use crate::recovery::open::LabOpening;
 use crate::recovery::repair::LabRepair;
@@ -52,12 +53,8 @@ pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
 
 /// Opens, recovers or makes a LAB-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
 /// brings instead of the machine's own. For simulators: the medium alone decides what survives what.
-pub fn open_on<M: slmdb_pmem::Medium + Clone>(
-    options: &Options,
-    directory: &Path,
-    medium: M,
-) -> Result<Arc<dyn Engine>> {
-    opening::open_on::<LabOpening, M>(options, directory, medium)
+pub fn open_on(options: &Options, directory: &Path, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
+    opening::open_on::<LabOpening>(options, directory, medium)
 }
 
 /// Repairs a LAB-DB store.
@@ -66,10 +63,6 @@ pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(Repa
 }
 
 /// Repairs a LAB-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
-pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
-    options: &Options,
-    directory: &Path,
-    medium: &M,
-) -> Result<RepairReport> {
-    slmdb_engine::repair::repair_on::<LabRepair, M>(options, directory, medium)
+pub fn repair_on(options: &Options, directory: &Path, medium: &AnyMedium) -> Result<RepairReport> {
+    slmdb_engine::repair::repair_on::<LabRepair>(options, directory, medium)
 }

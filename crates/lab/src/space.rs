@@ -6,7 +6,7 @@ use slmdb_engine::space::admission::{Grant, KEPT_DELETE_KEY_BYTES};
 use slmdb_engine::space::smallest_pool;
 use slmdb_env::Result;
 use slmdb_manifest::MediumKind;
-use slmdb_pmem::{Dram, ExtentKind, Medium, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_pmem::{AnyMedium, ExtentKind, Medium, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::hybrid_tree::{MAXIMUM_KEY_BYTES, pool_bytes_max};
 
 /// How many table files a compaction for space may need at once. The oldest run file stays until all of it has gone to
@@ -21,7 +21,7 @@ pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Opti
 
 /// [`Error::Full`] if the first write would get that error.
 fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<()> {
-    let pool = Pool::anonymous(Dram, pool)?;
+    let pool = Pool::anonymous(AnyMedium::dram(), pool)?;
     if kind != MediumKind::Dram {
         pool.allocate_extent(ExtentKind::Arena, options.memtable_bytes, 1)?;
     }

@@ -76,6 +76,7 @@ impl<M: Medium + Clone> Tier<M> for LabTier<M> {
         all
     }
 
+    #[inline]
     fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         self.reader.get(key, moment)
     }

@@ -9,6 +9,7 @@
 //! from the fast tier is checked before it is followed, so that damaged bytes give [`slmdb_env::Error::Corruption`] and
 //! nothing worse. `docs/formats/pool.md` has the byte tables and the invariants (POOL-1 to POOL-9).
 
+mod any_medium;
 pub mod arena;
 pub mod blocks;
 mod heap;
@@ -20,6 +21,7 @@ pub mod pool;
 pub mod simulated;
 pub mod slots;
 
+pub use any_medium::AnyMedium;
 pub use arena::{Arena, ArenaKind, ArenaPast};
 pub use blocks::Blocks;
 pub use heap::trim_heap;

@@ -3,7 +3,8 @@
 //! The fast tier may be plain DRAM, persistent memory, an emulation of it, or a recording for crash tests. What differs
 //! between them is only how a store becomes durable, so that is all a [`Medium`] says: how to store a word, how to copy
 //! bytes, how to write cache lines back and how to order the write-backs. It is a type parameter of the pool and of
-//! everything built on it: on [`Dram`] a flush and a fence leave no instruction behind.
+//! everything built on it. Engines are built on [`AnyMedium`](crate::AnyMedium), which is one of several, so that they are compiled
+//! once.
 //!
 //! What every layer above may assume, and nothing more (section 2.1 of the SLM-DB paper, section 3 of FAST and FAIR):
 //!
@@ -40,7 +41,7 @@ pub struct FlushCounters {
 pub trait Medium: Send + Sync + 'static {
     /// Whether flushes and fences do anything. `false`: what is stored is gone with the process, or the file system
     /// looks after it.
-    const PERSISTENT: bool;
+    fn is_persistent(&self) -> bool;
 
     /// Whether what was flushed and fenced survives a power cut: it is persistent memory, and a pool's file on it has to be
     /// mapped so that the file system can't lose it either.
@@ -124,7 +125,10 @@ pub trait Medium: Send + Sync + 'static {
 pub struct Dram;
 
 impl Medium for Dram {
-    const PERSISTENT: bool = false;
+    #[inline(always)]
+    fn is_persistent(&self) -> bool {
+        false
+    }
 
     #[inline(always)]
     fn flush(&self, _start: *const u8, _length_bytes: usize) {}

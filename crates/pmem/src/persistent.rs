@@ -133,7 +133,10 @@ impl<D: Delay> fmt::Debug for Persistent<D> {
 }
 
 impl<D: Delay> Medium for Persistent<D> {
-    const PERSISTENT: bool = true;
+    #[inline(always)]
+    fn is_persistent(&self) -> bool {
+        true
+    }
 
     fn survives_power_cut(&self) -> bool {
         self.survives_power_cut

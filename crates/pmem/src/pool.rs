@@ -257,7 +257,7 @@ impl<M: Medium> Pool<M> {
     /// Begins to write back the cache lines of a range. What of it lies outside the pool is left out.
     #[inline]
     pub fn flush(&self, offset: u64, length_bytes: u64) {
-        if M::PERSISTENT {
+        if self.medium.is_persistent() {
             let end = offset.saturating_add(length_bytes).min(self.length_bytes());
             if offset < end {
                 self.medium.flush(self.mapping.base().wrapping_add(offset as usize), (end - offset) as usize);

@@ -156,7 +156,9 @@ impl Recorder {
 }
 
 impl Medium for Simulated {
-    const PERSISTENT: bool = true;
+    fn is_persistent(&self) -> bool {
+        true
+    }
 
     /// One that records together with others decides itself what a power cut leaves.
     fn survives_power_cut(&self) -> bool {

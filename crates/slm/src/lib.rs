@@ -62,6 +62,7 @@ use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening;
 use slmdb_engine::{Capabilities, Engine, Options, RepairProgress, RepairReport};
 use slmdb_env::Result;
+use slmdb_pmem::AnyMedium;
 
 use crate::recovery::open::SlmOpening;
 use crate::recovery::repair::SlmRepair;
@@ -81,12 +82,8 @@ pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
 
 /// Opens, recovers or makes an SLM-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
 /// brings instead of the machine's own. For simulators: the medium alone decides what survives what.
-pub fn open_on<M: slmdb_pmem::Medium + Clone>(
-    options: &Options,
-    directory: &Path,
-    medium: M,
-) -> Result<Arc<dyn Engine>> {
-    opening::open_on::<SlmOpening, M>(options, directory, medium)
+pub fn open_on(options: &Options, directory: &Path, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
+    opening::open_on::<SlmOpening>(options, directory, medium)
 }
 
 /// Repairs an SLM-DB store.
@@ -95,10 +92,6 @@ pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(Repa
 }
 
 /// Repairs an SLM-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
-pub fn repair_on<M: slmdb_pmem::Medium + Clone>(
-    options: &Options,
-    directory: &Path,
-    medium: &M,
-) -> Result<RepairReport> {
-    slmdb_engine::repair::repair_on::<SlmRepair, M>(options, directory, medium)
+pub fn repair_on(options: &Options, directory: &Path, medium: &AnyMedium) -> Result<RepairReport> {
+    slmdb_engine::repair::repair_on::<SlmRepair>(options, directory, medium)
 }

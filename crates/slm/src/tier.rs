@@ -115,6 +115,7 @@ impl<M: Medium + Clone> Tier<M> for SlmTier<M> {
         all
     }
 
+    #[inline]
     fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         self.reader.get(key, moment)
     }

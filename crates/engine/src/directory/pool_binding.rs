@@ -11,7 +11,7 @@ use std::path::Path;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::pool::{ImageBinding, check_direct, check_new_device, openings};
-use slmdb_pmem::{Dram, Medium as PoolMedium, Pool, PoolOptions};
+use slmdb_pmem::{AnyMedium, Medium as PoolMedium, Pool, PoolOptions};
 
 use super::EngineKind;
 use super::contents::check_outside_stores;
@@ -109,13 +109,18 @@ pub(super) fn check_free(env: &dyn Env, path: &Path) -> Result<()> {
 }
 
 /// The pool of a `Dram` store: empty memory.
-pub fn in_memory(options: &Options, state: &StoreState) -> Result<Pool<Dram>> {
-    Pool::anonymous(Dram, &pool_options(options, state.uuid))
+pub fn in_memory(options: &Options, state: &StoreState) -> Result<Pool<AnyMedium>> {
+    Pool::anonymous(AnyMedium::dram(), &pool_options(options, state.uuid))
 }
 
 /// The pool of a `Dram` store from an image with this binding. `None` if there is no such image.
-pub fn image(options: &Options, state: &StoreState, path: &Path, binding: &ImageBinding) -> Result<Option<Pool<Dram>>> {
-    Pool::open_image(&*options.env, path, Dram, &pool_options(options, state.uuid), binding)
+pub fn image(
+    options: &Options,
+    state: &StoreState,
+    path: &Path,
+    binding: &ImageBinding,
+) -> Result<Option<Pool<AnyMedium>>> {
+    Pool::open_image(&*options.env, path, AnyMedium::dram(), &pool_options(options, state.uuid), binding)
 }
 
 /// Makes the pool of a store, as the MANIFEST has it. Replaces what an earlier attempt left there, and nothing else.

@@ -148,7 +148,7 @@ impl<M: Medium + Clone> RecoveredLog<M> {
     fn continue_in(&mut self, arena: Arena<M>, generation: u64, mut state: StoreState) -> Result<()> {
         let newest_first = self.memtables.iter().rev().map(|immutable| &immutable.memtable);
         let expected_prefix = expected_prefix(newest_first, &state.files);
-        let options = MemTableOptions { expected_prefix, ..self.options.memtable::<M>() };
+        let options = MemTableOptions { expected_prefix, ..self.options.memtable(self.arenas.are_in_pool()) };
         let recovered: Vec<_> = self.memtables.iter().map(|immutable| &*immutable.memtable).collect();
         let copied_bytes: u64 = recovered.iter().map(|memtable| memtable.copied_bytes(options.links)).sum();
         let is_copied = copied_bytes <= self.options.memtable_bytes / COPY_UP_TO_PART;

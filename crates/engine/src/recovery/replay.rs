@@ -35,7 +35,7 @@ pub struct Log<M: Medium> {
 /// log, which is checked here.
 pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
     let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
-    let order = options.memtable::<M>().order;
+    let order = options.comparator.clone();
     let mut read_next = |(generation, sealed_last_sequence, loaded): Loaded<M>| {
         let read = read(loaded?, generation, state.uuid, &order, expected, sealed_last_sequence)?;
         expected = read.expected_next();
@@ -157,7 +157,7 @@ pub fn check_strays<M: Medium + Clone>(
         }
         let Some(arena) = arenas.load(generation, None)? else { continue };
         let expected = ExpectedSequence::First { flushed_through: last_sequence };
-        let read = read(arena, generation, state.uuid, &options.memtable::<M>().order, expected, None)?;
+        let read = read(arena, generation, state.uuid, &options.comparator.clone(), expected, None)?;
         if read.last_sequence().is_some_and(|last| last > last_sequence) {
             let (file, offset) = read.arena().place(0);
             let what = format!("arena {generation} goes on where the log ends, but the MANIFEST does not know it");

@@ -40,7 +40,7 @@ impl Repair {
                     Err(error) => return Err(error),
                 }
             }
-            if damage.is_some() && !M::PERSISTENT {
+            if damage.is_some() && !arenas.are_in_pool() {
                 self.set_aside(arenas.describe(generation))?;
             }
         }
@@ -59,7 +59,7 @@ impl Repair {
                 Ok(()) => {}
                 Err(error @ Error::Corruption { .. }) => {
                     damage.get_or_insert(error);
-                    if !M::PERSISTENT {
+                    if !arenas.are_in_pool() {
                         self.set_aside(arenas.describe(generation))?;
                     }
                 }
@@ -90,7 +90,7 @@ impl Repair {
             let missing = || Error::corruption(arenas.describe(generation), 0, "an arena of the store is missing");
             return record.map_or(Ok(expected), |_| Err(missing()));
         };
-        let order = self.options.memtable::<M>().order;
+        let order = self.options.comparator.clone();
         let sealed_last_sequence = record.and_then(|record| record.sealed_last_sequence);
         let read = read(arena, generation, self.state.uuid, &order, expected, sealed_last_sequence)?;
         let next = read.expected_next();

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Lock, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, Manifest, StoreState};
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 
 pub use losses::LostKeys;
 pub use tables::DamagedTable;
@@ -50,7 +50,7 @@ pub trait RepairSteps {
     fn on_dram(repair: &mut Repair) -> Result<()>;
 
     /// The other steps on media with a pool.
-    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair, medium: &M) -> Result<()>;
+    fn in_new_pool(repair: &mut Repair, medium: &AnyMedium) -> Result<()>;
 }
 
 /// Repairs a store, on the medium that its MANIFEST names.
@@ -68,11 +68,7 @@ pub fn repair<S: RepairSteps>(
 }
 
 /// Repairs a store that has a pool, on a medium that the caller brings.
-pub fn repair_on<S: RepairSteps, M: Medium + Clone>(
-    options: &Options,
-    directory: &Path,
-    medium: &M,
-) -> Result<RepairReport> {
+pub fn repair_on<S: RepairSteps>(options: &Options, directory: &Path, medium: &AnyMedium) -> Result<RepairReport> {
     let mut repair = S::begin(options, directory, &mut |_| ())?;
     S::in_new_pool(&mut repair, medium)?;
     Ok(repair.report)

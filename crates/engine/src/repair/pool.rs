@@ -6,7 +6,7 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, UnfinishedRepair};
 use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_pool_on};
-use slmdb_pmem::{Medium, Persistent};
+use slmdb_pmem::{AnyMedium, Medium, Persistent};
 
 use super::Repair;
 use crate::Loss;
@@ -24,13 +24,13 @@ enum OnDevice {
 
 impl Repair {
     /// The machine's own medium for the store's pool. `None`: the store is on `Dram`, and has no pool.
-    pub fn medium(&self) -> Result<Option<Persistent>> {
+    pub fn medium(&self) -> Result<Option<AnyMedium>> {
         let medium = match self.state.medium.kind {
             MediumKind::Dram => return Ok(None),
             MediumKind::Emulated => Persistent::new(),
             MediumKind::Dax => Persistent::dax(self.options.caches_are_persistent)?,
         };
-        medium.with_unit(self.options.media_unit_bytes).map(Some)
+        medium.with_unit(self.options.media_unit_bytes).map(|medium| Some(medium.into()))
     }
 
     /// Steps 2 and 3 on media with a pool. On return [`Repair::state`] names the pool that is to be

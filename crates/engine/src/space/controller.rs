@@ -319,7 +319,7 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// LOCKS: arenas
     pub fn readers_hold(&self, full: &Error) -> Result<bool> {
         let resource = self.lacking(full);
-        let arenas_take = if M::PERSISTENT { Resource::Pool } else { Resource::Disk };
+        let arenas_take = if self.writes.arenas.are_in_pool() { Resource::Pool } else { Resource::Disk };
         let hold_arenas = resource == arenas_take && self.writes.arenas.await_readers()?;
         Ok(hold_arenas || (resource == Resource::Pool && self.tier.readers_hold()))
     }

@@ -17,7 +17,7 @@ use crate::context::StoreContext;
 /// reading has no reserve, and its pool grows in memory.)
 pub fn guard_growth<M: Medium>(pool: &Pool<M>, reserve: &Arc<Reserve>, context: &StoreContext) {
     let takes_writes = !context.options.read_only;
-    if M::PERSISTENT && takes_writes && context.env.shares_space(pool.path(), &context.directory) {
+    if pool.medium().is_persistent() && takes_writes && context.env.shares_space(pool.path(), &context.directory) {
         pool.guard_growth(reserve.clone());
     }
 }

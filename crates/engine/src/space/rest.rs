@@ -53,7 +53,7 @@ impl<M: Medium + Clone> SpaceController<M> {
         reserve.expect_only(coming_bytes);
         reserve.trim()?;
         // 2. Arenas.
-        if !M::PERSISTENT {
+        if !self.writes.arenas.are_in_pool() {
             self.give_back_spare()?;
             self.writes.arenas.give_back_unused()?;
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{MediumKind, StoreState};
-use slmdb_pmem::{Dram, Medium, Persistent, Pool};
+use slmdb_pmem::{AnyMedium, Medium, Persistent, Pool};
 use tracing::field::Empty;
 use tracing::info_span;
 
@@ -31,26 +31,26 @@ pub trait Opening {
     /// The engine.
     const KIND: EngineKind;
     /// What lies in the fast tier, as it was found there or made anew.
-    type Fast<M: Medium + Clone>;
+    type Fast;
     /// What the engine does below the MemTables.
-    type Tier<M: Medium + Clone>: Tier<M>;
+    type Tier: Tier<AnyMedium>;
 
     /// Makes the fast tier of a store on `Dram` from its files.
-    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Self::Fast<Dram>>;
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Self::Fast>;
 
     /// Finds the fast tier of a store that has a pool on this medium, or makes it.
-    fn in_pool<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Self::Fast<M>>;
+    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<Self::Fast>;
 
     /// The pool.
-    fn pool<M: Medium + Clone>(fast: &Self::Fast<M>) -> &Arc<Pool<M>>;
+    fn pool(fast: &Self::Fast) -> &Arc<Pool<AnyMedium>>;
 
     /// Makes what the engine keeps of the fast tier as it was found. Changes nothing but the pool and `recovery.state`, and may be
     /// done again.
-    fn recover<M: Medium + Clone>(recovery: Recovery<'_>, fast: Self::Fast<M>) -> Result<Recovered<StateOf<Self, M>>>;
+    fn recover(recovery: Recovery<'_>, fast: Self::Fast) -> Result<Recovered<StateOf<Self>>>;
 }
 
-/// What an engine keeps of a store on this medium.
-pub type StateOf<O, M> = <<O as Opening>::Tier<M> as Tier<M>>::State;
+/// What an engine keeps of a store.
+pub type StateOf<O> = <<O as Opening>::Tier as Tier<AnyMedium>>::State;
 
 /// What an engine's recovery has to work with.
 pub struct Recovery<'r> {
@@ -107,47 +107,42 @@ pub fn open<O: Opening>(options: &Options, directory: &Path) -> Result<Arc<dyn E
 }
 
 /// Opens, recovers or makes a store that has a pool, on a medium that the caller brings.
-pub fn open_on<O: Opening, M: Medium + Clone>(
-    options: &Options,
-    directory: &Path,
-    medium: M,
-) -> Result<Arc<dyn Engine>> {
+pub fn open_on<O: Opening>(options: &Options, directory: &Path, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
     check_directory(&*options.env, directory)?;
     let directory = options.env.absolute(directory)?;
     let found = Found::of(&O::KIND, options, &directory)?;
     if found.state.medium.kind == MediumKind::Dram {
         return Err(Error::invalid("a store on Dram has no pool that could be on another medium"));
     }
-    in_pool::<O, M>(found, medium)
+    in_pool::<O>(found, medium)
 }
 
 fn on_its_medium<O: Opening>(mut found: Found<'_>) -> Result<Arc<dyn Engine>> {
     let options = &found.options;
     let (unit_bytes, emulation) = (options.media_unit_bytes, options.emulation);
     let caches_are_persistent = options.caches_are_persistent;
-    // One medium type for both kinds without delays, so that the engine is compiled once for them.
-    let medium = match found.state.medium.kind {
+    let medium: AnyMedium = match found.state.medium.kind {
         MediumKind::Dram => {
             let fast = O::in_memory(options, found.directory, &mut found.state)?;
-            return Ok(Arc::new(start::<O, Dram>(found, fast)?));
+            return Ok(Arc::new(start::<O>(found, fast)?));
         }
         MediumKind::Emulated if !emulation.is_nothing() => {
-            return in_pool::<O, _>(found, Persistent::emulating(&emulation).with_unit(unit_bytes)?);
+            Persistent::emulating(&emulation).with_unit(unit_bytes)?.into()
         }
-        MediumKind::Emulated => Persistent::new(),
-        MediumKind::Dax => Persistent::dax(caches_are_persistent)?,
+        MediumKind::Emulated => Persistent::new().with_unit(unit_bytes)?.into(),
+        MediumKind::Dax => Persistent::dax(caches_are_persistent)?.with_unit(unit_bytes)?.into(),
     };
-    in_pool::<O, _>(found, medium.with_unit(unit_bytes)?)
+    in_pool::<O>(found, medium)
 }
 
-fn in_pool<O: Opening, M: Medium + Clone>(found: Found<'_>, medium: M) -> Result<Arc<dyn Engine>> {
+fn in_pool<O: Opening>(found: Found<'_>, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
     let fast = O::in_pool(medium, &found.options, &found.state)?;
-    Ok(Arc::new(start::<O, M>(found, fast)?))
+    Ok(Arc::new(start::<O>(found, fast)?))
 }
 
 /// Recovers a store, and starts its background threads.
-pub fn start<O: Opening, M: Medium + Clone>(found: Found<'_>, fast: O::Fast<M>) -> Result<Store<M, O::Tier<M>>> {
-    let (store, workers) = recover::<O, M>(found, fast)?;
+pub fn start<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<Store<AnyMedium, O::Tier>> {
+    let (store, workers) = recover::<O>(found, fast)?;
     store.start(workers);
     Ok(store)
 }
@@ -162,10 +157,7 @@ pub fn start<O: Opening, M: Medium + Clone>(found: Found<'_>, fast: O::Fast<M>) 
 /// Until step 3 nothing on the slow tier changes, and what changes in the pool may be done again. So a crash in
 /// recovery is recovered the same way. Opened read-only, step 3 is left out and everything stays in memory. The store's background
 /// threads have no work yet.
-pub fn recover<O: Opening, M: Medium + Clone>(
-    found: Found<'_>,
-    fast: O::Fast<M>,
-) -> Result<(Store<M, O::Tier<M>>, Workers)> {
+pub fn recover<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<(Store<AnyMedium, O::Tier>, Workers)> {
     let Found { options, directory, mut state, lock, mut workers } = found;
     let pool = O::pool(&fast).clone();
     note_openings(&mut state, &pool);

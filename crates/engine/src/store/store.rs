@@ -73,37 +73,41 @@ impl<M: Medium + Clone, T: Tier<M>> Store<M, T> {
         parts.writes.end_threads(&self.threads, || parts.state.stop_compactions())?;
         tier.leave()?;
         parts.writes.seal_log(&parts.catalog)?;
-        if M::PERSISTENT { parts.state.pool().seal() } else { Ok(()) }
+        if parts.state.pool().medium().is_persistent() { parts.state.pool().seal() } else { Ok(()) }
     }
 }
 
 impl<M: Medium + Clone, T: Tier<M>> Shared<M, T> {
     /// The value of a key at a moment. MemTables come first, and the tier is asked afterwards: entries move that way only.
+    #[inline]
     pub(super) fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
-        match self.in_memtables(key, moment, |value| Slice::from(value)) {
-            Some(found) => Ok(found),
-            None => self.tier.get(key, moment),
+        let sequence_max = self.sequence_max(moment);
+        for memtable in &self.parts.writes.view.load().memtables {
+            if let Some(found) = memtable.get(key, sequence_max) {
+                return Ok((found.kind == EntryKind::Put).then(|| Slice::from(found.value)));
+            }
         }
+        self.tier.get(key, moment)
     }
 
     /// Whether a key has a value at a moment.
+    #[inline]
     pub(super) fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
-        match self.in_memtables(key, moment, |_| Slice::default()) {
-            Some(found) => Ok(found.is_some()),
-            None => self.tier.contains_key(key, moment),
+        let sequence_max = self.sequence_max(moment);
+        for memtable in &self.parts.writes.view.load().memtables {
+            if let Some(found) = memtable.get(key, sequence_max) {
+                return Ok(found.kind == EntryKind::Put);
+            }
         }
+        self.tier.contains_key(key, moment)
     }
 
-    /// What MemTables say of a key. `None`: nothing. `Some(None)`: it is deleted.
     #[inline]
-    fn in_memtables(&self, key: &[u8], moment: Moment, take: impl Fn(&[u8]) -> Slice) -> Option<Option<Slice>> {
-        let sequence_max = match moment {
+    fn sequence_max(&self, moment: Moment) -> u64 {
+        match moment {
             Moment::Now => self.parts.writes.publication.published(),
             Moment::At(moment) => moment,
-        };
-        let view = self.parts.writes.view.load();
-        let found = view.memtables.iter().find_map(|memtable| memtable.get(key, sequence_max))?;
-        Some((found.kind == EntryKind::Put).then(|| take(found.value)))
+        }
     }
 
     /// A cursor at the present moment.

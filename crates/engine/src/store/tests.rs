@@ -10,7 +10,7 @@ use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, Medium, Pool, PoolOptions};
+use slmdb_pmem::{AnyMedium, Medium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_sync::scheduled::Mutex;
 
@@ -163,34 +163,34 @@ impl Opening for MapOpening {
         threads: &["slmdb-flush"],
         check_pool: |_, _, _| Ok(()),
     };
-    type Fast<M: Medium + Clone> = Arc<Pool<M>>;
-    type Tier<M: Medium + Clone> = MapTier<M>;
+    type Fast = Arc<Pool<AnyMedium>>;
+    type Tier = MapTier<AnyMedium>;
 
-    fn in_memory(_: &Options, _: &Path, _: &mut StoreState) -> Result<Arc<Pool<Dram>>> {
+    fn in_memory(_: &Options, _: &Path, _: &mut StoreState) -> Result<Arc<Pool<AnyMedium>>> {
         let options = PoolOptions { initial_bytes: 0, growth_bytes: 0, maximum_bytes: 1 << 20, uuid: [0; 16] };
-        Pool::anonymous(Dram, &options).map(Arc::new)
+        Pool::anonymous(AnyMedium::dram(), &options).map(Arc::new)
     }
 
-    fn in_pool<M: Medium + Clone>(_: M, _: &Options, _: &StoreState) -> Result<Arc<Pool<M>>> {
+    fn in_pool(_: AnyMedium, _: &Options, _: &StoreState) -> Result<Arc<Pool<AnyMedium>>> {
         Err(Error::invalid("there are none in a pool"))
     }
 
-    fn pool<M: Medium + Clone>(fast: &Arc<Pool<M>>) -> &Arc<Pool<M>> {
+    fn pool(fast: &Arc<Pool<AnyMedium>>) -> &Arc<Pool<AnyMedium>> {
         fast
     }
 
-    fn recover<M: Medium + Clone>(_: Recovery<'_>, pool: Arc<Pool<M>>) -> Result<Recovered<StateOf<Self, M>>> {
+    fn recover(_: Recovery<'_>, pool: Arc<Pool<AnyMedium>>) -> Result<Recovered<StateOf<Self>>> {
         let (snapshots, map) = (Snapshots::new(KeyOrder::Bytewise), Mutex::new(BTreeMap::new()));
         let state = Arc::new(MapState { pool, snapshots, map, asked: AtomicU64::new(0) });
         Ok(Recovered { state, remove_leftovers: Box::new(|_| Ok(())) })
     }
 }
 
-fn open() -> Store<Dram, MapTier<Dram>> {
+fn open() -> Store<AnyMedium, MapTier<AnyMedium>> {
     let options = Options { env: Arc::new(MemoryEnv::new()), memtable_bytes: 64 << 10, ..Options::default() };
     let mut found = Found::of(&MapOpening::KIND, &options, Path::new("/db")).unwrap();
     let fast = MapOpening::in_memory(&options, Path::new("/db"), &mut found.state).unwrap();
-    start::<MapOpening, Dram>(found, fast).unwrap()
+    start::<MapOpening>(found, fast).unwrap()
 }
 
 fn put(key: &str, value: &str) -> WriteBatch {

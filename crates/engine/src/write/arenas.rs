@@ -87,7 +87,7 @@ struct Unused {
 impl<M: Medium + Clone> Arenas<M> {
     /// Arenas in the pool if the medium is persistent, else in the directory. Most will be `usual_bytes` long.
     pub fn new(pool: &Arc<Pool<M>>, env: Arc<dyn Env>, directory: &Path, usual_bytes: u64) -> Arenas<M> {
-        let home = if M::PERSISTENT {
+        let home = if pool.medium().is_persistent() {
             Home::Pool(pool.clone())
         } else {
             Home::Directory { env, directory: directory.to_path_buf(), medium: pool.medium().clone() }
@@ -100,6 +100,12 @@ impl<M: Medium + Clone> Arenas<M> {
             discarding: AtomicUsize::new(0),
             returned: AtomicU64::new(0),
         }
+    }
+
+    /// Whether they are in the pool, because the medium is persistent.
+    #[inline]
+    pub fn are_in_pool(&self) -> bool {
+        matches!(self.home, Home::Pool(_))
     }
 
     /// An arena for `generation`: a recycled one if there is one of this length, preferably of this kind. Its name or

@@ -249,7 +249,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
     fn memtable_options(&self) -> MemTableOptions {
         let view = self.writes.view.load_full();
         let expected_prefix = expected_prefix(&view.memtables, &self.catalog.lock().state().files);
-        MemTableOptions { expected_prefix, ..self.context.options.memtable::<M>() }
+        MemTableOptions { expected_prefix, ..self.context.options.memtable(self.writes.arenas.are_in_pool()) }
     }
 
     /// Sets disk space aside for what usually goes into a MemTable, if there is as much. Without it, admission asks for

@@ -283,7 +283,7 @@ impl<M: Medium + Clone> WritePath<M> {
                 }
                 Admission::NoPlace => {
                     let stall = stall.get_or_insert_with(|| self.stall(&memtables));
-                    let links = self.context.options.memtable::<M>().links;
+                    let links = self.context.options.memtable(self.arenas.are_in_pool()).links;
                     let record_bytes = links.space_for(payload.len_bytes(), payload.count());
                     let arena_bytes = record_bytes.saturating_add(links.first_record_offset());
                     memtables = self.rotate(memtables, arena_bytes, stall)?;
@@ -328,7 +328,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// Counts the bytes written to a filled place.
     pub(super) fn count_filled(&self, memtable: &MemTable<M>, payload: &Payload) {
-        if !M::PERSISTENT {
+        if !self.arenas.are_in_pool() {
             let record_bytes = memtable.links().space_for(payload.len_bytes(), payload.count());
             self.context.counted.file_bytes_written.fetch_add(record_bytes, Ordering::Relaxed);
         }
@@ -337,7 +337,7 @@ impl<M: Medium + Clone> WritePath<M> {
     /// The sequence number up to which everything survives the worst that the medium promises to survive. Every record
     /// carries it, so later records vouch for earlier ones.
     pub(super) fn known_safe_sequence(&self) -> u64 {
-        if M::PERSISTENT { self.publication.published() } else { self.group_sync.synced() }
+        if self.arenas.are_in_pool() { self.publication.published() } else { self.group_sync.synced() }
     }
 
     /// The stall of a writer that may have to wait, and does not yet.
@@ -463,7 +463,7 @@ impl<M: Medium + Clone> WritePath<M> {
     /// Returns once everything up to `sequence` would survive a power cut.
     /// LOCKS: group sync
     pub(super) fn sync_through(&self, sequence: u64) -> Result<()> {
-        if M::PERSISTENT {
+        if self.arenas.are_in_pool() {
             return Ok(());
         }
         let sync = || {

@@ -18,7 +18,7 @@ use slmdb_engine::store::opening::{Found, start};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_order::{Comparator, KeyOrder};
-use slmdb_pmem::Dram;
+use slmdb_pmem::AnyMedium;
 
 use crate::KIND;
 use crate::level_zero::state::LevelZeroState;
@@ -44,14 +44,14 @@ fn backwards() -> KeyOrder {
 }
 
 /// The store at this path, with its parts.
-pub(crate) fn open(options: &Options, directory: &Path) -> Lab<Dram> {
+pub(crate) fn open(options: &Options, directory: &Path) -> Lab<AnyMedium> {
     let found = Found::of(&KIND, options, directory).unwrap();
     let trees = rebuild::in_memory(options, directory, &found.state).unwrap();
-    start::<LabOpening, Dram>(found, trees).unwrap()
+    start::<LabOpening>(found, trees).unwrap()
 }
 
 /// A store whose one key is in the immutable tree. Nothing is compacted by itself.
-fn store() -> Lab<Dram> {
+fn store() -> Lab<AnyMedium> {
     let options = Options {
         env: Arc::new(MemoryEnv::new()),
         compaction: CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() },
@@ -68,7 +68,7 @@ fn store() -> Lab<Dram> {
     store
 }
 
-fn compacted_through(store: &Lab<Dram>) -> Option<Vec<u8>> {
+fn compacted_through(store: &Lab<AnyMedium>) -> Option<Vec<u8>> {
     LevelZeroState::of(store.shared.parts.catalog.lock().state()).unwrap().compacted_through
 }
 

@@ -62,13 +62,14 @@ impl<M: Medium> LevelZero<M> {
         let [first, _] = &trees;
         let immutable = trees.get(1 - epoch as usize % 2);
         let (slots, order) = (first.slots().clone(), first.order().clone());
+        let is_persistent = slots.pool().medium().is_persistent();
         LevelZero {
             pool: slots.pool().clone(),
             slots,
             keys_at_switch: AtomicU64::new(immutable.map_or(0, |tree| tree.size().keys)),
             trees,
             epoch: AtomicU64::new(u64::from(epoch)),
-            bytes_max: bytes_max(options, M::PERSISTENT),
+            bytes_max: bytes_max(options, is_persistent),
             snapshots: Snapshots::new(order),
             indexing: Mutex::ranked(lock_order::INDEXING, false),
         }

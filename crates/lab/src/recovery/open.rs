@@ -8,7 +8,7 @@ use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening::{Opening, Recovered, Recovery, StateOf};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Dram, Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::KIND;
 use crate::recovery::rebuild;
@@ -21,25 +21,22 @@ pub(crate) struct LabOpening;
 
 impl Opening for LabOpening {
     const KIND: EngineKind = KIND;
-    type Fast<M: Medium + Clone> = Trees<M>;
-    type Tier<M: Medium + Clone> = LabTier<M>;
+    type Fast = Trees<AnyMedium>;
+    type Tier = LabTier<AnyMedium>;
 
-    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Trees<Dram>> {
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Trees<AnyMedium>> {
         rebuild::in_memory(options, directory, state)
     }
 
-    fn in_pool<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Trees<M>> {
+    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<Trees<AnyMedium>> {
         trees_in_pool::find(medium, options, state)
     }
 
-    fn pool<M: Medium + Clone>([tree, _]: &Trees<M>) -> &Arc<Pool<M>> {
+    fn pool([tree, _]: &Trees<AnyMedium>) -> &Arc<Pool<AnyMedium>> {
         tree.slots().pool()
     }
 
-    fn recover<M: Medium + Clone>(
-        recovery: Recovery<'_>,
-        trees: Trees<M>,
-    ) -> Result<Recovered<StateOf<LabOpening, M>>> {
+    fn recover(recovery: Recovery<'_>, trees: Trees<AnyMedium>) -> Result<Recovered<StateOf<LabOpening>>> {
         recover(recovery, trees)
     }
 }

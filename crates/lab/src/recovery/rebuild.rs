@@ -11,7 +11,7 @@ use slmdb_engine::Options;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Dram, Medium};
+use slmdb_pmem::{AnyMedium, Medium};
 use slmdb_structures::hybrid_tree::Entry;
 
 use super::trees_in_pool::{self, Trees};
@@ -20,7 +20,7 @@ use crate::level_zero::run_files;
 use crate::level_zero::state::Eras;
 
 /// The trees of a `Dram` store.
-pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState) -> Result<Trees<Dram>> {
+pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState) -> Result<Trees<AnyMedium>> {
     let trees = trees_in_pool::in_memory(options, state)?;
     fill(&trees, options, directory, state)?;
     Ok(trees)

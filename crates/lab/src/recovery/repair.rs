@@ -16,7 +16,7 @@ use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::repair::{Repair, RepairSteps};
 use slmdb_engine::{Options, RepairProgress};
 use slmdb_env::{Error, Result};
-use slmdb_pmem::Medium;
+use slmdb_pmem::{AnyMedium, Medium};
 
 use super::rebuild;
 use super::recover::open_levels;
@@ -71,7 +71,7 @@ impl RepairSteps for LabRepair {
         finish(repair, &trees)
     }
 
-    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair, medium: &M) -> Result<()> {
+    fn in_new_pool(repair: &mut Repair, medium: &AnyMedium) -> Result<()> {
         repair.give_up_pool(medium)?;
         let trees = trees_in_pool::make_anew(medium.clone(), &repair.options, &repair.state)?;
         rebuild::fill(&trees, &repair.options, &repair.directory, &repair.state)?;

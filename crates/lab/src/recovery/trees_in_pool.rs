@@ -6,7 +6,7 @@ use slmdb_engine::Options;
 use slmdb_engine::directory::pool_binding::{self, FoundPool};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Dram, Medium, Pool, Slots};
+use slmdb_pmem::{AnyMedium, Medium, Pool, Slots};
 use slmdb_structures::hybrid_tree::{Entry, HybridTree};
 
 use crate::level_zero::state::LevelZeroState;
@@ -27,7 +27,7 @@ pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &Stor
 }
 
 /// The fast tier of a `Dram` store: memory, with empty trees that recovery fills.
-pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Trees<Dram>> {
+pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Trees<AnyMedium>> {
     make(pool_binding::in_memory(options, state)?, options, &LevelZeroState::of(state)?)
 }
 

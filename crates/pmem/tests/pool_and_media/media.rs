@@ -78,7 +78,7 @@ fn copies_arrive<M: Medium>(medium: M) {
                 }
                 pool.fence();
                 let after = pool.medium().counters();
-                if M::PERSISTENT {
+                if pool.medium().is_persistent() {
                     let lines = if length == 0 { 0 } else { (at + length as u64).div_ceil(64) - at / 64 };
                     assert_eq!(after.lines_flushed - before.lines_flushed, lines, "{length} at {at}");
                     assert_eq!(after.bytes_asked - before.bytes_asked, length as u64);

@@ -138,7 +138,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
                 OutputSpace::Reserve => Claim::Part(files.state.pool_reserve.segment_bytes()),
             };
             let segment = segment_of(&files.state.index.pool, number, &finished.keys, claim)?;
-            let slot = if M::PERSISTENT {
+            let slot = if files.state.index.pool.medium().is_persistent() {
                 Some(files.state.index.jobs.record(&files.state.index.pool, &Job::moving(number))?)
             } else {
                 None

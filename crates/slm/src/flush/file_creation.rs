@@ -80,7 +80,11 @@ impl<M: Medium + Clone> FileCreation<M> {
             last_sequence: immutable.last_sequence,
             order: immutable.last_sequence,
         };
-        let slot = if M::PERSISTENT { Some(self.state.index.jobs.record(&self.state.index.pool, &job)?) } else { None };
+        let slot = if self.state.index.pool.medium().is_persistent() {
+            Some(self.state.index.jobs.record(&self.state.index.pool, &job)?)
+        } else {
+            None
+        };
         let built = self.build_file(immutable, number).and_then(|(finished, older)| {
             let segment = segment_of(&self.state.index.pool, number, &finished.keys, Claim::Privileged)?;
             Ok((finished, older, segment))

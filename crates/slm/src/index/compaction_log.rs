@@ -182,13 +182,13 @@ fn slot_offset<M: Medium>(pool: &Pool<M>, index: u64) -> u64 {
 mod tests {
     use super::*;
     use slmdb_pmem::simulated::Choice;
-    use slmdb_pmem::{Dram, PoolOptions, Simulated};
+    use slmdb_pmem::{AnyMedium, PoolOptions, Simulated};
 
     #[test]
     fn records_are_found_again_in_order_and_torn_ones_not_believed() {
         let options =
             PoolOptions { initial_bytes: 2 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
-        let pool = Pool::anonymous(Dram, &options).unwrap();
+        let pool = Pool::anonymous(AnyMedium::dram(), &options).unwrap();
         let jobs = CompactionLog::default();
         let mut first = Job { phase: Phase::Building, generation: 9, file: 3, last_sequence: 77, order: 2 };
         let second = Job { phase: Phase::Building, generation: 8, file: 2, last_sequence: 70, order: 1 };
@@ -222,7 +222,7 @@ mod tests {
         let left_by_a_crash = || {
             let mut replay = medium.history().replay();
             replay.to_moment(medium.moment());
-            let pool = Pool::from_image(Dram, replay.image(Choice::Nothing)).unwrap();
+            let pool = Pool::from_image(AnyMedium::dram(), replay.image(Choice::Nothing)).unwrap();
             CompactionLog::default().left(&pool).unwrap().into_iter().map(|(job, _)| job).collect::<Vec<_>>()
         };
         let mut job = Job { phase: Phase::Building, generation: 9, file: 3, last_sequence: 77, order: 2 };

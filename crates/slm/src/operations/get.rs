@@ -37,6 +37,7 @@ pub(crate) struct Reader<M: Medium> {
 impl<M: Medium + Clone> Reader<M> {
     /// The value at a moment of a key that no MemTable has then.
     /// LOCKS: snapshots; file numbers; catalog (if the file is gone)
+    #[inline]
     pub(crate) fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
         let mut before = None;
         loop {
@@ -58,6 +59,7 @@ impl<M: Medium + Clone> Reader<M> {
     }
 
     /// Where the version of a key is that a moment sees.
+    #[inline]
     fn location(&self, key: &[u8], moment: Moment) -> Result<Option<Location>> {
         match moment {
             Moment::Now => {

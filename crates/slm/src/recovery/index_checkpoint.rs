@@ -271,7 +271,7 @@ mod tests {
 
     use slmdb_env::memory::MemoryEnv;
     use slmdb_order::{Comparator, KeyOrder};
-    use slmdb_pmem::{Blocks, Dram, Pool, PoolOptions};
+    use slmdb_pmem::{AnyMedium, Blocks, Pool, PoolOptions};
     use slmdb_structures::EntryKind;
     use slmdb_structures::fast_fair::{SegmentEntry, SegmentWriter};
 
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn an_index_out_of_order_costs_the_checkpoint_alone() {
         let options = PoolOptions { initial_bytes: 0, growth_bytes: 64 << 10, maximum_bytes: 4 << 20, uuid: [7; 16] };
-        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let pool = Arc::new(Pool::anonymous(AnyMedium::dram(), &options).unwrap());
         let blocks = Arc::new(Blocks::open(pool.clone()).unwrap());
         let order = Arc::new(Turned::default());
         let tree = Tree::create(pool.clone(), blocks, 512, KeyOrder::Custom(order.clone())).unwrap();

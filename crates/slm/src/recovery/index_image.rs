@@ -19,7 +19,7 @@ use slmdb_engine::observe::spans::timed;
 use slmdb_env::{Env, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::pool::ImageBinding;
-use slmdb_pmem::{Blocks, Dram, Medium};
+use slmdb_pmem::{AnyMedium, Blocks, Medium};
 use slmdb_structures::fast_fair::Tree;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -48,7 +48,7 @@ fn binding(state: &StoreState) -> ImageBinding {
 }
 
 /// The index of a store that was closed clean, if there is an image of it. An image that can't be read is none.
-pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenPool<Dram>> {
+pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenPool<AnyMedium>> {
     let path = names::index_image(directory);
     state.closed_at_sequence?;
     if !options.env.exists(&path).is_ok_and(|exists| exists) {
@@ -78,7 +78,11 @@ impl<M: Medium + Clone> IndexCheckpointer<M> {
     /// Leaves what spares the next opening on `Dram` a rebuild: an image of a large index, a checkpoint of another. All
     /// background threads have ended.
     pub(crate) fn leave_index(&self) -> Result<()> {
-        if M::PERSISTENT || self.write_image()? { Ok(()) } else { self.take_at_close() }
+        if self.state.index.pool.medium().is_persistent() || self.write_image()? {
+            Ok(())
+        } else {
+            self.take_at_close()
+        }
     }
 
     /// Writes the image. `false` if there is none: the index is small, is not the MANIFEST's, or can't be written.

@@ -6,7 +6,7 @@ use slmdb_engine::Options;
 use slmdb_engine::directory::pool_binding::{self, FoundPool};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Blocks, Dram, Medium, Pool};
+use slmdb_pmem::{AnyMedium, Blocks, Medium, Pool};
 use slmdb_structures::fast_fair::Tree;
 
 use crate::recovery::recover::OpenPool;
@@ -25,7 +25,7 @@ pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &Stor
 }
 
 /// The fast tier of a `Dram` store: memory, with an empty index that recovery fills.
-pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<OpenPool<Dram>> {
+pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<OpenPool<AnyMedium>> {
     with_index(pool_binding::in_memory(options, state)?, options)
 }
 

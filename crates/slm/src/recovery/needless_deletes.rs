@@ -91,7 +91,7 @@ mod tests {
     use slmdb_env::Env;
     use slmdb_env::memory::MemoryEnv;
     use slmdb_manifest::{FileRecord, MediumKind, MediumRecord};
-    use slmdb_pmem::Dram;
+    use slmdb_pmem::AnyMedium;
 
     use super::*;
     use crate::recovery::open;
@@ -164,7 +164,7 @@ mod tests {
         Options { env: Arc::new(env.clone()), compaction, checkpoint_entries: 10, ..Options::default() }
     }
 
-    fn write(store: &Slm<Dram>, fill: impl FnOnce(&mut WriteBatch)) {
+    fn write(store: &Slm<AnyMedium>, fill: impl FnOnce(&mut WriteBatch)) {
         let mut batch = WriteBatch::new();
         fill(&mut batch);
         store.write(&batch, true).unwrap();
@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// How many deletes are in table files, and how many checkpoints there are.
-    fn deletes_and_checkpoints(store: &Slm<Dram>) -> (u64, usize) {
+    fn deletes_and_checkpoints(store: &Slm<AnyMedium>) -> (u64, usize) {
         let catalog = store.shared.parts.catalog.lock();
         let state = catalog.state();
         (state.files.values().map(|file| file.deletes).sum(), state.checkpoints.len())

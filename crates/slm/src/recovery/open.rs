@@ -8,7 +8,7 @@ use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening::{Opening, Recovered, Recovery, StateOf};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Dram, Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::KIND;
 use crate::recovery::recover::{OpenPool, recover};
@@ -20,29 +20,26 @@ pub(crate) struct SlmOpening;
 
 impl Opening for SlmOpening {
     const KIND: EngineKind = KIND;
-    type Fast<M: Medium + Clone> = OpenPool<M>;
-    type Tier<M: Medium + Clone> = SlmTier<M>;
+    type Fast = OpenPool<AnyMedium>;
+    type Tier = SlmTier<AnyMedium>;
 
     /// The index as a clean close has left it, or rebuilt.
-    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<Dram>> {
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<AnyMedium>> {
         match index_image::open(options, directory, state) {
             Some(fast) => Ok(fast),
             None => rebuild::in_memory(options, directory, state),
         }
     }
 
-    fn in_pool<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<OpenPool<M>> {
+    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenPool<AnyMedium>> {
         index_in_pool::find(medium, options, state)
     }
 
-    fn pool<M: Medium + Clone>(fast: &OpenPool<M>) -> &Arc<Pool<M>> {
+    fn pool(fast: &OpenPool<AnyMedium>) -> &Arc<Pool<AnyMedium>> {
         &fast.pool
     }
 
-    fn recover<M: Medium + Clone>(
-        recovery: Recovery<'_>,
-        fast: OpenPool<M>,
-    ) -> Result<Recovered<StateOf<SlmOpening, M>>> {
+    fn recover(recovery: Recovery<'_>, fast: OpenPool<AnyMedium>) -> Result<Recovered<StateOf<SlmOpening>>> {
         recover(recovery, fast)
     }
 }
@@ -60,25 +57,29 @@ mod test_stores {
     use crate::tier::Slm;
 
     /// A store on `Dram` whose background threads work.
-    pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<Dram>> {
+    pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<AnyMedium>> {
         let mut found = Found::of(&KIND, options, directory)?;
         let fast = SlmOpening::in_memory(&found.options, directory, &mut found.state)?;
-        start::<SlmOpening, Dram>(found, fast)
+        start::<SlmOpening>(found, fast)
     }
 
     /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
-    pub(crate) fn without_threads<M: Medium + Clone>(medium: M, options: &Options, directory: &Path) -> Result<Slm<M>> {
+    pub(crate) fn without_threads(
+        medium: impl Into<AnyMedium>,
+        options: &Options,
+        directory: &Path,
+    ) -> Result<Slm<AnyMedium>> {
         let found = Found::of(&KIND, options, directory)?;
-        let fast = index_in_pool::find(medium, &found.options, &found.state)?;
-        Ok(recover::<SlmOpening, M>(found, fast)?.0)
+        let fast = index_in_pool::find(medium.into(), &found.options, &found.state)?;
+        Ok(recover::<SlmOpening>(found, fast)?.0)
     }
 
     /// A store that has a pool, and that pool.
-    pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Slm<Persistent>, Arc<Pool<Persistent>>)> {
+    pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Slm<AnyMedium>, Arc<Pool<AnyMedium>>)> {
         let found = Found::of(&KIND, options, directory)?;
-        let fast = index_in_pool::find(Persistent::new(), &found.options, &found.state)?;
+        let fast = index_in_pool::find(Persistent::new().into(), &found.options, &found.state)?;
         let pool = fast.pool.clone();
-        Ok((start::<SlmOpening, Persistent>(found, fast)?, pool))
+        Ok((start::<SlmOpening>(found, fast)?, pool))
     }
 }
 

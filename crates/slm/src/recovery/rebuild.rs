@@ -29,7 +29,7 @@ use slmdb_engine::read::ordered_key::positions_in_order;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{CheckpointRecord, FILE_NAME as MANIFEST_NAME, FileRecord, StoreState};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, Medium, Pool};
+use slmdb_pmem::{AnyMedium, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
 use slmdb_sync::scheduled::{processors, thread};
@@ -48,7 +48,7 @@ const SAMPLES: usize = 64;
 
 /// The index of a `Dram` store. A damaged checkpoint is left out, and removed from `state`, if the files without it
 /// agree with the MANIFEST.
-pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<Dram>> {
+pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<AnyMedium>> {
     let make = || index_in_pool::in_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
     check_live(directory, &state.files, &rebuilt.live)?;

@@ -40,7 +40,7 @@ pub(crate) fn recover<M: Medium + Clone>(recovery: Recovery<'_>, fast: OpenPool<
     let (env, jobs) = (&*options.env, CompactionLog::default());
     // On `Dram` the index was made from the files just now.
     let mut finished_jobs = Vec::new();
-    if M::PERSISTENT {
+    if pool.medium().is_persistent() {
         let finish = || finish_jobs(state, &pool, &tree, &jobs, tables);
         finished_jobs = timed(env, info_span!("finish_jobs", ms = Empty), finish)?;
         timed(env, info_span!("count_keys", ms = Empty), || check_count(state, &pool, &tree))?;

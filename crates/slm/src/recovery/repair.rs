@@ -9,7 +9,7 @@ use std::path::Path;
 use slmdb_engine::repair::{LostKeys, Repair, RepairSteps};
 use slmdb_engine::{Loss, Options, RepairProgress};
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
+use slmdb_pmem::{AnyMedium, Medium};
 use slmdb_structures::fast_fair::Tree;
 use slmdb_sync::epoch;
 
@@ -44,7 +44,7 @@ impl RepairSteps for SlmRepair {
         finish(repair, rebuilt)
     }
 
-    fn in_new_pool<M: Medium + Clone>(repair: &mut Repair, medium: &M) -> Result<()> {
+    fn in_new_pool(repair: &mut Repair, medium: &AnyMedium) -> Result<()> {
         repair.give_up_pool(medium)?;
         let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =

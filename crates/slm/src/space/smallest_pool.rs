@@ -10,7 +10,7 @@ use slmdb_engine::space::admission::{Grant, KEPT_DELETE_KEY_BYTES};
 use slmdb_engine::space::smallest_pool;
 use slmdb_env::Result;
 use slmdb_manifest::MediumKind;
-use slmdb_pmem::{Blocks, Dram, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_pmem::{AnyMedium, Blocks, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::KeyLengths;
 use slmdb_structures::fast_fair::Tree;
 
@@ -24,7 +24,7 @@ pub(crate) fn check_pool(options: &Options, kind: MediumKind, device_bytes: Opti
 
 /// [`Error::Full`] if the first write, or the one after its flush, would get that error.
 fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<()> {
-    let pool = Arc::new(Pool::anonymous(Dram, pool)?);
+    let pool = Arc::new(Pool::anonymous(AnyMedium::dram(), pool)?);
     let blocks = Arc::new(Blocks::open(pool.clone())?);
     let tree = Tree::create(pool.clone(), blocks, options.node_bytes, options.comparator.clone())?;
     if kind != MediumKind::Dram {

@@ -17,7 +17,7 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options,
 use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
-use slmdb_pmem::{Claim, ExtentKind, Persistent, UNIT_BYTES};
+use slmdb_pmem::{AnyMedium, Claim, ExtentKind, Persistent, UNIT_BYTES};
 use slmdb_sync::scheduled::Instant;
 
 use crate::recovery::open;
@@ -27,7 +27,7 @@ const CAPACITY_BYTES: u64 = 256 << 20;
 
 /// A store that nothing happens in by itself, into which this was put, and flushed if it is so wanted, before it was
 /// opened.
-fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<Persistent>) {
+fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<AnyMedium>) {
     let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
     let options = Options {
         env: Arc::new(env.clone()),
@@ -53,7 +53,7 @@ fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<Per
 }
 
 /// The same with a table file, on a disk that is full, but for the reserve.
-fn on_a_full_disk() -> (MemoryEnv, Slm<Persistent>) {
+fn on_a_full_disk() -> (MemoryEnv, Slm<AnyMedium>) {
     let mut value = [0; 50_000];
     Random(1).fill(&mut value);
     let (env, store) = store_with(b"key", &value, true);
@@ -64,16 +64,16 @@ fn on_a_full_disk() -> (MemoryEnv, Slm<Persistent>) {
 }
 
 /// Leaves nothing free.
-fn fill_disk(env: &MemoryEnv, store: &Slm<Persistent>) {
+fn fill_disk(env: &MemoryEnv, store: &Slm<AnyMedium>) {
     fill_disk_but_for(env, store, 0);
 }
 
-fn fill_disk_but_for(env: &MemoryEnv, store: &Slm<Persistent>, free_bytes: u64) {
+fn fill_disk_but_for(env: &MemoryEnv, store: &Slm<AnyMedium>, free_bytes: u64) {
     env.set_capacity(CAPACITY_BYTES);
     env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.shared.parts.context.directory).unwrap() + free_bytes);
 }
 
-fn reserved_records_bytes(store: &Slm<Persistent>) -> u64 {
+fn reserved_records_bytes(store: &Slm<AnyMedium>) -> u64 {
     match &*store.shared.parts.catalog.lock() {
         CatalogState::Manifest(manifest) => manifest.reserved_bytes(),
         CatalogState::ReadOnly(_) => panic!("it takes writes"),
@@ -81,7 +81,7 @@ fn reserved_records_bytes(store: &Slm<Persistent>) -> u64 {
 }
 
 /// What is left of the reserve for others when deletes and records have had theirs.
-fn assert_the_output_has_its_space(store: &Slm<Persistent>, context: &str) {
+fn assert_the_output_has_its_space(store: &Slm<AnyMedium>, context: &str) {
     let (left_bytes, output_bytes) =
         (store.shared.parts.catalog.reserve.length_bytes(), store.shared.parts.catalog.reserve.output_bytes());
     assert!(left_bytes >= output_bytes, "{context}: {left_bytes} bytes are left, an output takes {output_bytes}");
@@ -94,7 +94,7 @@ fn one_delete(key_bytes: usize) -> Totals {
     totals
 }
 
-fn is_refused(store: &Slm<Persistent>, wanted: &Totals) -> bool {
+fn is_refused(store: &Slm<AnyMedium>, wanted: &Totals) -> bool {
     store.shared.parts.writes.memtables.lock().space_errors.check_space(0, wanted).is_err()
 }
 

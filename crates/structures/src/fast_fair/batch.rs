@@ -68,7 +68,7 @@ impl<M: Medium> Tree<M> {
         let group_max = NEW_NODES_MAX * comfortable(self.slots());
         let (ahead, order) = (Vec::with_capacity(2 * group_max), &self.order);
         let mut batch = Batch { keys, order, ahead, start: 0, done: 0, group_max };
-        let shifts_in_place_max = Self::shifts_in_place_max();
+        let shifts_in_place_max = self.shifts_in_place_max();
         let mut changes = Vec::new();
         let mut guard = epoch::pin();
         let (mut parent, mut leaves) = (None, 0_usize);
@@ -139,7 +139,7 @@ impl<M: Medium> Tree<M> {
         let inserts_max = absent.iter().filter(|&&absent| absent).count();
         let entries: Vec<Entry> = leaf.entries().collect();
         let mut reserve = None;
-        if inserts_max > Self::shifts_in_place_max() || used + inserts_max > slots {
+        if inserts_max > self.shifts_in_place_max() || used + inserts_max > slots {
             let blocks = match &settled {
                 Ok(()) => self.reserve(&fences, &entries, &keys, inserts_max, guard),
                 Err(error) => Err(error.clone()),
@@ -160,7 +160,7 @@ impl<M: Medium> Tree<M> {
         let failure = self.decide_all(&leaf, keys, batch.done, decide, changes, guard);
         let inserts = changes.iter().filter(|change| matches!(change, Change::Insert { .. })).count();
         let shifts = changes.iter().filter(|change| !matches!(change, Change::Swap { .. })).count();
-        if reserve.is_none() && settled.is_ok() && shifts > Self::shifts_in_place_max() && used + inserts <= slots {
+        if reserve.is_none() && settled.is_ok() && shifts > self.shifts_in_place_max() && used + inserts <= slots {
             // Many removals. Without a block they are done one by one.
             reserve = self.reserve(&fences, &entries, &[], 0, guard).ok();
         }
@@ -169,7 +169,7 @@ impl<M: Medium> Tree<M> {
             return Err(self.damaged(leaf.node.offset, OUT_OF_ORDER));
         }
         let left = match reserve {
-            Some(reserve) if shifts > Self::shifts_in_place_max() || used + inserts > slots => {
+            Some(reserve) if shifts > self.shifts_in_place_max() || used + inserts > slots => {
                 self.replace_leaf(&mut structure, leaf, changes, reserve, guard)?
             }
             _ => {
@@ -212,8 +212,8 @@ impl<M: Medium> Tree<M> {
         Ok(())
     }
 
-    fn shifts_in_place_max() -> usize {
-        if M::PERSISTENT { SHIFTS_IN_PLACE_MAX } else { usize::MAX }
+    fn shifts_in_place_max(&self) -> usize {
+        if self.pool.medium().is_persistent() { SHIFTS_IN_PLACE_MAX } else { usize::MAX }
     }
 }
 

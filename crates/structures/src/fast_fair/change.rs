@@ -202,7 +202,7 @@ impl<'t, M: Medium> Locked<'t, M> {
         for (at, pointer) in swaps.clone() {
             self.store(&self.node.slots[at].pointer, pointer);
         }
-        if M::PERSISTENT {
+        if self.medium.is_persistent() {
             let mut line_flushed = None;
             for (at, _) in swaps {
                 let line = at / SLOTS_PER_LINE;

@@ -51,7 +51,9 @@ impl<M: Medium> Hooked<M> {
 }
 
 impl<M: Medium> Medium for Hooked<M> {
-    const PERSISTENT: bool = M::PERSISTENT;
+    fn is_persistent(&self) -> bool {
+        self.inner.is_persistent()
+    }
 
     fn store(&self, word: &AtomicU64, value: u64) {
         self.run(Event::Store { address: word.as_ptr().addr(), value });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Blocks, Dram, Medium, Pool, PoolOptions, Simulated};
+use slmdb_pmem::{AnyMedium, Blocks, Medium, Pool, PoolOptions, Simulated};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_segment};
 use slmdb_sync::epoch;
@@ -41,7 +41,7 @@ fn put_all<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) {
 /// before the key was moved to 2. Both are moved by a recovery that is cut short, and by the next.
 #[test]
 fn a_recovery_begun_anew_moves_no_key_to_an_earlier_output() {
-    let pool = pool_of(Dram);
+    let pool = pool_of(AnyMedium::dram());
     let tree = Tree::create(pool.clone(), blocks_of(&pool), 512, KeyOrder::Bytewise).unwrap();
     let segment = |file| write_segment(&pool, file, std::iter::once(entry(b"key", 7, EntryKind::Put))).unwrap();
     let [input, first, second] = [1, 2, 3].map(segment);
@@ -58,7 +58,7 @@ fn a_recovery_begun_anew_moves_no_key_to_an_earlier_output() {
 /// lower number.
 #[test]
 fn a_key_that_a_flush_has_put_at_the_next_number_is_not_moved() {
-    let pool = pool_of(Dram);
+    let pool = pool_of(AnyMedium::dram());
     let tree = Tree::create(pool.clone(), blocks_of(&pool), 512, KeyOrder::Bytewise).unwrap();
     let segment = |file, sequence| {
         let keys = [&b"moved"[..], b"put again"];
@@ -197,7 +197,7 @@ fn crash_everywhere(order: [u32; 3]) {
         for image in replay.images(12, 1) {
             images += 1;
             if images % 37 != 0 {
-                recover(Dram, image, replay.moment(), &committed);
+                recover(AnyMedium::dram(), image, replay.moment(), &committed);
                 continue;
             }
             let medium = Simulated::new();
@@ -207,7 +207,7 @@ fn crash_everywhere(order: [u32; 3]) {
             while again.to_next_crash() {
                 for image in again.images(2, images) {
                     crashed_again += 1;
-                    recover(Dram, image, replay.moment(), &committed);
+                    recover(AnyMedium::dram(), image, replay.moment(), &committed);
                 }
             }
         }

@@ -101,7 +101,9 @@ impl Gate {
 }
 
 impl Medium for Gate {
-    const PERSISTENT: bool = false;
+    fn is_persistent(&self) -> bool {
+        false
+    }
 
     fn store(&self, word: &AtomicU64, value: u64) {
         if GATED.get() {
