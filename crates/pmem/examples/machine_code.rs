@@ -1,10 +1,19 @@
-//! Four small functions whose machine code `scripts/machine-code-check` looks at: what a flush and a fence leave on each
+//! Small functions whose machine code `scripts/machine-code-check` looks at: what a flush and a fence leave on each
 //! medium once everything is inlined. Run, it calls them.
 
 use std::hint::black_box;
 
 use slmdb_pmem::persistent::{Delayed, Undelayed};
-use slmdb_pmem::{Dram, Emulation, Medium, Persistent};
+use slmdb_pmem::{AnyMedium, Dram, Emulation, Medium, Persistent};
+
+/// What engines are built on.
+// SAFETY: as below.
+#[unsafe(no_mangle)]
+#[inline(never)]
+fn machine_code_any(medium: &AnyMedium, start: *const u8, length_bytes: usize) {
+    medium.flush(start, length_bytes);
+    medium.fence();
+}
 
 // SAFETY: of the names below: nothing else in this program is called so.
 #[unsafe(no_mangle)]
@@ -39,6 +48,7 @@ fn main() {
     // Through a pointer, or nothing would be left of the call either.
     let dram: fn(&Dram, *const u8, usize) = machine_code_dram;
     black_box(dram)(&Dram, start, length_bytes);
+    machine_code_any(&AnyMedium::dram(), start, length_bytes);
     let undelayed = Persistent::new();
     machine_code_undelayed_flush(&undelayed, start, length_bytes);
     machine_code_undelayed_fence(&undelayed);
