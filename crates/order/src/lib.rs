@@ -7,11 +7,15 @@
 //!
 //! A comparator is the user's code, so nothing may rest on its being right. [`CycleDetector`] is what walks in key order end by
 //! when it is not.
+//!
+//! [`EntryKind`] is here because everything sorted has it beside each key.
 #![forbid(unsafe_code)]
 
 mod cycle_detector;
+mod entry_kind;
 
 pub use cycle_detector::CycleDetector;
+pub use entry_kind::EntryKind;
 
 use std::cmp::Ordering;
 use std::fmt;

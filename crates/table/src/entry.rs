@@ -4,35 +4,14 @@ use std::cmp::Ordering;
 
 use slmdb_order::KeyOrder;
 
+pub use slmdb_order::EntryKind;
+
 use crate::slice::Slice;
 
 /// How entries with these keys and sequence numbers stand in a table file: by key, versions of one key newest first.
 #[inline]
 pub(crate) fn order_of_entries(order: &KeyOrder, left: (&[u8], u64), right: (&[u8], u64)) -> Ordering {
     order.compare(left.0, right.0).then_with(|| right.1.cmp(&left.1))
-}
-
-/// Whether an entry sets its key or removes it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum EntryKind {
-    /// The key has this entry's value.
-    Put = 1,
-    /// The key has no value: a tombstone, kept so that the index can be rebuilt from files alone.
-    Delete = 2,
-}
-
-impl EntryKind {
-    /// The lowest bit of a length that carries the kind with it.
-    #[inline]
-    pub(crate) fn bit(self) -> u64 {
-        (self == EntryKind::Delete) as u64
-    }
-
-    /// Undoes [`EntryKind::bit`]; looks at the lowest bit alone.
-    #[inline]
-    pub(crate) fn of_bit(bits: u64) -> EntryKind {
-        if bits & 1 == 0 { EntryKind::Put } else { EntryKind::Delete }
-    }
 }
 
 /// Where a block is in its file: what the index keeps of each key.

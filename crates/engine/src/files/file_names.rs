@@ -10,6 +10,7 @@
 //! INDEX               on Dram: the image of the index that a clean close has left
 //! 0000000007.arena    on Dram: the arena of a MemTable, by its generation
 //! 0000000007.space    space set aside for the table file of that MemTable; the next opening removes it
+//! RESERVE.space       space that leads out of a full disk; the next opening makes it anew
 //! ```
 //! On persistent media arenas are extents of the pool.
 
@@ -26,6 +27,11 @@ pub const UNFINISHED_COPY: &str = "COPYING";
 
 /// The image of the index.
 pub const INDEX_IMAGE: &str = "INDEX";
+
+/// The number of the space that leads out of a full disk. No MemTable's generation comes so far.
+pub const RESERVE: u64 = u64::MAX;
+
+const RESERVE_NAME: &str = "RESERVE.space";
 
 /// The path of the image of the index.
 pub fn index_image(directory: &Path) -> PathBuf {
@@ -47,9 +53,12 @@ pub fn arena(directory: &Path, generation: u64) -> PathBuf {
     directory.join(format!("{generation:010}.arena"))
 }
 
-/// The path of the space set aside for the table file of the MemTable of `generation`.
+/// The path of the space set aside for the table file of the MemTable of `generation`, or of the [`RESERVE`].
 pub fn space(directory: &Path, generation: u64) -> PathBuf {
-    directory.join(format!("{generation:010}.space"))
+    match generation {
+        RESERVE => directory.join(RESERVE_NAME),
+        generation => directory.join(format!("{generation:010}.space")),
+    }
 }
 
 /// What a file of the directory is, by its name.
@@ -70,6 +79,9 @@ pub enum FileKind {
 /// The kind of the file with this name. A name that [`table`], [`checkpoint`], [`arena`] and [`space`] don't make
 /// exactly so is [`FileKind::Other`].
 pub fn kind(name: &str) -> FileKind {
+    if name == RESERVE_NAME {
+        return FileKind::Space(RESERVE);
+    }
     let Some((stem, extension)) = name.split_once('.') else { return FileKind::Other };
     if stem.len() < 10 || !stem.bytes().all(|b| b.is_ascii_digit()) || (stem.len() > 10 && stem.starts_with('0')) {
         return FileKind::Other;
@@ -96,6 +108,8 @@ mod tests {
             let path = checkpoint(directory, number);
             assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Checkpoint(number));
         }
+        assert_eq!(space(directory, RESERVE), directory.join("RESERVE.space"));
+        assert_eq!(kind("RESERVE.space"), FileKind::Space(RESERVE));
         for generation in [1, u64::from(u32::MAX), 99_999_999_999] {
             let path = arena(directory, generation);
             assert_eq!(kind(path.file_name().unwrap().to_str().unwrap()), FileKind::Arena(generation));

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
-use slmdb_structures::EntryKind;
 use slmdb_table::{FinishedTable, TableBuilder};
 
 use super::older_versions::OlderVersions;
@@ -32,7 +31,7 @@ pub fn write_table<M: Medium>(
         None => TableBuilder::new_in_order(env, &path, number, context.files_uuid, options, order)?,
     };
     let older = OlderVersions::write(&immutable.memtable, moments, |entry| {
-        builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)
+        builder.add(entry.key, entry.sequence, entry.kind, entry.value)
     })?;
     let finished = builder.finish()?;
     env.sync_directory(&context.directory)?;
@@ -48,12 +47,4 @@ pub fn give_up_table<M: Medium>(context: &StoreContext, immutable: &Immutable<M>
         context.env.remove_file(&path)?;
     }
     Ok(())
-}
-
-/// The kind of an entry as a table file has it.
-pub fn table_kind(kind: EntryKind) -> slmdb_table::EntryKind {
-    match kind {
-        EntryKind::Put => slmdb_table::EntryKind::Put,
-        EntryKind::Delete => slmdb_table::EntryKind::Delete,
-    }
 }

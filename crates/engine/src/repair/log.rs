@@ -10,7 +10,6 @@ use slmdb_table::TableForm;
 
 use super::Repair;
 use crate::Loss;
-use crate::flush::table_file::table_kind;
 use crate::recovery::replay::{check_strays, replay_log};
 use crate::write::arenas::Arenas;
 
@@ -109,7 +108,7 @@ impl Repair {
         }
         let (number, mut builder) = self.new_table(TableForm::default())?;
         for entry in memtable.newest_entries().filter(|entry| entry.sequence > flushed_through) {
-            builder.add(entry.key, entry.sequence, table_kind(entry.kind), entry.value)?;
+            builder.add(entry.key, entry.sequence, entry.kind, entry.value)?;
             self.report.memtable_entries_saved += 1;
         }
         self.add_table(number, builder, 0)

@@ -24,7 +24,8 @@ use slmdb_env::{Env, Error, File, Result};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
-use super::reserved_file::{RESERVE, ReservedFile};
+use super::reserved_file::ReservedFile;
+use crate::files::file_names::RESERVE;
 use crate::{Options, lock_order};
 
 /// Part of a MemTable that is reserved for deletes, within these limits in bytes.

@@ -17,9 +17,6 @@ use slmdb_sync::scheduled::Mutex;
 use crate::files::file_names as names;
 use crate::lock_order;
 
-/// The number of the reserve. No MemTable's generation comes so far.
-pub const RESERVE: u64 = u64::MAX;
-
 /// Disk space that no other writer can take.
 pub struct ReservedFile {
     path: PathBuf,
@@ -29,7 +26,7 @@ pub struct ReservedFile {
 }
 
 impl ReservedFile {
-    /// Makes the file, with no bytes yet, for the table file of the MemTable of `generation`, or for the [`RESERVE`].
+    /// Makes the file, with no bytes yet, for the table file of the MemTable of `generation`, or for the [reserve](names::RESERVE).
     pub fn new(env: &dyn Env, directory: &Path, generation: u64) -> Result<ReservedFile> {
         let path = names::space(directory, generation);
         let file = env.open_file(&path, OpenMode::CreateOrTruncate)?;

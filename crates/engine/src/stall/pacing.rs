@@ -99,8 +99,8 @@ pub struct Pacing {
     flushed_ns: AtomicU64,
     /// Fewer compactions run than may.
     has_idle_compaction_thread: AtomicBool,
-    /// Of a million flushed entries, how many replace or delete one in a table file, smoothed.
-    replacing_per_million: AtomicU64,
+    /// Of a million flushed entries, how many make work for compactions, smoothed.
+    debt_per_million: AtomicU64,
     /// When what was written so far is paid for, on the environment's clock.
     paid_until_ns: AtomicU64,
 }
@@ -116,24 +116,25 @@ impl Pacing {
         self.flush.rate()
     }
 
-    /// Counts the entries of a flush, how many of them replaced or deleted one in a table file, and the file's bytes.
-    pub fn replaced(&self, replaced: u64, entries: u64, file_bytes: u64, now_ns: u64) {
-        let part = replaced.min(entries) as f64 / entries.max(1) as f64;
+    /// Counts the entries of a flush, how many of them made work for compactions, and the file's bytes. What makes work is the
+    /// engine's to say: an entry that replaces one in a table file, or a new key of level 0.
+    pub fn debt_made(&self, made: u64, entries: u64, file_bytes: u64, now_ns: u64) {
+        let part = made.min(entries) as f64 / entries.max(1) as f64;
         let before_ns = self.flushed_ns.swap(now_ns, Ordering::Relaxed);
         let since_ns = now_ns.saturating_sub(before_ns).min(BETWEEN_FLUSHES_NS_MAX);
         self.garbage.paid_off((file_bytes as f64 * part) as u64, since_ns, GARBAGE_KEPT_PART);
         let now = (part * 1e6) as u64;
-        let before = self.replacing_per_million.load(Ordering::Relaxed);
-        self.replacing_per_million.store((before + now) / 2, Ordering::Relaxed);
+        let before = self.debt_per_million.load(Ordering::Relaxed);
+        self.debt_per_million.store((before + now) / 2, Ordering::Relaxed);
     }
 
-    /// The part of what is written that replaces something in table files, as the last flushes found.
-    pub fn replacing_part(&self) -> f64 {
-        self.replacing_per_million.load(Ordering::Relaxed) as f64 / 1e6
+    /// The part of what is written that makes work for compactions, as the last flushes found.
+    pub fn debt_part(&self) -> f64 {
+        self.debt_per_million.load(Ordering::Relaxed) as f64 / 1e6
     }
 
     /// Counts a compaction for garbage: the bytes of garbage that it removed, those that it wrote, and its time.
-    pub fn compacted(&self, removed_bytes: u64, written_bytes: u64, took_ns: u64) {
+    pub fn debt_paid(&self, removed_bytes: u64, written_bytes: u64, took_ns: u64) {
         self.compaction.paid_off(removed_bytes, took_ns, 0.875);
         self.rewritten.paid_off(written_bytes, took_ns, 0.875);
     }
@@ -167,7 +168,7 @@ impl Pacing {
             known => known,
         };
         let removed = removed_by_one * running.max(1) as f64;
-        match self.replacing_per_million.load(Ordering::Relaxed) {
+        match self.debt_per_million.load(Ordering::Relaxed) {
             0 => self.compaction.set(None, 0.0),
             replacing => self.compaction.set(multiple, removed * 1e6 / replacing as f64),
         }
@@ -332,11 +333,11 @@ mod tests {
         pacing.flushed(100 << 20, 1_000_000_000);
         pacing.set_compaction_pace(Some(1.0), 1, 2);
         assert!(!pacing.is_limited(), "nothing that is written makes garbage");
-        (0..30).for_each(|turn| pacing.replaced(50, 100, 1000, turn));
+        (0..30).for_each(|turn| pacing.debt_made(50, 100, 1000, turn));
         pacing.set_compaction_pace(Some(1.0), 1, 2);
         let guessed_ns = 1024e9 / (f64::from(100 << 20) * REMOVED_PER_FLUSHED / 0.5);
         assert!(pacing.ns_per_kib().0.abs_diff(guessed_ns as u64) < 10, "half of what is written makes garbage");
-        pacing.compacted(25 << 20, 25 << 20, 1_000_000_000);
+        pacing.debt_paid(25 << 20, 25 << 20, 1_000_000_000);
         pacing.set_compaction_pace(None, 1, 2);
         assert!(!pacing.is_limited() && pacing.has_idle_compaction_thread());
         pacing.set_compaction_pace(Some(1.0), 2, 2);
@@ -357,12 +358,12 @@ mod tests {
     fn the_rate_of_garbage_fades_without_flushes() {
         let pacing = Pacing::default();
         assert_eq!(pacing.garbage_per_rewritten(7), None);
-        pacing.compacted(50 << 20, 50 << 20, 1_000_000_000);
+        pacing.debt_paid(50 << 20, 50 << 20, 1_000_000_000);
         // 64 MiB a half second, three quarters of it instead of others: 96 MiB a second.
         let mut now_ns = 0;
         for _ in 0..20 {
             now_ns += 500_000_000;
-            pacing.replaced(75, 100, 64 << 20, now_ns);
+            pacing.debt_made(75, 100, 64 << 20, now_ns);
         }
         let ratio = |later_ns: u64| pacing.garbage_per_rewritten(now_ns + later_ns).unwrap();
         assert!((ratio(0) - 96.0 / 50.0).abs() < 0.01, "{}", ratio(0));

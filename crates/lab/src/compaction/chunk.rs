@@ -343,11 +343,8 @@ impl Source for ChunkSource {
 }
 
 impl EntrySource for ChunkSource {
-    fn kind(&self) -> slmdb_table::EntryKind {
-        match self.current() {
-            Some((_, version)) if version.kind == EntryKind::Delete => slmdb_table::EntryKind::Delete,
-            _ => slmdb_table::EntryKind::Put,
-        }
+    fn kind(&self) -> EntryKind {
+        self.current().map_or(EntryKind::Put, |(_, version)| version.kind)
     }
 
     fn value_bytes(&self) -> u64 {
@@ -368,6 +365,6 @@ impl EntrySource for ChunkSource {
             Entry::Vacant(place) => place.insert(Values::new(&*self.tables.reader(version.file)?, self.window_bytes)),
         };
         let Location { place, sequence, .. } = location(version);
-        values.value(&KeyEntry { key, sequence, kind: slmdb_table::EntryKind::Put, place })
+        values.value(&KeyEntry { key, sequence, kind: EntryKind::Put, place })
     }
 }

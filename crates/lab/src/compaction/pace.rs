@@ -64,14 +64,14 @@ impl<M: Medium> LevelZeroPace<M> {
         let entry_bytes = (totals.key_bytes + totals.value_bytes) / totals.entries.max(1);
         self.entry_bytes.store(entry_bytes, Ordering::Relaxed);
         let now_ns = self.store.context.env.monotonic_ns();
-        self.store.writes.pacing.replaced(new_keys, totals.entries, file_bytes, now_ns);
+        self.store.writes.pacing.debt_made(new_keys, totals.entries, file_bytes, now_ns);
         self.set();
     }
 
     /// Counts a chunk: how many keys left level 0, what was written for that, and its time.
     pub(crate) fn chunk_left(&self, keys: u64, written_bytes: u64, took_ns: u64) {
         let removed_bytes = keys * self.entry_bytes.load(Ordering::Relaxed);
-        self.store.writes.pacing.compacted(removed_bytes, written_bytes, took_ns);
+        self.store.writes.pacing.debt_paid(removed_bytes, written_bytes, took_ns);
         self.set();
     }
 
@@ -89,7 +89,7 @@ impl<M: Medium> LevelZeroPace<M> {
         let waiting_entries: u64 = view.memtables.iter().skip(1).map(|memtable| memtable.entries()).sum();
         let (used_bytes, keys) =
             (self.state.level_zero.used_bytes() as f64, self.state.level_zero.keys().max(1) as f64);
-        let new_keys = waiting_entries as f64 * self.store.writes.pacing.replacing_part();
+        let new_keys = waiting_entries as f64 * self.store.writes.pacing.debt_part();
         Situation {
             used_bytes,
             coming_bytes: new_keys * used_bytes / keys,

@@ -49,10 +49,6 @@ impl<M: Medium + Clone> Flush<M> {
 
 /// What the tree says of an entry of a run file.
 pub(crate) fn version(file: u32, entry: &KeyEntry<'_>) -> Version {
-    let kind = match entry.kind {
-        slmdb_table::EntryKind::Put => EntryKind::Put,
-        slmdb_table::EntryKind::Delete => EntryKind::Delete,
-    };
     let (offset, length_bytes) = (entry.place.offset, entry.place.length);
-    Version { sequence: entry.sequence, kind, file, offset, length_bytes }
+    Version { sequence: entry.sequence, kind: entry.kind, file, offset, length_bytes }
 }

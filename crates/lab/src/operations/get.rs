@@ -68,7 +68,7 @@ impl<M: Medium + Clone> Reader<M> {
             Moment::At(moment) => moment,
         };
         let found = self.state.levels.current().get(key, sequence_max)?;
-        Ok(found.filter(|found| found.kind == slmdb_table::EntryKind::Put).map(|found| found.value))
+        Ok(found.filter(|found| found.kind == EntryKind::Put).map(|found| found.value))
     }
 
     /// Whether a run file has left the store since.

@@ -193,8 +193,7 @@ impl<M: Medium + Clone> Cursor<M> {
     #[inline]
     fn nearest(&self) -> Option<Nearest> {
         let of_levels = || {
-            let put_or_delete = self.levels.kind()?;
-            let kind = if put_or_delete == slmdb_table::EntryKind::Put { EntryKind::Put } else { EntryKind::Delete };
+            let kind = self.levels.kind()?;
             let sequence = self.levels.sequence();
             Some(Nearest { at: At::Levels, kind, sequence, is_in_window: false, is_in_levels: true })
         };

@@ -215,7 +215,7 @@ impl<M: Medium + Clone> Compactor<M> {
         let now_ns = self.store.context.env.monotonic_ns();
         if plan.reason.is_garbage() {
             let removed_bytes = input_bytes.saturating_sub(bytes_written);
-            self.store.writes.pacing.compacted(removed_bytes, bytes_written, now_ns.saturating_sub(began_ns));
+            self.store.writes.pacing.debt_paid(removed_bytes, bytes_written, now_ns.saturating_sub(began_ns));
         }
         self.store.context.notify(|| Event::CompactionEnded {
             number,

@@ -60,6 +60,6 @@ impl<M: Medium + Clone> CompactionPace<M> {
     pub(crate) fn coming_bytes(&self) -> f64 {
         let view = self.store.writes.view.load();
         let waiting_bytes: u64 = view.memtables.iter().skip(1).map(|memtable| memtable.used_bytes()).sum();
-        waiting_bytes as f64 * self.store.writes.pacing.replacing_part()
+        waiting_bytes as f64 * self.store.writes.pacing.debt_part()
     }
 }

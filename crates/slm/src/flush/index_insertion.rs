@@ -72,7 +72,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             let live_changes = timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(swing))?;
             let replaced = live_changes.values().sum::<i64>().unsigned_abs();
             let (entries, file_bytes) = (file.record.entries, file.record.length_bytes);
-            self.store.writes.pacing.replaced(replaced, entries, file_bytes, self.store.context.env.monotonic_ns());
+            self.store.writes.pacing.debt_made(replaced, entries, file_bytes, self.store.context.env.monotonic_ns());
             edit.live_changes = live_changes.into_iter().collect();
             self.state.pool_reserve.add_file(
                 &self.state.index.pool,

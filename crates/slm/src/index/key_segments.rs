@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use slmdb_env::Result;
 use slmdb_pmem::{Claim, Medium, Pool};
-use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, SegmentEntry, write_segment_claiming};
 use slmdb_table::KeySection;
 
@@ -27,16 +26,9 @@ pub(crate) fn segment_of<M: Medium>(
     let entries = entries.iter().map(|(key, sequence, kind, place)| SegmentEntry {
         key: &key_bytes[key.clone()],
         sequence: *sequence,
-        kind: structures_kind(*kind),
+        kind: *kind,
         block_offset: place.offset,
         block_length: place.length,
     });
     write_segment_claiming(pool, number, entries, claim)
-}
-
-pub(crate) fn structures_kind(kind: slmdb_table::EntryKind) -> EntryKind {
-    match kind {
-        slmdb_table::EntryKind::Put => EntryKind::Put,
-        slmdb_table::EntryKind::Delete => EntryKind::Delete,
-    }
 }

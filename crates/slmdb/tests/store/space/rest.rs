@@ -65,7 +65,7 @@ fn a_store_at_rest_gives_back_what_was_made_ahead_of_writes() {
         // see the last writes only after the clock is put on. Then the rest begins there.)
         wait_until("it has given back", || {
             env.advance_clock(LONG_REST_NS);
-            let reserve_bytes = files(&env, "18446744073709551615.space").1;
+            let reserve_bytes = files(&env, "RESERVE.space").1;
             files(&env, ".arena").0 == arenas && files(&env, ".space").1 - reserve_bytes < MEMTABLE_BYTES
         });
         assert_same(&contents(&db).unwrap(), &model, "at rest");
