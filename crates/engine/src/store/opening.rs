@@ -69,8 +69,11 @@ pub struct Recovered<S> {
     /// What the engine keeps.
     pub state: Arc<S>,
     /// Removes what the MANIFEST no longer needs, once that is durable.
-    pub remove_leftovers: Box<dyn FnOnce(&StoreState) -> Result<()>>,
+    pub remove_leftovers: RemoveLeftovers,
 }
+
+/// See [`Recovered::remove_leftovers`].
+pub type RemoveLeftovers = Box<dyn FnOnce(&StoreState) -> Result<()>>;
 
 /// What an opening has found before the engine looks at it.
 pub struct Found<'d> {
