@@ -219,6 +219,30 @@ fn memtables_come_first_and_the_tier_has_what_was_flushed() {
     assert!(matches!(store.write(&put("late", ""), false), Err(Error::ReadOnly { .. })));
 }
 
+/// What has come since the look was flushed, so it asks the tier again, and that fails. The place is filled all the same.
+#[test]
+fn a_decision_that_fails_leaves_a_void_place() {
+    let store = open();
+    let writes = &store.shared.parts.writes;
+    let looks = AtomicU64::new(0);
+    let contains = |_: &[u8]| match looks.fetch_add(1, Ordering::SeqCst) {
+        0 => {
+            store.write(&put("other", "flushed meanwhile"), false)?;
+            store.flush().map(|()| false)
+        }
+        _ => Err(Error::invalid("it can't be read")),
+    };
+    let before = writes.publication.published();
+    let decided = writes.write_if(Condition::Absent(b"new"), &put("new", "1"), false, contains);
+    assert!(matches!(decided, Err(Error::Invalid { .. })), "{decided:?}");
+    assert_eq!(looks.load(Ordering::SeqCst), 2);
+    assert_eq!(writes.publication.published() - before, 2, "another put, and a void place");
+    assert!(!store.contains_key(b"new").unwrap());
+    store.write(&put("behind", "it"), false).unwrap();
+    assert_eq!(store.get(b"behind").unwrap().as_deref(), Some(&b"it"[..]));
+    store.close().unwrap();
+}
+
 /// What is below may take a disk read, and every later write waits meanwhile.
 #[test]
 fn a_conditional_write_asks_the_tier_before_it_has_a_place_and_not_again() {
