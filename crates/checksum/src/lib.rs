@@ -3,6 +3,7 @@
 //!
 //! The library that computes it multiplies without carry where the processor can, which for long values takes a third to a fifth
 //! of the time of the processor's own instruction for this checksum.
+#![forbid(unsafe_code)]
 
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 
