@@ -157,8 +157,8 @@ pub fn start<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<Store<AnyMed
 /// 3. One rename of the MANIFEST makes what was found durable. Only then is anything removed, and only then are writes
 ///    taken.
 ///
-/// Until step 3 nothing on the slow tier changes, and what changes in the pool may be done again. So a crash in
-/// recovery is recovered the same way. Opened read-only, step 3 is left out and everything stays in memory. The store's background
+/// Until step 3 nothing goes that the MANIFEST names, and what changes in the pool may be done again. So a crash in recovery is
+/// recovered the same way. Opened read-only, step 3 is left out and everything stays in memory. The store's background
 /// threads have no work yet.
 pub fn recover<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<(Store<AnyMedium, O::Tier>, Workers)> {
     let Found { options, directory, mut state, lock, mut workers } = found;

@@ -126,7 +126,7 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// Moves a chunk of level 0 on, if that is due, and no other thread does. If there is no space for that, it goes in
     /// smaller parts, with the reserve, unless that was in vain a moment ago. What is passed over keeps nothing else back.
-    /// LOCKS: level 0 compaction (tried); indexing, catalog
+    /// LOCKS: chunk (tried); indexing, catalog
     fn compact_level_zero(&self) -> Result<bool> {
         if !self.is_level_zero_due() {
             return Ok(false);
@@ -153,7 +153,7 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// See [`Compactor::compact_chunk`]. On a full disk: [`Compactor::compact_oldest_run_file`].
-    /// LOCKS: level 0 compaction (held)
+    /// LOCKS: chunk (held)
     pub(super) fn compact_chunk_or_part(&self) -> Result<bool> {
         match self.compact_chunk() {
             Err(Error::Full { .. }) => self.in_reserve(|| self.compact_oldest_run_file()),

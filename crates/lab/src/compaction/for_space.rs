@@ -56,7 +56,7 @@ fn count_files(catalog: &Catalog) {
 
 impl<M: Medium + Clone> Compactor<M> {
     /// Gives back some space. Returns whether it did.
-    /// LOCKS: level 0 compaction (tried); indexing, catalog; those of [`Compactor::merge`]; reserve
+    /// LOCKS: chunk (tried); indexing, catalog; those of [`Compactor::merge`]; reserve
     pub(super) fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         let Some(_chunk) = self.chunk.try_lock() else { return Ok(false) };
         if self.drop_run_files()? {
@@ -85,7 +85,7 @@ impl<M: Medium + Clone> Compactor<M> {
         }
     }
 
-    /// LOCKS: level 0 compaction (held); indexing, catalog
+    /// LOCKS: chunk (held); indexing, catalog
     fn switch_if_empty(&self) -> Result<()> {
         if self.state.level_zero.immutable().counts().keys == 0 {
             self.switch()?;

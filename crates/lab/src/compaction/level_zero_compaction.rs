@@ -36,7 +36,7 @@ const LONGER: u64 = 4;
 impl<M: Medium + Clone> Compactor<M> {
     /// Moves the next chunk of level 0 to level 1, by leaf scan or file scan. Returns whether there was one. One that met an input that
     /// can't be read counts: the next one passes that over. An error if nothing else is left.
-    /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
+    /// LOCKS: chunk (held); those of [`Compactor::merge`]; indexing, catalog
     pub(super) fn compact_chunk(&self) -> Result<bool> {
         let moment = self.moment();
         let passed = self.unreadable.passed_over(&self.state.levels.current());
@@ -133,7 +133,7 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// Moves keys of the oldest run file to level 1, at most as many as one file there has to be written anew for.
     /// Returns whether there were any.
-    /// LOCKS: level 0 compaction (held); those of [`Compactor::merge`]; indexing, catalog
+    /// LOCKS: chunk (held); those of [`Compactor::merge`]; indexing, catalog
     pub(super) fn compact_oldest_run_file(&self) -> Result<bool> {
         let live = self.state.level_zero.immutable().counts().live;
         let files = run_files(self.store.catalog.lock().state());

@@ -27,7 +27,7 @@ impl<M: Medium + Clone> Compactor<M> {
         compacted
     }
 
-    /// LOCKS: level 0 compaction (held, given back)
+    /// LOCKS: chunk (held, given back)
     fn compact_all(&self, chunk: MutexGuard<'_, ()>, range: KeyRange<'_>) -> Result<()> {
         // What is in the immutable tree, and then what is in the mutable one now.
         self.empty_immutable()?;
@@ -53,7 +53,7 @@ impl<M: Medium + Clone> Compactor<M> {
         Ok(())
     }
 
-    /// LOCKS: level 0 compaction (held)
+    /// LOCKS: chunk (held)
     fn empty_immutable(&self) -> Result<()> {
         while self.state.level_zero.immutable().counts().keys > 0 {
             self.store.context.check_writable()?;

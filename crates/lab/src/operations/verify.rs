@@ -41,7 +41,7 @@ pub(crate) struct Verifier<'s, M: Medium> {
 
 impl<M: Medium + Clone> Verifier<'_, M> {
     /// See [`slmdb_engine::Engine::verify`].
-    /// LOCKS: memtables; level 0 compaction, indexing (tried); catalog
+    /// LOCKS: memtables; chunk, indexing (tried); catalog
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _chunk = self.store.writes.take_from_jobs(|| Ok(self.compactor.chunk.try_lock()))?;
         let _agreement = self.agreement()?;

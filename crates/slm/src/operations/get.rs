@@ -1,4 +1,4 @@
-//! Point reads (paper, section 4 «Get»): MemTable, Immutable MemTables, index, one block.
+//! Point reads (paper, section 4 «Get»): MemTable, Immutable MemTables (which the store searches), index, one block.
 //!
 //! This order makes reads right while flushes go on. A MemTable leaves the readers' list only after the index points
 //! to all of its entries (INV-9). So a reader that takes the list first and looks in the index afterwards misses

@@ -1,4 +1,4 @@
-//! What SLM-DB adds to an [opening](slmdb_engine::directory::opening): its index, and what recovery makes of that.
+//! What SLM-DB adds to an [opening](slmdb_engine::store::opening): its index, and what recovery makes of that.
 
 use std::path::Path;
 use std::sync::Arc;
