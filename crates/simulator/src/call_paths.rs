@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use slmdb_env::{Seen, Step, Watcher};
 
 /// Where calls are that are no site: the recorders, and the wrappers that lead to them.
-const WRAPPERS: [&str; 6] = [
+const WRAPPERS: [&str; 7] = [
     "simulator/src/call_paths.rs",
     "env/src/recording.rs",
     "env/src/memory.rs",
     "env/src/memory/",
     "pmem/src/simulated.rs",
     "pmem/src/medium.rs",
+    "pmem/src/any_medium.rs",
 ];
 
 /// Files of which some functions are wrappers, with those.
