@@ -9,7 +9,7 @@ use slmdb_engine::read::snapshots::Moments;
 use slmdb_engine::space::admission::Grant;
 use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
 use slmdb_engine::space::reserve::Reserve;
-use slmdb_engine::store::tier::TierState;
+use slmdb_engine::store::tier_state::TierState;
 use slmdb_env::Result;
 use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::StoreState;

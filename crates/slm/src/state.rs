@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::read::snapshots::Moments;
-use slmdb_engine::store::tier::TierState;
+use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{CompactionPolicy, Memory, Options};
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::{Medium, Pool};

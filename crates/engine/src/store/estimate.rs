@@ -9,7 +9,7 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 
-use super::store::Shared;
+use super::shared::Shared;
 use super::tier::{Moment, Tier};
 use crate::Approximate;
 

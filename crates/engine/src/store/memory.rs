@@ -10,7 +10,7 @@ use crate::memory::memory_of_memtables;
 
 impl<M: Medium + Clone> Parts<M> {
     /// What the store keeps in plain memory now.
-    /// LOCKS: snapshots; catalog; those of [`TierState::count_memory`](super::tier::TierState::count_memory); arenas; memtables
+    /// LOCKS: snapshots; catalog; those of [`TierState::count_memory`](super::tier_state::TierState::count_memory); arenas; memtables
     pub fn memory(&self) -> Memory {
         let (moments, budget) = (self.state.moments(), &self.context.budget);
         let mut memory = Memory {

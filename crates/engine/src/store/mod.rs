@@ -2,7 +2,7 @@
 //!
 //! A [`Store`](store::Store) has the parts that know no index ([`Parts`](parts::Parts)): MemTables and their log, the
 //! MANIFEST, table files, space, memory, snapshots. Below the MemTables it has a *tier*, which is the engine's. The tier is in two
-//! halves: [`TierState`](tier::TierState) is what an engine keeps, and [`Tier`](tier::Tier) what it does with that and with the
+//! halves: [`TierState`](tier_state::TierState) is what an engine keeps, and [`Tier`](tier::Tier) what it does with that and with the
 //! parts. So each half is whole before the next one is made, and no part leads back to what is above it:
 //!
 //! ```text
@@ -14,6 +14,7 @@ pub mod flush;
 pub mod memory;
 pub mod opening;
 pub mod parts;
+pub mod shared;
 pub mod snapshot;
 pub mod stats;
 #[allow(clippy::module_inception)]
@@ -22,3 +23,4 @@ pub mod store;
 #[allow(clippy::unwrap_used)]
 mod tests;
 pub mod tier;
+pub mod tier_state;

@@ -11,7 +11,8 @@ use tracing::info_span;
 
 use super::parts::Parts;
 use super::store::Store;
-use super::tier::{Tier, TierState};
+use super::tier::Tier;
+use super::tier_state::TierState;
 use crate::background::workers::Workers;
 use crate::batch::Totals;
 use crate::directory::EngineKind;

@@ -7,7 +7,7 @@ use slmdb_env::Lock;
 use slmdb_manifest::{Counters, Edit, StoreState};
 use slmdb_pmem::Medium;
 
-use super::tier::TierState;
+use super::tier_state::TierState;
 use crate::context::StoreContext;
 use crate::events::delivery::Events;
 use crate::files::catalog::{Catalog, CommitHooks};

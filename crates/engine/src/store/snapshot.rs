@@ -9,7 +9,7 @@ use slmdb_env::Result;
 use slmdb_pmem::Medium;
 
 use super::parts::Parts;
-use super::store::Shared;
+use super::shared::Shared;
 use super::tier::{Moment, Tier};
 use crate::read::snapshot_registry::SnapshotKind;
 use crate::{EngineCursor, EngineSnapshot, Slice};

@@ -6,32 +6,23 @@ use std::sync::Arc;
 
 use slmdb_env::Result;
 use slmdb_pmem::Medium;
-use slmdb_structures::EntryKind;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::thread::JoinHandle;
 
 use super::parts::Parts;
+use super::shared::Shared;
 use super::snapshot::StoreSnapshot;
 use super::tier::{Moment, Tier};
 use crate::background::workers::{Work, Workers, work};
 use crate::directory::EngineKind;
 use crate::directory::store_copy::StoreCopy;
 use crate::observe::spans::verifying;
-use crate::read::snapshot_registry::SnapshotKind;
 use crate::write::closing::close_once;
 use crate::write::memtable_preparer::MemTablePreparer;
 use crate::{
     Approximate, Capabilities, Condition, Engine, EngineCursor, EngineSnapshot, Slice, Stats, TableFile,
     VerifyProgress, VerifyReport, WriteBatch, lock_order,
 };
-
-/// What a store shares with its snapshots and cursors.
-pub struct Shared<M: Medium + Clone, T: Tier<M>> {
-    /// The parts that know no engine.
-    pub parts: Arc<Parts<M>>,
-    /// What is below the MemTables.
-    pub tier: Arc<T>,
-}
 
 /// An open store on medium `M`. Dropping it closes it.
 pub struct Store<M: Medium + Clone, T: Tier<M>> {
@@ -74,63 +65,6 @@ impl<M: Medium + Clone, T: Tier<M>> Store<M, T> {
         tier.leave()?;
         parts.writes.seal_log(&parts.catalog)?;
         if parts.state.pool().medium().is_persistent() { parts.state.pool().seal() } else { Ok(()) }
-    }
-}
-
-impl<M: Medium + Clone, T: Tier<M>> Shared<M, T> {
-    /// The value of a key at a moment. MemTables come first, and the tier is asked afterwards: entries move that way only.
-    #[inline]
-    pub(super) fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {
-        let sequence_max = self.sequence_max(moment);
-        for memtable in &self.parts.writes.view.load().memtables {
-            if let Some(found) = memtable.get(key, sequence_max) {
-                return Ok((found.kind == EntryKind::Put).then(|| Slice::from(found.value)));
-            }
-        }
-        self.tier.get(key, moment)
-    }
-
-    /// Whether a key has a value at a moment.
-    #[inline]
-    pub(super) fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool> {
-        let sequence_max = self.sequence_max(moment);
-        for memtable in &self.parts.writes.view.load().memtables {
-            if let Some(found) = memtable.get(key, sequence_max) {
-                return Ok(found.kind == EntryKind::Put);
-            }
-        }
-        self.tier.contains_key(key, moment)
-    }
-
-    #[inline]
-    fn sequence_max(&self, moment: Moment) -> u64 {
-        match moment {
-            Moment::Now => self.parts.writes.publication.published(),
-            Moment::At(moment) => moment,
-        }
-    }
-
-    /// A cursor at the present moment.
-    /// LOCKS: snapshots
-    fn cursor(self: &Arc<Self>) -> Box<dyn EngineCursor> {
-        let (moment, view) = loop {
-            let before = self.parts.writes.view.load_full();
-            let moment = self.parts.register(SnapshotKind::Cursor);
-            let after = self.parts.writes.view.load_full();
-            if Arc::ptr_eq(&before, &after) {
-                break (moment, before);
-            }
-            self.parts.release(moment, SnapshotKind::Cursor, 0);
-        };
-        self.tier.cursor(moment, &view)
-    }
-
-    /// A cursor at the moment of a snapshot that is held.
-    /// LOCKS: snapshots
-    pub(super) fn cursor_at(self: &Arc<Self>, moment: u64) -> Box<dyn EngineCursor> {
-        let moment = self.parts.state.moments().register(SnapshotKind::Cursor, &|| moment);
-        let view = self.parts.writes.view.load_full();
-        self.tier.cursor(moment, &view)
     }
 }
 

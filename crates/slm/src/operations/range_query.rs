@@ -6,7 +6,7 @@
 //! gives at most one version of a key, the newest that the moment covers. Among sources the highest sequence number
 //! wins, and a delete hides the key. A block is read only when a value is asked for.
 //!
-//! The store takes a cursor's moment in two steps ([`slmdb_engine::store::store`]): it registers what is published, and takes the list of MemTables. If the list
+//! The store takes a cursor's moment in two steps ([`slmdb_engine::store::shared`]): it registers what is published, and takes the list of MemTables. If the list
 //! has changed meanwhile, it starts over (INV-11). So everything up to its moment is in its list, or was in the index
 //! before it registered. A cursor of a snapshot takes over the snapshot's moment, and the present list. That is enough,
 //! because flushes keep what a snapshot sees.
