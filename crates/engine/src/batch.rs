@@ -103,25 +103,19 @@ impl Totals {
         self.with(other, u64::min, u32::min)
     }
 
-    /// The totals without `part` of them. The longest key stays, because it is unknown which part had it.
-    pub fn minus(&self, part: &Totals) -> Totals {
-        let is_empty = self.entries <= part.entries;
-        self.with(part, u64::saturating_sub, |longest, _| if is_empty { 0 } else { longest })
+    /// The larger of each sum.
+    pub fn at_least(&self, other: &Totals) -> Totals {
+        self.with(other, u64::max, u32::max)
     }
 
-    /// Whether an index with space for this has space for `other`, too.
+    /// Whether space for this is enough for `other`, too.
     #[inline]
-    pub fn covers_in_index(&self, other: &Totals) -> bool {
+    pub fn covers(&self, other: &Totals) -> bool {
         self.entries >= other.entries
             && self.key_bytes >= other.key_bytes
             && self.longest_key_bytes >= other.longest_key_bytes
             && self.long_key_bytes >= other.long_key_bytes
-    }
-
-    /// Whether an index and a table file with space for this have space for `other`, too.
-    #[inline]
-    pub fn covers(&self, other: &Totals) -> bool {
-        self.covers_in_index(other) && self.value_bytes >= other.value_bytes
+            && self.value_bytes >= other.value_bytes
     }
 
     /// Whether space for the write `other` would do for this write. Deletes may take more than puts.
@@ -237,12 +231,11 @@ mod tests {
         assert_eq!(*puts.totals(), Totals { puts: 5, value_bytes: 50, ..expected });
         assert_eq!(puts.totals().long_keys(), long_keys);
         assert!(deletes.totals().are_deletes() && !puts.totals().are_deletes() && !Totals::default().are_deletes());
-        assert!(deletes.totals().covers_in_index(puts.totals()));
+        assert!(puts.totals().covers(deletes.totals()) && !deletes.totals().covers(puts.totals()));
 
         let both = deletes.totals().plus(puts.totals());
         assert_eq!(both.entries, 10);
-        assert_eq!(both.minus(puts.totals()), expected);
-        assert_eq!(both.at_most(deletes.totals()), expected);
+        assert_eq!((both.at_least(deletes.totals()), both.at_most(deletes.totals())), (both, expected));
         deletes.clear();
         assert_eq!(*deletes.totals(), Totals::default());
     }

@@ -49,10 +49,8 @@ impl fmt::Debug for Listener {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SpaceFor {
-    /// A write: nothing could be set aside for its flush. It was refused.
+    /// A write: no MemTable could be made for it, or nothing be set aside for its flush. It was refused.
     Write,
-    /// A MemTable for which writes wait. They were refused.
-    MemTable,
     /// A background job, such as a flush. It goes on trying, and writes are refused once they have to wait for it.
     Job,
 }

@@ -2,28 +2,32 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use slmdb_engine::Memory;
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::read::snapshots::Moments;
-use slmdb_engine::space::admission::Grant;
+use slmdb_engine::space::allowance::Grant;
 use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
 use slmdb_engine::space::reserve::Reserve;
 use slmdb_engine::store::tier_state::TierState;
+use slmdb_engine::{Memory, Options};
 use slmdb_env::Result;
 use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_sync::epoch;
+use slmdb_sync::scheduled::atomic::AtomicU64;
 
 use crate::compaction::queue::{CompactionQueue, SpaceWanted};
 use crate::level_zero::LevelZero;
-use crate::space::{OUTPUTS_FOR_SPACE, reserve};
+use crate::space::{OUTPUTS_FOR_SPACE, outputs, reserve};
 
 /// What LAB-DB keeps of an open store: level 0, and the levels below.
 pub(crate) struct LabState<M: Medium> {
     pub(crate) level_zero: LevelZero<M>,
     pub(crate) levels: Levels<TableRun>,
+    /// How long outputs of compactions should be, in bytes.
+    pub(crate) output_bytes: AtomicU64,
     /// Which compactions run, and what is wanted of them.
     pub(crate) compactions: CompactionQueue,
 }
@@ -44,9 +48,10 @@ impl<M: Medium + Clone> TierSpace for LabState<M> {
         reserve::<M>(&self.level_zero.pool, grant, self.level_zero.mutable().size().leaves)
     }
 
-    fn count_files(&self, state: &StoreState, reserve: &Reserve) {
-        reserve.set_outputs(OUTPUTS_FOR_SPACE);
-        reserve.set_files(state.files.values().map(|file| file.length_bytes));
+    fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
+        let (each_bytes, output_bytes) = outputs(options, state);
+        reserve.set_outputs(OUTPUTS_FOR_SPACE, each_bytes);
+        self.output_bytes.store(output_bytes, Ordering::Relaxed);
     }
 
     fn returned_by_readers(&self) -> u64 {

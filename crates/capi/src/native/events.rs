@@ -87,7 +87,6 @@ fn name_of_cause(cause: StallCause) -> &'static str {
 fn name_of_need(need: SpaceFor) -> &'static str {
     match need {
         SpaceFor::Write => "write",
-        SpaceFor::MemTable => "memtable",
         SpaceFor::Job => "job",
         _ => "other",
     }

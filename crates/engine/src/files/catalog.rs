@@ -246,22 +246,35 @@ impl Catalog {
         self.provide_records(self.records_to_come_bytes())
     }
 
-    /// The same, and fills the reserve. If there is too little for that, a MANIFEST that is long for a full disk is put in
-    /// a shorter form first. After [`Error::Full`] both have what there was.
+    /// The same, and fills the reserve. After [`Error::Full`] both have what there was.
     /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
     pub fn fill_reserve(&self) -> Result<()> {
-        let provided = self.provide_for_flushes();
-        if provided.as_ref().is_err_and(|error| !error.may_be_tried_again()) {
-            return provided;
+        self.while_whole(0, || Ok(()))
+    }
+
+    /// Does that, and then runs this, which takes `more_bytes`, while the reserve stays [whole](Reserve::while_whole). On a full
+    /// disk, rewrites a long MANIFEST in a shorter form and tries once more.
+    /// LOCKS: those of [`CommitHooks`]; catalog, reserve, reserved file
+    pub fn while_whole(&self, more_bytes: u64, run: impl Fn() -> Result<()>) -> Result<()> {
+        let attempt = || {
+            let provided = self.provide_for_flushes();
+            if provided.as_ref().is_err_and(|error| !error.may_be_tried_again()) {
+                return provided;
+            }
+            // The reserve gets what there is, even if the MANIFEST lacks something.
+            match provided {
+                Ok(()) => self.reserve.while_whole(more_bytes, &run),
+                lacking => self.reserve.fill().and(lacking),
+            }
+        };
+        let mut done = attempt();
+        if matches!(done, Err(Error::Full { .. })) && self.renew_on_a_full_disk()? {
+            done = attempt();
         }
-        let mut filled = provided.and(self.reserve.fill());
-        if matches!(filled, Err(Error::Full { .. })) && self.renew_on_a_full_disk()? {
-            filled = self.provide_for_flushes().and(self.reserve.fill());
-        }
-        if filled.is_ok() {
+        if done.is_ok() {
             self.disk_is_full.store(false, Ordering::Relaxed);
         }
-        filled
+        done
     }
 
     /// Puts a shorter MANIFEST in the place of one that is long for a full disk. Returns whether it has. (A long one

@@ -7,8 +7,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use slmdb_env::{Error, Result};
+use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{ArenaRecord, Manifest, StoreState};
 use slmdb_pmem::{Arena, Medium};
 use slmdb_structures::memtable::{MemTable, MemTableOptions};
@@ -19,7 +20,7 @@ use crate::batch::Totals;
 use crate::files::catalog::CatalogState;
 use crate::files::file_names as names;
 use crate::files::file_names::FileKind;
-use crate::space::admission::table_bytes;
+use crate::space::allowance::table_bytes;
 use crate::space::reserve::Reserve;
 use crate::space::reserved_file::{ReservedFile, remove_leftovers as remove_space};
 use crate::write::arena_kind;
@@ -138,8 +139,7 @@ impl<M: Medium + Clone> RecoveredLog<M> {
         let (env, directory, options) = (&*self.options.env, &self.directory, &self.options);
         for Immutable { memtable, totals, space, .. } in &mut self.memtables {
             let space_bytes = table_bytes(options, totals);
-            self.reserve.expect_file(space_bytes);
-            *space = ReservedFile::if_there_is(env, directory, memtable.generation(), space_bytes)?;
+            *space = set_aside(env, directory, memtable.generation(), space_bytes)?;
         }
         Ok(())
     }
@@ -168,10 +168,16 @@ impl<M: Medium + Clone> RecoveredLog<M> {
                 totals = totals.plus(&immutable.totals);
                 immutable.space.map_or(Ok(()), |space| space.discard(env))?;
             }
-            space = ReservedFile::if_there_is(env, &self.directory, generation, table_bytes(&self.options, &totals))?;
+            space = set_aside(env, &self.directory, generation, table_bytes(&self.options, &totals))?;
         }
         self.active = Some(Filling::new(active, totals, space));
         Ok(())
+    }
+
+    /// What the MemTables may have that are not flushed, by generation.
+    pub fn granted(&self) -> Vec<(u64, Totals)> {
+        let recovered = self.memtables.iter().map(|immutable| (immutable.memtable.generation(), immutable.totals));
+        recovered.chain(self.active.iter().map(|active| (active.memtable.generation(), active.totals))).collect()
     }
 
     /// The records of the recovered arenas, each with its last sequence number.
@@ -226,5 +232,18 @@ impl<M: Medium + Clone> RecoveredLog<M> {
         let entries = env.list_directory(&self.directory)?.into_iter();
         let mut leftovers = entries.map(|entry| entry.name).filter(|name| is_leftover(name));
         leftovers.try_for_each(|name| env.remove_file(&self.directory.join(name)))
+    }
+}
+
+/// Sets disk space aside for the table file of a MemTable, or none if the disk has less: its flush then waits for it. `None` if
+/// not even an empty file can be made.
+fn set_aside(env: &dyn Env, directory: &Path, generation: u64, bytes: u64) -> Result<Option<Arc<ReservedFile>>> {
+    let space = ReservedFile::new(env, directory, generation).and_then(|space| match space.raise(bytes) {
+        Err(error) if !error.may_be_tried_again() => Err(error),
+        _ => Ok(Some(Arc::new(space))),
+    });
+    match space {
+        Err(error) if error.may_be_tried_again() => Ok(None),
+        other => other,
     }
 }

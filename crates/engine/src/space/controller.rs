@@ -1,13 +1,10 @@
-//! [`SpaceController`]: sets aside what a write needs before it is admitted, and finds space for writers and jobs that
+//! [`SpaceController`]: sets space aside for each MemTable before it takes writes, and finds space for writers and jobs that
 //! have none.
 //!
-//! A write gets its place in the arena at once. What its flush will need is set aside before (INV-30): in the pool as
-//! much as the engine says ([`TierSpace`]), on the disk space for its entries in the table file. So a full pool or disk
-//! refuses the next write, and never jams what was accepted. A little more than puts may use is reserved for deletes,
-//! which are the way out.
-//!
-//! Setting aside takes system calls. So a background thread does it, in steps, before writers need it; a writer only
-//! adds and compares. When nothing more can be set aside, the [ladder](super::ladder) decides what is done.
+//! What the flush of a MemTable will need at worst is set aside when it is made (INV-30): in the pool as much as the engine
+//! says ([`TierSpace`]), on the disk as much as its table file takes. So a full pool or disk refuses the next MemTable, and never
+//! jams what was accepted. Before a MemTable for puts is made, the reserve is full: it leads out of a full disk
+//! ([`super::reserve`]). MemTables for deletes alone may use it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,23 +15,18 @@ use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 
-use super::admission::{Grant, STEP_PART, step_in_pool, table_bytes};
-use super::ladder::{Asker, Flushes, Situation, Step, next_step};
-use super::reserve::{Purpose, Reserve};
+use super::allowance::{Grant, kept_for_deletes, table_bytes};
+use super::ladder::{Flushes, Situation, Step, next_step};
+use super::reserve::{Purpose, Reserve, longest_file};
 use super::reserved_file::ReservedFile;
 use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
 use crate::files::catalog::Catalog;
-use crate::lock_order;
-use crate::write::memtables::{BlockedFlush, Filling, MemTables};
+use crate::write::memtables::MemTables;
 use crate::write::write_path::WritePath;
+use crate::{Options, lock_order};
 
-/// The active MemTable is flushed early for its space only if at least its size divided by this is used.
-const WORTH_FLUSHING_PART: u64 = 8;
-/// How long a delete waits for a flush that waits for space itself, and how often it checks.
-const FLUSH_PATIENCE: Duration = Duration::from_millis(250);
-const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 /// How often a thread that waits for readers checks whether they have gone.
 pub const READERS_PAUSE: Duration = Duration::from_millis(1);
 /// How long a background job waits before it tries a full disk again: at first, and at most. The time doubles with each
@@ -65,16 +57,16 @@ pub enum TakenFrom {
 pub trait TierSpace: Send + Sync {
     /// The path of the pool, as errors name it.
     fn pool_path(&self) -> &Path;
-    /// Sets aside in the pool what flushing a grant takes, and what compactions need there, in place of what was set aside
-    /// before. [`Error::Full`]: there is not as much.
+    /// Sets aside in the pool what flushing a grant takes, and, unless it may be taken from the reserve, what compactions need
+    /// there. It takes the place of what was set aside before. [`Error::Full`]: there is not as much.
     /// LOCKS: pool grant (held)
     fn reserve(&self, grant: &Grant, from: TakenFrom) -> Result<()>;
-    /// Takes note of the keys of a MemTable that is flushed now.
+    /// Takes note of the keys of a MemTable that was flushed.
     /// LOCKS: pool grant (held)
     fn note_flushed(&self, _: &Totals) {}
     /// Sets the reserves by the table files that there are.
-    fn count_files(&self, state: &StoreState, reserve: &Reserve) {
-        reserve.set_files(state.files.values().map(|file| file.length_bytes));
+    fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
+        reserve.set_outputs(1, longest_file(options, state.files.values().map(|file| file.length_bytes)));
     }
     /// How often readers have let go of space in the pool that was given up. A change is a reason to look for space again.
     fn returned_by_readers(&self) -> u64;
@@ -90,13 +82,13 @@ pub trait TierSpace: Send + Sync {
 pub enum Awaited<'a, M: Medium> {
     /// There may be space now.
     TryAgain,
-    /// The asker may take from the reserve.
-    UseReserve,
-    /// There is none.
+    /// No more will come: less has to do.
+    MakeDo,
+    /// The request gets the error.
     Refused(MutexGuard<'a, MemTables<M>>),
 }
 
-/// A request that found something full. The fields are read in this order.
+/// A request for a MemTable that found something full. The fields are read in this order.
 pub struct Shortage<'a> {
     /// The value of [returned](SpaceController::returned) before the space was asked for.
     pub returned: u64,
@@ -105,9 +97,11 @@ pub struct Shortage<'a> {
     /// Whether [readers hold](SpaceController::readers_hold) some of it. This is read before `returned` is read again:
     /// readers are counted there before they stop holding.
     pub readers_hold_space: bool,
+    /// The request is one of deletes alone.
+    pub is_for_deletes: bool,
 }
 
-/// Sets space aside for writes, and decides what is done when there is none.
+/// Sets space aside for MemTables, and decides what is done when there is none.
 pub struct SpaceController<M: Medium> {
     pub(super) context: Arc<StoreContext>,
     /// The write path, for whose MemTables the space is.
@@ -115,52 +109,96 @@ pub struct SpaceController<M: Medium> {
     /// The MANIFEST, and the disk space that leads out of a full disk.
     pub(super) catalog: Arc<Catalog>,
     tier: Arc<dyn TierSpace>,
-    /// Held to change what is granted in the pool, and set aside there.
-    pool_grant: Mutex<()>,
+    /// The allowances of all MemTables that are not flushed, by generation. Held to change what is set aside for them in the
+    /// pool.
+    granted: Mutex<Vec<(u64, Totals)>>,
 }
 
 impl<M: Medium + Clone> SpaceController<M> {
-    /// The controller of a store whose engine knows what a flush costs and how space is given back.
+    /// The controller of a store whose engine knows what a flush costs and how space is given back. `granted`: the recovered
+    /// MemTables, for which space is set aside.
     pub fn new(
         context: Arc<StoreContext>,
         writes: Arc<WritePath<M>>,
         catalog: Arc<Catalog>,
         tier: Arc<dyn TierSpace>,
+        granted: Vec<(u64, Totals)>,
     ) -> SpaceController<M> {
-        let pool_grant = Mutex::ranked(lock_order::POOL_GRANT, ());
-        SpaceController { context, writes, catalog, tier, pool_grant }
+        let granted = Mutex::ranked(lock_order::POOL_GRANT, granted);
+        SpaceController { context, writes, catalog, tier, granted }
     }
 
-    /// Provides in the pool for flushing what was admitted and `more`. [`Error::Full`]: there is not as much.
+    /// Sets aside what the flush of the MemTable of `generation` takes at worst: in the pool, for its record in the MANIFEST, and
+    /// for its table file, in `space`. What it had before is part of that. [`Error::Full`]: there is not as much, and nothing has
+    /// changed.
+    /// LOCKS: pool grant, memtables; catalog, reserve, reserved file
+    pub fn grant(&self, generation: u64, allowance: &Totals, from: TakenFrom, space: &ReservedFile) -> Result<()> {
+        let before = self.grant_in_pool(generation, allowance, from)?;
+        let file_bytes = table_bytes(&self.context.options, allowance);
+        let on_disk = match from {
+            TakenFrom::FreeSpace => self.catalog.while_whole(file_bytes, || space.raise(file_bytes)),
+            TakenFrom::Reserve => self.catalog.provide_for_flushes().and_then(|()| {
+                let more_bytes = file_bytes.saturating_sub(space.length_bytes());
+                self.catalog.reserve.give_while_full(more_bytes, Purpose::Deletes, || space.raise(file_bytes))
+            }),
+        };
+        if on_disk.is_err() {
+            self.change_grant(generation, before)?;
+        }
+        on_disk
+    }
+
+    /// Sets aside the part of [`SpaceController::grant`] that is in the pool. Returns what it was before.
     /// LOCKS: pool grant, memtables; pool grant, those of [`TierSpace::reserve`]
-    fn provide_in_pool(&self, more: Grant, from: TakenFrom) -> Result<()> {
-        let _changing = self.pool_grant.lock();
-        let grant = self.writes.memtables.lock().begin_grant(more);
-        self.tier.reserve(&grant, from)?;
-        self.writes.memtables.lock().granted_in_pool = grant;
-        Ok(())
+    fn grant_in_pool(&self, generation: u64, allowance: &Totals, from: TakenFrom) -> Result<Option<Totals>> {
+        let mut granted = self.granted.lock();
+        let before = replace(&mut granted, generation, Some(*allowance));
+        let reserved = self.set_aside(&granted, from);
+        if reserved.is_err() {
+            replace(&mut granted, generation, before);
+            // What was set aside for others is still there.
+            or_part(self.set_aside(&granted, TakenFrom::FreeSpace))?;
+        }
+        reserved.map(|()| before)
+    }
+
+    /// Sets aside in the pool what all MemTables were granted.
+    /// LOCKS: pool grant (held), memtables
+    fn set_aside(&self, granted: &[(u64, Totals)], from: TakenFrom) -> Result<()> {
+        let mut all = granted.iter().fold(Grant::default(), |all, (_, allowance)| all.and(allowance));
+        self.writes.memtables.lock().longest_key_bytes = all.totals.longest_key_bytes;
+        if from == TakenFrom::FreeSpace {
+            all = all.and(&kept_for_deletes(&self.context.options));
+        }
+        self.tier.reserve(&all, from)
+    }
+
+    /// Changes what a MemTable is granted to no more than before; `None`: it needs nothing. Its disk space is the caller's.
+    /// LOCKS: as [`SpaceController::grant`]
+    pub fn change_grant(&self, generation: u64, allowance: Option<Totals>) -> Result<()> {
+        let mut granted = self.granted.lock();
+        replace(&mut granted, generation, allowance);
+        or_part(self.set_aside(&granted, TakenFrom::FreeSpace))
     }
 
     /// Sets aside again what is granted and reserved in the pool, after a compaction has freed space there.
-    /// LOCKS: as [`SpaceController::provide`]
+    /// [`Error::Full`]: there is only a part of it.
+    /// LOCKS: as [`SpaceController::grant`]
     pub fn reserve_again(&self) -> Result<()> {
-        let _changing = self.pool_grant.lock();
-        let granted = self.writes.memtables.lock().granted_in_pool;
-        self.tier.reserve(&granted, TakenFrom::FreeSpace)
+        self.set_aside(&self.granted.lock(), TakenFrom::FreeSpace)
     }
 
-    /// Frees what was set aside in the pool for a flushed MemTable and not used (INV-31), and counts that as space that
-    /// has come.
-    /// LOCKS: as [`SpaceController::provide`]
-    pub fn release_in_pool(&self, flushed: &Totals) -> Result<()> {
-        let _changing = self.pool_grant.lock();
+    /// Frees what was set aside for a flushed MemTable and not used (INV-31), and counts that as space that has come.
+    /// LOCKS: as [`SpaceController::grant`]
+    pub fn release(&self, generation: u64, flushed: &Totals) -> Result<()> {
+        let mut granted = self.granted.lock();
         self.tier.note_flushed(flushed);
-        let granted = self.writes.memtables.lock().release(flushed);
-        match self.tier.reserve(&granted, TakenFrom::FreeSpace) {
-            // The bound does not know how much of the worst case has already happened. What was granted is there.
-            Err(Error::Full { .. }) => Ok(()),
-            done => done,
-        }
+        replace(&mut granted, generation, None);
+        let released = or_part(self.set_aside(&granted, TakenFrom::FreeSpace));
+        let mut memtables = self.writes.memtables.lock();
+        memtables.immutables -= 1;
+        memtables.space_returned += 1;
+        released
     }
 
     /// Which resource this error is about.
@@ -169,144 +207,6 @@ impl<M: Medium + Clone> SpaceController<M> {
             Error::Full { path, .. } if path == self.tier.pool_path() => Resource::Pool,
             _ => Resource::Disk,
         }
-    }
-
-    /// Sets aside what is wanted, and a step more if there is as much. Wakes the writers that wait, whether or not
-    /// there was space. After [`Awaited::TryAgain`] it returns as well: the preparer's loop reads again what is wanted.
-    /// LOCKS: memtables; pool grant, memtables; those of [`TierSpace`]; reserve, reserved file
-    pub fn provide(&self, wanted: Totals) -> Result<()> {
-        let asker = if wanted.are_deletes() { Asker::Deletes } else { Asker::Puts };
-        let mut from = TakenFrom::FreeSpace;
-        loop {
-            // Read before the space is asked for, so that what comes back meanwhile is noticed.
-            let returned = self.returned(&self.writes.memtables.lock());
-            let full = match self.set_aside(from, &wanted) {
-                Ok(()) => {
-                    let mut memtables = self.writes.memtables.lock();
-                    memtables.space_wanted = None;
-                    self.context.events.space_found(SpaceFor::Write);
-                    self.writes.work_done.notify_all();
-                    return Ok(());
-                }
-                Err(full @ Error::Full { .. }) => full,
-                Err(error) => return Err(error),
-            };
-            let readers_hold_space = self.readers_hold(&full)?;
-            let mut memtables = self.writes.memtables.lock();
-            if wanted.entries == 0 {
-                // Only the step ahead is not taken. A writer may have begun to wait meanwhile.
-                memtables.space_wanted = memtables.space_wanted.filter(|wanted| wanted.entries > 0);
-                return Ok(());
-            }
-            // Whether flushing the active MemTable now would help.
-            let worth_flushing = memtables.active.as_ref().is_some_and(|active| {
-                let capacity_bytes = active.memtable.capacity_bytes();
-                let is_filled = active.memtable.used_bytes() >= capacity_bytes / WORTH_FLUSHING_PART;
-                // What was deleted is garbage once this is flushed.
-                active.totals.entries > 0
-                    && (is_filled || asker == Asker::Deletes || self.writes.arenas.is_large(capacity_bytes))
-            });
-            // Deletes may take from the reserve, after all else.
-            let reserve_is_left = asker == Asker::Deletes && from == TakenFrom::FreeSpace;
-            let shortage = Shortage { full: &full, returned, readers_hold_space };
-            match self.await_space(memtables, asker, &shortage, (worth_flushing, reserve_is_left)) {
-                Awaited::TryAgain => return Ok(()),
-                Awaited::UseReserve => from = TakenFrom::Reserve,
-                Awaited::Refused(memtables) => {
-                    self.refuse(memtables, wanted, full);
-                    return Ok(());
-                }
-            }
-        }
-    }
-
-    /// Sets aside what is wanted, in the pool and then on the disk. [`Error::Full`]: there is not as much.
-    fn set_aside(&self, from: TakenFrom, wanted: &Totals) -> Result<()> {
-        let (all, of_active, generation, space) = {
-            let memtables = self.writes.memtables.lock();
-            let active = memtables.active.as_ref();
-            let of_active = active.map_or_else(Totals::default, |active| active.totals);
-            let generation = active.map(|active| active.memtable.generation());
-            (memtables.admitted, of_active, generation, active.and_then(|active| active.space.clone()))
-        };
-        // What is needed: the write, and the deletes that must still find space after it.
-        let needed = Grant::for_write(&self.context.options, wanted);
-        let on_disk = table_bytes(&self.context.options, &of_active.plus(&needed.totals));
-        let step_bytes = match from {
-            TakenFrom::FreeSpace => self.fill_reserve_for(on_disk, self.context.options.memtable_bytes / STEP_PART)?,
-            TakenFrom::Reserve => self.catalog.provide_for_flushes().map(|()| 0)?,
-        };
-        // In the pool: a step ahead if that can be had, else just what is needed.
-        let step = step_in_pool(&self.context.options, &all);
-        let ahead = Grant { totals: needed.totals.plus(&step), memtables: needed.memtables + 1 };
-        match self.provide_in_pool(ahead, from) {
-            Err(Error::Full { .. }) => self.provide_in_pool(needed, from),
-            granted => granted,
-        }?;
-        // On the disk, for the active MemTable's table file: likewise, and at last with what the reserve has too much.
-        let Some(generation) = generation else { return Ok(()) };
-        let space = space.map_or_else(|| self.begin_space(generation), Ok)?;
-        match from {
-            TakenFrom::FreeSpace => match space.raise(on_disk.saturating_add(step_bytes)) {
-                Err(Error::Full { .. }) => match space.raise(on_disk) {
-                    Err(Error::Full { .. }) if self.catalog.reserve.trim()? => space.raise(on_disk),
-                    raised => raised,
-                },
-                raised => raised,
-            },
-            TakenFrom::Reserve => self.raise_from_reserve(&space, on_disk),
-        }
-    }
-
-    /// Fills the reserve for a table file of `file_bytes`, and `step_bytes` more if there is as much. Returns how large
-    /// a step it was.
-    pub fn fill_reserve_for(&self, file_bytes: u64, step_bytes: u64) -> Result<u64> {
-        let fill = |step_bytes| {
-            let before_bytes = self.catalog.reserve.expect_file(file_bytes.saturating_add(step_bytes));
-            let filled = self.catalog.fill_reserve().inspect_err(|_| self.catalog.reserve.expect_again(before_bytes));
-            filled.map(|()| step_bytes)
-        };
-        match fill(step_bytes) {
-            Err(Error::Full { .. }) if step_bytes > 0 => fill(0),
-            filled => filled,
-        }
-    }
-
-    /// Raises the space for a table file of deletes to `on_disk`, with what is in the reserve for deletes if need be.
-    fn raise_from_reserve(&self, space: &ReservedFile, on_disk: u64) -> Result<()> {
-        let more_bytes = on_disk.saturating_sub(space.length_bytes());
-        if !self.catalog.reserve.has_for_deletes(more_bytes) {
-            return Err(space.full("what is left is for compactions and the MANIFEST"));
-        }
-        self.catalog.reserve.give_while_full(more_bytes, Purpose::Deletes, || space.raise(on_disk))
-    }
-
-    /// Begins the disk space for the active MemTable's table file.
-    /// LOCKS: memtables, reserved file
-    fn begin_space(&self, generation: u64) -> Result<Arc<ReservedFile>> {
-        let space = self.catalog.reserve.begin_file(generation)?;
-        let mut memtables = self.writes.memtables.lock();
-        match &mut memtables.active {
-            Some(active) if active.memtable.generation() == generation => active.space = Some(space.clone()),
-            // It was full meanwhile: its flush does without.
-            _ => space.discard(&*self.context.env)?,
-        }
-        Ok(space)
-    }
-
-    /// Refuses the write: records the error, and wakes the waiting writers.
-    /// LOCKS: memtables (held)
-    fn refuse(&self, mut memtables: MutexGuard<'_, MemTables<M>>, wanted: Totals, cause: Error) {
-        memtables.space_wanted = None;
-        self.context.events.space_refused(SpaceFor::Write, &cause);
-        memtables.space_errors.record_space(wanted, cause);
-        let has_large_arena = |active: &Filling<M>| self.writes.arenas.is_large(active.memtable.capacity_bytes());
-        if memtables.immutables == 0 && memtables.active.as_ref().is_some_and(has_large_arena) && !memtables.closing {
-            // It was made for the write that is now refused, and is empty. Others need the space.
-            let spare = memtables.spare.take();
-            self.writes.make_immutable(&mut memtables, spare);
-        }
-        self.writes.work_done.notify_all();
     }
 
     /// How often space has been given back. A change is a reason to look for space again.
@@ -324,35 +224,32 @@ impl<M: Medium + Clone> SpaceController<M> {
         Ok(hold_arenas || (resource == Resource::Pool && self.tier.readers_hold()))
     }
 
-    /// Takes the next step on the [ladder](super::ladder) for a request that found something full.
+    /// Takes the next step on the [ladder](super::ladder) for a request that found something full. `is_worth_flushing`: the
+    /// flush of the active MemTable may help.
     /// LOCKS: memtables (held), and what [`TierSpace::compact_for`] takes
     pub fn await_space<'t>(
         &'t self,
         mut memtables: MutexGuard<'t, MemTables<M>>,
-        asker: Asker,
         shortage: &Shortage<'_>,
-        (worth_flushing, reserve_is_left): (bool, bool),
+        is_worth_flushing: bool,
     ) -> Awaited<'t, M> {
         let resource = self.lacking(shortage.full);
         // Everything that the step depends on. `compaction_may_help` is asked only if the ladder comes to it, because
         // asking begins a compaction.
         let mut situation = Situation {
-            asker,
             has_returned: self.returned(&memtables) != shortage.returned,
             is_ending: memtables.closing || self.context.has_failed(),
             flushes: match &memtables.blocked_flush {
-                Some(blocked) if blocked.since.elapsed() < FLUSH_PATIENCE => Flushes::BlockedForAMoment,
                 Some(_) => Flushes::Blocked,
                 None if memtables.immutables > 0 => Flushes::UnderWay,
-                None if worth_flushing => Flushes::Worthwhile,
+                None if is_worth_flushing => Flushes::Worthwhile,
                 None => Flushes::Idle,
             },
             readers_hold_space: shortage.readers_hold_space,
             compaction_may_help: true,
-            reserve_is_left,
         };
         let mut step = next_step(&situation);
-        if step == Step::AwaitCompaction && !self.tier.compact_for(resource, asker == Asker::Deletes) {
+        if step == Step::AwaitCompaction && !self.tier.compact_for(resource, shortage.is_for_deletes) {
             situation.compaction_may_help = false;
             step = next_step(&situation);
         }
@@ -360,14 +257,10 @@ impl<M: Medium + Clone> SpaceController<M> {
         let work = &self.writes.work_to_do;
         match step {
             Step::TryAgain => {}
-            Step::BeginFlush => {
-                let spare = memtables.spare.take();
-                self.writes.make_immutable(&mut memtables, spare);
-            }
-            Step::AwaitFlushForAMoment => drop(work.wait_timeout(memtables, FLUSH_PAUSE)),
+            Step::BeginFlush => self.writes.make_immutable(&mut memtables, None),
             Step::AwaitReaders => drop(work.wait_timeout(memtables, READERS_PAUSE)),
             Step::AwaitFlush | Step::AwaitCompaction => drop(work.wait(memtables)),
-            Step::UseReserve => return Awaited::UseReserve,
+            Step::MakeDo => return Awaited::MakeDo,
             Step::Refuse => return Awaited::Refused(memtables),
         }
         Awaited::TryAgain
@@ -397,8 +290,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             // Report it, and have a compaction begun if that may help.
             memtables.space_errors.record_flush(cause.clone());
             self.context.events.space_refused(SpaceFor::Job, &cause);
-            let since = memtables.blocked_flush.as_ref().map_or_else(Instant::now, |before| before.since);
-            memtables.blocked_flush = Some(BlockedFlush { cause: cause.clone(), since });
+            memtables.blocked_flush = Some(cause.clone());
             if !cause.is_passing_lack() {
                 self.tier.compact_for(self.lacking(&cause), true);
             }
@@ -416,5 +308,22 @@ impl<M: Medium + Clone> SpaceController<M> {
             }
             pause = (2 * pause).min(JOB_PAUSE_MAX);
         }
+    }
+}
+
+/// Replaces what the MemTable of `generation` is granted. Returns what it was.
+fn replace(granted: &mut Vec<(u64, Totals)>, generation: u64, allowance: Option<Totals>) -> Option<Totals> {
+    let position = granted.iter().position(|(other, _)| *other == generation);
+    let before = position.map(|position| granted.swap_remove(position).1);
+    granted.extend(allowance.map(|allowance| (generation, allowance)));
+    before
+}
+
+/// Where there is only a part of what is kept back, that has to do. (The bound does not know how much of the worst case has
+/// already happened. What was granted is there.)
+fn or_part(reserved: Result<()>) -> Result<()> {
+    match reserved {
+        Err(Error::Full { .. }) => Ok(()),
+        reserved => reserved,
     }
 }

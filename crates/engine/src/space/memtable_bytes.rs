@@ -16,8 +16,8 @@ use crate::Options;
 const PART_OF_FREE: u64 = 8;
 /// but may be as long as this anywhere.
 const SHORT_BYTES: u64 = 1 << 20;
-/// Where space is set aside by writing zeros, MemTables are no longer than this: the first put waits for a third more zeros.
-const OF_ZEROS_BYTES_MAX: u64 = 4 << 20;
+/// Where space is set aside by writing zeros, MemTables are no longer than this: the first put waits for three times as many zeros, or five.
+const OF_ZEROS_BYTES_MAX: u64 = 2 << 20;
 
 /// The length of the MemTables in bytes, for the store in this directory, which has a MANIFEST.
 pub fn memtable_bytes(options: &Options, directory: &Path) -> u64 {

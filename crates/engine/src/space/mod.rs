@@ -1,7 +1,7 @@
-//! Space on the disk and in the pool: what a write needs before it is admitted, and what is done when there is none.
+//! Space on the disk and in the pool: what a MemTable needs before it takes writes, and what is done when there is none.
 //! `docs/internals/space.md` has the whole.
 
-pub mod admission;
+pub mod allowance;
 pub mod controller;
 pub mod ladder;
 pub mod memtable_bytes;

@@ -25,6 +25,6 @@ pub fn guard_growth<M: Medium>(pool: &Pool<M>, reserve: &Arc<Reserve>, context: 
 impl GrowthGuard for Reserve {
     /// LOCKS: reserve, reserved file
     fn grow(&self, grow: &mut dyn FnMut() -> Result<()>) -> Result<()> {
-        self.while_whole(grow)
+        self.while_whole(0, grow)
     }
 }

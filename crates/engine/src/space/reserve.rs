@@ -1,49 +1,44 @@
 //! [`Reserve`]: the disk space that leads out of a full disk (INV-32).
 //!
-//! It is one file, and full before a put is admitted. It has two parts:
+//! It is one file, and full before a MemTable for puts is made. It has two parts:
 //!
-//! 1. The output of a compaction for space. With as much as the largest table file takes, all garbage can be compacted
-//!    away, one file at a time. Without it, no garbage ever could be. It is a quarter of all files if that is more, but
-//!    at most a usual file: so small files can become larger ones.
-//! 2. Table files of deletes, which are the way out, and records of the MANIFEST beyond those that have [space of their
-//!    own](slmdb_manifest::Manifest::reserve). These leave the output its part.
+//! 1. The outputs of a compaction for space: as much as the largest table file, or the one that a MemTable becomes. With
+//!    that, all garbage can be compacted away, one file at a time. Without it, no garbage ever could be.
+//! 2. A table file of deletes, which are the way out, and records of the MANIFEST beyond those that have [space of their
+//!    own](slmdb_manifest::Manifest::reserve). These leave the outputs their part.
 //!
 //! A new MANIFEST is written while the old one is there. It may take all of the reserve: the old one gives as much back.
 //! So the first part is at least as long as a new MANIFEST. Otherwise a store that was killed could not be opened for
 //! writing until the disk has space.
 //!
-//! A put never uses the reserve. A part is used by giving it back to the file system and taking it from there at once,
-//! so another process that fills the same disk may be faster. A compaction [takes the file itself](Reserve::take), and
-//! no other can be faster than that.
+//! A put never uses the reserve. It is used by giving it back to the file system and taking it from there, so another process
+//! that fills the same disk may be faster. While a compaction [has it](Reserve::lend), no MemTable is made, and no other
+//! compaction begins.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use slmdb_env::{Env, Error, File, Result};
+use slmdb_env::{Env, Error, Result};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
+use super::allowance::{kept_for_deletes, table_bytes};
 use super::reserved_file::ReservedFile;
 use crate::files::file_names::RESERVE;
 use crate::{Options, lock_order};
 
-/// Part of a MemTable that is reserved for deletes, within these limits in bytes.
-const PART_FOR_DELETES: u64 = 8;
-const FOR_DELETES_BYTES_MIN: u64 = 16 << 10;
-const FOR_DELETES_BYTES_MAX: u64 = 1 << 20;
+/// Beside the table file of deletes, so many bytes are for records of the MANIFEST, and for a new one.
+const FOR_RECORDS_BYTES: u64 = 32 << 10;
+/// The table file of a MemTable is longer than its arena by this part, if values are not very short.
+const TABLE_MORE_PART: u64 = 8;
 /// A part is given back to the file system in pieces of this many bytes. What is left of a piece is free for any use.
 const STEP_BYTES: u64 = 4 << 10;
 /// A file that is longer than a usual one by more than this part and these bytes comes from a large batch, and does not
 /// count.
 const LARGER_PART: u64 = 4;
 const LARGER_BYTES: u64 = 64 << 10;
-/// An output may have this part of all table files, but no more than a usual one.
-const PART_OF_ALL: u64 = 4;
-/// The same where several outputs are written.
-const PART_OF_ALL_OUTPUTS: u64 = 32;
-/// With this many times the need free, and these bytes more, no request waits for a compaction that has taken the
-/// reserve.
+/// With this many times the need free, and these bytes more, it makes no difference that a compaction has the reserve.
 const PLENTY_TIMES: u64 = 8;
 const PLENTY_BYTES: u64 = 16 << 20;
 
@@ -71,44 +66,38 @@ pub enum OutputSpace {
 pub struct Reserve {
     env: Arc<dyn Env>,
     directory: PathBuf,
-    table_file_bytes: u64,
     memtable_bytes: u64,
     for_deletes_bytes: u64,
     /// The most bytes that a new MANIFEST takes, with the records to come.
     manifest_bytes: AtomicU64,
-    /// Bytes of all table files; of the largest, among those that count; and the most that one may have that is to come
-    /// from a MemTable.
-    all_bytes: AtomicU64,
-    largest_bytes: AtomicU64,
-    coming_bytes: AtomicU64,
-    /// How many outputs of the usual length a compaction for space writes at most; 1: one as long as a file that is there.
+    /// How many outputs a compaction for space writes at most, and how long the longest is.
     outputs: AtomicU64,
+    output_bytes: AtomicU64,
+    /// The most bytes that the table file of a MemTable may have that is to come.
+    coming_bytes: AtomicU64,
     held: Mutex<Held>,
 }
 
 #[derive(Default)]
 struct Held {
-    /// `None` before it is first made, and while a compaction has it.
+    /// `None` before it is first made.
     file: Option<ReservedFile>,
-    /// A compaction has it, and gives back the file, or what its inputs took.
+    /// A compaction has most of it.
     is_taken: bool,
 }
 
 impl Reserve {
     /// The reserve of the store in this directory, with no file yet.
     pub fn new(options: &Options, directory: &Path) -> Reserve {
-        let for_deletes_bytes = options.memtable_bytes / PART_FOR_DELETES;
         Reserve {
             env: options.env.clone(),
             directory: directory.into(),
-            table_file_bytes: options.compaction.table_file_bytes,
             memtable_bytes: options.memtable_bytes,
-            for_deletes_bytes: for_deletes_bytes.clamp(FOR_DELETES_BYTES_MIN, FOR_DELETES_BYTES_MAX),
+            for_deletes_bytes: table_bytes(options, &kept_for_deletes(options)) + FOR_RECORDS_BYTES,
+            coming_bytes: AtomicU64::new(table_bytes_usual(options.memtable_bytes)),
             manifest_bytes: AtomicU64::new(0),
-            all_bytes: AtomicU64::new(0),
-            largest_bytes: AtomicU64::new(0),
-            coming_bytes: AtomicU64::new(0),
             outputs: AtomicU64::new(1),
+            output_bytes: AtomicU64::new(0),
             held: Mutex::ranked(lock_order::RESERVE, Held::default()),
         }
     }
@@ -118,104 +107,38 @@ impl Reserve {
         self.manifest_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets how many outputs of the usual length a compaction for space writes at most. Unless an engine says this, it is
-    /// one, no longer than the table files that there are.
-    pub fn set_outputs(&self, outputs: u64) {
+    /// Sets how many outputs a compaction for space writes at most, and how long the longest is, or a table file that is to be
+    /// compacted, in bytes.
+    pub fn set_outputs(&self, outputs: u64, bytes: u64) {
         self.outputs.store(outputs, Ordering::Relaxed);
+        self.output_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Sets the lengths of all table files, in bytes.
-    pub fn set_files(&self, lengths: impl Iterator<Item = u64>) {
-        let (mut all_bytes, mut largest_bytes) = (0_u64, 0);
-        for bytes in lengths {
-            all_bytes = all_bytes.saturating_add(bytes);
-            largest_bytes = if self.counts(bytes) { bytes.max(largest_bytes) } else { largest_bytes };
-        }
-        self.all_bytes.store(all_bytes, Ordering::Relaxed);
-        self.largest_bytes.store(largest_bytes, Ordering::Relaxed);
+    /// Expects table files of usual length from MemTables.
+    pub fn expect_usual_files(&self) {
+        self.coming_bytes.store(table_bytes_usual(self.memtable_bytes), Ordering::Relaxed);
     }
 
-    /// Counts a new table file.
-    pub fn add_file(&self, bytes: u64) {
-        self.all_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if self.counts(bytes) {
-            self.largest_bytes.fetch_max(bytes, Ordering::Relaxed);
-        }
-    }
-
-    /// Whether a table file of this length counts. That of a large batch does not, or a small store would reserve much.
-    pub fn counts(&self, bytes: u64) -> bool {
-        let usual_bytes = self.table_file_bytes.max(self.memtable_bytes);
-        bytes <= usual_bytes + usual_bytes / LARGER_PART + LARGER_BYTES
-    }
-
-    /// The length of a table file, if it counts; else 0.
-    fn counted(&self, bytes: u64) -> u64 {
-        if self.counts(bytes) { bytes } else { 0 }
-    }
-
-    /// Expects a table file of this length from a MemTable. Returns what was expected before.
-    pub fn expect_file(&self, bytes: u64) -> u64 {
-        self.coming_bytes.fetch_max(self.counted(bytes), Ordering::Relaxed)
-    }
-
-    /// Expects no longer file than this one. REQUIRES: no MemTable waits for its flush.
+    /// Expects no longer file from a MemTable than this, until more is expected again.
     pub fn expect_only(&self, bytes: u64) {
-        self.coming_bytes.store(self.counted(bytes), Ordering::Relaxed);
-    }
-
-    /// Takes back the last expectation: `bytes` is expected, as before.
-    pub fn expect_again(&self, bytes: u64) {
         self.coming_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// The most bytes that the outputs of a compaction for space take.
     pub fn output_bytes(&self) -> u64 {
-        let one_bytes = self.largest_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed));
-        match self.outputs.load(Ordering::Relaxed) {
-            1 => one_bytes,
-            outputs => {
-                // What is to come must not make the reserve too small.
-                let usual_bytes = self.usual_output_bytes().min(self.all_bytes.load(Ordering::Relaxed));
-                one_bytes.max(usual_bytes + usual_bytes / LARGER_PART).saturating_mul(outputs)
-            }
-        }
+        let one_bytes = self.output_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed));
+        one_bytes.saturating_mul(self.outputs.load(Ordering::Relaxed))
     }
 
-    /// What there should be beyond the outputs where several are written: they may take a little more than their inputs.
-    /// Deletes need not leave it.
-    fn margin_bytes(&self) -> u64 {
-        match self.outputs.load(Ordering::Relaxed) {
-            1 => 0,
-            outputs => self.output_bytes() / outputs,
-        }
-    }
-
-    /// How long outputs of compactions should be where several are written: as a MemTable's file, or as a part of all
-    /// files. Longer ones would need so large a reserve that they come only when there is much else.
-    pub fn usual_output_bytes(&self) -> u64 {
-        let part_bytes = self.all_bytes.load(Ordering::Relaxed) / PART_OF_ALL_OUTPUTS;
-        self.table_file_bytes.min(self.memtable_bytes.max(part_bytes))
-    }
-
-    /// The bytes that an output may take of the reserve and of free space: what leaves the deletes their part, but in
-    /// any case what one file takes. (Not what one takes that is to come, where one output is written: it may not come, and
-    /// deletes must leave from now on what this output takes. There may never be as much.)
-    pub fn output_bytes_max(&self) -> u64 {
-        let there_bytes = self.length_bytes().saturating_add(self.free_bytes(0));
-        let file_bytes = match self.outputs.load(Ordering::Relaxed) {
-            1 => self.largest_bytes.load(Ordering::Relaxed),
-            _ => self.output_bytes(),
-        };
-        let most_bytes = there_bytes.saturating_sub(self.for_deletes_bytes).max(there_bytes.min(file_bytes));
-        most_bytes.min(file_bytes.max(self.table_file_bytes))
+    /// The bytes that a compaction for space can take now, if it writes one output.
+    /// LOCKS: reserve
+    pub fn room_bytes(&self) -> u64 {
+        self.length_bytes().saturating_add(self.free_bytes()).min(self.output_bytes())
     }
 
     /// How many bytes there should be.
     pub fn wanted_bytes(&self) -> u64 {
-        let merged_bytes = self.table_file_bytes.min(self.all_bytes.load(Ordering::Relaxed) / PART_OF_ALL);
-        let output_bytes = self.output_bytes().max(merged_bytes).saturating_add(self.margin_bytes());
-        output_bytes.max(self.manifest_bytes.load(Ordering::Relaxed)).saturating_add(self.for_deletes_bytes)
+        self.output_bytes().max(self.manifest_bytes.load(Ordering::Relaxed)).saturating_add(self.for_deletes_bytes)
     }
 
     /// How many bytes there are.
@@ -232,25 +155,26 @@ impl Reserve {
         }
     }
 
-    fn free_bytes(&self, unknown: u64) -> u64 {
-        self.env.available_bytes(&self.directory).unwrap_or(unknown)
+    /// How many bytes are free; 0 if that is not known.
+    fn free_bytes(&self) -> u64 {
+        self.env.available_bytes(&self.directory).unwrap_or(0)
     }
 
     /// Makes the reserve as long as it should be. [`Error::Full`]: there is only a part, or a compaction has it.
     /// LOCKS: reserve, reserved file
     pub fn fill(&self) -> Result<()> {
-        self.while_whole(|| Ok(()))
+        self.while_whole(0, || Ok(()))
     }
 
-    /// Fills the reserve, and runs this while it stays as long as it should be. Where a compaction has it, this runs only
-    /// if there is plenty of space besides. [`Error::Full`]: there is only a part of it, or no plenty.
+    /// Fills the reserve, and runs this, which takes `more_bytes`, while it stays as long as it should be. Where a compaction has
+    /// it, this runs only if there is plenty of space besides. [`Error::Full`]: there is only a part of it, or no plenty.
     /// LOCKS: reserve, reserved file
-    pub fn while_whole<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn while_whole<T>(&self, more_bytes: u64, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let mut held = self.held.lock();
-        if held.is_taken {
-            self.check_plenty(self.wanted_bytes())?;
-        } else {
+        if !held.is_taken {
             self.fill_held(&mut held)?;
+        } else if !self.has_plenty_besides(more_bytes) {
+            return Err(self.taken());
         }
         run()
     }
@@ -264,7 +188,7 @@ impl Reserve {
             none => none.insert(ReservedFile::new(&*self.env, &self.directory, RESERVE)?),
         };
         let length_bytes = file.length_bytes();
-        if length_bytes / 2 > wanted {
+        if length_bytes > wanted {
             return file.lower_by(length_bytes - wanted).map(drop);
         }
         let full = match file.raise(wanted) {
@@ -272,7 +196,7 @@ impl Reserve {
             done => return done,
         };
         // As much as there is. Other processes may take of it meanwhile.
-        let mut more_bytes = self.free_bytes(wanted).min(wanted - length_bytes);
+        let mut more_bytes = self.free_bytes().min(wanted - length_bytes);
         while more_bytes >= STEP_BYTES {
             match file.raise(length_bytes + more_bytes) {
                 Err(Error::Full { .. }) => more_bytes /= 2,
@@ -282,34 +206,19 @@ impl Reserve {
         Err(full)
     }
 
-    /// Gives back what exceeds the wanted length, which was filled for a request that did not come true. Returns
-    /// whether there was any.
-    /// LOCKS: reserve, reserved file
-    pub fn trim(&self) -> Result<bool> {
-        let wanted_bytes = self.wanted_bytes();
-        let held = self.held.lock();
-        let surplus = |file: &ReservedFile| file.length_bytes().saturating_sub(wanted_bytes);
-        match held.file.as_ref().map(|file| (file, surplus(file))) {
-            Some((file, surplus_bytes)) if surplus_bytes > 0 => file.lower_by(surplus_bytes).map(|_| true),
-            _ => Ok(false),
-        }
-    }
-
     /// [`Error::Full`] if a compaction has the reserve, and taking `more_bytes` now might take what must be there again
     /// after it.
     /// LOCKS: reserve
     pub fn check_not_taken(&self, more_bytes: u64) -> Result<()> {
-        if self.held.lock().is_taken {
-            self.check_plenty(more_bytes.saturating_add(self.wanted_bytes()))
-        } else {
-            Ok(())
-        }
+        let is_taken = self.held.lock().is_taken;
+        if is_taken && !self.has_plenty_besides(more_bytes) { Err(self.taken()) } else { Ok(()) }
     }
 
     /// Whether there is certainly plenty of free space: all of the reserve, and `more_bytes`, could be had several times
     /// again.
     pub fn has_plenty_besides(&self, more_bytes: u64) -> bool {
-        self.free_bytes(0) >= plenty_bytes(more_bytes.saturating_add(self.wanted_bytes()))
+        let needed_bytes = more_bytes.saturating_add(self.wanted_bytes());
+        self.free_bytes() >= needed_bytes.saturating_mul(PLENTY_TIMES).saturating_add(PLENTY_BYTES)
     }
 
     /// Whether a compaction has the reserve.
@@ -318,12 +227,9 @@ impl Reserve {
         self.held.lock().is_taken
     }
 
-    /// With plenty of free space it makes no difference that the reserve is taken.
-    fn check_plenty(&self, needed_bytes: u64) -> Result<()> {
-        if self.free_bytes(u64::MAX) >= plenty_bytes(needed_bytes) {
-            return Ok(());
-        }
-        Err(Error::Full { path: self.directory.clone(), what: "keep back what a compaction has".into() })
+    /// [`Error::Full`]: a compaction has the reserve.
+    pub fn taken(&self) -> Error {
+        Error::Full { path: self.directory.clone(), what: "keep back what a compaction has".into() }
     }
 
     /// Gives up to `bytes` back to the file system, from which the caller takes them at once. Returns how many.
@@ -359,78 +265,21 @@ impl Reserve {
         }
     }
 
-    /// Begins disk space for the table file of this MemTable, with no bytes yet.
-    pub fn begin_file(&self, generation: u64) -> Result<Arc<ReservedFile>> {
-        ReservedFile::new(&*self.env, &self.directory, generation).map(Arc::new)
-    }
-
-    /// Whether a table file of deletes can grow by `more_bytes`, in free space and in what is for deletes.
-    /// LOCKS: reserve
-    pub fn has_for_deletes(&self, more_bytes: u64) -> bool {
-        let kept_bytes = self.kept_from(Purpose::Deletes);
-        let there_bytes = self.length_bytes().saturating_add(self.free_bytes(u64::MAX));
-        there_bytes.saturating_sub(kept_bytes) >= more_bytes
-    }
-
-    /// Turns the reserve into a file at `path`, for the output of a compaction. `None` if another compaction has it.
+    /// Lends the reserve to a compaction for space: all but the part for deletes goes back to the file system, from which it takes
+    /// it. Until the loan is dropped nobody fills it again. `None`: another compaction has it.
     /// LOCKS: reserve, reserved file
-    pub fn take(&self, path: &Path) -> Result<Option<(ReservedFile, Arc<dyn File>)>> {
-        let mut held = self.held.lock();
-        let Some(space) = held.file.take() else { return Ok(None) };
-        let taken = match space.take(&*self.env, path) {
-            Err(lack) if lack.is_passing_lack() => {
-                held.file = Some(space);
-                return Err(lack);
-            }
-            taken => taken?,
-        };
-        held.is_taken = taken.is_some();
-        Ok(taken.map(|file| (space, file)))
-    }
-
-    /// Turns an unfinished file into the reserve again. Returns whether it did; if not, the file is in the way.
-    /// LOCKS: reserve, reserved file
-    pub fn put_back(&self, space: ReservedFile, path: &Path) -> Result<bool> {
-        let mut held = self.held.lock();
-        held.is_taken = false;
-        let is_back = held.file.is_none() && space.put_back(&*self.env, path)?;
-        if is_back {
-            held.file = Some(space);
-        }
-        Ok(is_back)
-    }
-
-    /// Lends the reserve to a compaction that writes several files: all but the part for deletes goes back to the file
-    /// system. Until the end of [the loan](Reserve::take_back) nobody fills it again. `false`: another compaction has it.
-    /// LOCKS: reserve, reserved file
-    pub fn lend(&self) -> Result<bool> {
+    pub fn lend(&self) -> Result<Option<Loan<'_>>> {
         let mut held = self.held.lock();
         if held.is_taken {
-            return Ok(false);
+            return Ok(None);
         }
         if let Some(file) = &held.file {
-            let lent_bytes = file.length_bytes().saturating_sub(self.for_deletes_bytes);
-            if lent_bytes > 0 {
-                file.lower_by(lent_bytes)?;
-            }
+            // The outputs come first: what they take, the others have again afterwards.
+            let kept_bytes = file.length_bytes().saturating_sub(self.output_bytes()).min(self.for_deletes_bytes);
+            file.lower_by(file.length_bytes() - kept_bytes)?;
         }
         held.is_taken = true;
-        Ok(true)
-    }
-
-    /// Ends a [loan](Reserve::lend), and fills the reserve again before anybody else can take what came back.
-    /// [`Error::Full`]: there is only a part.
-    /// LOCKS: reserve, reserved file
-    pub fn take_back(&self) -> Result<()> {
-        let mut held = self.held.lock();
-        held.is_taken = false;
-        self.fill_held(&mut held)
-    }
-
-    /// Notes that the compaction that had the reserve has ended.
-    /// LOCKS: reserve
-    pub fn release(&self) {
-        self.held.lock().is_taken = false;
+        Ok(Some(Loan { reserve: self }))
     }
 
     /// Gives all of it back to the file system.
@@ -440,7 +289,37 @@ impl Reserve {
     }
 }
 
-/// So much free space is plenty for somebody who needs this.
-fn plenty_bytes(needed_bytes: u64) -> u64 {
-    needed_bytes.saturating_mul(PLENTY_TIMES).saturating_add(PLENTY_BYTES)
+/// The length of a usual MemTable's table file.
+fn table_bytes_usual(memtable_bytes: u64) -> u64 {
+    memtable_bytes + memtable_bytes / TABLE_MORE_PART
+}
+
+/// The reserve, while a compaction has it.
+pub struct Loan<'r> {
+    reserve: &'r Reserve,
+}
+
+impl Drop for Loan<'_> {
+    /// Fills the reserve again before anybody else can take what came back.
+    /// LOCKS: reserve, reserved file
+    fn drop(&mut self) {
+        let mut held = self.reserve.held.lock();
+        held.is_taken = false;
+        // A part has to do, if there is no more. What else is wrong, whoever fills it next finds out, too.
+        if let Err(error) = self.reserve.fill_held(&mut held) {
+            tracing::debug!(%error, "the reserve is not full");
+        }
+    }
+}
+
+/// The length of the longest of these table files, in bytes. That of a large batch does not count, or a small store would reserve
+/// much.
+pub fn longest_file(options: &Options, lengths: impl Iterator<Item = u64>) -> u64 {
+    lengths.filter(|&bytes| is_usual(options, bytes)).max().unwrap_or(0)
+}
+
+/// Whether a table file of this length counts.
+pub fn is_usual(options: &Options, bytes: u64) -> bool {
+    let usual_bytes = options.compaction.table_file_bytes.max(options.memtable_bytes);
+    bytes <= usual_bytes + usual_bytes / LARGER_PART + LARGER_BYTES
 }

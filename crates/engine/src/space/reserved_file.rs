@@ -1,7 +1,6 @@
 //! [`ReservedFile`]: disk space that is allocated before anything is admitted that would need it.
 //!
-//! It is a file of the directory, `NNNNNNNNNN.space`, as long as the table file of a MemTable can become with what has
-//! been admitted to it. The flush gives it the table file's name and writes into it, so no other writer can take the
+//! It is a file of the directory, `NNNNNNNNNN.space`, as long as the table file of a MemTable can become. The flush gives it the table file's name and writes into it, so no other writer can take the
 //! space in between. What is too long is cut off at the end. It holds no data: the next opening removes what a crash
 //! left of it.
 //!
@@ -37,23 +36,6 @@ impl ReservedFile {
         })
     }
 
-    /// Makes one with `length_bytes`, or with none if the disk has less. `None` if not even an empty file can be made.
-    pub fn if_there_is(
-        env: &dyn Env,
-        directory: &Path,
-        generation: u64,
-        length_bytes: u64,
-    ) -> Result<Option<Arc<ReservedFile>>> {
-        let space = ReservedFile::new(env, directory, generation).and_then(|space| match space.raise(length_bytes) {
-            Err(error) if !error.may_be_tried_again() => Err(error),
-            _ => Ok(Some(Arc::new(space))),
-        });
-        match space {
-            Err(error) if error.may_be_tried_again() => Ok(None),
-            other => other,
-        }
-    }
-
     /// Its length in bytes.
     pub fn length_bytes(&self) -> u64 {
         self.length_bytes.load(Ordering::Acquire)
@@ -70,11 +52,6 @@ impl ReservedFile {
         Ok(())
     }
 
-    /// [`Error::Full`], for a caller that may not use what is left.
-    pub fn full(&self, what: &str) -> Error {
-        Error::Full { path: self.path.clone(), what: what.into() }
-    }
-
     /// Gives `bytes` back to the file system. Returns whether there were any.
     pub fn lower_by(&self, bytes: u64) -> Result<bool> {
         let file = self.file.lock();
@@ -88,17 +65,6 @@ impl ReservedFile {
             }
             _ => Ok(false),
         }
-    }
-
-    /// Lets others count on no more than `length_bytes`. What exceeds that goes with the next [cut](ReservedFile::cut).
-    pub fn promise_at_most(&self, length_bytes: u64) {
-        self.length_bytes.fetch_min(length_bytes, Ordering::AcqRel);
-    }
-
-    /// Gives back to the file system what nobody may count on any more.
-    pub fn cut(&self) -> Result<()> {
-        let file = self.file.lock();
-        file.as_ref().map_or(Ok(()), |file| file.set_length(self.length_bytes()))
     }
 
     /// Turns the space into the file `path`, which must not exist, to be written from the front. `None` if it has been

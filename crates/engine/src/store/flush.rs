@@ -57,16 +57,17 @@ impl<M: Medium + Clone> Parts<M> {
             "INV-9: the flush through {last_sequence} has not committed"
         );
         space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
+        self.state.count_files(&self.context.options, self.catalog.lock().state(), &self.catalog.reserve);
         match self.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return Err(error),
             _ => {}
         }
         let (generation, bytes, list_bytes) = (memtable.generation(), memtable.used_bytes(), memtable.memory_bytes());
         self.writes.take_from_view(&memtable);
-        // Before `release_in_pool` counts the space as returned: writers that wait for it look again then.
+        // Before `release` counts the space as returned: writers that wait for it look again then.
         self.writes.arenas.retire(memtable)?;
         self.flush_freed(&totals, list_bytes);
-        self.space.release_in_pool(&totals)?;
+        self.space.release(generation, &totals)?;
         self.context.counted.flushes.fetch_add(1, Ordering::Relaxed);
         self.writes.flush_ended(last_sequence, bytes, began_ns);
         let duration = self.context.since(began_ns);

@@ -14,14 +14,13 @@ use super::store::Store;
 use super::tier::Tier;
 use super::tier_state::TierState;
 use crate::background::workers::Workers;
-use crate::batch::Totals;
 use crate::directory::EngineKind;
 use crate::directory::home::note_openings;
 use crate::directory::open::{Prepared, check_directory, prepare};
 use crate::files::table_cache::Tables;
 use crate::observe::spans::timed;
 use crate::recovery::recovered_log::RecoveredLog;
-use crate::space::admission::{Grant, kept_for_deletes};
+use crate::space::allowance::{Grant, kept_for_deletes};
 use crate::space::controller::TakenFrom;
 use crate::space::memtable_bytes::memtable_bytes;
 use crate::write::arenas::Arenas;
@@ -189,11 +188,10 @@ pub fn recover<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<(Store<Any
 /// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will need. That
 /// was set aside when they were written. If there is less now, their flushes wait for space.
 fn provide_for_recovered<M: Medium + Clone>(log: &RecoveredLog<M>, tier: &dyn TierState<M>) -> Result<()> {
-    tier.count_files(log.catalog.state(), &log.reserve);
-    let totals = log.memtables.iter().fold(Totals::default(), |sum, immutable| sum.plus(&immutable.totals));
-    let memtables = log.memtables.len() as u64;
-    let with_deletes = Grant { totals: totals.plus(&kept_for_deletes(&log.options)), memtables: memtables + 1 };
-    let without = Grant { totals, memtables };
+    tier.count_files(&log.options, log.catalog.state(), &log.reserve);
+    let granted = log.granted();
+    let without = granted.iter().fold(Grant::default(), |all, (_, totals)| all.and(totals));
+    let with_deletes = without.and(&kept_for_deletes(&log.options));
     for (grant, from) in
         [(with_deletes, TakenFrom::FreeSpace), (with_deletes, TakenFrom::Reserve), (without, TakenFrom::Reserve)]
     {

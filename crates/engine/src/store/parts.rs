@@ -54,6 +54,7 @@ impl<M: Medium + Clone> Parts<M> {
         let manifest = log.catalog.state();
         let (flushed_through, lifetime_before) = (manifest.flushed_through, manifest.lifetime);
         let uuids = (manifest.uuid, manifest.files_uuid);
+        let granted = log.granted();
         let context = Arc::new(StoreContext::new(log.options, log.directory, uuids, events));
         context.counted.file_bytes_written.store(log.file_bytes_written, Ordering::Relaxed);
         let found = RecoveredWrites {
@@ -79,7 +80,7 @@ impl<M: Medium + Clone> Parts<M> {
         let catalog = Arc::new(Catalog::new(context.clone(), log.catalog, reserve, tables.clone(), hooks));
         guard_growth(state.pool(), &catalog.reserve, &context);
         let obsolete = Arc::new(ObsoleteFiles::new(context.clone(), tables.clone(), state.clone()));
-        let space = SpaceController::new(context.clone(), writes.clone(), catalog.clone(), state.clone());
+        let space = SpaceController::new(context.clone(), writes.clone(), catalog.clone(), state.clone(), granted);
         Arc::new(Parts {
             context,
             writes,
@@ -126,6 +127,9 @@ impl<M: Medium> Drop for Parts<M> {
     }
 }
 
+/// The active MemTable and the spare.
+const MEMTABLES_AHEAD: u64 = 2;
+
 /// What is added to each record of the MANIFEST.
 struct Hooks<M: Medium> {
     writes: Arc<WritePath<M>>,
@@ -138,9 +142,8 @@ impl<M: Medium + Clone> CommitHooks for Hooks<M> {
     fn flushes_to_come(&self) -> (u64, u64) {
         let of_tier_bytes = self.state.longest_key_bytes();
         let memtables = self.writes.memtables.lock();
-        let has_entries = memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-        let longest_bytes = of_tier_bytes.max(memtables.admitted.longest_key_bytes);
-        (memtables.immutables as u64 + u64::from(has_entries) + 1, u64::from(longest_bytes))
+        let longest_bytes = of_tier_bytes.max(memtables.longest_key_bytes);
+        (memtables.immutables as u64 + MEMTABLES_AHEAD, u64::from(longest_bytes))
     }
 
     fn lifetime(&self) -> Counters {

@@ -27,7 +27,7 @@ impl<M: Medium + Clone> Parts<M> {
         let (mapped_table_files, mapped_table_bytes) = self.tables.mapped();
         let (immutable_memtables, flush_waits_for) = {
             let memtables = self.writes.memtables.lock();
-            (memtables.immutables as u64, memtables.blocked_flush.as_ref().map(|blocked| blocked.cause.to_string()))
+            (memtables.immutables as u64, memtables.blocked_flush.as_ref().map(ToString::to_string))
         };
         Stats {
             format_version: FORMAT_VERSION,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_env::memory::MemoryEnv;
-use slmdb_env::{Error, Result};
+use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{AnyMedium, Medium, Pool, PoolOptions};
@@ -24,7 +24,7 @@ use crate::directory::EngineKind;
 use crate::files::location::Location;
 use crate::files::obsolete_files::PinnedFiles;
 use crate::read::snapshots::{Moments, Snapshots};
-use crate::space::admission::Grant;
+use crate::space::allowance::Grant;
 use crate::space::controller::{Resource, TakenFrom, TierSpace};
 use crate::write::memtables::{Immutable, MemTableView};
 use crate::{
@@ -188,7 +188,11 @@ impl Opening for MapOpening {
 }
 
 fn open() -> Store<AnyMedium, MapTier<AnyMedium>> {
-    let options = Options { env: Arc::new(MemoryEnv::new()), memtable_bytes: 64 << 10, ..Options::default() };
+    open_in(&MemoryEnv::new())
+}
+
+fn open_in(env: &MemoryEnv) -> Store<AnyMedium, MapTier<AnyMedium>> {
+    let options = Options { env: Arc::new(env.clone()), memtable_bytes: 64 << 10, ..Options::default() };
     let mut found = Found::of(&MapOpening::KIND, &options, Path::new("/db")).unwrap();
     let fast = MapOpening::in_memory(&options, Path::new("/db"), &mut found.state).unwrap();
     start::<MapOpening>(found, fast).unwrap()
@@ -260,4 +264,43 @@ fn a_conditional_write_asks_the_tier_before_it_has_a_place_and_not_again() {
     assert!(store.write_if(Condition::Present(b"there"), &put("there", "and again"), false).unwrap());
     assert_eq!(asked() - before, 2);
     assert_eq!(store.get(b"new").unwrap().as_deref(), Some(&b"1"[..]));
+}
+
+/// What is free is less than the file of a MemTable, and nothing brings more.
+#[test]
+fn a_full_disk_takes_deletes_and_no_puts() {
+    const CAPACITY_BYTES: u64 = 1 << 30;
+    let env = MemoryEnv::new();
+    let store = open_in(&env);
+    store.write(&put("first", "value"), false).unwrap();
+    let (reserve, memtables) = (&store.shared.parts.catalog.reserve, &store.shared.parts.writes.memtables);
+    let set_aside_bytes = memtables.lock().active.as_ref().unwrap().space.as_ref().unwrap().length_bytes();
+    env.set_capacity(CAPACITY_BYTES);
+    let free_bytes = env.available_bytes(Path::new("/db")).unwrap();
+    env.set_capacity(CAPACITY_BYTES - free_bytes - set_aside_bytes);
+
+    let key = |number: u32| format!("key {number}");
+    let mut keys = 0;
+    while store
+        .write(&put(&key(keys), "value"), false)
+        .map_err(|error| assert!(matches!(error, Error::Full { .. })))
+        .is_ok()
+    {
+        keys += 1;
+    }
+    assert!(keys > 100, "the space of {keys} was set aside");
+    for number in 0..keys / 2 {
+        let mut delete = WriteBatch::new();
+        delete.delete(key(number)).unwrap();
+        store.write(&delete, false).unwrap_or_else(|error| panic!("delete {number}: {error}"));
+        assert!(matches!(store.write(&put("another", "value"), false), Err(Error::Full { .. })));
+        assert!(reserve.length_bytes() >= reserve.output_bytes(), "delete {number}");
+    }
+    store.flush().unwrap();
+    for number in 0..keys {
+        assert_eq!(store.contains_key(key(number).as_bytes()).unwrap(), number >= keys / 2, "{number} of {keys}");
+    }
+    env.set_capacity(CAPACITY_BYTES);
+    store.write(&put("another", "value"), false).unwrap();
+    store.close().unwrap();
 }

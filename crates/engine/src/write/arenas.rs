@@ -156,9 +156,9 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    /// Whether an arena of this length was made for one large record, and is given back when it is retired.
-    pub fn is_large(&self, length_bytes: u64) -> bool {
-        length_bytes > self.usual_bytes
+    /// The usual length of an arena, in bytes.
+    pub fn usual_bytes(&self) -> u64 {
+        self.usual_bytes
     }
 
     /// The arena of a generation, for recovery. On `Dram` its bytes are read into memory, so that a read error is an

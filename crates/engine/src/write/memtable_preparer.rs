@@ -1,9 +1,11 @@
 //! The MemTable preparer: makes what writers will need soon, before they need it.
 //!
-//! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record (INV-3).
-//! What is admitted takes space that is set aside first ([`crate::space::controller`]). Both take system calls and
-//! syncs, which must not happen under a lock that writers need (INV-4). So one thread does them; writers ask for them
-//! while some is left. A store at rest gives them back ([`crate::space::rest`]).
+//! A *spare* MemTable takes an arena, whose generation must be durable in the MANIFEST before the first record (INV-3), and
+//! the space for its flush ([`crate::space::controller`]). Both take system calls and syncs, which must not happen under a lock
+//! that writers need (INV-4). So one thread does them; writers ask for a spare when the active MemTable is half full. A store at
+//! rest gives it back ([`crate::space::rest`]).
+//!
+//! Where there is no space for one that somebody waits for, the [ladder](crate::space::ladder) decides.
 //!
 //! What the process lacks for a moment, such as file descriptors, is tried again a few times. Then the waiting writers
 //! get the error.
@@ -19,14 +21,14 @@ use slmdb_structures::memtable::{MemTable, MemTableOptions};
 use slmdb_sync::scheduled::thread;
 
 use super::expected_prefix::expected_prefix;
-use super::memtables::Filling;
+use super::memtables::{Filling, Wanted};
 use super::write_path::WritePath;
 use crate::batch::Totals;
 use crate::context::StoreContext;
 use crate::events::SpaceFor;
 use crate::files::catalog::Catalog;
-use crate::space::controller::{Awaited, Shortage, SpaceController};
-use crate::space::ladder::Asker;
+use crate::space::allowance::{Request, at_least, expected, kept_for_deletes, smaller};
+use crate::space::controller::{Awaited, Shortage, SpaceController, TakenFrom};
 use crate::space::reserved_file::ReservedFile;
 use crate::space::rest::LONG_REST;
 
@@ -35,10 +37,13 @@ use crate::space::rest::LONG_REST;
 const ATTEMPTS_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 
+/// For a put, the active MemTable is flushed early for its space only if at least this part of it is used.
+const WORTH_FLUSHING_PART: f64 = 1.0 / 8.0;
+
 /// How often it looks whether the store has come to rest, until it has.
 const QUIET_LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// The thread that makes spares and sets space aside.
+/// The thread that makes MemTables.
 pub struct MemTablePreparer<M: Medium> {
     context: Arc<StoreContext>,
     writes: Arc<WritePath<M>>,
@@ -100,13 +105,9 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
             if memtables.closing || self.context.has_failed() {
                 return;
             }
-            let (spare_wanted_bytes, space_wanted) = (memtables.spare_wanted_bytes, memtables.space_wanted);
-            let done = if spare_wanted_bytes > 0 {
+            let done = if let Some(wanted) = memtables.wanted {
                 drop(memtables);
-                self.patiently(|| self.provide_spare(spare_wanted_bytes))
-            } else if let Some(wanted) = space_wanted {
-                drop(memtables);
-                self.patiently(|| self.space.provide(wanted))
+                self.patiently(|| self.provide(wanted))
             } else {
                 let now_ns = self.context.env.monotonic_ns();
                 match quiet.time_to_rest(now_ns, memtables.next_sequence) {
@@ -136,88 +137,148 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         }
     }
 
-    /// Makes a spare with at least this capacity, or reports that there was no space for it. After
-    /// [`Awaited::TryAgain`] it returns with the request still open, so the loop comes back.
+    /// Makes what is wanted, or reports that there is no space for it. After [`Awaited::TryAgain`] it returns with the request
+    /// still open, so the loop comes back.
     /// LOCKS: memtables, and those of [`SpaceController::await_space`]
-    fn provide_spare(&self, capacity_bytes: u64) -> Result<()> {
-        // 1. What there is: a spare that fits, one that is too small, or none.
-        let (has_spare, too_small, returned) = {
-            let mut memtables = self.writes.memtables.lock();
-            let is_too_small = |spare: &mut Filling<M>| spare.memtable.capacity_bytes() < capacity_bytes;
-            let too_small = memtables.spare.take_if(is_too_small);
-            (memtables.spare.is_some(), too_small, self.space.returned(&memtables))
+    fn provide(&self, wanted: Wanted) -> Result<()> {
+        let Wanted { request, is_waited_for } = wanted;
+        // Read before the space is asked for, so that what comes back meanwhile is noticed.
+        let returned = self.space.returned(&self.writes.memtables.lock());
+        self.catalog.reserve.expect_usual_files();
+        let options = &self.context.options;
+        let expected = expected(self.writes.arenas.usual_bytes(), &self.writes.memtables.lock().last_taken());
+        let full = match self.provide_one(TakenFrom::FreeSpace, &expected, &request) {
+            Err(full @ Error::Full { .. }) => full,
+            done => return done.map(|()| self.answer()),
         };
-        // 2. Make one, if need be. `full`: why there is none of this capacity.
-        let usual_bytes = self.context.options.memtable_bytes;
-        let (spare, full) = if has_spare {
-            (None, None)
-        } else {
-            match self.make_spare(capacity_bytes, too_small.as_ref().map(|spare| &*spare.memtable)) {
-                Ok(spare) => {
-                    // The MANIFEST gave up the spare that was too small, together with the record of the new one.
-                    if let Some(Filling { memtable, space, .. }) = too_small {
-                        space.map_or(Ok(()), |space| space.discard(&*self.context.env))?;
-                        self.writes.arenas.retire(memtable)?;
-                    }
-                    (Some(spare), None)
-                }
-                // Other writers may wait for a usual one.
-                Err(cause @ Error::Full { .. }) if too_small.is_none() && capacity_bytes > usual_bytes => {
-                    match self.make_spare(usual_bytes, None) {
-                        Ok(spare) => (Some(spare), Some(cause)),
-                        Err(Error::Full { .. }) => (None, Some(cause)),
-                        Err(error) => return Err(error),
-                    }
-                }
-                Err(cause @ Error::Full { .. }) => (too_small, Some(cause)),
-                Err(error) => {
-                    self.writes.memtables.lock().spare = too_small;
-                    return Err(error);
-                }
-            }
-        };
-        let readers_hold_space = full.as_ref().map_or(Ok(false), |cause| self.space.readers_hold(cause))?;
+        let readers_hold_space = self.space.readers_hold(&full)?;
         let mut memtables = self.writes.memtables.lock();
-        // 3. Hand it over.
-        if let Some(spare) = spare {
-            memtables.spare = Some(spare);
-            self.context.events.space_found(SpaceFor::MemTable);
+        if memtables.wanted != Some(wanted) {
+            // A writer waits for something else by now.
+            return Ok(());
         }
-        // 4. No space: see what the ladder can do for the writers that wait.
-        let somebody_waits = memtables.spare_waited_for;
-        if let (Some(cause), true) = (full, somebody_waits) {
-            // A flush gives an arena back. That will do unless the record is longer than most arenas.
-            let usual = capacity_bytes <= usual_bytes;
-            let worth_flushing = usual && memtables.active.as_ref().is_some_and(|active| active.totals.entries > 0);
-            let shortage = Shortage { full: &cause, returned, readers_hold_space };
-            match self.space.await_space(memtables, Asker::MemTable, &shortage, (worth_flushing, false)) {
-                Awaited::Refused(still) => memtables = still,
-                _ => return Ok(()),
+        if !is_waited_for {
+            memtables.wanted = None;
+            return Ok(());
+        }
+        if !std::mem::replace(&mut memtables.is_short_of_space, true) {
+            self.writes.work_done.notify_all();
+        }
+        let is_for_deletes = request.totals.are_deletes();
+        let is_worth_flushing = memtables.active.as_ref().is_some_and(|active| {
+            let is_filled = active.filled_part() >= WORTH_FLUSHING_PART;
+            // What was deleted is garbage once this is flushed.
+            active.totals.entries > 0 && (is_filled || is_for_deletes || request.totals.entries == 0)
+        });
+        let shortage = Shortage { full: &full, returned, readers_hold_space, is_for_deletes };
+        let mut memtables = match self.space.await_space(memtables, &shortage, is_worth_flushing) {
+            Awaited::TryAgain => return Ok(()),
+            Awaited::MakeDo => {
+                let less = smaller(&expected).map(|less| (TakenFrom::FreeSpace, less));
+                let reserved = is_for_deletes.then(|| (TakenFrom::Reserve, kept_for_deletes(options)));
+                for (from, allowance) in less.chain(reserved) {
+                    match self.provide_one(from, &allowance, &request) {
+                        Err(Error::Full { .. }) => {}
+                        done => return done.map(|()| self.answer()),
+                    }
+                }
+                self.writes.memtables.lock()
             }
-            self.context.events.space_refused(SpaceFor::MemTable, &cause);
-            memtables.space_errors.record_memtable(capacity_bytes, cause);
-        }
-        // 5. Answered, with a spare or an error.
-        memtables.spare_wanted_bytes = 0;
-        memtables.spare_waited_for = false;
+            Awaited::Refused(memtables) => memtables,
+        };
+        self.context.events.space_refused(SpaceFor::Write, &full);
+        memtables.space_errors.record_memtable(request, full);
+        memtables.wanted = None;
         self.writes.work_done.notify_all();
         Ok(())
     }
 
-    /// Makes a MemTable whose generation is durable in the MANIFEST, whose record gives up `instead_of`. After an error
-    /// that may be tried again nothing has changed.
+    /// Lets waiting writers look again: a MemTable is there.
+    /// LOCKS: memtables
+    fn answer(&self) {
+        let mut memtables = self.writes.memtables.lock();
+        memtables.wanted = None;
+        memtables.is_short_of_space = false;
+        self.context.events.space_found(SpaceFor::Write);
+        self.writes.work_done.notify_all();
+    }
+
+    /// Sees to it that there is a MemTable for a request which may take so much: the spare, or the active one of a store that was
+    /// opened and not written to yet. [`Error::Full`]: there is no space for it.
+    /// LOCKS: memtables; those of [`SpaceController::grant`]; catalog; arenas
+    fn provide_one(&self, from: TakenFrom, allowance: &Totals, request: &Request) -> Result<()> {
+        let (has_spare, grants_active) = {
+            let memtables = self.writes.memtables.lock();
+            let is_new = |active: &Filling<M>| {
+                let left_bytes = active.memtable.capacity_bytes() - active.memtable.used_bytes();
+                !active.is_granted && request.totals.entries > 0 && left_bytes >= request.arena_bytes
+            };
+            let has_spare = memtables.spare.as_ref().is_some_and(|spare| spare.does_for(request));
+            (has_spare, memtables.active.as_ref().is_some_and(is_new))
+        };
+        if has_spare {
+            return Ok(());
+        }
+        // One that does not do takes the space.
+        self.space.give_back_spare()?;
+        let allowance = at_least(allowance, request);
+        match grants_active {
+            true => self.grant_active(&allowance, from),
+            false => self.make_spare(&allowance, request.arena_bytes, from),
+        }
+    }
+
+    /// Lets the active MemTable take so much more. REQUIRES: there is no spare, so it stays the active one.
+    /// LOCKS: memtables; those of [`SpaceController::grant`]
+    fn grant_active(&self, more: &Totals, from: TakenFrom) -> Result<()> {
+        let (generation, totals, space) = match &self.writes.memtables.lock().active {
+            Some(active) => (active.memtable.generation(), active.totals, active.space.clone()),
+            None => return Ok(()),
+        };
+        let begin = || ReservedFile::new(&*self.context.env, &self.context.directory, generation).map(Arc::new);
+        let space = space.map_or_else(begin, Ok)?;
+        let allowance = totals.plus(more);
+        self.space.grant(generation, &allowance, from, &space)?;
+        if let Some(active) = &mut self.writes.memtables.lock().active {
+            active.allow(more);
+            active.space = Some(space);
+            active.is_for_deletes = from == TakenFrom::Reserve;
+        }
+        Ok(())
+    }
+
+    /// Makes a spare that may take so much. After an error that may be tried again nothing has changed.
+    /// LOCKS: memtables; those of [`SpaceController::grant`]; reserve; catalog; arenas
+    fn make_spare(&self, allowance: &Totals, arena_bytes: u64, from: TakenFrom) -> Result<()> {
+        let capacity_bytes = arena_bytes.max(self.context.options.memtable_bytes);
+        self.catalog.reserve.check_not_taken(capacity_bytes)?;
+        let generation = self.catalog.lock().state().next_generation;
+        let space = Arc::new(ReservedFile::new(&*self.context.env, &self.context.directory, generation)?);
+        let granted = self.space.grant(generation, allowance, from, &space);
+        match granted.and_then(|()| self.make_memtable(generation, capacity_bytes)) {
+            Ok(memtable) => {
+                let mut spare = Filling::new(memtable, Totals::default(), Some(space));
+                spare.allow(allowance);
+                spare.is_for_deletes = from == TakenFrom::Reserve;
+                self.writes.memtables.lock().spare = Some(spare);
+                Ok(())
+            }
+            Err(error) => {
+                if error.may_be_tried_again() && !self.context.has_failed() {
+                    self.space.change_grant(generation, None)?;
+                    space.discard(&*self.context.env)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a MemTable whose generation is durable in the MANIFEST. After an error that may be tried again nothing has changed.
     ///
     /// On `Dram` its header is not synced. A recycled file is full of dirty pages, which a sync would write for nothing
     /// (80 % more device writes in a random fill), and a replay can do without the header.
-    /// LOCKS: reserve; catalog
-    fn make_spare(&self, capacity_bytes: u64, instead_of: Option<&MemTable<M>>) -> Result<Filling<M>> {
-        self.catalog.reserve.check_not_taken(capacity_bytes)?;
-        // What lacks of the reserve comes first: no arena leads out of a full disk.
-        match self.catalog.fill_reserve() {
-            Err(error) if !error.may_be_tried_again() => return Err(error),
-            _ => {}
-        }
-        let generation = self.catalog.lock().state().next_generation;
+    /// LOCKS: catalog; arenas
+    fn make_memtable(&self, generation: u64, capacity_bytes: u64) -> Result<MemTable<M>> {
         let bytes_put = self.context.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.writes.kind_of_arena.next(bytes_put, self.context.options.memtable_bytes);
         let arena = self.writes.arenas.make(generation, capacity_bytes, kind)?;
@@ -225,15 +286,11 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         let length_bytes = memtable.capacity_bytes();
         let edit = Edit {
             arenas_added: vec![(generation, ArenaRecord { sealed_last_sequence: None, length_bytes })],
-            arenas_removed: instead_of.iter().map(|memtable| memtable.generation()).collect(),
             next_generation: Some(generation + 1),
             ..Edit::default()
         };
         match self.catalog.commit(|_| edit) {
-            Ok(()) => {
-                let space = self.first_space(generation, length_bytes)?;
-                Ok(Filling::new(memtable, Totals::default(), space))
-            }
+            Ok(()) => Ok(memtable),
             Err(cause) if cause.may_be_tried_again() && !self.context.has_failed() => {
                 // The next attempt has the same generation, and recovery must not find two arenas of it.
                 drop(memtable);
@@ -250,17 +307,6 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         let view = self.writes.view.load_full();
         let expected_prefix = expected_prefix(&view.memtables, &self.catalog.lock().state().files);
         MemTableOptions { expected_prefix, ..self.context.options.memtable(self.writes.arenas.are_in_pool()) }
-    }
-
-    /// Sets disk space aside for what usually goes into a MemTable, if there is as much. Without it, admission asks for
-    /// space once a write needs it.
-    fn first_space(&self, generation: u64, arena_bytes: u64) -> Result<Option<Arc<ReservedFile>>> {
-        let space_bytes = arena_bytes + arena_bytes / 8;
-        match self.space.fill_reserve_for(space_bytes, 0) {
-            Ok(_) => ReservedFile::if_there_is(&*self.context.env, &self.context.directory, generation, space_bytes),
-            Err(Error::Full { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
     }
 
     /// Tries an attempt that lacks something a few times more.
@@ -284,9 +330,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
         let mut memtables = self.writes.memtables.lock();
         tracing::warn!(%lack, "writers that wait get this error");
         memtables.space_errors.record_lack(lack);
-        memtables.spare_wanted_bytes = 0;
-        memtables.spare_waited_for = false;
-        memtables.space_wanted = None;
+        memtables.wanted = None;
         self.writes.work_done.notify_all();
     }
 }

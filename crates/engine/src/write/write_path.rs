@@ -1,6 +1,6 @@
 //! The write path (paper, sections 3.1 and 4 «Put»).
 //!
-//! 1. A batch comes encoded. Under one short lock it is admitted ([`crate::space::admission`]) and gets a place in the
+//! 1. A batch comes encoded. Under one short lock it is admitted ([`crate::space::allowance`]) and gets a place in the
 //!    active MemTable's arena, sequence numbers, and a turn to be published.
 //! 2. Everything expensive (copying, linking, writing back cache lines) happens outside the lock, in parallel with
 //!    other writers, and can't fail (INV-2).
@@ -24,13 +24,12 @@ use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
 use super::arena_kind::{KindOfArena, Step};
 use super::arenas::Arenas;
 use super::group_commit::GroupSync;
-use super::memtables::{Admission, Filling, Immutable, MemTableView, MemTables};
+use super::memtables::{Filling, Immutable, MemTableView, MemTables};
 use super::publication::{Publication, Ticket};
 use super::write_stall::WriteStall;
-use crate::batch::Totals;
 use crate::context::{StoreContext, closed};
 use crate::read::empty_ranges::EmptyRanges;
-use crate::space::admission::{Grant, Margins};
+use crate::space::allowance::{Request, Taken};
 use crate::space::space_errors::SpaceErrors;
 use crate::stall::pacing::Pacing;
 use crate::stall::stall_stats::StallCause;
@@ -104,18 +103,17 @@ impl<M: Medium + Clone> WritePath<M> {
             newest_first.chain(recovered.iter().rev().map(|immutable| &immutable.memtable)).cloned().collect();
         let totals = active.iter().map(|active| &active.totals);
         let totals = totals.chain(recovered.iter().map(|immutable| &immutable.totals));
-        let admitted = totals.fold(Totals::default(), |sum, totals| sum.plus(totals));
+        let longest_key_bytes = totals.map(|totals| totals.longest_key_bytes).max();
+        let taken = recovered.last().map(|last| Taken { totals: last.totals, arena_bytes: last.memtable.used_bytes() });
         let memtables = MemTables {
             active,
             next_sequence: last_sequence + 1,
             active_from,
             spare: None,
-            spare_wanted_bytes: 0,
-            spare_waited_for: false,
-            admitted,
-            granted_in_pool: Grant { totals: admitted, memtables: recovered.len() as u64 + 1 },
-            margins: Margins::new(options),
-            space_wanted: None,
+            wanted: None,
+            is_short_of_space: false,
+            last_taken: taken.unwrap_or_default(),
+            longest_key_bytes: longest_key_bytes.unwrap_or(0),
             immutables: recovered.len(),
             queue: if options.read_only { VecDeque::new() } else { recovered.into() },
             space_errors: SpaceErrors::default(),
@@ -213,17 +211,6 @@ impl<M: Medium + Clone> WritePath<M> {
             .paced(StallCause::Pace, self.pacing.is_limited_by(StallCause::Pace), || self.context.env.monotonic_ns());
     }
 
-    /// Asks the MemTable preparer for space for a write that waits, or, without entries, for more in good time. Of
-    /// several waiting writers, the smallest request comes first.
-    /// LOCKS: memtables (held)
-    pub fn want_space(&self, memtables: &mut MemTables<M>, mine: Totals) {
-        let wanted = memtables.space_wanted.get_or_insert_default();
-        if mine.entries > 0 && (wanted.entries == 0 || mine.is_at_most(wanted)) {
-            *wanted = mine;
-        }
-        self.work_to_do.notify_all();
-    }
-
     /// See [`crate::Engine::write`].
     pub fn write(&self, batch: &WriteBatch, sync: bool) -> Result<()> {
         if batch.is_empty() {
@@ -256,7 +243,7 @@ impl<M: Medium + Clone> WritePath<M> {
         }
     }
 
-    /// Reserves what a batch needs: space for its flush, a place in the active MemTable's arena, sequence numbers, a
+    /// Reserves what a batch needs: a place in the arena of a MemTable that has space for its flush, sequence numbers, a
     /// turn to be published. From here to [`WritePath::publish`] nothing may fail (INV-2): a place that stays empty
     /// would end the log, and hold up all later writes.
     /// LOCKS: memtables
@@ -270,34 +257,20 @@ impl<M: Medium + Clone> WritePath<M> {
             if memtables.closing {
                 return Err(closed());
             }
-            match memtables.admission(&self.context.options, batch) {
-                Admission::Granted => {}
-                Admission::Scarce if memtables.space_wanted.is_some() => {}
-                Admission::Scarce => self.want_space(&mut memtables, Totals::default()),
-                Admission::NoSpace => {
-                    let stall = stall.get_or_insert_with(|| self.stall(&memtables));
-                    memtables.space_errors.check_space(stall.errors_before, batch.totals())?;
-                    self.want_space(&mut memtables, *batch.totals());
-                    memtables = stall.wait(memtables, StallCause::Space);
-                    continue;
-                }
-                Admission::NoPlace => {
-                    let stall = stall.get_or_insert_with(|| self.stall(&memtables));
-                    let links = self.context.options.memtable(self.arenas.are_in_pool()).links;
-                    let record_bytes = links.space_for(payload.len_bytes(), payload.count());
-                    let arena_bytes = record_bytes.saturating_add(links.first_record_offset());
-                    memtables = self.rotate(memtables, arena_bytes, stall)?;
-                    continue;
-                }
-            }
-            let Some(active) = &mut memtables.active else { continue };
-            if let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count()) {
+            if let Some(active) = &mut memtables.active
+                && active.admits(batch)
+                && let Some(reservation) = active.memtable.try_reserve(payload.len_bytes(), payload.count())
+            {
                 active.totals = active.totals.plus(batch.totals());
                 break (active.memtable.clone(), reservation);
             }
+            let stall = stall.get_or_insert_with(|| self.stall(&memtables));
+            let links = self.context.options.memtable(self.arenas.are_in_pool()).links;
+            let record_bytes = links.space_for(payload.len_bytes(), payload.count());
+            let arena_bytes = record_bytes.saturating_add(links.first_record_offset());
+            memtables = self.rotate(memtables, Request { arena_bytes, totals: *batch.totals() }, stall)?;
         };
         // From here on nothing fails. Sequence numbers, and turns to be published, are handed out in one order (INV-3).
-        memtables.admitted = memtables.admitted.plus(batch.totals());
         let first_sequence = memtables.next_sequence;
         let last_sequence = first_sequence + u64::from(payload.count()) - 1;
         memtables.next_sequence = last_sequence + 1;
@@ -307,10 +280,10 @@ impl<M: Medium + Clone> WritePath<M> {
         }
         // Half full: have the next MemTable made.
         if memtables.spare.is_none()
-            && memtables.spare_wanted_bytes == 0
-            && memtable.used_bytes() > memtable.capacity_bytes() / 2
+            && memtables.wanted.is_none()
+            && memtables.active.as_ref().is_some_and(Filling::is_half_full)
         {
-            self.want_spare(&mut memtables, 0);
+            self.want_spare(&mut memtables);
         }
         Ok(Place { memtable, reservation, ticket, first_sequence, last_sequence })
     }
@@ -353,35 +326,33 @@ impl<M: Medium + Clone> WritePath<M> {
         }
     }
 
-    /// Replaces the active MemTable by one of at least `needed_bytes`, or waits for what that needs. The caller then
+    /// Replaces the active MemTable by one that does for a request, or waits for what that needs. The caller then
     /// tries again. An error, if what it waits for was refused since its stall began.
     /// LOCKS: memtables (held)
     fn rotate<'a>(
         &'a self,
         mut memtables: MutexGuard<'a, MemTables<M>>,
-        needed_bytes: u64,
+        request: Request,
         stall: &mut WriteStall<'_>,
     ) -> Result<MutexGuard<'a, MemTables<M>>> {
         if memtables.closing {
             return Err(closed());
         }
         let has_room = memtables.immutables < self.context.options.immutable_memtables_max;
-        if has_room
-            && let Some(spare) = memtables.spare.take_if(|spare| spare.memtable.capacity_bytes() >= needed_bytes)
-        {
+        if has_room && let Some(spare) = memtables.spare.take_if(|spare| spare.does_for(&request)) {
             self.make_immutable(&mut memtables, Some(spare));
             return Ok(memtables);
         }
-        if has_room {
-            let capacity_bytes = needed_bytes.max(self.context.options.memtable_bytes);
-            memtables.space_errors.check_memtable(stall.errors_before, capacity_bytes)?;
-            self.want_spare(&mut memtables, needed_bytes);
-            memtables.spare_waited_for = true;
-        } else {
+        let waits_for = if !has_room {
             memtables.space_errors.check_flush(stall.errors_before)?;
-        }
+            StallCause::Flush
+        } else {
+            memtables.space_errors.check_memtable(stall.errors_before, &request)?;
+            memtables.want(request, true);
+            if memtables.is_short_of_space { StallCause::Space } else { StallCause::MemTable }
+        };
         self.work_to_do.notify_all();
-        Ok(stall.wait(memtables, if has_room { StallCause::MemTable } else { StallCause::Flush }))
+        Ok(stall.wait(memtables, waits_for))
     }
 
     /// Makes the active MemTable an Immutable MemTable. `next` takes the writes from then on. Without one, writers wait
@@ -394,6 +365,9 @@ impl<M: Medium + Clone> WritePath<M> {
             self.view.store(Arc::new(MemTableView { memtables: newest_first }));
         }
         if let Some(full) = std::mem::replace(&mut memtables.active, next) {
+            if full.totals.entries > 0 {
+                memtables.last_taken = full.taken();
+            }
             memtables.queue.push_back(Immutable::new(full, memtables.next_sequence - 1));
             memtables.immutables += 1;
         }
@@ -401,11 +375,10 @@ impl<M: Medium + Clone> WritePath<M> {
         self.work_to_do.notify_all();
     }
 
-    /// Asks the MemTable preparer for a spare with at least this capacity.
+    /// Asks the MemTable preparer for a spare, for which no writer waits yet.
     /// LOCKS: memtables (held)
-    pub fn want_spare(&self, memtables: &mut MemTables<M>, capacity_bytes: u64) {
-        memtables.spare_wanted_bytes =
-            memtables.spare_wanted_bytes.max(capacity_bytes).max(self.context.options.memtable_bytes);
+    pub fn want_spare(&self, memtables: &mut MemTables<M>) {
+        memtables.want(Request::default(), false);
         self.work_to_do.notify_all();
     }
 
@@ -437,7 +410,7 @@ impl<M: Medium + Clone> WritePath<M> {
                 return Ok(());
             }
             if memtables.active.is_some() && memtables.active_from <= target {
-                memtables = self.rotate(memtables, 0, &mut stall)?;
+                memtables = self.rotate(memtables, Request::default(), &mut stall)?;
                 continue;
             }
             memtables.space_errors.check_flush(stall.errors_before)?;
@@ -510,8 +483,8 @@ impl<M: Medium + Clone> WritePath<M> {
                 }
             }
             // It is being made.
-            None if memtables.spare_wanted_bytes > 0 => {}
-            None if step == Step::Ask => self.want_spare(&mut memtables, 0),
+            None if memtables.wanted.is_some() => {}
+            None if step == Step::Ask => self.want_spare(&mut memtables),
             // One was made before, or there was no space for it.
             _ => self.kind_of_arena.begin_anew(),
         }

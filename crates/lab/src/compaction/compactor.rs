@@ -254,7 +254,7 @@ impl<M: Medium + Clone> Compactor<M> {
                 ControlFlow::Continue(())
             }
         };
-        cut.output_bytes = cut.output_bytes.min(self.store.catalog.reserve.usual_output_bytes());
+        cut.output_bytes = cut.output_bytes.min(self.state.output_bytes.load(Ordering::Relaxed));
         if plan.to() == 1 {
             cut.output_bytes = cut.output_bytes.min(self.level_one_run_bytes());
         }

@@ -14,8 +14,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_engine::CompactionPolicy;
-use slmdb_engine::files::catalog::Catalog;
-use slmdb_engine::space::controller::Resource;
+use slmdb_engine::space::controller::{Resource, TierSpace};
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, Run, TableRun, Version};
@@ -34,25 +33,6 @@ const OUTPUTS_MORE_PART: u64 = 16;
 
 /// All keys.
 const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
-
-/// Ends the use of the reserve, however a compaction ends.
-struct Lent<'c>(&'c Catalog);
-
-impl Drop for Lent<'_> {
-    fn drop(&mut self) {
-        count_files(self.0);
-        // A part has to do, if there is no more. What else is wrong, whoever fills it next finds out, too.
-        if let Err(error) = self.0.reserve.take_back() {
-            tracing::warn!(%error, "the reserve is not full");
-        }
-    }
-}
-
-/// Tells the reserve which files there are.
-/// LOCKS: catalog
-fn count_files(catalog: &Catalog) {
-    catalog.reserve.set_files(catalog.lock().state().files.values().map(|file| file.length_bytes));
-}
 
 impl<M: Medium + Clone> Compactor<M> {
     /// Gives back some space. Returns whether it did.
@@ -99,17 +79,22 @@ impl<M: Medium + Clone> Compactor<M> {
     pub(super) fn in_reserve(&self, compact: impl FnOnce() -> Result<bool>) -> Result<bool> {
         // Not without space for its own record in the MANIFEST (INV-34).
         self.store.catalog.provide_for_compaction(INPUTS, OutputSpace::Reserve)?;
-        let done = {
-            if !self.store.catalog.reserve.lend()? {
-                return Ok(false);
-            }
-            let _lent = Lent(&self.store.catalog);
-            compact()?
-        };
+        let Some(loan) = self.store.catalog.reserve.lend()? else { return Ok(false) };
+        let done = compact();
+        self.count_files();
+        drop(loan);
+        let done = done?;
         if done {
             self.gave_space_back()?;
         }
         Ok(done)
+    }
+
+    /// Tells the reserve which files there are.
+    /// LOCKS: catalog
+    fn count_files(&self) {
+        let (options, catalog) = (&self.store.context.options, &self.store.catalog);
+        self.state.count_files(options, catalog.lock().state(), &catalog.reserve);
     }
 
     /// Merges a run of an upper level that `is_worth_it`, and for which there is space, with what is below it. If there is none,
@@ -225,7 +210,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// After a compaction's inputs are gone: refills the reserve first, then wakes the threads that wait for space.
     /// LOCKS: catalog; reserve; memtables; compactions
     pub(super) fn gave_space_back(&self) -> Result<()> {
-        count_files(&self.store.catalog);
+        self.count_files();
         match self.store.catalog.fill_reserve() {
             Err(error) if !error.may_be_tried_again() => return Err(error),
             _ => {}

@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
 use slmdb_levels::{Change, Plan, Run, TableRun};
@@ -139,7 +140,7 @@ impl<M: Medium + Clone> Compactor<M> {
         let files = run_files(self.store.catalog.lock().state());
         let Some((file, _)) = files.into_iter().find(|(file, _)| live.contains_key(file)) else { return Ok(false) };
         let keys = self.store.tables.reader(file)?.key_section()?;
-        let bytes_max = self.store.catalog.reserve.usual_output_bytes();
+        let bytes_max = self.state.output_bytes.load(Ordering::Relaxed);
         let bound = |key: &[u8]| self.end_of_runs(key);
         let passed = self.unreadable.passed_over(&self.state.levels.current());
         let chunk = Chunk::of_file(&self.state.level_zero, file, &keys, bytes_max, bound, &passed)?;
@@ -170,7 +171,7 @@ impl<M: Medium + Clone> Compactor<M> {
     /// a usual one.
     fn end_of_runs(&self, key: &[u8]) -> Bound<Vec<u8>> {
         let (version, order) = (self.state.levels.current(), self.state.level_zero.immutable().order());
-        let (usual_bytes, mut bytes) = (self.store.catalog.reserve.usual_output_bytes(), 0);
+        let (usual_bytes, mut bytes) = (self.state.output_bytes.load(Ordering::Relaxed), 0);
         let behind = |run: &&Arc<TableRun>| order.compare(&run.record().largest_key, key).is_ge();
         for run in version.level(1).iter().filter(behind).map(|run| run.record()) {
             let is_needed = order.compare(&run.smallest_key, key).is_le();

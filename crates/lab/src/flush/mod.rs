@@ -130,9 +130,8 @@ impl<M: Medium + Clone> Flush<M> {
         let span = info_span!("flush_commit", generation = immutable.memtable.generation(), ms = Empty);
         let commit = || self.store.catalog.commit(|state| numbered(state, edit.clone()));
         timed(&*self.store.context.env, span, || self.store.space.until_there_is_space(commit))?;
-        if let Some(FlushedFile { number, bytes, .. }) = written {
+        if let Some(FlushedFile { number, .. }) = written {
             self.store.catalog.numbers.end(number);
-            self.store.catalog.reserve.add_file(bytes);
         }
         *is_ahead = false;
         if self.is_switch_due() {

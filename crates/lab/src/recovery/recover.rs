@@ -25,7 +25,12 @@ pub(crate) fn recover<M: Medium + Clone>(recovery: Recovery<'_>, trees: Trees<M>
     let Recovery { options, directory, state, tables } = recovery;
     let level_zero = LevelZero::new(options, trees, LevelZeroState::of(state)?.epoch);
     let levels = open_levels(options, directory, state, tables)?;
-    let made = Arc::new(LabState { level_zero, levels, compactions: CompactionQueue::default() });
+    let made = Arc::new(LabState {
+        level_zero,
+        levels,
+        output_bytes: Default::default(),
+        compactions: CompactionQueue::default(),
+    });
     Ok(Recovered { state: made, remove_leftovers: Box::new(|_| Ok(())) })
 }
 

@@ -53,12 +53,11 @@ use std::time::Duration;
 
 use slmdb_engine::Event;
 use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::controller::READERS_PAUSE;
-use slmdb_engine::space::reserve::OutputSpace;
+use slmdb_engine::space::controller::{READERS_PAUSE, TierSpace};
+use slmdb_engine::space::reserve::{Loan, OutputSpace};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
-use slmdb_structures::fast_fair::SegmentSize;
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_sync::scheduled::thread;
@@ -107,10 +106,6 @@ impl<M: Medium + Clone> Compactor<M> {
                 CompactionKind::Space => self.compact(&plan, OutputSpace::Reserve, &finished).map(|_| ()),
                 CompactionKind::Manual(request) => self.compact_requested(request, &plan, &finished),
             };
-            if !matches!(reason, CompactionKind::Picked) {
-                // However it ended: only one compaction at a time has the reserve.
-                self.store.catalog.reserve.release();
-            }
             if ended.is_err() {
                 // Its outputs are deleted. That is counted before its inputs stop being busy, because waiting threads
                 // look at both.
@@ -160,6 +155,11 @@ impl<M: Medium + Clone> Compactor<M> {
     ) -> Result<CompactionResult, Stopped> {
         // Not without space for its own MANIFEST record (INV-34).
         self.store.catalog.provide_for_compaction(plan.inputs.len(), space)?;
+        let reserve = &self.store.catalog.reserve;
+        let loan = if space == OutputSpace::Reserve { reserve.lend()? } else { None };
+        if space == OutputSpace::Reserve && loan.is_none() {
+            return Err(reserve.taken().into());
+        }
         let number = self.state.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
         let began_ns = self.store.context.env.monotonic_ns();
         let span =
@@ -211,7 +211,7 @@ impl<M: Medium + Clone> Compactor<M> {
         if !has_given_way {
             self.store.obsolete.retire(&plan.inputs, || self.state.index.segments.retire(&plan.inputs));
         }
-        self.gave_space_back(space).map_err(Stopped::Failed)?;
+        self.gave_space_back(loan).map_err(Stopped::Failed)?;
         let now_ns = self.store.context.env.monotonic_ns();
         if plan.reason.is_garbage() {
             let removed_bytes = input_bytes.saturating_sub(bytes_written);
@@ -230,17 +230,17 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// After a compaction's inputs are gone: refills the reserves first, then wakes the threads that wait for space.
     /// LOCKS: catalog; indexed keys, memtables; compactions
-    fn gave_space_back(&self, space: OutputSpace) -> Result<()> {
-        if space == OutputSpace::Reserve {
-            self.store.catalog.reserve.release();
+    fn gave_space_back(&self, loan: Option<Loan<'_>>) -> Result<()> {
+        if loan.is_some() {
             // A thread waits for this space, so wait for the segments' last readers.
             while self.state.index.segments.awaits_readers() && !self.state.compactions.is_stopping() {
                 thread::sleep(READERS_PAUSE);
                 epoch::pin().flush();
             }
         }
-        let sizes = SegmentSize::of_files(&self.state.index.pool);
-        self.state.pool_reserve.set_files(&sizes, self.store.catalog.lock().state(), &self.store.catalog.reserve);
+        let (options, catalog) = (&self.store.context.options, &self.store.catalog);
+        self.state.count_files(options, catalog.lock().state(), &catalog.reserve);
+        drop(loan);
         for filled in [self.store.catalog.fill_reserve(), self.store.space.reserve_again()] {
             match filled {
                 Err(error) if !error.may_be_tried_again() => return Err(error),

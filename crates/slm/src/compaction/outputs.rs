@@ -7,10 +7,9 @@ use slmdb_engine::batch::Totals;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_records::file_record;
 use slmdb_engine::memory::budget::flush_bytes;
+use slmdb_engine::space::allowance::entries_max;
 use slmdb_engine::space::reserve::OutputSpace;
-use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::store::parts::Parts;
-use slmdb_engine::write::memtables::entries_max;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Medium};
 use slmdb_sync::scheduled::mpsc::{Receiver, SyncSender, sync_channel};
@@ -42,8 +41,6 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     /// Deletes up to this sequence number were left out (INV-18).
     pub(crate) deletes_dropped_through: u64,
     space: OutputSpace,
-    /// The reserve, while an unfinished file has it.
-    reserve: Option<ReservedFile>,
 }
 
 impl<'s, M: Medium + Clone> Outputs<'s, M> {
@@ -66,11 +63,10 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
             memory_bytes_max: 0,
             deletes_dropped_through: 0,
             space,
-            reserve: None,
         }
     }
 
-    /// Adds an entry to the file that is being filled. A full file is finished and sent, except in the reserve, where
+    /// Adds an entry to the file that is being filled. A full file is finished and sent, except in the reserve's space, where
     /// the planner chose inputs that fit one file.
     pub(crate) fn add(&mut self, entry: &KeyEntry<'_>, value: &[u8]) -> Result<(), Stopped> {
         let builder = match &mut self.builder {
@@ -91,27 +87,19 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
         Ok(())
     }
 
-    /// Begins a file: in the reserve if the compaction is for space, else anew.
+    /// Begins a file.
     fn begin(&mut self) -> Result<(u32, TableBuilder), Stopped> {
         self.check_refused()?;
         let files = self.files;
+        let context = &files.store.context;
         let number = files.store.catalog.numbers.begin()?;
-        let path = names::table(&files.store.context.directory, number);
-        let (options, order) = (files.store.context.options.table(), files.store.context.options.comparator.clone());
-        let build = || {
-            let env = &*files.store.context.env;
-            let taken =
-                if self.space == OutputSpace::Reserve { files.store.catalog.reserve.take(&path)? } else { None };
-            let Some((space, file)) = taken else {
-                return TableBuilder::new_in_order(env, &path, number, files.store.context.files_uuid, options, order);
-            };
-            self.reserve = Some(space);
-            TableBuilder::in_file(file, env, &path, number, files.store.context.files_uuid, options, order)
-        };
+        let path = names::table(&context.directory, number);
+        let (options, order) = (context.options.table(), context.options.comparator.clone());
+        let build = || TableBuilder::new_in_order(&*context.env, &path, number, context.files_uuid, options, order);
         match build().map_err(Stopped::from) {
             Ok(builder) => Ok((number, builder)),
             Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
-                files.remove(number, self.reserve.take());
+                files.remove(number);
                 Err(stopped)
             }
             Err(stopped) => {
@@ -153,7 +141,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
                 Ok(Some(file))
             }
             Err(stopped @ (Stopped::NoSpace(_) | Stopped::Lacking(_))) => {
-                files.remove(number, self.reserve.take());
+                files.remove(number);
                 Err(stopped)
             }
             Err(stopped) => Err(stopped),
@@ -163,9 +151,9 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     /// Sends a file to the index thread. `removed`: the inputs, with the last file.
     fn send(&mut self, file: Option<BuiltFile>, removed: Vec<u32>) -> Result<(), Stopped> {
         let (done, receipt) = sync_channel(1);
-        let (reserve, origin) = (self.reserve.take(), self.origin.clone());
+        let origin = self.origin.clone();
         let deletes_dropped_through = self.deletes_dropped_through;
-        let output = Output { file, reserve, origin, removed, deletes_dropped_through, done };
+        let output = Output { file, origin, removed, deletes_dropped_through, done };
         // At most two are on their way: as many slots for job records as a compaction may take.
         while self.sent.len() > 1 {
             self.sent.remove(0).recv().map_err(|_| Stopped::Closing)?;
@@ -194,7 +182,7 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
     pub(crate) fn abandon(&mut self) {
         if let Some((number, builder)) = self.builder.take() {
             builder.abandon();
-            self.files.remove(number, self.reserve.take());
+            self.files.remove(number);
         }
         for receipt in self.sent.drain(..) {
             let _ = receipt.recv();
@@ -210,25 +198,20 @@ pub(crate) struct OutputFiles<M: Medium> {
 
 impl<M: Medium + Clone> OutputFiles<M> {
     /// Gives up a finished file that the index does not know yet.
-    pub(crate) fn give_up(&self, file: BuiltFile, reserve: Option<ReservedFile>) -> Result<()> {
+    pub(crate) fn give_up(&self, file: BuiltFile) -> Result<()> {
         // The job record goes first: the next opening would take it for a file to which keys may have moved.
         file.slot.map_or(Ok(()), |slot| self.state.index.jobs.clear(&self.state.index.pool, slot))?;
         file.segment.free(&self.state.index.pool)?;
-        self.remove(file.number, reserve);
+        self.remove(file.number);
         Ok(())
     }
 
-    /// Removes a table file that is given up. If it was written into the reserve, its space is the reserve again.
-    fn remove(&self, number: u32, reserve: Option<ReservedFile>) {
+    /// Removes a table file that is given up.
+    fn remove(&self, number: u32) {
         if !self.store.context.has_failed() {
             let path = names::table(&self.store.context.directory, number);
-            let put_back = |space| self.store.catalog.reserve.put_back(space, &path);
-            let is_put_back = reserve.map_or(Ok(false), put_back).unwrap_or_else(|error| {
-                tracing::warn!(%error, "the disk space of the reserve is not there for now");
-                false
-            });
             // If it can't be removed now, the next opening removes it.
-            let is_gone = is_put_back || self.store.context.env.exists(&path).is_ok_and(|exists| !exists);
+            let is_gone = self.store.context.env.exists(&path).is_ok_and(|exists| !exists);
             let removed = if is_gone { Ok(()) } else { self.store.context.env.remove_file(&path) };
             let _ = removed.inspect_err(|error| tracing::warn!(%error, "an unfinished table file stays for now"));
         }

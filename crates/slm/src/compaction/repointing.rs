@@ -32,7 +32,7 @@ impl<M: Medium + Clone> Repointing<M> {
     /// LOCKS: indexing, catalog
     pub(crate) fn index_output(&self, output: Output) -> Result<()> {
         let mut index_is_ahead = self.state.index.indexing.lock();
-        let Output { file, reserve, origin, removed, deletes_dropped_through, done } = output;
+        let Output { file, origin, removed, deletes_dropped_through, done } = output;
         if origin.refused.get().is_none() {
             match self.store.catalog.provide_for_compaction(origin.inputs, OutputSpace::Reserve) {
                 Err(error) if error.may_be_tried_again() => drop(origin.refused.set(error)),
@@ -40,7 +40,7 @@ impl<M: Medium + Clone> Repointing<M> {
             }
         }
         if origin.refused.get().is_some() {
-            file.map_or(Ok(()), |file| self.files.give_up(file, reserve))?;
+            file.map_or(Ok(()), |file| self.files.give_up(file))?;
             let _ = done.send(());
             return Ok(());
         }

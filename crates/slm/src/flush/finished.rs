@@ -3,7 +3,6 @@
 use std::sync::{Arc, OnceLock};
 
 use slmdb_engine::flush::older_versions::OlderVersions;
-use slmdb_engine::space::reserved_file::ReservedFile;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Error;
 use slmdb_manifest::FileRecord;
@@ -43,8 +42,6 @@ pub(crate) struct BuiltFile {
 /// A finished file of a compaction, or its end.
 pub(crate) struct Output {
     pub(crate) file: Option<BuiltFile>,
-    /// The reserve, if the file was written into it.
-    pub(crate) reserve: Option<ReservedFile>,
     pub(crate) origin: Arc<Origin>,
     /// The inputs, with the last output; else empty.
     pub(crate) removed: Vec<u32>,

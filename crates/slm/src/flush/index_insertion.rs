@@ -74,12 +74,6 @@ impl<M: Medium + Clone> IndexInsertion<M> {
             let (entries, file_bytes) = (file.record.entries, file.record.length_bytes);
             self.store.writes.pacing.debt_made(replaced, entries, file_bytes, self.store.context.env.monotonic_ns());
             edit.live_changes = live_changes.into_iter().collect();
-            self.state.pool_reserve.add_file(
-                &self.state.index.pool,
-                file.record.length_bytes,
-                &file.segment,
-                &self.store.catalog.reserve,
-            );
             edit.files_added = vec![(file.number, file.record)];
             slot = file.slot;
         }

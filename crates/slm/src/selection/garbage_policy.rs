@@ -30,7 +30,7 @@
 //! is space for beside garbage. [When](crate::compaction::order_schedule) that begins depends on writers and on the disk,
 //! too. Outputs of one merge do not overlap each other, so the store comes to rest, however it is read.
 
-use slmdb_engine::write::memtables::entries_max;
+use slmdb_engine::space::allowance::entries_max;
 use slmdb_manifest::FileRecord;
 
 use crate::compaction::controller::{RESTING_PART, Situation, Step};

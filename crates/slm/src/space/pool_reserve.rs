@@ -1,17 +1,14 @@
 //! [`PoolReserve`]: what is kept free in the pool. What flushes take of it at worst (key records, and nodes that may be
 //! split), and the key segment of one output of a compaction.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::lock_order;
-use slmdb_engine::space::admission::Grant;
-use slmdb_engine::space::reserve::Reserve;
+use slmdb_engine::space::allowance::Grant;
 use slmdb_env::Result;
-use slmdb_manifest::StoreState;
 use slmdb_pmem::{Medium, Pool};
 use slmdb_structures::KeyLengths;
-use slmdb_structures::fast_fair::{Segment, SegmentSize, Tree, segment_bytes_max};
+use slmdb_structures::fast_fair::{Tree, segment_bytes_max};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
@@ -20,7 +17,7 @@ pub(crate) struct PoolReserve {
     /// Lengths of the long keys in the index.
     pub(crate) indexed_keys: Mutex<KeyLengths>,
     /// The most bytes that a key segment takes, among table files that count for the reserve.
-    segment_bytes: AtomicU64,
+    pub(super) segment_bytes: AtomicU64,
 }
 
 impl PoolReserve {
@@ -32,23 +29,6 @@ impl PoolReserve {
     /// Bytes that are reserved for an output's key segment.
     pub(crate) fn segment_bytes(&self) -> u64 {
         self.segment_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Sets the reserves by all table files, and the sizes of their key segments.
-    pub(crate) fn set_files(&self, sizes: &BTreeMap<u32, SegmentSize>, state: &StoreState, reserve: &Reserve) {
-        reserve.set_files(state.files.values().map(|file| file.length_bytes));
-        let that_count = state.files.iter().filter(|(_, file)| reserve.counts(file.length_bytes));
-        let extents = that_count.filter_map(|(number, _)| sizes.get(number)).map(|size| size.extent_bytes);
-        self.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
-    }
-
-    /// Counts a new table file and its key segment.
-    pub(crate) fn add_file<M: Medium>(&self, pool: &Pool<M>, file_bytes: u64, segment: &Segment, reserve: &Reserve) {
-        reserve.add_file(file_bytes);
-        if reserve.counts(file_bytes) {
-            let extents = segment.parts().iter().filter_map(|part| pool.extent_at(part.offset));
-            self.segment_bytes.fetch_max(extents.map(|extent| extent.length_bytes).sum(), Ordering::Relaxed);
-        }
     }
 }
 

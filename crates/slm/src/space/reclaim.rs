@@ -12,11 +12,13 @@
 //! fewer files. One that finds no space itself is not tried again before something has changed. So this ends.
 
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
+use slmdb_engine::Options;
 use slmdb_engine::batch::Totals;
-use slmdb_engine::space::admission::Grant;
+use slmdb_engine::space::allowance::Grant;
 use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
-use slmdb_engine::space::reserve::Reserve;
+use slmdb_engine::space::reserve::{Reserve, is_usual, longest_file};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_pmem::Medium;
@@ -43,8 +45,12 @@ impl<M: Medium + Clone> TierSpace for SlmState<M> {
         self.pool_reserve.indexed_keys.lock().add_all(flushed.long_keys());
     }
 
-    fn count_files(&self, state: &StoreState, reserve: &Reserve) {
-        self.pool_reserve.set_files(&SegmentSize::of_files(&self.index.pool), state, reserve);
+    fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
+        reserve.set_outputs(1, longest_file(options, state.files.values().map(|file| file.length_bytes)));
+        let sizes = SegmentSize::of_files(&self.index.pool);
+        let usual = state.files.iter().filter(|(_, file)| is_usual(options, file.length_bytes));
+        let extents = usual.filter_map(|(number, _)| sizes.get(number)).map(|size| size.extent_bytes);
+        self.pool_reserve.segment_bytes.store(extents.max().unwrap_or(0), Ordering::Relaxed);
     }
 
     fn returned_by_readers(&self) -> u64 {

@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use slmdb_engine::Options;
-use slmdb_engine::batch::Totals;
-use slmdb_engine::space::admission::{Grant, KEPT_DELETE_KEY_BYTES};
+use slmdb_engine::space::allowance::Grant;
 use slmdb_engine::space::smallest_pool;
 use slmdb_env::Result;
 use slmdb_manifest::MediumKind;
@@ -32,9 +31,7 @@ fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<
     }
     // The segment of an earlier flush. As much is then reserved for a compaction.
     let segment = pool.allocate_extent(ExtentKind::KeySegment, UNIT_BYTES, 1)?;
-    let mut write = Totals::default();
-    write.add(KEPT_DELETE_KEY_BYTES, Some(0));
-    reserve(&pool, &tree, &Grant::for_write(options, &write), KeyLengths::default(), segment.length_bytes)
+    reserve(&pool, &tree, &Grant::least(options), KeyLengths::default(), segment.length_bytes)
 }
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl<M: Medium + Clone> SpacePlanner<M> {
 
     fn limits_for_space(&self, one_by_one: bool) -> Limits {
         Limits {
-            file_bytes: self.store.catalog.reserve.output_bytes_max(),
+            file_bytes: self.store.catalog.reserve.room_bytes(),
             segment_bytes: self.state.pool_reserve.segment_bytes(),
             files: if one_by_one { 1 } else { self.store.context.options.compaction.files_merged_max },
         }
@@ -127,6 +127,8 @@ impl<M: Medium + Clone> SpacePlanner<M> {
         let in_pool = self.state.index.pool.free_bytes().saturating_sub(self.state.index.pool.reserve_bytes());
         let in_pool =
             in_pool + self.state.index.pool.maximum_bytes().saturating_sub(self.state.index.pool.length_bytes());
-        needed_bytes <= available_bytes && needed_segment_bytes + outputs * UNIT_BYTES <= in_pool
+        // What a compaction for space has must be there again after it.
+        let may_take = self.store.catalog.reserve.check_not_taken(needed_bytes).is_ok();
+        may_take && needed_bytes <= available_bytes && needed_segment_bytes + outputs * UNIT_BYTES <= in_pool
     }
 }

@@ -7,18 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use slmdb_engine::batch::Totals;
 use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::RESERVE;
 use slmdb_engine::space::reserve::{OutputSpace, Purpose};
-use slmdb_engine::write::memtables::BlockedFlush;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options, WriteBatch};
 use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{AnyMedium, Claim, ExtentKind, Persistent, UNIT_BYTES};
-use slmdb_sync::scheduled::Instant;
 
 use crate::recovery::open;
 use crate::tier::Slm;
@@ -87,17 +84,6 @@ fn assert_the_output_has_its_space(store: &Slm<AnyMedium>, context: &str) {
     assert!(left_bytes >= output_bytes, "{context}: {left_bytes} bytes are left, an output takes {output_bytes}");
 }
 
-/// One delete with a key of so many bytes.
-fn one_delete(key_bytes: usize) -> Totals {
-    let mut totals = Totals::default();
-    totals.add(key_bytes, None);
-    totals
-}
-
-fn is_refused(store: &Slm<AnyMedium>, wanted: &Totals) -> bool {
-    store.shared.parts.writes.memtables.lock().space_errors.check_space(0, wanted).is_err()
-}
-
 #[test]
 fn the_manifest_has_space_for_the_records_of_flushes_to_come() {
     const KEY_BYTES: usize = 9000;
@@ -156,81 +142,6 @@ fn records_of_the_manifest_leave_an_output_its_space() {
     );
 }
 
-#[test]
-fn deletes_leave_an_output_its_space() {
-    for key_bytes in [10, 2500] {
-        let (env, store) = on_a_full_disk();
-        let reserve_bytes = store.shared.parts.catalog.reserve.length_bytes();
-        let mut refused_at = None;
-        for keys in 1..10_000 {
-            let wanted = one_delete(key_bytes).times(keys);
-            store.shared.parts.space.provide(wanted).unwrap();
-            assert_the_output_has_its_space(&store, &format!("{keys} keys of {key_bytes}"));
-            fill_disk(&env, &store);
-            if is_refused(&store, &wanted) {
-                refused_at = Some(keys);
-                break;
-            }
-        }
-        assert!(refused_at.is_some_and(|keys| keys > 1), "refused at {refused_at:?} deletes of {key_bytes}");
-        assert!(store.shared.parts.catalog.reserve.length_bytes() < reserve_bytes, "they got something");
-    }
-}
-
-/// (Each was flushed by itself. On a small disk full of tiny values a dozen table files with one delete each took
-/// what deletes have, and none was taken any more: about one store in five.)
-#[test]
-fn deletes_on_a_full_disk_come_to_a_flush_in_numbers() {
-    let (_env, store) = on_a_full_disk();
-    for number in 0..30 {
-        let one = one_delete(10);
-        store.shared.parts.space.provide(one).unwrap();
-        assert!(!is_refused(&store, &one), "delete {number}");
-        let mut memtables = store.shared.parts.writes.memtables.lock();
-        assert_eq!(memtables.immutables, 0, "delete {number} is flushed by itself");
-        memtables.admitted = memtables.admitted.plus(&one);
-        let active = memtables.active.as_mut().unwrap();
-        active.totals = active.totals.plus(&one);
-    }
-}
-
-/// As long as there is enough for it, though not for more. (It was refused.)
-#[test]
-fn a_delete_gets_the_last_of_what_is_for_deletes() {
-    const LITTLE_BYTES: u64 = 3000;
-    let (env, store) = on_a_full_disk();
-    while store.shared.parts.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
-    fill_disk(&env, &store);
-    let kept_bytes = store.shared.parts.catalog.reserve.length_bytes();
-    let one = one_delete(10);
-    store.shared.parts.space.provide(one).unwrap();
-    assert!(is_refused(&store, &one), "what is left is for others");
-    assert_eq!(store.shared.parts.catalog.reserve.length_bytes(), kept_bytes);
-
-    let (env, store) = on_a_full_disk();
-    while store.shared.parts.catalog.reserve.length_bytes() > kept_bytes + LITTLE_BYTES {
-        let more_bytes = store.shared.parts.catalog.reserve.length_bytes() - kept_bytes - LITTLE_BYTES;
-        store.shared.parts.catalog.reserve.give(more_bytes, Purpose::Deletes).unwrap();
-    }
-    fill_disk(&env, &store);
-    store.shared.parts.space.provide(one).unwrap();
-    let set_aside_bytes = store.shared.parts.writes.memtables.lock().active.as_ref().unwrap().space_bytes();
-    assert!((1..=LITTLE_BYTES).contains(&set_aside_bytes), "{set_aside_bytes} bytes for a delete");
-    assert!(!is_refused(&store, &one));
-}
-
-/// It was as long as a file that might have come, and did not. Deletes had to leave as much from then on, and there was less. (A disk
-/// of a megabyte, eight of them beside each other: 1 of 160 took no more deletes, for ever, with nothing left to compact.)
-#[test]
-fn an_output_is_no_longer_than_the_files_that_there_are() {
-    let (_env, store) = on_a_full_disk();
-    let reserve = &store.shared.parts.catalog.reserve;
-    let largest_bytes = reserve.output_bytes();
-    reserve.expect_file(largest_bytes + 20_000);
-    assert!(reserve.output_bytes() > largest_bytes);
-    assert!(reserve.output_bytes_max() <= largest_bytes, "{} bytes", reserve.output_bytes_max());
-}
-
 /// It was left long: it had its own space for the records to come, so nobody noticed that the disk was full. And deletes must leave as
 /// much again for a new one. (A disk of a megabyte with values of some fifty bytes, eight of them beside each other: one in 25 took no
 /// more deletes, for ever, with a MANIFEST that took 57 KiB instead of 20.)
@@ -250,43 +161,9 @@ fn a_long_manifest_is_no_reason_to_refuse_deletes() {
     fill_disk(&env, &store);
     while store.shared.parts.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
     fill_disk(&env, &store);
-    let one = one_delete(10);
-    store.shared.parts.space.provide(one).unwrap();
-    assert!(!is_refused(&store, &one), "the MANIFEST has {} bytes", length_bytes());
+    assert!(store.shared.parts.catalog.reserve.length_bytes() < store.shared.parts.catalog.reserve.wanted_bytes());
+    store.shared.parts.catalog.fill_reserve().unwrap();
     assert!(length_bytes() < 16 << 10);
-    assert_the_output_has_its_space(&store, "after a delete");
-}
-
-/// A flush that has found no space for a moment was taken for one that never will. (A delete was refused while a
-/// compaction had the reserve: one of some hundred stores filled to the last byte, on a busy machine.)
-#[test]
-fn a_delete_outwaits_a_flush_that_waits_for_space_for_a_moment() {
-    let wanted = one_delete(10);
-    for goes_on in [true, false] {
-        let (env, store) = on_a_full_disk();
-        store.shared.parts.catalog.reserve.discard().unwrap();
-        fill_disk(&env, &store);
-        let cause = Error::Full { path: store.shared.parts.context.directory.clone(), what: "nothing".into() };
-        store.shared.parts.writes.memtables.lock().blocked_flush = Some(BlockedFlush { cause, since: Instant::now() });
-        store.shared.parts.writes.want_space(&mut store.shared.parts.writes.memtables.lock(), wanted);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                if goes_on {
-                    env.set_capacity(CAPACITY_BYTES);
-                    let mut memtables = store.shared.parts.writes.memtables.lock();
-                    memtables.blocked_flush = None;
-                    memtables.space_returned += 1;
-                    store.shared.parts.writes.work_to_do.notify_all();
-                }
-            });
-            // As the thread does it that sets space aside.
-            while store.shared.parts.writes.memtables.lock().space_wanted.is_some() {
-                store.shared.parts.space.provide(wanted).unwrap();
-            }
-        });
-        assert_eq!(is_refused(&store, &wanted), !goes_on, "it waits, but not for ever");
-    }
 }
 
 /// Its header may never have been written, so its keys were taken to be as long as can be until the next opening, and
@@ -311,7 +188,7 @@ fn the_segment_of_a_dropped_job_says_nothing_of_keys() {
 #[test]
 fn a_put_waits_for_readers_of_an_arena_that_was_given_up() {
     let mut refused = 0;
-    for kib in (0..36).map(|number| 1696 + number % 12 * 16) {
+    for kib in (0..36).map(|number| 700 + number % 12 * 32) {
         let env = MemoryEnv::new();
         let options = Options {
             env: Arc::new(env.clone()),
@@ -352,30 +229,6 @@ fn a_put_waits_for_readers_of_an_arena_that_was_given_up() {
     assert!(refused > 0);
 }
 
-/// The reserve was filled, as far as that went, for the table file of a write that was refused, and kept half of
-/// that. (The next put was refused: one of some hundred stores on a disk that was nearly full.)
-#[test]
-fn the_reserve_gives_back_what_it_took_for_a_refused_write() {
-    let (env, store) = on_a_full_disk();
-    let wanted_bytes = store.shared.parts.catalog.reserve.wanted_bytes();
-    let left_bytes = wanted_bytes * 9 / 10;
-    env.set_capacity(CAPACITY_BYTES);
-    let free_bytes = env.available_bytes(&store.shared.parts.context.directory).unwrap();
-    env.set_capacity(CAPACITY_BYTES - free_bytes + left_bytes);
-    let put = |value_bytes| {
-        let mut totals = Totals::default();
-        totals.add(10, Some(value_bytes));
-        store.shared.parts.space.provide(totals).unwrap();
-        is_refused(&store, &totals)
-    };
-    assert!(put(4 << 20));
-    assert!(
-        !put(left_bytes as usize / 4),
-        "{} of {wanted_bytes} bytes",
-        store.shared.parts.catalog.reserve.length_bytes()
-    );
-}
-
 /// (A compaction had the reserve, and the rest of its file was free for a moment. The pool took that for good, so the
 /// reserve never became whole again, and deletes were refused.)
 #[test]
@@ -383,8 +236,7 @@ fn the_pool_takes_nothing_that_the_reserve_must_have_again() {
     let (env, store) = on_a_full_disk();
     let (pool, reserve) = (&store.shared.tier.state.index.pool, &store.shared.parts.catalog.reserve);
     let length_bytes = pool.length_bytes();
-    let path = names::table(&store.shared.parts.context.directory, 1000);
-    let (space, _output) = reserve.take(&path).unwrap().unwrap();
+    let loan = reserve.lend().unwrap().unwrap();
     let wanted_bytes = pool.free_bytes() + UNIT_BYTES;
     let refused = |grown: slmdb_env::Result<()>, context: &str| {
         assert!(matches!(grown, Err(Error::Full { .. })), "{context}: {grown:?}");
@@ -397,7 +249,8 @@ fn the_pool_takes_nothing_that_the_reserve_must_have_again() {
     refused(part.map(drop), "an output of a compaction");
 
     // With the reserve back, what is free beyond it may be taken.
-    assert!(reserve.put_back(space, &path).unwrap());
+    env.set_capacity(CAPACITY_BYTES);
+    drop(loan);
     pool.set_reserve(wanted_bytes, UNIT_BYTES).unwrap();
     assert!(pool.length_bytes() > length_bytes);
     assert_eq!(reserve.length_bytes(), reserve.wanted_bytes());
@@ -423,9 +276,7 @@ fn a_pool_is_full_while_the_reserve_gets_no_descriptor() {
 fn a_flush_lets_the_pool_grow_while_a_compaction_has_the_reserve() {
     let (env, store) = on_a_full_disk();
     let pool = &store.shared.tier.state.index.pool;
-    let taken =
-        store.shared.parts.catalog.reserve.take(&names::table(&store.shared.parts.context.directory, 1000)).unwrap();
-    assert!(taken.is_some());
+    let _loan = store.shared.parts.catalog.reserve.lend().unwrap().unwrap();
     fill_disk_but_for(&env, &store, 4 * UNIT_BYTES);
     let bytes = pool.free_bytes() + UNIT_BYTES;
     pool.allocate_extent(ExtentKind::KeySegment, bytes, 1000).unwrap();

@@ -42,7 +42,7 @@ fn assert_has_all(store: &Slm<AnyMedium>, keys: u64, context: &str) {
 #[test]
 fn a_store_that_rests_for_moments_gives_back_what_writers_need_again() {
     const PUTS: u64 = 20_000;
-    const PUTS_BETWEEN_RESTS: u64 = 50;
+    const PUTS_BETWEEN_RESTS: u64 = 25;
     let env = MemoryEnv::new();
     let store = open::on_dram(&options(&env, CompactionPolicy::default()), Path::new(DIRECTORY)).unwrap();
     let writes = &store.shared.parts.writes;
