@@ -7,7 +7,7 @@ use slmdb_engine::space::reserve::longest_file;
 use slmdb_engine::space::smallest_pool;
 use slmdb_env::Result;
 use slmdb_manifest::{MediumKind, StoreState};
-use slmdb_pmem::{AnyMedium, ExtentKind, Medium, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_pmem::{AnyMedium, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::hybrid_tree::{MAXIMUM_KEY_BYTES, pool_bytes_max};
 
 /// How many table files a compaction for space may need at once, and one more, because outputs may take a little more than their
@@ -45,10 +45,10 @@ fn admit_one(options: &Options, kind: MediumKind, pool: &PoolOptions) -> Result<
 }
 
 /// Sets aside in the pool what flushing a grant takes. [`Error::Full`] if it is not there.
-pub(crate) fn reserve<M: Medium>(pool: &Pool<M>, grant: &Grant, leaves: u64) -> Result<()> {
+pub(crate) fn reserve(pool: &Pool<AnyMedium>, grant: &Grant, leaves: u64) -> Result<()> {
     let Totals { entries, key_bytes, longest_key_bytes, .. } = grant.totals;
     let longest_key_bytes = longest_key_bytes.min(MAXIMUM_KEY_BYTES as u32);
-    let bytes = pool_bytes_max::<M>(entries, key_bytes, longest_key_bytes, leaves);
+    let bytes = pool_bytes_max::<AnyMedium>(entries, key_bytes, longest_key_bytes, leaves);
     let piece_bytes = (u64::from(longest_key_bytes) * 2).max(UNIT_BYTES);
     // First lowered to the part that is free, so that raising it finds out what is missing.
     pool.set_reserve(pool.reserve_free_bytes().min(bytes), piece_bytes)?;

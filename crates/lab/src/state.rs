@@ -14,7 +14,7 @@ use slmdb_engine::{Memory, Options};
 use slmdb_env::Result;
 use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
@@ -23,8 +23,8 @@ use crate::level_zero::LevelZero;
 use crate::space::{OUTPUTS_FOR_SPACE, outputs, reserve};
 
 /// What LAB-DB keeps of an open store: level 0, and the levels below.
-pub(crate) struct LabState<M: Medium> {
-    pub(crate) level_zero: LevelZero<M>,
+pub(crate) struct LabState {
+    pub(crate) level_zero: LevelZero,
     pub(crate) levels: Levels<TableRun>,
     /// How long outputs of compactions should be, in bytes.
     pub(crate) output_bytes: AtomicU64,
@@ -32,20 +32,20 @@ pub(crate) struct LabState<M: Medium> {
     pub(crate) compactions: CompactionQueue,
 }
 
-impl<M: Medium> PinnedFiles for LabState<M> {
+impl PinnedFiles for LabState {
     /// Old versions of level 0, and runs of old versions of the levels.
     fn pins(&self, number: u32) -> bool {
         self.level_zero.snapshots.pins(number) || self.levels.pins(number)
     }
 }
 
-impl<M: Medium + Clone> TierSpace for LabState<M> {
+impl TierSpace for LabState {
     fn pool_path(&self) -> &Path {
         self.level_zero.pool.path()
     }
 
     fn reserve(&self, grant: &Grant, _: TakenFrom) -> Result<()> {
-        reserve::<M>(&self.level_zero.pool, grant, self.level_zero.mutable().size().leaves)
+        reserve(&self.level_zero.pool, grant, self.level_zero.mutable().size().leaves)
     }
 
     fn count_files(&self, options: &Options, state: &StoreState, reserve: &Reserve) {
@@ -73,8 +73,8 @@ impl<M: Medium + Clone> TierSpace for LabState<M> {
     }
 }
 
-impl<M: Medium + Clone> TierState<M> for LabState<M> {
-    fn pool(&self) -> &Arc<Pool<M>> {
+impl TierState for LabState {
+    fn pool(&self) -> &Arc<Pool<AnyMedium>> {
         &self.level_zero.pool
     }
 

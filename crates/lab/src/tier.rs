@@ -24,7 +24,7 @@ use slmdb_engine::{Approximate, EngineCursor, Slice, Stats, TableFile, VerifyPro
 use slmdb_env::Result;
 use slmdb_levels::{Run, TableRun};
 use slmdb_manifest::FileRecord;
-use slmdb_pmem::{ExtentKind, Medium};
+use slmdb_pmem::ExtentKind;
 
 use crate::compaction::compactor::Compactor;
 use crate::compaction::pace::LevelZeroPace;
@@ -36,24 +36,24 @@ use crate::state::LabState;
 
 /// An open LAB-DB store.
 #[cfg(test)]
-pub(crate) type Lab<M> = Store<M, LabTier<M>>;
+pub(crate) type Lab = Store<LabTier>;
 
 /// The background threads beside those that every store has, in the order of [`LabTier::work`].
 pub(crate) const THREADS: &[&str] = &["slmdb-flush"];
 
 /// What LAB-DB does below the MemTables of a store.
-pub(crate) struct LabTier<M: Medium + Clone> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<LabState<M>>,
-    pub(crate) reader: Arc<Reader<M>>,
-    pub(crate) compactor: Arc<Compactor<M>>,
-    pub(crate) flush: Arc<Flush<M>>,
+pub(crate) struct LabTier {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<LabState>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) compactor: Arc<Compactor>,
+    pub(crate) flush: Arc<Flush>,
 }
 
-impl<M: Medium + Clone> Tier<M> for LabTier<M> {
-    type State = LabState<M>;
+impl Tier for LabTier {
+    type State = LabState;
 
-    fn new(store: &Arc<Parts<M>>, state: &Arc<LabState<M>>) -> LabTier<M> {
+    fn new(store: &Arc<Parts>, state: &Arc<LabState>) -> LabTier {
         let pace = Arc::new(LevelZeroPace::new(store.clone(), state.clone()));
         LabTier {
             store: store.clone(),
@@ -85,7 +85,7 @@ impl<M: Medium + Clone> Tier<M> for LabTier<M> {
         self.reader.contains_key(key, moment)
     }
 
-    fn cursor(&self, moment: u64, memtables: &MemTableView<M>) -> Box<dyn EngineCursor> {
+    fn cursor(&self, moment: u64, memtables: &MemTableView) -> Box<dyn EngineCursor> {
         Box::new(Cursor::new(self.reader.clone(), moment, memtables))
     }
 
@@ -127,7 +127,7 @@ impl<M: Medium + Clone> Tier<M> for LabTier<M> {
     }
 }
 
-impl<M: Medium + Clone> LabTier<M> {
+impl LabTier {
     /// What is not garbage, about: the deepest level, and what lies above it and overlaps nothing below. While level 0 has
     /// more than that, what level 0 leads to.
     /// LOCKS: catalog

@@ -10,7 +10,7 @@ use slmdb_engine::{
 };
 use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
-use slmdb_pmem::medium::CACHE_LINE_BYTES;
+use slmdb_pmem::{AnyMedium, medium::CACHE_LINE_BYTES};
 use slmdb_pmem::simulated::{Replay, Stop};
 use slmdb_pmem::{Simulated, UNIT_BYTES};
 
@@ -264,7 +264,7 @@ impl Recorded {
 
     /// Removes the store.
     pub fn destroy(&self) -> Result<Destroyed> {
-        slmdb_engine::directory::destroy::destroy_on(&self.options(), Path::new(STORE), &self.medium)
+        slmdb_engine::directory::destroy::destroy_on(&self.options(), Path::new(STORE), &AnyMedium::other(self.medium.clone()))
     }
 
     /// The moment that it is.

@@ -7,7 +7,7 @@ use slmdb_engine::read::snapshots::Moments;
 use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{CompactionPolicy, Memory, Options};
 use slmdb_manifest::{Edit, StoreState};
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
@@ -16,8 +16,8 @@ use crate::selection::candidate_list::Candidates;
 use crate::space::pool_reserve::PoolReserve;
 
 /// What SLM-DB keeps of an open store: the index, and what compactions know.
-pub(crate) struct SlmState<M: Medium> {
-    pub(crate) index: Index<M>,
+pub(crate) struct SlmState {
+    pub(crate) index: Index,
     /// What is kept free in the pool.
     pub(crate) pool_reserve: PoolReserve,
     /// The compaction candidate list.
@@ -30,14 +30,9 @@ pub(crate) struct SlmState<M: Medium> {
     pub(crate) is_manual: bool,
 }
 
-impl<M: Medium + Clone> SlmState<M> {
+impl SlmState {
     /// The state of a store whose MANIFEST says `state`.
-    pub(crate) fn new(
-        options: &Options,
-        state: &StoreState,
-        index: Index<M>,
-        pool_reserve: PoolReserve,
-    ) -> Arc<SlmState<M>> {
+    pub(crate) fn new(options: &Options, state: &StoreState, index: Index, pool_reserve: PoolReserve) -> Arc<SlmState> {
         Arc::new(SlmState {
             index,
             pool_reserve,
@@ -49,14 +44,14 @@ impl<M: Medium + Clone> SlmState<M> {
     }
 }
 
-impl<M: Medium + Clone> PinnedFiles for SlmState<M> {
+impl PinnedFiles for SlmState {
     fn pins(&self, number: u32) -> bool {
         self.index.snapshots.pins(number)
     }
 }
 
-impl<M: Medium + Clone> TierState<M> for SlmState<M> {
-    fn pool(&self) -> &Arc<Pool<M>> {
+impl TierState for SlmState {
+    fn pool(&self) -> &Arc<Pool<AnyMedium>> {
         &self.index.pool
     }
 

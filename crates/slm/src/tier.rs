@@ -23,7 +23,7 @@ use slmdb_engine::write::memtables::MemTableView;
 use slmdb_engine::{Approximate, EngineCursor, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
 use slmdb_env::Result;
 use slmdb_manifest::FileRecord;
-use slmdb_pmem::{ExtentKind, Medium};
+use slmdb_pmem::ExtentKind;
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
 use crate::compaction::compactor::Compactor;
@@ -43,26 +43,26 @@ use crate::state::SlmState;
 
 /// An open SLM-DB store.
 #[cfg(test)]
-pub(crate) type Slm<M> = Store<M, SlmTier<M>>;
+pub(crate) type Slm = Store<SlmTier>;
 
 /// The background threads beside those that every store has, in the order of [`SlmTier::work`].
 pub(crate) const THREADS: &[&str] = &["slmdb-file", "slmdb-index", "slmdb-checkpoint"];
 
 /// What SLM-DB does below the MemTables of a store.
-pub(crate) struct SlmTier<M: Medium + Clone> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
-    pub(crate) reader: Arc<Reader<M>>,
-    pub(crate) compactor: Arc<Compactor<M>>,
-    pub(crate) checkpointer: Arc<IndexCheckpointer<M>>,
-    pub(crate) file_creation: Arc<FileCreation<M>>,
-    pub(crate) index_insertion: Arc<IndexInsertion<M>>,
+pub(crate) struct SlmTier {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
+    pub(crate) reader: Arc<Reader>,
+    pub(crate) compactor: Arc<Compactor>,
+    pub(crate) checkpointer: Arc<IndexCheckpointer>,
+    pub(crate) file_creation: Arc<FileCreation>,
+    pub(crate) index_insertion: Arc<IndexInsertion>,
 }
 
-impl<M: Medium + Clone> Tier<M> for SlmTier<M> {
-    type State = SlmState<M>;
+impl Tier for SlmTier {
+    type State = SlmState;
 
-    fn new(store: &Arc<Parts<M>>, state: &Arc<SlmState<M>>) -> SlmTier<M> {
+    fn new(store: &Arc<Parts>, state: &Arc<SlmState>) -> SlmTier {
         let (store, state) = (|| store.clone(), || state.clone());
         let pace = Arc::new(CompactionPace { store: store(), state: state() });
         let naming = Arc::new(CandidateNaming {
@@ -124,7 +124,7 @@ impl<M: Medium + Clone> Tier<M> for SlmTier<M> {
         self.reader.contains_key(key, moment)
     }
 
-    fn cursor(&self, moment: u64, memtables: &MemTableView<M>) -> Box<dyn EngineCursor> {
+    fn cursor(&self, moment: u64, memtables: &MemTableView) -> Box<dyn EngineCursor> {
         Box::new(Cursor::new(self.reader.clone(), moment, memtables))
     }
 

@@ -13,7 +13,7 @@ use std::path::Path;
 use slmdb_env::{Error, ErrorKind, LockMode, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumRecord, StoreState};
 use slmdb_pmem::pool::{creation_finished, has_uuid, remove_pool_on};
-use slmdb_pmem::{Medium, Persistent};
+use slmdb_pmem::{AnyMedium, Persistent};
 
 use super::open::check_directory;
 use super::{contents, home, pool_binding};
@@ -22,11 +22,11 @@ use crate::{Destroyed, Options, PoolFate};
 
 /// Removes the store in `directory`, whichever engine made it, with its pool, and nothing else.
 pub fn destroy(options: &Options, directory: &Path) -> Result<Destroyed> {
-    destroy_on(options, directory, &Persistent::new())
+    destroy_on(options, directory, &Persistent::new().into())
 }
 
 /// Destroys a store. A device that holds its pool is accessed through a medium that the caller brings, for simulators.
-pub fn destroy_on<M: Medium>(options: &Options, directory: &Path, medium: &M) -> Result<Destroyed> {
+pub fn destroy_on(options: &Options, directory: &Path, medium: &AnyMedium) -> Result<Destroyed> {
     check_directory(&*options.env, directory)?;
     // The directory itself is removed, not a link to it.
     let directory = &options.env.resolved(directory)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use slmdb_env::{Env, Error, Lock, LockMode, OpenMode, Result};
 use slmdb_manifest::{Home, MediumKind, StoreState};
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 
 use super::contents::check_outside_stores;
 use super::pool_binding;
@@ -83,7 +83,7 @@ pub(crate) fn set_home(env: &dyn Env, directory: &Path, state: &mut StoreState, 
 }
 
 /// Records how often a store's pool was opened for writing.
-pub fn note_openings<M: Medium>(state: &mut StoreState, pool: &Pool<M>) {
+pub fn note_openings(state: &mut StoreState, pool: &Pool<AnyMedium>) {
     if let Some(home) = &mut state.home {
         home.pool_openings = pool.open_count();
     }

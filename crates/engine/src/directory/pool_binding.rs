@@ -11,18 +11,18 @@ use std::path::Path;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, MediumKind, MediumRecord, StoreState};
 use slmdb_pmem::pool::{ImageBinding, check_direct, check_new_device, openings};
-use slmdb_pmem::{AnyMedium, Medium as PoolMedium, Pool, PoolOptions};
+use slmdb_pmem::{AnyMedium, Pool, PoolOptions};
 
 use super::EngineKind;
 use super::contents::check_outside_stores;
 use crate::{Medium, Options};
 
 /// A pool, and whether it was just made.
-pub enum FoundPool<M: PoolMedium> {
+pub enum FoundPool {
     /// Just made, and empty.
-    New(Pool<M>),
+    New(Pool<AnyMedium>),
     /// Found.
-    Old(Pool<M>),
+    Old(Pool<AnyMedium>),
 }
 
 /// Checks, before anything is made, that the options describe a fast tier that a new store can have.
@@ -124,7 +124,7 @@ pub fn image(
 }
 
 /// Makes the pool of a store, as the MANIFEST has it. Replaces what an earlier attempt left there, and nothing else.
-pub fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Pool<M>> {
+pub fn new_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<Pool<AnyMedium>> {
     let (env, (path, uuid)) = (&*options.env, pool_of(state)?);
     let pool = Pool::create(env, path, medium, &pool_options(options, uuid))?;
     // The store has not made the name of a device.
@@ -135,12 +135,7 @@ pub fn new_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &Sto
 }
 
 /// Opens the pool that a store had, at `path`, for reading only: no byte of it changes.
-pub fn old_pool<M: PoolMedium + Clone>(
-    medium: M,
-    options: &Options,
-    state: &StoreState,
-    path: &Path,
-) -> Result<Pool<M>> {
+pub fn old_pool(medium: AnyMedium, options: &Options, state: &StoreState, path: &Path) -> Result<Pool<AnyMedium>> {
     let (_, uuid) = pool_of(state)?;
     Pool::open(&*options.env, path, medium, &pool_options(options, uuid), true)
 }
@@ -164,7 +159,7 @@ pub fn check_not_in_repair(state: &StoreState) -> Result<()> {
 }
 
 /// The pool of a store that has one: opened, or made if the store is virgin.
-pub fn find_pool<M: PoolMedium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<FoundPool<M>> {
+pub fn find_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<FoundPool> {
     let env = &*options.env;
     let (path, uuid) = pool_of(state)?;
     let pool_options = pool_options(options, uuid);
@@ -295,7 +290,7 @@ mod tests {
         let (path, uuid) = (Some(directory.join("pool")), Some([3; 16]));
         let record = MediumRecord { kind: MediumKind::Emulated, pool_path: path, pool_uuid: uuid, boot_id: [0; 16] };
         let state = StoreState::new([3; 16], "slm", "bytewise", record);
-        new_pool(slmdb_pmem::Emulated::new(), &options, &state).unwrap();
+        new_pool(slmdb_pmem::Emulated::new().into(), &options, &state).unwrap();
         assert!(env.crash().content(directory.join("pool")).is_some(), "the pool has lost its name");
     }
 

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use slmdb_env::{Error, Result};
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{MemTable, MemTableEntry};
 use slmdb_table::{KeyEntry, KeySection};
@@ -41,8 +41,8 @@ pub struct OlderDelete {
 impl OlderVersions {
     /// Writes the entries of a MemTable that belong into its table file, in its order: the newest version of each key,
     /// and what snapshots at these moments see otherwise.
-    pub fn write<M: Medium>(
-        memtable: &MemTable<M>,
+    pub fn write(
+        memtable: &MemTable<AnyMedium>,
         moments: Vec<u64>,
         mut write: impl FnMut(&MemTableEntry<'_>) -> Result<()>,
     ) -> Result<OlderVersions> {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_table::{FinishedTable, TableBuilder};
 
 use super::older_versions::OlderVersions;
@@ -16,9 +15,9 @@ use crate::write::memtables::Immutable;
 /// Writes table file `number`: the newest version of each key of a MemTable, and older ones that snapshots at these
 /// moments see. It goes into the space that was set aside for it, if there is any. The file and its name are durable on
 /// return.
-pub fn write_table<M: Medium>(
+pub fn write_table(
     context: &StoreContext,
-    immutable: &Immutable<M>,
+    immutable: &Immutable,
     number: u32,
     moments: Vec<u64>,
 ) -> Result<(FinishedTable, OlderVersions)> {
@@ -40,7 +39,7 @@ pub fn write_table<M: Medium>(
 }
 
 /// Removes what a failed flush has left of table file `number`. Its space is set aside again, if it was.
-pub fn give_up_table<M: Medium>(context: &StoreContext, immutable: &Immutable<M>, number: u32) -> Result<()> {
+pub fn give_up_table(context: &StoreContext, immutable: &Immutable, number: u32) -> Result<()> {
     let path = names::table(&context.directory, number);
     let put_back = |space: &Arc<ReservedFile>| space.put_back(&*context.env, &path).unwrap_or(false);
     if context.env.exists(&path)? && !immutable.space.as_ref().is_some_and(put_back) {

@@ -1,6 +1,6 @@
 //! What MemTables take in memory: their lists, and on `Dram` their arenas.
 
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::memtable::MemTable;
 
 use super::budget::FLOOR_PART;
@@ -10,8 +10,8 @@ use crate::write::write_path::WritePath;
 /// Adds all MemTables to what a store keeps: those that are read by all, flushed ones that a reader still has, and the spare
 /// one.
 /// LOCKS: arenas; memtables
-pub fn with_those_of<M: Medium + Clone>(writes: &WritePath<M>, mut memory: Memory) -> Memory {
-    let mut add = |memtable: &MemTable<M>| {
+pub fn with_those_of(writes: &WritePath, mut memory: Memory) -> Memory {
+    let mut add = |memtable: &MemTable<AnyMedium>| {
         memory.memtable_lists_bytes += memtable.memory_bytes();
         memory.memtable_arenas_bytes += memtable.arena().dram_bytes(memtable.used_bytes());
     };
@@ -27,7 +27,7 @@ pub fn with_those_of<M: Medium + Clone>(writes: &WritePath<M>, mut memory: Memor
 /// that wait for their flush, and for at least one of these, or the cache would shrink and grow at every flush. 0
 /// if nothing was written since the last flush.
 /// LOCKS: memtables
-pub fn to_come<M: Medium + Clone>(writes: &WritePath<M>) -> u64 {
+pub fn to_come(writes: &WritePath) -> u64 {
     let (active, immutables) = {
         let memtables = writes.memtables.lock();
         let Some(active) = &memtables.active else { return 0 };

@@ -4,20 +4,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_manifest::Counters;
-use slmdb_pmem::{FlushCounters, Medium, Pool};
+use slmdb_pmem::{AnyMedium, FlushCounters, Medium, Pool};
 
 use crate::context::StoreContext;
 
 /// Adds the counters since the opening to those that the MANIFEST had.
-pub struct LifetimeCounters<M: Medium> {
+pub struct LifetimeCounters {
     context: Arc<StoreContext>,
-    pool: Arc<Pool<M>>,
+    pool: Arc<Pool<AnyMedium>>,
     before: Counters,
 }
 
-impl<M: Medium> LifetimeCounters<M> {
+impl LifetimeCounters {
     /// For a store whose MANIFEST had the counters `before` when it was opened.
-    pub fn new(context: &Arc<StoreContext>, pool: &Arc<Pool<M>>, before: Counters) -> LifetimeCounters<M> {
+    pub fn new(context: &Arc<StoreContext>, pool: &Arc<Pool<AnyMedium>>, before: Counters) -> LifetimeCounters {
         LifetimeCounters { context: context.clone(), pool: pool.clone(), before }
     }
 

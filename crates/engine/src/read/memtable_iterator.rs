@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use slmdb_order::CycleDetector;
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{MemTable, MemTableCursor};
 
 /// A position among the versions of one MemTable that are visible at a moment, at most one per key.
-pub struct MemTableSource<M: Medium> {
-    cursor: MemTableCursor<M>,
+pub struct MemTableSource {
+    cursor: MemTableCursor<AnyMedium>,
     moment: u64,
     /// The key that is left behind, while the next one is looked for.
     passed: Vec<u8>,
@@ -19,9 +19,9 @@ pub struct MemTableSource<M: Medium> {
     is_lost: bool,
 }
 
-impl<M: Medium> MemTableSource<M> {
+impl MemTableSource {
     /// On no entry yet. It sees what was written up to `moment`.
-    pub fn new(memtable: &Arc<MemTable<M>>, moment: u64) -> MemTableSource<M> {
+    pub fn new(memtable: &Arc<MemTable<AnyMedium>>, moment: u64) -> MemTableSource {
         MemTableSource {
             cursor: memtable.cursor(),
             moment,

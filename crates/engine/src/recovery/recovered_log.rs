@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{ArenaRecord, Manifest, StoreState};
-use slmdb_pmem::{Arena, Medium};
+use slmdb_pmem::{AnyMedium, Arena};
 use slmdb_structures::memtable::{MemTable, MemTableOptions};
 
 use super::replay::{check_strays, replay_log};
@@ -33,21 +33,21 @@ use crate::write::memtables::{Filling, Immutable};
 const COPY_UP_TO_PART: u64 = 4;
 
 /// What recovery has found in the arenas.
-pub struct RecoveredLog<M: Medium> {
+pub struct RecoveredLog {
     /// The options that the store was opened with.
     pub options: Options,
     /// Its directory, as an absolute path.
     pub directory: PathBuf,
     /// Its arenas.
-    pub arenas: Arenas<M>,
+    pub arenas: Arenas,
     /// Its MANIFEST.
     pub catalog: CatalogState,
     /// The MemTable that takes new writes. `None` if the store is read-only, or there was no space for one.
-    pub active: Option<Filling<M>>,
+    pub active: Option<Filling>,
     /// The first sequence number that the active MemTable has or would get.
     pub active_from: u64,
     /// The recovered MemTables, oldest first.
-    pub memtables: Vec<Immutable<M>>,
+    pub memtables: Vec<Immutable>,
     /// The disk space that leads out of a full disk.
     pub reserve: Reserve,
     /// The last sequence number of the log.
@@ -56,15 +56,10 @@ pub struct RecoveredLog<M: Medium> {
     pub file_bytes_written: u64,
 }
 
-impl<M: Medium + Clone> RecoveredLog<M> {
+impl RecoveredLog {
     /// Replays the MemTables from their arenas, in the order of their generations, without a gap in sequence numbers
     /// (INV-3).
-    pub fn replay(
-        options: &Options,
-        directory: &Path,
-        state: StoreState,
-        arenas: Arenas<M>,
-    ) -> Result<RecoveredLog<M>> {
+    pub fn replay(options: &Options, directory: &Path, state: StoreState, arenas: Arenas) -> Result<RecoveredLog> {
         let log = replay_log(options, &state, &arenas)?;
         check_strays(options, &state, &arenas, log.last_sequence)?;
         Ok(RecoveredLog {
@@ -83,7 +78,7 @@ impl<M: Medium + Clone> RecoveredLog<M> {
 
     /// Takes the store over for new writes. `provide`: the engine sets its own reserves, and sets aside what the
     /// flushes of the recovered MemTables will need of the pool.
-    pub fn take_over(&mut self, provide: impl FnOnce(&RecoveredLog<M>) -> Result<()>) -> Result<()> {
+    pub fn take_over(&mut self, provide: impl FnOnce(&RecoveredLog) -> Result<()>) -> Result<()> {
         let mut state = self.catalog.state().clone();
         // An opening that ended before it wrote the MANIFEST may have used a generation already (INV-3).
         let stray = self.arenas.present()?.into_iter().max().unwrap_or(0);
@@ -145,7 +140,7 @@ impl<M: Medium + Clone> RecoveredLog<M> {
     }
 
     /// Goes on in a new arena, into which recovered MemTables move if they are small.
-    fn continue_in(&mut self, arena: Arena<M>, generation: u64, mut state: StoreState) -> Result<()> {
+    fn continue_in(&mut self, arena: Arena<AnyMedium>, generation: u64, mut state: StoreState) -> Result<()> {
         let newest_first = self.memtables.iter().rev().map(|immutable| &immutable.memtable);
         let expected_prefix = expected_prefix(newest_first, &state.files);
         let options = MemTableOptions { expected_prefix, ..self.options.memtable(self.arenas.are_in_pool()) };
@@ -182,7 +177,7 @@ impl<M: Medium + Clone> RecoveredLog<M> {
 
     /// The records of the recovered arenas, each with its last sequence number.
     fn sealed(&self, state: &StoreState) -> BTreeMap<u64, ArenaRecord> {
-        let seal = |immutable: &Immutable<M>| {
+        let seal = |immutable: &Immutable| {
             let generation = immutable.memtable.generation();
             let length_bytes = state.arenas.get(&generation).map_or(0, |record| record.length_bytes);
             (generation, ArenaRecord { sealed_last_sequence: Some(immutable.last_sequence), length_bytes })

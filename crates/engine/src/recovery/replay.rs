@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Arena, Medium};
+use slmdb_pmem::{AnyMedium, Arena};
 use slmdb_structures::EntryKind;
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, Stop, read};
 use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
@@ -23,9 +23,9 @@ use crate::write::memtables::Immutable;
 const ARENAS_AHEAD: usize = 1;
 
 /// What the arenas hold beyond the table files.
-pub struct Log<M: Medium> {
+pub struct Log {
     /// Oldest first; none is empty.
-    pub memtables: Vec<Immutable<M>>,
+    pub memtables: Vec<Immutable>,
     /// The last sequence number before the log's end.
     pub last_sequence: u64,
 }
@@ -33,10 +33,10 @@ pub struct Log<M: Medium> {
 /// Reads the log: the records of all arenas, up to the first missing sequence number (INV-3). Replaying an arena that
 /// goes on behind the end finds out whether its records vouch for what is missing. A clean close vouches for the whole
 /// log, which is checked here.
-pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, arenas: &Arenas<M>) -> Result<Log<M>> {
+pub fn replay_log(options: &Options, state: &StoreState, arenas: &Arenas) -> Result<Log> {
     let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
     let order = options.comparator.clone();
-    let mut read_next = |(generation, sealed_last_sequence, loaded): Loaded<M>| {
+    let mut read_next = |(generation, sealed_last_sequence, loaded): Loaded| {
         let read = read(loaded?, generation, state.uuid, &order, expected, sealed_last_sequence)?;
         expected = read.expected_next();
         Ok(read)
@@ -78,10 +78,10 @@ pub fn replay_log<M: Medium + Clone>(options: &Options, state: &StoreState, aren
 }
 
 /// An arena of the store: its generation, the last sequence number that it was sealed with, and its bytes.
-type Loaded<M> = (u64, Option<u64>, Result<Arena<M>>);
+type Loaded = (u64, Option<u64>, Result<Arena<AnyMedium>>);
 
 /// Loads the arenas of the store, one after the other.
-fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> impl Iterator<Item = Loaded<M>> {
+fn load_in_order(state: &StoreState, arenas: &Arenas) -> impl Iterator<Item = Loaded> {
     state.arenas.iter().map(|(&generation, record)| {
         let loaded = arenas.load(generation, Some(record.length_bytes)).and_then(|arena| {
             let missing = || format!("arena {generation} of the store is missing");
@@ -92,24 +92,24 @@ fn load_in_order<M: Medium + Clone>(state: &StoreState, arenas: &Arenas<M>) -> i
 }
 
 /// Builds a MemTable from an arena that was read.
-fn build<M: Medium>(arena: ReadArena<M>) -> Result<(Replayed<M>, Totals)> {
+fn build(arena: ReadArena<AnyMedium>) -> Result<(Replayed<AnyMedium>, Totals)> {
     let replayed = arena.build()?;
     let totals = totals_of(&replayed.memtable);
     Ok((replayed, totals))
 }
 
 /// Builds MemTables from arenas as they are read, several at once, because building takes longer than reading.
-fn build_side_by_side<M: Medium>(
-    arenas: impl Iterator<Item = Result<ReadArena<M>>>,
-) -> Result<Vec<(Replayed<M>, Totals)>> {
+fn build_side_by_side(
+    arenas: impl Iterator<Item = Result<ReadArena<AnyMedium>>>,
+) -> Result<Vec<(Replayed<AnyMedium>, Totals)>> {
     let threads = processors();
     let mut built = thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel::<(usize, ReadArena<M>)>();
+        let (sender, receiver) = mpsc::channel::<(usize, ReadArena<AnyMedium>)>();
         let receiver = Arc::new(Mutex::new(receiver));
         let build_all = |receiver: Arc<Mutex<mpsc::Receiver<_>>>| {
             let next = || receiver.lock().recv().ok();
-            let building =
-                std::iter::from_fn(next).map(|(position, arena): (usize, ReadArena<M>)| Ok((position, build(arena)?)));
+            let building = std::iter::from_fn(next)
+                .map(|(position, arena): (usize, ReadArena<AnyMedium>)| Ok((position, build(arena)?)));
             building.collect::<Result<Vec<_>>>()
         };
         let mut builders = Vec::new();
@@ -133,7 +133,7 @@ fn build_side_by_side<M: Medium>(
 }
 
 /// The totals of a recovered MemTable's entries.
-fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
+fn totals_of(memtable: &MemTable<AnyMedium>) -> Totals {
     let mut totals = Totals::default();
     for entry in memtable.logged_entries() {
         let is_put = entry.kind == Some(EntryKind::Put);
@@ -145,12 +145,7 @@ fn totals_of<M: Medium>(memtable: &MemTable<M>) -> Totals {
 /// Checks for an arena that the MANIFEST does not name and that goes on where the log ends: the MANIFEST is then not
 /// the newest. An arena with only copies of what the log holds is allowed; a recovery that was cut short may have left
 /// it.
-pub fn check_strays<M: Medium + Clone>(
-    options: &Options,
-    state: &StoreState,
-    arenas: &Arenas<M>,
-    last_sequence: u64,
-) -> Result<()> {
+pub fn check_strays(options: &Options, state: &StoreState, arenas: &Arenas, last_sequence: u64) -> Result<()> {
     for generation in arenas.present()? {
         if generation < state.next_generation {
             continue;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::ArenaRecord;
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
 use slmdb_table::TableForm;
 
@@ -15,19 +15,19 @@ use crate::write::arenas::Arenas;
 
 impl Repair {
     /// Whether the next opening can take the MemTables as they are.
-    pub fn log_is_whole<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> bool {
+    pub fn log_is_whole(&self, pool: &Arc<Pool<AnyMedium>>) -> bool {
         let arenas = self.arenas(pool);
         let replayed = replay_log(&self.options, &self.state, &arenas);
         replayed.and_then(|log| check_strays(&self.options, &self.state, &arenas, log.last_sequence)).is_ok()
     }
 
-    fn arenas<M: Medium + Clone>(&self, pool: &Arc<Pool<M>>) -> Arenas<M> {
+    fn arenas(&self, pool: &Arc<Pool<AnyMedium>>) -> Arenas {
         Arenas::new(pool, self.options.env.clone(), &self.directory, self.options.memtable_bytes)
     }
 
     /// Step 2: writes MemTables into table files, up to the first damage. At the end of the log an arena may follow
     /// that the MANIFEST does not name, if this MANIFEST is not the newest.
-    pub fn save_log<M: Medium + Clone>(&mut self, pool: &Arc<Pool<M>>) -> Result<()> {
+    pub fn save_log(&mut self, pool: &Arc<Pool<AnyMedium>>) -> Result<()> {
         let arenas = self.arenas(pool);
         let mut expected = ExpectedSequence::First { flushed_through: self.state.flushed_through };
         let mut damage = None;
@@ -78,9 +78,9 @@ impl Repair {
 
     /// Saves what an arena holds where the log is expected to go on. `record` is `None` for an arena that the MANIFEST
     /// does not name. Returns how the log goes on behind it.
-    fn save_arena<M: Medium + Clone>(
+    fn save_arena(
         &mut self,
-        arenas: &Arenas<M>,
+        arenas: &Arenas,
         generation: u64,
         record: Option<&ArenaRecord>,
         expected: ExpectedSequence,
@@ -101,7 +101,7 @@ impl Repair {
         Ok(next)
     }
 
-    fn save_memtable<M: Medium>(&mut self, memtable: &MemTable<M>) -> Result<()> {
+    fn save_memtable(&mut self, memtable: &MemTable<AnyMedium>) -> Result<()> {
         let flushed_through = self.state.flushed_through;
         if !memtable.newest_entries().any(|entry| entry.sequence > flushed_through) {
             return Ok(());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, Manifest, MediumKind, UnfinishedRepair};
 use slmdb_pmem::pool::{check_new_device, creation_finished, has_uuid, remove_pool_on};
-use slmdb_pmem::{AnyMedium, Medium, Persistent};
+use slmdb_pmem::{AnyMedium, Persistent};
 
 use super::Repair;
 use crate::Loss;
@@ -35,7 +35,7 @@ impl Repair {
 
     /// Steps 2 and 3 on media with a pool. On return [`Repair::state`] names the pool that is to be
     /// [made](pool_binding::new_pool).
-    pub fn give_up_pool<M: Medium + Clone>(&mut self, medium: &M) -> Result<()> {
+    pub fn give_up_pool(&mut self, medium: &AnyMedium) -> Result<()> {
         let path = self.pool_path()?;
         let earlier = self.state.unfinished_repair.take();
         if let Some(UnfinishedRepair { new_pool, .. }) = earlier {
@@ -94,7 +94,7 @@ impl Repair {
     }
 
     /// Removes the pool of an earlier repair that was cut short, so that it is not taken for a damaged one.
-    fn discard_begun<M: Medium>(&self, path: &Path, new_pool: [u8; 16], medium: &M) -> Result<()> {
+    fn discard_begun(&self, path: &Path, new_pool: [u8; 16], medium: &AnyMedium) -> Result<()> {
         let env = self.env();
         if !env.exists(path)? || creation_finished(env, path)? && !has_uuid(env, path, new_pool)? {
             return Ok(());
@@ -107,7 +107,7 @@ impl Repair {
     }
 
     /// Step 2: saves MemTables that were not flushed. Without a readable pool they are lost.
-    fn save_log_of_old_pool<M: Medium + Clone>(&mut self, path: Option<&Path>, medium: &M) -> Result<()> {
+    fn save_log_of_old_pool(&mut self, path: Option<&Path>, medium: &AnyMedium) -> Result<()> {
         let flushed_through = self.state.flushed_through;
         if let Some(path) = path.filter(|path| self.env().exists(path).unwrap_or(true)) {
             match pool_binding::old_pool(medium.clone(), &self.options, &self.state, path) {

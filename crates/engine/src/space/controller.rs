@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 
 use super::allowance::{Grant, kept_for_deletes, table_bytes};
@@ -79,13 +78,13 @@ pub trait TierSpace: Send + Sync {
 }
 
 /// The result of waiting for space.
-pub enum Awaited<'a, M: Medium> {
+pub enum Awaited<'a> {
     /// There may be space now.
     TryAgain,
     /// No more will come: less has to do.
     MakeDo,
     /// The request gets the error.
-    Refused(MutexGuard<'a, MemTables<M>>),
+    Refused(MutexGuard<'a, MemTables>),
 }
 
 /// A request for a MemTable that found something full. The fields are read in this order.
@@ -102,10 +101,10 @@ pub struct Shortage<'a> {
 }
 
 /// Sets space aside for MemTables, and decides what is done when there is none.
-pub struct SpaceController<M: Medium> {
+pub struct SpaceController {
     pub(super) context: Arc<StoreContext>,
     /// The write path, for whose MemTables the space is.
-    pub(super) writes: Arc<WritePath<M>>,
+    pub(super) writes: Arc<WritePath>,
     /// The MANIFEST, and the disk space that leads out of a full disk.
     pub(super) catalog: Arc<Catalog>,
     tier: Arc<dyn TierSpace>,
@@ -114,16 +113,16 @@ pub struct SpaceController<M: Medium> {
     granted: Mutex<Vec<(u64, Totals)>>,
 }
 
-impl<M: Medium + Clone> SpaceController<M> {
+impl SpaceController {
     /// The controller of a store whose engine knows what a flush costs and how space is given back. `granted`: the recovered
     /// MemTables, for which space is set aside.
     pub fn new(
         context: Arc<StoreContext>,
-        writes: Arc<WritePath<M>>,
+        writes: Arc<WritePath>,
         catalog: Arc<Catalog>,
         tier: Arc<dyn TierSpace>,
         granted: Vec<(u64, Totals)>,
-    ) -> SpaceController<M> {
+    ) -> SpaceController {
         let granted = Mutex::ranked(lock_order::POOL_GRANT, granted);
         SpaceController { context, writes, catalog, tier, granted }
     }
@@ -211,7 +210,7 @@ impl<M: Medium + Clone> SpaceController<M> {
 
     /// How often space has been given back. A change is a reason to look for space again.
     /// LOCKS: memtables (held)
-    pub fn returned(&self, memtables: &MemTables<M>) -> u64 {
+    pub fn returned(&self, memtables: &MemTables) -> u64 {
         memtables.space_returned + self.tier.returned_by_readers() + self.writes.arenas.returned()
     }
 
@@ -229,10 +228,10 @@ impl<M: Medium + Clone> SpaceController<M> {
     /// LOCKS: memtables (held), and what [`TierSpace::compact_for`] takes
     pub fn await_space<'t>(
         &'t self,
-        mut memtables: MutexGuard<'t, MemTables<M>>,
+        mut memtables: MutexGuard<'t, MemTables>,
         shortage: &Shortage<'_>,
         is_worth_flushing: bool,
-    ) -> Awaited<'t, M> {
+    ) -> Awaited<'t> {
         let resource = self.lacking(shortage.full);
         // Everything that the step depends on. `compaction_may_help` is asked only if the ladder comes to it, because
         // asking begins a compaction.
@@ -298,7 +297,7 @@ impl<M: Medium + Clone> SpaceController<M> {
             self.writes.work_to_do.notify_all();
             // Not at every wake-up: two jobs that wait would wake each other without end.
             let (since, returned) = (Instant::now(), self.returned(&memtables));
-            let is_ending = |memtables: &MemTables<M>| memtables.closing || self.context.has_failed();
+            let is_ending = |memtables: &MemTables| memtables.closing || self.context.has_failed();
             while !is_ending(&memtables) && self.returned(&memtables) == returned {
                 let Some(left) = pause.checked_sub(since.elapsed()) else { break };
                 memtables = self.writes.work_to_do.wait_timeout(memtables, left);

@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_pmem::pool::{GrowthGuard, Pool};
+use slmdb_pmem::{AnyMedium, Medium};
 
 use super::reserve::Reserve;
 use crate::context::StoreContext;
 
 /// From now on this pool grows only while the reserve is whole, if both take of the same space. (A store that is opened for
 /// reading has no reserve, and its pool grows in memory.)
-pub fn guard_growth<M: Medium>(pool: &Pool<M>, reserve: &Arc<Reserve>, context: &StoreContext) {
+pub fn guard_growth(pool: &Pool<AnyMedium>, reserve: &Arc<Reserve>, context: &StoreContext) {
     let takes_writes = !context.options.read_only;
     if pool.medium().is_persistent() && takes_writes && context.env.shares_space(pool.path(), &context.directory) {
         pool.guard_growth(reserve.clone());

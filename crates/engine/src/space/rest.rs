@@ -13,7 +13,6 @@ use std::time::Duration;
 
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
-use slmdb_pmem::Medium;
 
 use super::allowance::{expected, table_bytes};
 use super::controller::SpaceController;
@@ -25,7 +24,7 @@ pub const LONG_REST: Duration = Duration::from_secs(20);
 /// The active MemTable may then take this part of a usual one more.
 const PART_LEFT: u64 = 8;
 
-impl<M: Medium + Clone> SpaceController<M> {
+impl SpaceController {
     /// Gives back what a store at rest does not need. Returns whether it did: not while a flush is to come, or while a
     /// writer waits for space, or where the disk has no plenty of it. REQUIRES: the caller is the thread that makes MemTables.
     /// LOCKS: memtables; catalog; pool grant; reserve, reserved file; arenas

@@ -6,7 +6,6 @@
 use std::ops::Bound;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 
 use super::shared::Shared;
@@ -28,7 +27,7 @@ pub fn entry_bytes(key_bytes: usize, stored_bytes: u64, mean_bytes: Option<f64>,
     mean_bytes.map_or(most_bytes, |mean_bytes| mean_bytes.min(most_bytes))
 }
 
-impl<M: Medium + Clone, T: Tier<M>> Shared<M, T> {
+impl<T: Tier> Shared<T> {
     /// See [`crate::Engine::approximate`].
     /// LOCKS: those of [`Tier::approximate`]
     pub(super) fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 
 use super::parts::Parts;
 use crate::Event;
@@ -20,11 +19,11 @@ pub struct FlushedFile {
     pub bytes: u64,
 }
 
-impl<M: Medium + Clone> Parts<M> {
+impl Parts {
     /// The loop of the thread that flushes: takes Immutable MemTables strictly in their order (INV-6), until the store closes or has
     /// failed, or `flush` says false. Everything that it does not come to stays in the arenas for the next opening.
     /// LOCKS: memtables; those of `flush`
-    pub fn flush_each(&self, flush: impl Fn(Immutable<M>) -> Result<bool>) {
+    pub fn flush_each(&self, flush: impl Fn(Immutable) -> Result<bool>) {
         while let Some(immutable) = self.writes.next_immutable() {
             match flush(immutable) {
                 Ok(true) => {}
@@ -37,7 +36,7 @@ impl<M: Medium + Clone> Parts<M> {
 
     /// Takes note that the flush of a MemTable begins. Returns when that was, on the environment's clock.
     /// LOCKS: those of [`Parts::memory`]
-    pub fn flush_begins(&self, immutable: &Immutable<M>) -> u64 {
+    pub fn flush_begins(&self, immutable: &Immutable) -> u64 {
         self.share_memory();
         self.context.notify(|| Event::FlushBegan {
             generation: immutable.memtable.generation(),
@@ -50,7 +49,7 @@ impl<M: Medium + Clone> Parts<M> {
     /// Takes a flushed MemTable from the readers' list (INV-9), and frees what was set aside for it. REQUIRES: its flush has
     /// committed.
     /// LOCKS: catalog; memtables; those of [`Parts::memory`]; pool grant, memtables
-    pub fn flush_ends(&self, flushed: Immutable<M>, began_ns: u64, file: Option<FlushedFile>) -> Result<()> {
+    pub fn flush_ends(&self, flushed: Immutable, began_ns: u64, file: Option<FlushedFile>) -> Result<()> {
         let Immutable { memtable, last_sequence, totals, space } = flushed;
         debug_assert!(
             self.catalog.lock().state().flushed_through >= last_sequence,

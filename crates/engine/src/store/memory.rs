@@ -1,14 +1,12 @@
 //! What a store keeps in plain memory, and what the [memory budget](crate::memory::budget) leaves for the block cache.
 
-use slmdb_pmem::Medium;
-
 use super::parts::Parts;
 use crate::Memory;
 use crate::batch::Totals;
 use crate::memory::budget::CURSOR_BYTES;
 use crate::memory::memory_of_memtables;
 
-impl<M: Medium + Clone> Parts<M> {
+impl Parts {
     /// What the store keeps in plain memory now.
     /// LOCKS: snapshots; catalog; those of [`TierState::count_memory`](super::tier_state::TierState::count_memory); arenas; memtables
     pub fn memory(&self) -> Memory {

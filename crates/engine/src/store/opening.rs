@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, Lock, Result};
 use slmdb_manifest::{MediumKind, StoreState};
-use slmdb_pmem::{AnyMedium, Medium, Persistent, Pool};
+use slmdb_pmem::{AnyMedium, Persistent, Pool};
 use tracing::field::Empty;
 use tracing::info_span;
 
@@ -33,7 +33,7 @@ pub trait Opening {
     /// What lies in the fast tier, as it was found there or made anew.
     type Fast;
     /// What the engine does below the MemTables.
-    type Tier: Tier<AnyMedium>;
+    type Tier: Tier;
 
     /// Makes the fast tier of a store on `Dram` from its files.
     fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Self::Fast>;
@@ -50,7 +50,7 @@ pub trait Opening {
 }
 
 /// What an engine keeps of a store.
-pub type StateOf<O> = <<O as Opening>::Tier as Tier<AnyMedium>>::State;
+pub type StateOf<O> = <<O as Opening>::Tier as Tier>::State;
 
 /// What an engine's recovery has to work with.
 pub struct Recovery<'r> {
@@ -144,7 +144,7 @@ fn in_pool<O: Opening>(found: Found<'_>, medium: AnyMedium) -> Result<Arc<dyn En
 }
 
 /// Recovers a store, and starts its background threads.
-pub fn start<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<Store<AnyMedium, O::Tier>> {
+pub fn start<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<Store<O::Tier>> {
     let (store, workers) = recover::<O>(found, fast)?;
     store.start(workers);
     Ok(store)
@@ -160,7 +160,7 @@ pub fn start<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<Store<AnyMed
 /// Until step 3 nothing goes that the MANIFEST names, and what changes in the pool may be done again. So a crash in recovery is
 /// recovered the same way. Opened read-only, step 3 is left out and everything stays in memory. The store's background
 /// threads have no work yet.
-pub fn recover<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<(Store<AnyMedium, O::Tier>, Workers)> {
+pub fn recover<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<(Store<O::Tier>, Workers)> {
     let Found { options, directory, mut state, lock, mut workers } = found;
     let pool = O::pool(&fast).clone();
     note_openings(&mut state, &pool);
@@ -187,7 +187,7 @@ pub fn recover<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<(Store<Any
 
 /// Sets the reserves of a recovered store, and sets aside in the pool what the flushes of its MemTables will need. That
 /// was set aside when they were written. If there is less now, their flushes wait for space.
-fn provide_for_recovered<M: Medium + Clone>(log: &RecoveredLog<M>, tier: &dyn TierState<M>) -> Result<()> {
+fn provide_for_recovered(log: &RecoveredLog, tier: &dyn TierState) -> Result<()> {
     tier.count_files(&log.options, log.catalog.state(), &log.reserve);
     let granted = log.granted();
     let without = granted.iter().fold(Grant::default(), |all, (_, totals)| all.and(totals));

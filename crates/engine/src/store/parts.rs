@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use slmdb_env::Lock;
 use slmdb_manifest::{Counters, Edit, StoreState};
-use slmdb_pmem::Medium;
 
 use super::tier_state::TierState;
 use crate::context::StoreContext;
@@ -21,11 +20,11 @@ use crate::space::pool_growth::guard_growth;
 use crate::write::write_path::{RecoveredWrites, WritePath};
 
 /// The parts of an open store that know no engine. Dropping them ends the use of pool and directory.
-pub struct Parts<M: Medium> {
+pub struct Parts {
     /// Options, directory, counters, events, memory budget, health.
     pub context: Arc<StoreContext>,
     /// MemTables, their log, and the writers.
-    pub writes: Arc<WritePath<M>>,
+    pub writes: Arc<WritePath>,
     /// The MANIFEST.
     pub catalog: Arc<Catalog>,
     /// Table files.
@@ -33,24 +32,24 @@ pub struct Parts<M: Medium> {
     /// Table files that have left the store.
     pub obsolete: Arc<ObsoleteFiles>,
     /// What writes are granted, and what is done when there is no space.
-    pub space: Arc<SpaceController<M>>,
+    pub space: Arc<SpaceController>,
     /// Counters since the opening and since the store was made.
-    pub lifetime: Arc<LifetimeCounters<M>>,
+    pub lifetime: Arc<LifetimeCounters>,
     /// What the engine keeps.
-    pub state: Arc<dyn TierState<M>>,
+    pub state: Arc<dyn TierState>,
     /// Lock of the store's directory. Released when the last cursor and the last handle are gone.
     _lock: Option<Box<dyn Lock>>,
 }
 
-impl<M: Medium + Clone> Parts<M> {
+impl Parts {
     /// Puts the parts of a recovered store together.
     pub fn new(
-        log: RecoveredLog<M>,
+        log: RecoveredLog,
         tables: Arc<Tables>,
-        state: Arc<dyn TierState<M>>,
+        state: Arc<dyn TierState>,
         lock: Option<Box<dyn Lock>>,
         events: Events,
-    ) -> Arc<Parts<M>> {
+    ) -> Arc<Parts> {
         let manifest = log.catalog.state();
         let (flushed_through, lifetime_before) = (manifest.flushed_through, manifest.lifetime);
         let uuids = (manifest.uuid, manifest.files_uuid);
@@ -120,7 +119,7 @@ impl<M: Medium + Clone> Parts<M> {
     }
 }
 
-impl<M: Medium> Drop for Parts<M> {
+impl Drop for Parts {
     /// Ends the pool's use before the lock is released. After a clean close there is nothing left to do.
     fn drop(&mut self) {
         self.state.pool().end();
@@ -131,13 +130,13 @@ impl<M: Medium> Drop for Parts<M> {
 const MEMTABLES_AHEAD: u64 = 2;
 
 /// What is added to each record of the MANIFEST.
-struct Hooks<M: Medium> {
-    writes: Arc<WritePath<M>>,
-    lifetime: Arc<LifetimeCounters<M>>,
-    state: Arc<dyn TierState<M>>,
+struct Hooks {
+    writes: Arc<WritePath>,
+    lifetime: Arc<LifetimeCounters>,
+    state: Arc<dyn TierState>,
 }
 
-impl<M: Medium + Clone> CommitHooks for Hooks<M> {
+impl CommitHooks for Hooks {
     /// LOCKS: those of [`TierState::longest_key_bytes`]; memtables
     fn flushes_to_come(&self) -> (u64, u64) {
         let of_tier_bytes = self.state.longest_key_bytes();

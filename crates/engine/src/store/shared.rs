@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 
 use super::parts::Parts;
@@ -12,14 +11,14 @@ use crate::read::snapshot_registry::SnapshotKind;
 use crate::{EngineCursor, Slice};
 
 /// What a store shares with its snapshots and cursors.
-pub struct Shared<M: Medium + Clone, T: Tier<M>> {
+pub struct Shared<T: Tier> {
     /// The parts that know no engine.
-    pub parts: Arc<Parts<M>>,
+    pub parts: Arc<Parts>,
     /// What is below the MemTables.
     pub tier: Arc<T>,
 }
 
-impl<M: Medium + Clone, T: Tier<M>> Shared<M, T> {
+impl<T: Tier> Shared<T> {
     /// The value of a key at a moment. MemTables come first, and the tier is asked afterwards: entries move that way only.
     #[inline]
     pub(super) fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {

@@ -6,7 +6,6 @@
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 
 use super::parts::Parts;
 use super::shared::Shared;
@@ -15,21 +14,21 @@ use crate::read::snapshot_registry::SnapshotKind;
 use crate::{EngineCursor, EngineSnapshot, Slice};
 
 /// See [`EngineSnapshot`].
-pub(super) struct StoreSnapshot<M: Medium + Clone, T: Tier<M>> {
-    store: Arc<Shared<M, T>>,
+pub(super) struct StoreSnapshot<T: Tier> {
+    store: Arc<Shared<T>>,
     moment: u64,
 }
 
-impl<M: Medium + Clone, T: Tier<M>> StoreSnapshot<M, T> {
+impl<T: Tier> StoreSnapshot<T> {
     /// A snapshot of the present moment.
     /// LOCKS: snapshots
-    pub(super) fn new(store: Arc<Shared<M, T>>) -> StoreSnapshot<M, T> {
+    pub(super) fn new(store: Arc<Shared<T>>) -> StoreSnapshot<T> {
         let moment = store.parts.register(SnapshotKind::Snapshot);
         StoreSnapshot { store, moment }
     }
 }
 
-impl<M: Medium + Clone, T: Tier<M>> EngineSnapshot for StoreSnapshot<M, T> {
+impl<T: Tier> EngineSnapshot for StoreSnapshot<T> {
     fn sequence_number(&self) -> u64 {
         self.moment
     }
@@ -47,13 +46,13 @@ impl<M: Medium + Clone, T: Tier<M>> EngineSnapshot for StoreSnapshot<M, T> {
     }
 }
 
-impl<M: Medium + Clone, T: Tier<M>> Drop for StoreSnapshot<M, T> {
+impl<T: Tier> Drop for StoreSnapshot<T> {
     fn drop(&mut self) {
         self.store.parts.release(self.moment, SnapshotKind::Snapshot, 0);
     }
 }
 
-impl<M: Medium + Clone> Parts<M> {
+impl Parts {
     /// Registers a reader of the present moment.
     /// LOCKS: snapshots
     pub(super) fn register(&self, kind: SnapshotKind) -> u64 {

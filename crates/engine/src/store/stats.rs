@@ -1,13 +1,12 @@
 //! What a store reports of itself, as far as it is the same for each engine.
 
 use slmdb_manifest::MediumKind;
-use slmdb_pmem::Medium;
 
 use super::parts::Parts;
 use crate::stats::Stats;
 use crate::{CompactionChoices, FORMAT_VERSION};
 
-impl<M: Medium + Clone> Parts<M> {
+impl Parts {
     /// The statistics that know no engine.
     /// LOCKS: those of [`Parts::memory`]
     pub(super) fn stats(&self, engine: &'static str) -> Stats {

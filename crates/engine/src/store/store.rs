@@ -25,16 +25,16 @@ use crate::{
 };
 
 /// An open store on medium `M`. Dropping it closes it.
-pub struct Store<M: Medium + Clone, T: Tier<M>> {
+pub struct Store<T: Tier> {
     /// What snapshots and cursors have, too.
-    pub shared: Arc<Shared<M, T>>,
+    pub shared: Arc<Shared<T>>,
     kind: EngineKind,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-impl<M: Medium + Clone, T: Tier<M>> Store<M, T> {
+impl<T: Tier> Store<T> {
     /// A store of these parts. Its background threads don't run yet.
-    pub fn new(kind: EngineKind, parts: Arc<Parts<M>>, state: &Arc<T::State>) -> Store<M, T> {
+    pub fn new(kind: EngineKind, parts: Arc<Parts>, state: &Arc<T::State>) -> Store<T> {
         let tier = Arc::new(T::new(&parts, state));
         let threads = Mutex::ranked(lock_order::THREADS, Vec::new());
         Store { shared: Arc::new(Shared { parts, tier }), kind, threads }
@@ -68,7 +68,7 @@ impl<M: Medium + Clone, T: Tier<M>> Store<M, T> {
     }
 }
 
-impl<M: Medium + Clone, T: Tier<M>> Engine for Store<M, T> {
+impl<T: Tier> Engine for Store<T> {
     fn capabilities(&self) -> Capabilities {
         self.kind.capabilities
     }
@@ -139,7 +139,7 @@ impl<M: Medium + Clone, T: Tier<M>> Engine for Store<M, T> {
     }
 }
 
-impl<M: Medium + Clone, T: Tier<M>> Drop for Store<M, T> {
+impl<T: Tier> Drop for Store<T> {
     fn drop(&mut self) {
         if let Err(error) = self.close() {
             tracing::error!(%error, "closing failed; the next opening recovers");

@@ -10,7 +10,7 @@ use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{AnyMedium, Medium, Pool, PoolOptions};
+use slmdb_pmem::{AnyMedium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_sync::scheduled::Mutex;
 
@@ -32,21 +32,21 @@ use crate::{
     VerifyProgress, VerifyReport, WriteBatch,
 };
 
-struct MapState<M: Medium> {
-    pool: Arc<Pool<M>>,
+struct MapState {
+    pool: Arc<Pool<AnyMedium>>,
     snapshots: Snapshots<Location>,
     map: Mutex<BTreeMap<Vec<u8>, Vec<u8>>>,
     /// How often the map was asked.
     asked: AtomicU64,
 }
 
-impl<M: Medium> PinnedFiles for MapState<M> {
+impl PinnedFiles for MapState {
     fn pins(&self, _: u32) -> bool {
         false
     }
 }
 
-impl<M: Medium> TierSpace for MapState<M> {
+impl TierSpace for MapState {
     fn pool_path(&self) -> &Path {
         self.pool.path()
     }
@@ -68,8 +68,8 @@ impl<M: Medium> TierSpace for MapState<M> {
     }
 }
 
-impl<M: Medium> TierState<M> for MapState<M> {
-    fn pool(&self) -> &Arc<Pool<M>> {
+impl TierState for MapState {
+    fn pool(&self) -> &Arc<Pool<AnyMedium>> {
         &self.pool
     }
 
@@ -84,13 +84,13 @@ impl<M: Medium> TierState<M> for MapState<M> {
     fn stop_compactions(&self) {}
 }
 
-struct MapTier<M: Medium + Clone> {
-    store: Arc<Parts<M>>,
-    state: Arc<MapState<M>>,
+struct MapTier {
+    store: Arc<Parts>,
+    state: Arc<MapState>,
 }
 
-impl<M: Medium + Clone> MapTier<M> {
-    fn flush(store: &Parts<M>, state: &MapState<M>, immutable: Immutable<M>) -> Result<bool> {
+impl MapTier {
+    fn flush(store: &Parts, state: &MapState, immutable: Immutable) -> Result<bool> {
         let began_ns = store.flush_begins(&immutable);
         for entry in immutable.memtable.newest_entries() {
             match entry.kind {
@@ -107,10 +107,10 @@ impl<M: Medium + Clone> MapTier<M> {
     }
 }
 
-impl<M: Medium + Clone> Tier<M> for MapTier<M> {
-    type State = MapState<M>;
+impl Tier for MapTier {
+    type State = MapState;
 
-    fn new(store: &Arc<Parts<M>>, state: &Arc<MapState<M>>) -> MapTier<M> {
+    fn new(store: &Arc<Parts>, state: &Arc<MapState>) -> MapTier {
         MapTier { store: store.clone(), state: state.clone() }
     }
 
@@ -132,7 +132,7 @@ impl<M: Medium + Clone> Tier<M> for MapTier<M> {
         Ok(self.get(key, moment)?.is_some())
     }
 
-    fn cursor(&self, _: u64, _: &MemTableView<M>) -> Box<dyn EngineCursor> {
+    fn cursor(&self, _: u64, _: &MemTableView) -> Box<dyn EngineCursor> {
         unreachable!("no test makes one")
     }
 
@@ -165,7 +165,7 @@ impl Opening for MapOpening {
         check_pool: |_, _, _| Ok(()),
     };
     type Fast = Arc<Pool<AnyMedium>>;
-    type Tier = MapTier<AnyMedium>;
+    type Tier = MapTier;
 
     fn in_memory(_: &Options, _: &Path, _: &mut StoreState) -> Result<Arc<Pool<AnyMedium>>> {
         let options = PoolOptions { initial_bytes: 0, growth_bytes: 0, maximum_bytes: 1 << 20, uuid: [0; 16] };
@@ -187,11 +187,11 @@ impl Opening for MapOpening {
     }
 }
 
-fn open() -> Store<AnyMedium, MapTier<AnyMedium>> {
+fn open() -> Store<MapTier> {
     open_in(&MemoryEnv::new())
 }
 
-fn open_in(env: &MemoryEnv) -> Store<AnyMedium, MapTier<AnyMedium>> {
+fn open_in(env: &MemoryEnv) -> Store<MapTier> {
     let options = Options { env: Arc::new(env.clone()), memtable_bytes: 64 << 10, ..Options::default() };
     let mut found = Found::of(&MapOpening::KIND, &options, Path::new("/db")).unwrap();
     let fast = MapOpening::in_memory(&options, Path::new("/db"), &mut found.state).unwrap();

@@ -4,7 +4,6 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 
 use super::parts::Parts;
 use super::tier_state::TierState;
@@ -28,12 +27,12 @@ pub trait Held {}
 impl<T> Held for T {}
 
 /// What an engine does below the MemTables.
-pub trait Tier<M: Medium + Clone>: Send + Sync + Sized + 'static {
+pub trait Tier: Send + Sync + Sized + 'static {
     /// What it keeps.
-    type State: TierState<M> + 'static;
+    type State: TierState + 'static;
 
     /// The tier of an open store.
-    fn new(store: &Arc<Parts<M>>, state: &Arc<Self::State>) -> Self;
+    fn new(store: &Arc<Parts>, state: &Arc<Self::State>) -> Self;
     /// The work of its background threads: of as many for compactions as the options say, then of those that its
     /// [kind](crate::directory::EngineKind) names.
     fn work(&self) -> Vec<Work>;
@@ -43,7 +42,7 @@ pub trait Tier<M: Medium + Clone>: Send + Sync + Sized + 'static {
     /// Whether a key that no MemTable has at this moment has a value.
     fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool>;
     /// A cursor over the whole store, on no entry, at a moment that is registered for it. The cursor ends the registration.
-    fn cursor(&self, moment: u64, memtables: &MemTableView<M>) -> Box<dyn EngineCursor>;
+    fn cursor(&self, moment: u64, memtables: &MemTableView) -> Box<dyn EngineCursor>;
     /// The approximate size of a range below the MemTables.
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate>;
     /// See [`crate::Engine::compact_range`].

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use slmdb_manifest::{Edit, StoreState};
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::files::obsolete_files::PinnedFiles;
 use crate::read::snapshots::Moments;
@@ -11,9 +11,9 @@ use crate::space::controller::TierSpace;
 use crate::stats::Memory;
 
 /// What an engine keeps of a store, in the fast tier and in memory, and what the store's parts ask of it. It knows no part.
-pub trait TierState<M: Medium>: TierSpace + PinnedFiles {
+pub trait TierState: TierSpace + PinnedFiles {
     /// The pool.
-    fn pool(&self) -> &Arc<Pool<M>>;
+    fn pool(&self) -> &Arc<Pool<AnyMedium>>;
     /// Snapshots and cursors, and what is kept for them.
     fn moments(&self) -> &dyn Moments;
     /// Adds what it keeps in plain memory, beside the pool's own and what moments keep.

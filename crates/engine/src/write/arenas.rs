@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
-use slmdb_pmem::{Arena, ArenaKind, ArenaPast, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
+use slmdb_pmem::{AnyMedium, Arena, ArenaKind, ArenaPast, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, arena_bytes_in_header};
 use slmdb_sync::scheduled::atomic::{AtomicU64, AtomicUsize};
 use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
@@ -43,23 +43,23 @@ const READERS_PATIENCE: Duration = Duration::from_millis(250);
 const REWRITE_BYTES: usize = 1 << 20;
 
 /// The arenas of a store.
-pub struct Arenas<M: Medium> {
-    home: Home<M>,
+pub struct Arenas {
+    home: Home,
     /// The usual length of an arena; files of another length are not kept.
     usual_bytes: u64,
-    retired: Mutex<Retired<M>>,
+    retired: Mutex<Retired>,
     /// How many threads are giving arenas back now.
     discarding: AtomicUsize,
     /// How often arenas were given back.
     returned: AtomicU64,
 }
 
-enum Home<M: Medium> {
-    Pool(Arc<Pool<M>>),
-    Directory { env: Arc<dyn Env>, directory: PathBuf, medium: M },
+enum Home {
+    Pool(Arc<Pool<AnyMedium>>),
+    Directory { env: Arc<dyn Env>, directory: PathBuf, medium: AnyMedium },
 }
 
-impl<M: Medium> Home<M> {
+impl Home {
     /// The length of an arena for this size, rounded up to whole units.
     fn length_bytes(&self, wanted_bytes: u64) -> u64 {
         match self {
@@ -69,9 +69,9 @@ impl<M: Medium> Home<M> {
     }
 }
 
-struct Retired<M: Medium> {
+struct Retired {
     /// Retired MemTables that may still be read, and since when.
-    memtables: Vec<(Arc<MemTable<M>>, Instant)>,
+    memtables: Vec<(Arc<MemTable<AnyMedium>>, Instant)>,
     /// Unused arenas, kept for recycling.
     arenas: Vec<Unused>,
 }
@@ -84,9 +84,9 @@ struct Unused {
     past: ArenaPast,
 }
 
-impl<M: Medium + Clone> Arenas<M> {
+impl Arenas {
     /// Arenas in the pool if the medium is persistent, else in the directory. Most will be `usual_bytes` long.
-    pub fn new(pool: &Arc<Pool<M>>, env: Arc<dyn Env>, directory: &Path, usual_bytes: u64) -> Arenas<M> {
+    pub fn new(pool: &Arc<Pool<AnyMedium>>, env: Arc<dyn Env>, directory: &Path, usual_bytes: u64) -> Arenas {
         let home = if pool.medium().is_persistent() {
             Home::Pool(pool.clone())
         } else {
@@ -112,7 +112,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// extent is durable on return; the MANIFEST makes it the store's. After an error that may be tried again nothing
     /// has changed.
     /// LOCKS: arenas
-    pub fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind) -> Result<Arena<M>> {
+    pub fn make(&self, generation: u64, length_bytes: u64, kind: ArenaKind) -> Result<Arena<AnyMedium>> {
         self.reclaim(self.retired.lock())?;
         let recycled = {
             let length_bytes = self.home.length_bytes(length_bytes);
@@ -165,7 +165,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// error and not a `SIGBUS`. A file that was cut, by a clean close or while it was made, counts as followed by
     /// zeros up to `length_bytes`; `None`: up to what its header tells. Only the first few KiB of these zeros are there.
     /// They end the log as well as all would, and a length that is told takes no memory.
-    pub fn load(&self, generation: u64, length_bytes: Option<u64>) -> Result<Option<Arena<M>>> {
+    pub fn load(&self, generation: u64, length_bytes: Option<u64>) -> Result<Option<Arena<AnyMedium>>> {
         match &self.home {
             Home::Pool(pool) => Ok(self.extent(pool, generation).map(|extent| Arena::in_pool(pool.clone(), extent))),
             Home::Directory { env, directory, medium } => {
@@ -196,7 +196,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// Makes what was replayed of an arena durable; on persistent media it is. The arena is written anew first. If an
     /// earlier opening ended because a sync failed, the system may count pages as written that are not, and a sync
     /// alone would believe it. The bytes written are those that were checked, not those of another reading.
-    pub fn make_durable(&self, recovered: &MemTable<M>) -> Result<()> {
+    pub fn make_durable(&self, recovered: &MemTable<AnyMedium>) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, recovered.generation()), OpenMode::ReadWrite)?;
         let length_bytes = file.length_bytes()?.min(recovered.used_bytes());
@@ -213,7 +213,7 @@ impl<M: Medium + Clone> Arenas<M> {
 
     /// Reads what lies behind the end of a log once more, and compares it with the loaded arena. A record that a crash
     /// cut short reads the same every time; a misread one does not. [`Error::Corruption`]: the two readings differ.
-    pub fn check_end(&self, generation: u64, arena: &Arena<M>, end_offset: u64) -> Result<()> {
+    pub fn check_end(&self, generation: u64, arena: &Arena<AnyMedium>, end_offset: u64) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, generation), OpenMode::Read)?;
         // No record lies behind the last whole word.
@@ -262,7 +262,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// Takes a MemTable that the MANIFEST has just given up. Its arena comes back when its last reader is gone
     /// (INV-10).
     /// LOCKS: arenas
-    pub fn retire(&self, memtable: Arc<MemTable<M>>) -> Result<()> {
+    pub fn retire(&self, memtable: Arc<MemTable<AnyMedium>>) -> Result<()> {
         let mut retired = self.retired.lock();
         retired.memtables.push((memtable, Instant::now()));
         self.reclaim(retired).map(|_| ())
@@ -288,21 +288,21 @@ impl<M: Medium + Clone> Arenas<M> {
     /// LOCKS: arenas
     pub fn await_readers(&self) -> Result<bool> {
         self.reader_has_gone()?;
-        let is_recent = |(_, since): &(Arc<MemTable<M>>, Instant)| since.elapsed() < READERS_PATIENCE;
+        let is_recent = |(_, since): &(Arc<MemTable<AnyMedium>>, Instant)| since.elapsed() < READERS_PATIENCE;
         let is_held = self.retired.lock().memtables.iter().any(is_recent);
         Ok(is_held || self.discarding.load(Ordering::SeqCst) > 0)
     }
 
     /// Visits the retired MemTables that may still be read.
     /// LOCKS: arenas
-    pub fn for_each_retired(&self, look: &mut impl FnMut(&MemTable<M>)) {
+    pub fn for_each_retired(&self, look: &mut impl FnMut(&MemTable<AnyMedium>)) {
         self.retired.lock().memtables.iter().for_each(|(memtable, _)| look(memtable));
     }
 
     /// Gives back the arenas of retired MemTables without readers. Returns the bytes of their lists. What is not kept
     /// for recycling is removed without the lock, because that may take the disk a while, also in a reader's thread.
     /// LOCKS: arenas (held)
-    fn reclaim(&self, mut retired: MutexGuard<'_, Retired<M>>) -> Result<u64> {
+    fn reclaim(&self, mut retired: MutexGuard<'_, Retired>) -> Result<u64> {
         let (mut index, mut lists_bytes, mut unwanted) = (0, 0, Vec::new());
         while index < retired.memtables.len() {
             if Arc::strong_count(&retired.memtables[index].0) > 1 {
@@ -342,7 +342,7 @@ impl<M: Medium + Clone> Arenas<M> {
     /// At a clean close: removes the arenas kept for recycling. On `Dram` it cuts `active` to what is used, so that a
     /// small store is a small directory. If a power cut takes that back, the next opening finds the longer file with
     /// the same content. REQUIRES: nothing is written to it any more.
-    pub fn tidy(&self, active: Option<&MemTable<M>>) -> Result<()> {
+    pub fn tidy(&self, active: Option<&MemTable<AnyMedium>>) -> Result<()> {
         self.give_back_unused()?;
         let (Home::Directory { env, directory, .. }, Some(active)) = (&self.home, active) else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, active.generation()), OpenMode::ReadWrite)?;
@@ -364,7 +364,7 @@ impl<M: Medium + Clone> Arenas<M> {
         }
     }
 
-    fn extent(&self, pool: &Pool<M>, generation: u64) -> Option<Extent> {
+    fn extent(&self, pool: &Pool<AnyMedium>, generation: u64) -> Option<Extent> {
         pool.extents().into_iter().find(|e| e.kind == ExtentKind::Arena && u64::from(e.owner) == generation)
     }
 }
@@ -394,7 +394,7 @@ fn read_sparse(file: &dyn File, bytes: &mut [u8]) -> Result<()> {
 }
 
 /// Copies whole words out of a recovered arena. Every record begins and ends at one.
-fn copy_words<M: Medium>(arena: &Arena<M>, offset: u64, into: &mut [u8]) {
+fn copy_words(arena: &Arena<AnyMedium>, offset: u64, into: &mut [u8]) {
     for (word, bytes) in (offset..).step_by(8).zip(into.chunks_exact_mut(8)) {
         bytes.copy_from_slice(&arena.load_word(word).to_ne_bytes());
     }
@@ -412,7 +412,7 @@ fn owner(generation: u64) -> Result<u32> {
 mod tests {
     use super::*;
     use slmdb_env::memory::MemoryEnv;
-    use slmdb_pmem::{Dram, PoolOptions};
+    use slmdb_pmem::PoolOptions;
 
     #[test]
     fn a_length_that_no_arena_has_is_not_believed() {
@@ -420,7 +420,7 @@ mod tests {
         env.set_content(names::arena(directory, 1), b"short");
         let options =
             PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
-        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let pool = Arc::new(Pool::anonymous(AnyMedium::dram(), &options).unwrap());
         let arenas = Arenas::new(&pool, Arc::new(env), directory, 4096);
         assert!(matches!(arenas.load(1, Some(u64::MAX)), Err(Error::Corruption { .. })));
         assert_eq!(arenas.load(1, Some(4096)).unwrap().unwrap().length_bytes(), 4096);
@@ -436,7 +436,7 @@ mod tests {
         env.create_directory(directory).unwrap();
         let options =
             PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
-        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let pool = Arc::new(Pool::anonymous(AnyMedium::dram(), &options).unwrap());
         let arenas = Arenas::new(&pool, Arc::new(env.clone()), directory, 4096);
         let memtable = |generation, kind| {
             let arena = arenas.make(generation, 4096, kind).unwrap();
@@ -464,7 +464,7 @@ mod tests {
         env.set_content(names::arena(directory, 1), &content);
         let options =
             PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
-        let pool = Arc::new(Pool::anonymous(Dram, &options).unwrap());
+        let pool = Arc::new(Pool::anonymous(AnyMedium::dram(), &options).unwrap());
         let arenas = Arenas::new(&pool, Arc::new(env.clone()), directory, 4096);
         let arena = arenas.load(1, None).unwrap().unwrap();
         arenas.check_end(1, &arena, 0).unwrap();

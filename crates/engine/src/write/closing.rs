@@ -3,7 +3,6 @@
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::Edit;
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::thread::JoinHandle;
 use tracing::field::Empty;
@@ -22,7 +21,7 @@ pub fn close_once(context: &StoreContext, seal: impl FnOnce() -> Result<()>) -> 
     closed
 }
 
-impl<M: Medium + Clone> WritePath<M> {
+impl WritePath {
     /// Ends the background threads; `stop` ends those that wait for a compaction. Writers that wait give up. The cause, if
     /// the store has failed.
     /// LOCKS: memtables; threads

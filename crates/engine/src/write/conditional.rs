@@ -15,7 +15,6 @@
 //! waits only for earlier places, which never wait for it.
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 
 use super::write_path::{Place, WritePath};
@@ -31,7 +30,7 @@ enum Since {
     Unknown,
 }
 
-impl<M: Medium + Clone> WritePath<M> {
+impl WritePath {
     /// See [`crate::Engine::write_if`]. `contains` tells whether a key has a value in what is published.
     pub fn write_if(
         &self,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use slmdb_manifest::FileRecord;
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::memtable::MemTable;
 
 /// So many bytes at the end of a prefix are left out. Keys that ascend, such as times, soon differ in the last ones. Six of a head's
@@ -14,8 +14,8 @@ const CHANGING_BYTES: usize = 2;
 
 /// What most keys of the newest MemTable begin with that has enough of them, but for the last bytes. Without one, what all keys in
 /// table files do.
-pub fn expected_prefix<'m, M: Medium>(
-    newest_first: impl IntoIterator<Item = &'m Arc<MemTable<M>>>,
+pub fn expected_prefix<'m>(
+    newest_first: impl IntoIterator<Item = &'m Arc<MemTable<AnyMedium>>>,
     files: &BTreeMap<u32, FileRecord>,
 ) -> Vec<u8> {
     let mut of_memtables = newest_first.into_iter().map(|memtable| memtable.usual_prefix());
@@ -36,13 +36,13 @@ fn shared_by_all(files: &BTreeMap<u32, FileRecord>) -> &[u8] {
 mod tests {
     use std::path::Path;
 
-    use slmdb_pmem::{Arena, Dram};
+    use slmdb_pmem::Arena;
     use slmdb_structures::memtable::{MemTableOptions, Payload};
 
     use super::*;
 
-    fn memtable(keys: impl IntoIterator<Item = String>) -> Arc<MemTable<Dram>> {
-        let arena = Arena::from_bytes(Dram, Path::new("/db/arena"), vec![0; 1 << 16]);
+    fn memtable(keys: impl IntoIterator<Item = String>) -> Arc<MemTable<AnyMedium>> {
+        let arena = Arena::from_bytes(AnyMedium::dram(), Path::new("/db/arena"), vec![0; 1 << 16]);
         let memtable = MemTable::create(arena, 1, [0; 16], &MemTableOptions::default());
         for (key, sequence) in keys.into_iter().zip(1..) {
             let mut payload = Payload::new();
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(expected_prefix([&users, &rows], &none), b"use");
         assert_eq!(expected_prefix([&few, &rows], &none), b"ro");
         assert_eq!(expected_prefix([&few], &none), b"");
-        assert_eq!(expected_prefix::<Dram>([], &none), b"");
+        assert_eq!(expected_prefix([], &none), b"");
     }
 
     /// The next MemTable's keys would all be behind those with the prefix, and none would be told apart by its head.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{ArenaRecord, Edit};
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::memtable::{MemTable, MemTableOptions};
 use slmdb_sync::scheduled::thread;
 
@@ -44,11 +44,11 @@ const WORTH_FLUSHING_PART: f64 = 1.0 / 8.0;
 const QUIET_LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The thread that makes MemTables.
-pub struct MemTablePreparer<M: Medium> {
+pub struct MemTablePreparer {
     context: Arc<StoreContext>,
-    writes: Arc<WritePath<M>>,
+    writes: Arc<WritePath>,
     catalog: Arc<Catalog>,
-    space: Arc<SpaceController<M>>,
+    space: Arc<SpaceController>,
 }
 
 /// How long nothing has been written, on the environment's clock.
@@ -81,14 +81,14 @@ impl Quiet {
     }
 }
 
-impl<M: Medium + Clone> MemTablePreparer<M> {
+impl MemTablePreparer {
     /// The preparer of a store.
     pub fn new(
         context: Arc<StoreContext>,
-        writes: Arc<WritePath<M>>,
+        writes: Arc<WritePath>,
         catalog: Arc<Catalog>,
-        space: Arc<SpaceController<M>>,
-    ) -> MemTablePreparer<M> {
+        space: Arc<SpaceController>,
+    ) -> MemTablePreparer {
         MemTablePreparer { context, writes, catalog, space }
     }
 
@@ -209,7 +209,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
     fn provide_one(&self, from: TakenFrom, allowance: &Totals, request: &Request) -> Result<()> {
         let (has_spare, grants_active) = {
             let memtables = self.writes.memtables.lock();
-            let is_new = |active: &Filling<M>| {
+            let is_new = |active: &Filling| {
                 let left_bytes = active.memtable.capacity_bytes() - active.memtable.used_bytes();
                 !active.is_granted && request.totals.entries > 0 && left_bytes >= request.arena_bytes
             };
@@ -278,7 +278,7 @@ impl<M: Medium + Clone> MemTablePreparer<M> {
     /// On `Dram` its header is not synced. A recycled file is full of dirty pages, which a sync would write for nothing
     /// (80 % more device writes in a random fill), and a replay can do without the header.
     /// LOCKS: catalog; arenas
-    fn make_memtable(&self, generation: u64, capacity_bytes: u64) -> Result<MemTable<M>> {
+    fn make_memtable(&self, generation: u64, capacity_bytes: u64) -> Result<MemTable<AnyMedium>> {
         let bytes_put = self.context.counted.user_bytes_put.load(Ordering::Relaxed);
         let kind = self.writes.kind_of_arena.next(bytes_put, self.context.options.memtable_bytes);
         let arena = self.writes.arenas.make(generation, capacity_bytes, kind)?;

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use slmdb_env::Error;
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::memtable::MemTable;
 
 use crate::batch::Totals;
@@ -15,15 +15,15 @@ use crate::space::space_errors::SpaceErrors;
 use crate::{Options, WriteBatch};
 
 /// What writers and background threads share, under the memtables lock.
-pub struct MemTables<M: Medium> {
+pub struct MemTables {
     /// The MemTable that takes writes. `None` when the store is read-only, or was opened with no space for one.
-    pub active: Option<Filling<M>>,
+    pub active: Option<Filling>,
     /// The sequence number of the next write.
     pub next_sequence: u64,
     /// The first sequence number that the active MemTable has or would get.
     pub active_from: u64,
     /// A MemTable made ahead, so that no writer waits for syncs of the directory and the MANIFEST.
-    pub spare: Option<Filling<M>>,
+    pub spare: Option<Filling>,
     /// What a MemTable is wanted for.
     pub wanted: Option<Wanted>,
     /// Whether there was no space for what is wanted, so far.
@@ -33,7 +33,7 @@ pub struct MemTables<M: Medium> {
     /// The length of the longest key that the MemTables may have which are not flushed, in bytes.
     pub longest_key_bytes: u32,
     /// Immutable MemTables that the file thread has not taken yet, oldest first.
-    pub queue: VecDeque<Immutable<M>>,
+    pub queue: VecDeque<Immutable>,
     /// Number of Immutable MemTables that are not retired yet.
     pub immutables: usize,
     /// What a full disk or pool has refused. Writers that wait for that give up.
@@ -48,7 +48,7 @@ pub struct MemTables<M: Medium> {
     pub closing: bool,
 }
 
-impl<M: Medium> MemTables<M> {
+impl MemTables {
     /// What tells how much the next MemTable will take: the active one, once it tells more than the last one.
     pub fn last_taken(&self) -> Taken {
         let active = self.active.as_ref().map(Filling::taken);
@@ -84,9 +84,9 @@ pub struct Wanted {
 }
 
 /// A MemTable that takes writes, or will, and the space for its flush.
-pub struct Filling<M: Medium> {
+pub struct Filling {
     /// The MemTable itself.
-    pub memtable: Arc<MemTable<M>>,
+    pub memtable: Arc<MemTable<AnyMedium>>,
     /// What has been admitted to it.
     pub totals: Totals,
     /// What may be admitted to it: space for the flush of so much is set aside.
@@ -101,9 +101,9 @@ pub struct Filling<M: Medium> {
     pub is_for_deletes: bool,
 }
 
-impl<M: Medium> Filling<M> {
+impl Filling {
     /// A MemTable to which `totals` have been admitted, and which may take no more yet, with this disk space.
-    pub fn new(memtable: MemTable<M>, totals: Totals, space: Option<Arc<ReservedFile>>) -> Filling<M> {
+    pub fn new(memtable: MemTable<AnyMedium>, totals: Totals, space: Option<Arc<ReservedFile>>) -> Filling {
         Filling {
             memtable: Arc::new(memtable),
             totals,
@@ -157,9 +157,9 @@ impl<M: Medium> Filling<M> {
 }
 
 /// A MemTable that takes no more writes.
-pub struct Immutable<M: Medium> {
+pub struct Immutable {
     /// The MemTable itself.
-    pub memtable: Arc<MemTable<M>>,
+    pub memtable: Arc<MemTable<AnyMedium>>,
     /// The last sequence number handed out for it.
     pub last_sequence: u64,
     /// What has been admitted to it.
@@ -168,16 +168,16 @@ pub struct Immutable<M: Medium> {
     pub space: Option<Arc<ReservedFile>>,
 }
 
-impl<M: Medium> Immutable<M> {
+impl Immutable {
     /// A MemTable that was filled up to `last_sequence`.
-    pub fn new(full: Filling<M>, last_sequence: u64) -> Immutable<M> {
+    pub fn new(full: Filling, last_sequence: u64) -> Immutable {
         let Filling { memtable, totals, space, .. } = full;
         Immutable { memtable, last_sequence, totals, space }
     }
 }
 
 /// The list of MemTables that readers take.
-pub struct MemTableView<M: Medium> {
+pub struct MemTableView {
     /// Newest first.
-    pub memtables: Vec<Arc<MemTable<M>>>,
+    pub memtables: Vec<Arc<MemTable<AnyMedium>>>,
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_env::Result;
-use slmdb_pmem::{ArenaKind, Medium};
+use slmdb_pmem::{AnyMedium, ArenaKind};
 use slmdb_structures::memtable::{MemTable, Payload, Reservation};
 use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
@@ -39,8 +39,8 @@ use crate::{VerifyReport, WriteBatch, lock_order};
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Where a write goes, and its turn. See [`WritePath::place`].
-pub(super) struct Place<M: Medium> {
-    pub(super) memtable: Arc<MemTable<M>>,
+pub(super) struct Place {
+    pub(super) memtable: Arc<MemTable<AnyMedium>>,
     pub(super) reservation: Reservation,
     pub(super) ticket: Ticket,
     pub(super) first_sequence: u64,
@@ -48,16 +48,16 @@ pub(super) struct Place<M: Medium> {
 }
 
 /// What writes go through, and what they share with the engine's background threads.
-pub struct WritePath<M: Medium> {
+pub struct WritePath {
     pub(super) context: Arc<StoreContext>,
 
     /// Where MemTables' arenas come from.
-    pub arenas: Arenas<M>,
+    pub arenas: Arenas,
     /// Chooses the kind of the next arena.
     pub kind_of_arena: KindOfArena,
     /// The MemTables whose entries are not in table files yet, newest first. A reader takes one list and keeps it
     /// (INV-9).
-    pub view: ArcSwap<MemTableView<M>>,
+    pub view: ArcSwap<MemTableView>,
     /// Which sequence numbers readers see.
     pub publication: Publication,
     /// Ranges of keys that have no value, which cursors skip.
@@ -66,7 +66,7 @@ pub struct WritePath<M: Medium> {
     pub group_sync: GroupSync,
     /// The MemTables, what is admitted to them, and which threads wait for what. Every put takes this lock, so nothing
     /// is written, synced or allocated under it (INV-4).
-    pub memtables: Mutex<MemTables<M>>,
+    pub memtables: Mutex<MemTables>,
     /// Writers, and callers of a flush, wait here: for room in the queue, a spare, a failure.
     pub work_done: Condvar,
     /// Background threads wait here.
@@ -78,24 +78,24 @@ pub struct WritePath<M: Medium> {
 }
 
 /// What recovery found, for [`WritePath::new`].
-pub struct RecoveredWrites<M: Medium> {
+pub struct RecoveredWrites {
     /// The arenas of the store.
-    pub arenas: Arenas<M>,
+    pub arenas: Arenas,
     /// The MemTable that takes writes. `None` in a read-only store, or one that has no space for it.
-    pub active: Option<Filling<M>>,
+    pub active: Option<Filling>,
     /// The first sequence number that the active MemTable has or would get.
     pub active_from: u64,
     /// Recovered MemTables, oldest first.
-    pub recovered: Vec<Immutable<M>>,
+    pub recovered: Vec<Immutable>,
     /// The last sequence number that was handed out.
     pub last_sequence: u64,
     /// The last sequence number that is in table files.
     pub flushed_through: u64,
 }
 
-impl<M: Medium + Clone> WritePath<M> {
+impl WritePath {
     /// The write path of a store that has just been opened.
-    pub fn new(context: Arc<StoreContext>, found: RecoveredWrites<M>) -> WritePath<M> {
+    pub fn new(context: Arc<StoreContext>, found: RecoveredWrites) -> WritePath {
         let options = &context.options;
         let RecoveredWrites { arenas, active, active_from, recovered, last_sequence, flushed_through } = found;
         let newest_first = active.iter().map(|active| &active.memtable);
@@ -156,14 +156,14 @@ impl<M: Medium + Clone> WritePath<M> {
     /// Waits for the oldest MemTable that is to be flushed, and until its last place is filled (INV-5). `None` if the store has
     /// failed, or closes and none is left.
     /// LOCKS: memtables; publication
-    pub fn next_immutable(&self) -> Option<Immutable<M>> {
+    pub fn next_immutable(&self) -> Option<Immutable> {
         let immutable = self.take_immutable()?;
         self.publication.wait_for(immutable.last_sequence);
         Some(immutable)
     }
 
     /// LOCKS: memtables
-    fn take_immutable(&self) -> Option<Immutable<M>> {
+    fn take_immutable(&self) -> Option<Immutable> {
         let mut memtables = self.memtables.lock();
         loop {
             if self.context.has_failed() {
@@ -181,7 +181,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// Takes a flushed MemTable from the readers' list (INV-9). What it has must be found elsewhere by now.
     /// LOCKS: memtables
-    pub fn take_from_view(&self, memtable: &Arc<MemTable<M>>) {
+    pub fn take_from_view(&self, memtable: &Arc<MemTable<AnyMedium>>) {
         let _traffic = self.memtables.lock();
         let view = self.view.load_full();
         let rest = view.memtables.iter().filter(|other| !Arc::ptr_eq(other, memtable)).cloned().collect();
@@ -204,7 +204,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// Sets how far writers are slowed.
     /// LOCKS: memtables (held)
-    pub fn set_pace(&self, memtables: &MemTables<M>) {
+    pub fn set_pace(&self, memtables: &MemTables) {
         self.pacing.set_flush_debt(memtables.debt(&self.context.options));
         self.context
             .events
@@ -247,7 +247,7 @@ impl<M: Medium + Clone> WritePath<M> {
     /// turn to be published. From here to [`WritePath::publish`] nothing may fail (INV-2): a place that stays empty
     /// would end the log, and hold up all later writes.
     /// LOCKS: memtables
-    pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place<M>> {
+    pub(super) fn place(&self, batch: &WriteBatch) -> Result<Place> {
         let payload = batch.payload();
         let mut memtables = self.memtables.lock();
         let mut stall = None;
@@ -300,7 +300,7 @@ impl<M: Medium + Clone> WritePath<M> {
     }
 
     /// Counts the bytes written to a filled place.
-    pub(super) fn count_filled(&self, memtable: &MemTable<M>, payload: &Payload) {
+    pub(super) fn count_filled(&self, memtable: &MemTable<AnyMedium>, payload: &Payload) {
         if !self.arenas.are_in_pool() {
             let record_bytes = memtable.links().space_for(payload.len_bytes(), payload.count());
             self.context.counted.file_bytes_written.fetch_add(record_bytes, Ordering::Relaxed);
@@ -315,7 +315,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// The stall of a writer that may have to wait, and does not yet.
     /// LOCKS: memtables (held)
-    fn stall(&self, memtables: &MemTables<M>) -> WriteStall<'_> {
+    fn stall(&self, memtables: &MemTables) -> WriteStall<'_> {
         WriteStall {
             errors_before: memtables.space_errors.count(),
             work_done: &self.work_done,
@@ -331,10 +331,10 @@ impl<M: Medium + Clone> WritePath<M> {
     /// LOCKS: memtables (held)
     fn rotate<'a>(
         &'a self,
-        mut memtables: MutexGuard<'a, MemTables<M>>,
+        mut memtables: MutexGuard<'a, MemTables>,
         request: Request,
         stall: &mut WriteStall<'_>,
-    ) -> Result<MutexGuard<'a, MemTables<M>>> {
+    ) -> Result<MutexGuard<'a, MemTables>> {
         if memtables.closing {
             return Err(closed());
         }
@@ -358,7 +358,7 @@ impl<M: Medium + Clone> WritePath<M> {
     /// Makes the active MemTable an Immutable MemTable. `next` takes the writes from then on. Without one, writers wait
     /// until the flush has given the arena back.
     /// LOCKS: memtables (held)
-    pub fn make_immutable(&self, memtables: &mut MemTables<M>, next: Option<Filling<M>>) {
+    pub fn make_immutable(&self, memtables: &mut MemTables, next: Option<Filling>) {
         if let Some(next) = &next {
             let view = self.view.load();
             let newest_first = std::iter::once(next.memtable.clone()).chain(view.memtables.iter().cloned()).collect();
@@ -377,7 +377,7 @@ impl<M: Medium + Clone> WritePath<M> {
 
     /// Asks the MemTable preparer for a spare, for which no writer waits yet.
     /// LOCKS: memtables (held)
-    pub fn want_spare(&self, memtables: &mut MemTables<M>) {
+    pub fn want_spare(&self, memtables: &mut MemTables) {
         memtables.want(Request::default(), false);
         self.work_to_do.notify_all();
     }

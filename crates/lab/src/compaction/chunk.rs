@@ -20,7 +20,6 @@ use slmdb_env::Result;
 use slmdb_levels::EntrySource;
 use slmdb_manifest::{FileRecord, StoreState};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{LeafCopy, Version};
 use slmdb_sync::scheduled::Mutex;
@@ -101,8 +100,8 @@ enum Taken {
 impl Chunk {
     /// Takes leaves until their entries have `bytes_max` bytes, but one leaf at least. Keys up to `end` at most, that one
     /// not included. Changes nothing. `None`: there is nothing but what is passed over.
-    pub(crate) fn of_leaves<M: Medium>(
-        level_zero: &LevelZero<M>,
+    pub(crate) fn of_leaves(
+        level_zero: &LevelZero,
         (bytes_max, of): (u64, &EntryBytes),
         end: Option<&[u8]>,
         passed: &PassedOver,
@@ -145,8 +144,8 @@ impl Chunk {
     /// Takes keys that the tree still has in this run file, until their values have `bytes_max` bytes, but one at least.
     /// All of them come between the same two keys that `bound` says for the first. Changes nothing. `None`: there is
     /// nothing.
-    pub(crate) fn of_file<M: Medium>(
-        level_zero: &LevelZero<M>,
+    pub(crate) fn of_file(
+        level_zero: &LevelZero,
         file: u32,
         keys: &KeySection,
         bytes_max: u64,
@@ -219,20 +218,14 @@ impl Chunk {
     }
 
     /// Takes the chunk's keys out of the tree. REQUIRES: the levels have what it had to give.
-    pub(crate) fn leave<M: Medium>(&self, level_zero: &LevelZero<M>) -> Result<()> {
+    pub(crate) fn leave(&self, level_zero: &LevelZero) -> Result<()> {
         match &self.scattered {
             None => level_zero.immutable().cut_through(&self.last),
             Some(keys) => level_zero.immutable().remove(keys.iter().map(|(key, version)| (&key[..], version.sequence))),
         }
     }
 
-    fn take<M: Medium>(
-        &mut self,
-        level_zero: &LevelZero<M>,
-        key: &[u8],
-        version: Version,
-        passed: &PassedOver,
-    ) -> Result<Taken> {
+    fn take(&mut self, level_zero: &LevelZero, key: &[u8], version: Version, passed: &PassedOver) -> Result<Taken> {
         let newer = level_zero.mutable().get(key)?;
         let is_hidden = newer.is_some_and(|newer| !level_zero.snapshots.sees(version.sequence, newer.sequence));
         let order = level_zero.immutable().order();

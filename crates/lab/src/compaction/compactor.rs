@@ -12,7 +12,6 @@ use slmdb_levels::{
     Change, EntrySource, LevelFiles, MergeCounts, MergeError, MergeSettings, Plan, Run, TableOutput, TableRun,
 };
 use slmdb_manifest::{Edit, StoreState};
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 
 use super::chunk::{ChunkSource, EntryBytes};
@@ -33,21 +32,21 @@ const RUN_BYTES_LEAST: u64 = 1 << 20;
 const LEVEL_WINDOWS: usize = 2;
 
 /// What compactions need of the store.
-pub(crate) struct Compactor<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<LabState<M>>,
+pub(crate) struct Compactor {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<LabState>,
     /// Held while a chunk is moved: one at a time.
     pub(crate) chunk: Mutex<()>,
     /// Compactions that have begun since the store was opened.
     pub(crate) begun: AtomicU64,
     /// What can't be read. It is left alone until the next opening.
     pub(crate) unreadable: Unreadable,
-    pub(crate) pace: Arc<LevelZeroPace<M>>,
+    pub(crate) pace: Arc<LevelZeroPace>,
 }
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// Nothing is compacted yet.
-    pub(crate) fn new(store: Arc<Parts<M>>, state: Arc<LabState<M>>, pace: Arc<LevelZeroPace<M>>) -> Compactor<M> {
+    pub(crate) fn new(store: Arc<Parts>, state: Arc<LabState>, pace: Arc<LevelZeroPace>) -> Compactor {
         Compactor {
             store,
             state,

@@ -18,7 +18,6 @@ use slmdb_engine::space::controller::{Resource, TierSpace};
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, Run, TableRun, Version};
-use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
 use super::compactor::Compactor;
@@ -34,7 +33,7 @@ const OUTPUTS_MORE_PART: u64 = 16;
 /// All keys.
 const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// Gives back some space. Returns whether it did.
     /// LOCKS: chunk (tried); indexing, catalog; those of [`Compactor::merge`]; reserve
     pub(super) fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {

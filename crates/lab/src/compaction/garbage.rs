@@ -9,7 +9,6 @@ use slmdb_engine::read::merge::Source;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{LEVEL_LAST, Run, TableRun, Version};
 use slmdb_manifest::StoreState;
-use slmdb_pmem::Medium;
 use slmdb_table::EntryKind;
 
 use super::compactor::Compactor;
@@ -38,7 +37,7 @@ impl Sampled {
     }
 }
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// Whether run files would give back space if the oldest of them went to level 1. They go in their order, so the ones
     /// before count, too.
     pub(super) fn have_run_files_garbage(&self, state: &StoreState, at_any_cost: bool) -> Result<bool> {

@@ -18,7 +18,6 @@ use std::sync::atomic::Ordering;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{Change, Plan, Run, TableRun};
 use slmdb_manifest::{Edit, EngineSection};
-use slmdb_pmem::Medium;
 
 use super::chunk::{Chunk, ChunkSource, EntryBytes, Found};
 use super::compactor::Compactor;
@@ -34,7 +33,7 @@ const CHUNK_BYTES_LEAST: u64 = 1 << 20;
 /// and up to so many times as much, if it ends between two runs of level 1 then.
 const LONGER: u64 = 4;
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// Moves the next chunk of level 0 to level 1, by leaf scan or file scan. Returns whether there was one. One that met an input that
     /// can't be read counts: the next one passes that over. An error if nothing else is left.
     /// LOCKS: chunk (held); those of [`Compactor::merge`]; indexing, catalog

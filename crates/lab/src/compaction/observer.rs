@@ -8,7 +8,6 @@ use slmdb_engine::Event;
 use slmdb_engine::observe::spans::timed;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{Run, TableRun};
-use slmdb_pmem::Medium;
 use tracing::field::Empty;
 use tracing::info_span;
 
@@ -44,7 +43,7 @@ impl Done {
     }
 }
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// Lets the store fail, unless the error may pass: behind what could not be written nothing is sure.
     pub(super) fn fail_unless_it_passes(&self, error: &Error) {
         if !error.may_be_tried_again() && !matches!(error, Error::ReadOnly { .. }) {

@@ -15,7 +15,6 @@ use slmdb_engine::batch::Totals;
 use slmdb_engine::stall::pacing::multiple;
 use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_engine::store::parts::Parts;
-use slmdb_pmem::Medium;
 
 use crate::state::LabState;
 
@@ -47,15 +46,15 @@ impl Situation {
 }
 
 /// How far compactions slow writers.
-pub(crate) struct LevelZeroPace<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<LabState<M>>,
+pub(crate) struct LevelZeroPace {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<LabState>,
     /// Of the last flush, the mean of what an entry's writer put, in bytes.
     entry_bytes: AtomicU64,
 }
 
-impl<M: Medium> LevelZeroPace<M> {
-    pub(crate) fn new(store: Arc<Parts<M>>, state: Arc<LabState<M>>) -> LevelZeroPace<M> {
+impl LevelZeroPace {
+    pub(crate) fn new(store: Arc<Parts>, state: Arc<LabState>) -> LevelZeroPace {
         LevelZeroPace { store, state, entry_bytes: AtomicU64::new(0) }
     }
 

@@ -4,12 +4,11 @@ use std::ops::ControlFlow;
 
 use slmdb_env::{Error, Result};
 use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, TableRun};
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::MutexGuard;
 
 use super::compactor::Compactor;
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// See [`slmdb_engine::Engine::compact_range`]: all of level 0, then the range, level by level, and at last what is
     /// left of deletes.
     pub(crate) fn compact_range(&self, range: KeyRange<'_>) -> Result<()> {

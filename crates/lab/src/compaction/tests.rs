@@ -18,7 +18,6 @@ use slmdb_engine::store::opening::{Found, start};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_order::{Comparator, KeyOrder};
-use slmdb_pmem::AnyMedium;
 
 use crate::KIND;
 use crate::level_zero::state::LevelZeroState;
@@ -44,14 +43,14 @@ fn backwards() -> KeyOrder {
 }
 
 /// The store at this path, with its parts.
-pub(crate) fn open(options: &Options, directory: &Path) -> Lab<AnyMedium> {
+pub(crate) fn open(options: &Options, directory: &Path) -> Lab {
     let found = Found::of(&KIND, options, directory).unwrap();
     let trees = rebuild::in_memory(options, directory, &found.state).unwrap();
     start::<LabOpening>(found, trees).unwrap()
 }
 
 /// A store whose one key is in the immutable tree. Nothing is compacted by itself.
-fn store() -> Lab<AnyMedium> {
+fn store() -> Lab {
     let options = Options {
         env: Arc::new(MemoryEnv::new()),
         compaction: CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() },
@@ -68,7 +67,7 @@ fn store() -> Lab<AnyMedium> {
     store
 }
 
-fn compacted_through(store: &Lab<AnyMedium>) -> Option<Vec<u8>> {
+fn compacted_through(store: &Lab) -> Option<Vec<u8>> {
     LevelZeroState::of(store.shared.parts.catalog.lock().state()).unwrap().compacted_through
 }
 

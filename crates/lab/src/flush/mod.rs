@@ -16,7 +16,6 @@ use slmdb_engine::store::parts::Parts;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
-use slmdb_pmem::Medium;
 use slmdb_table::{KeySection, Properties};
 use tracing::field::Empty;
 use tracing::info_span;
@@ -29,10 +28,10 @@ use crate::state::LabState;
 /// The run file is durable before a record leads to it (INV-7). The MemTable leaves the readers' list only after the
 /// commit (INV-9). A crash in between leaves records of a file that the MANIFEST lacks: the next opening takes them out,
 /// and the MemTable, whose arena is still there, has newer versions of all their keys.
-pub(crate) struct Flush<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<LabState<M>>,
-    pub(crate) pace: Arc<LevelZeroPace<M>>,
+pub(crate) struct Flush {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<LabState>,
+    pub(crate) pace: Arc<LevelZeroPace>,
 }
 
 /// A durable run file that no record leads to yet.
@@ -43,14 +42,14 @@ struct RunFile {
     older: OlderVersions,
 }
 
-impl<M: Medium + Clone> Flush<M> {
+impl Flush {
     /// The thread's loop, until the store closes or fails.
     pub(crate) fn run(&self) {
         self.store.flush_each(|immutable| self.flush(immutable));
     }
 
     /// Flushes a MemTable. `false`: level 0 is full and the store closes, so it is left to the next opening.
-    fn flush(&self, immutable: Immutable<M>) -> Result<bool> {
+    fn flush(&self, immutable: Immutable) -> Result<bool> {
         let wait = || self.state.compactions.wait_for_level_zero(|| self.is_full(), || self.store.writes.gives_up());
         if !self.store.space.until_there_is_space(wait)? {
             return Ok(false);
@@ -72,7 +71,7 @@ impl<M: Medium + Clone> Flush<M> {
     }
 
     /// Writes the run file of a MemTable. `None` if it is empty.
-    fn write_when_there_is_space(&self, immutable: &Immutable<M>) -> Result<Option<RunFile>> {
+    fn write_when_there_is_space(&self, immutable: &Immutable) -> Result<Option<RunFile>> {
         if immutable.memtable.entries() == 0 {
             return Ok(None);
         }
@@ -84,7 +83,7 @@ impl<M: Medium + Clone> Flush<M> {
         written.map(Some)
     }
 
-    fn write(&self, immutable: &Immutable<M>, number: u32) -> Result<RunFile> {
+    fn write(&self, immutable: &Immutable, number: u32) -> Result<RunFile> {
         let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
         let moments = self.state.level_zero.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
@@ -104,7 +103,7 @@ impl<M: Medium + Clone> Flush<M> {
 
     /// Brings the entries of a run file into the mutable tree, and commits the flush.
     /// LOCKS: indexing, snapshots; catalog
-    fn insert_and_commit(&self, immutable: &Immutable<M>, file: Option<RunFile>) -> Result<Option<FlushedFile>> {
+    fn insert_and_commit(&self, immutable: &Immutable, file: Option<RunFile>) -> Result<Option<FlushedFile>> {
         let mut is_ahead = self.state.level_zero.indexing.lock();
         *is_ahead = true;
         let mut edit = Edit {

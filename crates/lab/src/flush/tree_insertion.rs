@@ -2,7 +2,6 @@
 
 use slmdb_engine::flush::older_versions::OlderDelete;
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{Entry, Version};
 use slmdb_sync::epoch;
@@ -10,7 +9,7 @@ use slmdb_table::KeyEntry;
 
 use super::{Flush, RunFile};
 
-impl<M: Medium + Clone> Flush<M> {
+impl Flush {
     /// Brings the newest entry of each key into the mutable tree. What they replace, and a moment sees, goes into the
     /// map of replaced versions first (INV-12). May be done again.
     pub(super) fn insert(&self, file: &RunFile) -> Result<()> {

@@ -22,7 +22,7 @@ use slmdb_engine::read::snapshots;
 use slmdb_engine::{Options, lock_order};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Medium, Pool, Slots};
+use slmdb_pmem::{AnyMedium, Medium, Pool, Slots};
 use slmdb_structures::hybrid_tree::{HybridTree, Version};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::atomic::AtomicU64;
@@ -42,10 +42,10 @@ const FEW_KEYS: u64 = 1000;
 pub(crate) type Snapshots = snapshots::Snapshots<Version>;
 
 /// Level 0 of an open store, and its pool.
-pub(crate) struct LevelZero<M: Medium> {
-    pub(crate) pool: Arc<Pool<M>>,
-    pub(crate) slots: Arc<Slots<M>>,
-    trees: [HybridTree<M>; 2],
+pub(crate) struct LevelZero {
+    pub(crate) pool: Arc<Pool<AnyMedium>>,
+    pub(crate) slots: Arc<Slots<AnyMedium>>,
+    trees: [HybridTree<AnyMedium>; 2],
     epoch: AtomicU64,
     /// How many keys the immutable tree had when it became that, or when the store was opened.
     keys_at_switch: AtomicU64,
@@ -56,9 +56,9 @@ pub(crate) struct LevelZero<M: Medium> {
     pub(crate) indexing: Mutex<bool>,
 }
 
-impl<M: Medium> LevelZero<M> {
+impl LevelZero {
     /// Level 0 of a store that has just been recovered.
-    pub(crate) fn new(options: &Options, trees: [HybridTree<M>; 2], epoch: u32) -> LevelZero<M> {
+    pub(crate) fn new(options: &Options, trees: [HybridTree<AnyMedium>; 2], epoch: u32) -> LevelZero {
         let [first, _] = &trees;
         let immutable = trees.get(1 - epoch as usize % 2);
         let (slots, order) = (first.slots().clone(), first.order().clone());
@@ -81,18 +81,18 @@ impl<M: Medium> LevelZero<M> {
     }
 
     /// Both trees, the mutable one first. A reader takes them after its MemTables, and looks in this order.
-    pub(crate) fn trees(&self) -> [&HybridTree<M>; 2] {
+    pub(crate) fn trees(&self) -> [&HybridTree<AnyMedium>; 2] {
         let [even, odd] = &self.trees;
         if self.epoch().is_multiple_of(2) { [even, odd] } else { [odd, even] }
     }
 
     /// The tree that flushes go to.
-    pub(crate) fn mutable(&self) -> &HybridTree<M> {
+    pub(crate) fn mutable(&self) -> &HybridTree<AnyMedium> {
         self.trees()[0]
     }
 
     /// The tree that compactions take apart.
-    pub(crate) fn immutable(&self) -> &HybridTree<M> {
+    pub(crate) fn immutable(&self) -> &HybridTree<AnyMedium> {
         self.trees()[1]
     }
 

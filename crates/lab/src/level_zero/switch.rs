@@ -6,12 +6,11 @@ use std::sync::atomic::Ordering;
 use slmdb_engine::files::catalog::Catalog;
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
-use slmdb_pmem::Medium;
 
 use super::LevelZero;
 use super::state::LevelZeroState;
 
-impl<M: Medium> LevelZero<M> {
+impl LevelZero {
     /// Lets the trees change their roles, if the immutable one is empty and the mutable one is not. Returns whether they
     /// did. One record of the MANIFEST says so. Nothing in the pool changes but the epoch of the empty tree.
     /// LOCKS: indexing (held), catalog

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::store::tier::Moment;
 use slmdb_env::{Error, Result};
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::Version;
 use slmdb_table::Slice;
@@ -22,12 +21,12 @@ use crate::operations::pauses::{Paused, pause};
 use crate::state::LabState;
 
 /// What readers need of the store.
-pub(crate) struct Reader<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<LabState<M>>,
+pub(crate) struct Reader {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<LabState>,
 }
 
-impl<M: Medium + Clone> Reader<M> {
+impl Reader {
     /// The value at a moment of a key that no MemTable has then.
     /// LOCKS: snapshots; file numbers; catalog (if a file is gone)
     pub(crate) fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>> {

@@ -9,7 +9,7 @@ use std::ops::Bound;
 use slmdb_engine::Approximate;
 use slmdb_engine::store::estimate::entry_bytes;
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Place, Version};
 
@@ -21,7 +21,7 @@ const LEAVES_MAX: usize = 4096;
 /// A range of keys.
 type Range<'r> = (Bound<&'r [u8]>, Bound<&'r [u8]>);
 
-impl<M: Medium + Clone> Reader<M> {
+impl Reader {
     /// The approximate size of a range below the MemTables.
     /// LOCKS: catalog
     pub(crate) fn approximate(&self, range: Range<'_>) -> Result<Approximate> {
@@ -61,7 +61,7 @@ impl<M: Medium + Clone> Reader<M> {
     /// Visits the entries of a tree in a range, each with how many it stands for.
     fn visit(
         &self,
-        tree: &HybridTree<M>,
+        tree: &HybridTree<AnyMedium>,
         (from, to): Range<'_>,
         mut visit: impl FnMut(&[u8], &Version, f64),
     ) -> Result<()> {

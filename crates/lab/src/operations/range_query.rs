@@ -21,7 +21,6 @@ use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{LevelsCursor, Run, TableRun};
 use slmdb_order::{CycleDetector, KeyOrder};
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::Version;
 use slmdb_table::Slice;
@@ -67,11 +66,11 @@ impl SeekCounter for Uncounted {
 }
 
 /// See [`EngineCursor`].
-pub(crate) struct Cursor<M: Medium + Clone> {
-    reader: Arc<Reader<M>>,
+pub(crate) struct Cursor {
+    reader: Arc<Reader>,
     order: KeyOrder,
     moment: u64,
-    memtables: Vec<MemTableSource<M>>,
+    memtables: Vec<MemTableSource>,
     window: Window,
     levels: LevelsCursor<TableRun>,
     heading: Heading,
@@ -98,9 +97,9 @@ pub(crate) struct Cursor<M: Medium + Clone> {
     window_cycle_detector: CycleDetector,
 }
 
-impl<M: Medium + Clone> Cursor<M> {
+impl Cursor {
     /// A cursor on no entry, at a moment that is registered for it.
-    pub(crate) fn new(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
+    pub(crate) fn new(reader: Arc<Reader>, moment: u64, view: &MemTableView) -> Cursor {
         Cursor {
             order: reader.state.level_zero.mutable().order().clone(),
             moment,
@@ -391,7 +390,7 @@ fn round_in_a_circle() -> Error {
     Error::invalid("the comparator is no total order: a cursor went round in a circle")
 }
 
-impl<M: Medium + Clone> EngineCursor for Cursor<M> {
+impl EngineCursor for Cursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.go(WindowFrom::At(key))
     }
@@ -456,7 +455,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     }
 }
 
-impl<M: Medium + Clone> Drop for Cursor<M> {
+impl Drop for Cursor {
     fn drop(&mut self) {
         // What is given back to the system at the end of the last one is what was freed by then.
         let blocks_bytes = (self.levels.let_go() * self.reader.store.context.options.block_bytes) as u64;

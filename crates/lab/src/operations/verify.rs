@@ -18,7 +18,7 @@ use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::FILE_NAME as MANIFEST_NAME;
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Version};
 use slmdb_sync::scheduled::MutexGuard;
 
@@ -32,14 +32,14 @@ use crate::state::LabState;
 type Records = HashMap<Vec<u8>, Version>;
 
 /// Checks everything there is against everything else.
-pub(crate) struct Verifier<'s, M: Medium> {
+pub(crate) struct Verifier<'s> {
     pub(crate) files: FileVerifier,
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<LabState<M>>,
-    pub(crate) compactor: &'s Compactor<M>,
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<LabState>,
+    pub(crate) compactor: &'s Compactor,
 }
 
-impl<M: Medium + Clone> Verifier<'_, M> {
+impl Verifier<'_> {
     /// See [`slmdb_engine::Engine::verify`].
     /// LOCKS: memtables; chunk, indexing (tried); catalog
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
@@ -91,7 +91,7 @@ impl<M: Medium + Clone> Verifier<'_, M> {
     /// read.
     fn verify_records(
         &self,
-        tree: &HybridTree<M>,
+        tree: &HybridTree<AnyMedium>,
         run_files: &HashMap<u32, Records>,
         report: &mut VerifyReport,
     ) -> Option<Records> {
@@ -119,7 +119,7 @@ impl<M: Medium + Clone> Verifier<'_, M> {
     /// Checks that the run files alone would give the same tree.
     fn verify_rebuild(
         &self,
-        tree: &HybridTree<M>,
+        tree: &HybridTree<AnyMedium>,
         found: Option<&Records>,
         run_files: &HashMap<u32, Records>,
         report: &mut VerifyReport,

@@ -5,7 +5,7 @@ use std::ops::{Bound, Range};
 use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Place, Version};
 
@@ -57,9 +57,9 @@ impl Window {
     /// of replaced versions comes after the trees, since versions move that way only. `goes_on`: the place is where the
     /// last window ended.
     /// LOCKS: snapshots
-    pub(crate) fn load<M: Medium>(
+    pub(crate) fn load(
         &mut self,
-        level_zero: &LevelZero<M>,
+        level_zero: &LevelZero,
         from: WindowFrom<'_>,
         moment: u64,
         goes_on: bool,
@@ -116,9 +116,9 @@ impl Window {
     }
 
     /// Copies some leaves of a tree from a place on, the nearest key first. The window ends where they end, if not before.
-    fn add_leaves<M: Medium>(
+    fn add_leaves(
         &mut self,
-        tree: &HybridTree<M>,
+        tree: &HybridTree<AnyMedium>,
         from: WindowFrom<'_>,
         leaves: usize,
         moment: u64,

@@ -21,22 +21,22 @@ pub(crate) struct LabOpening;
 
 impl Opening for LabOpening {
     const KIND: EngineKind = KIND;
-    type Fast = Trees<AnyMedium>;
-    type Tier = LabTier<AnyMedium>;
+    type Fast = Trees;
+    type Tier = LabTier;
 
-    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Trees<AnyMedium>> {
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<Trees> {
         rebuild::in_memory(options, directory, state)
     }
 
-    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<Trees<AnyMedium>> {
+    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<Trees> {
         trees_in_pool::find(medium, options, state)
     }
 
-    fn pool([tree, _]: &Trees<AnyMedium>) -> &Arc<Pool<AnyMedium>> {
+    fn pool([tree, _]: &Trees) -> &Arc<Pool<AnyMedium>> {
         tree.slots().pool()
     }
 
-    fn recover(recovery: Recovery<'_>, trees: Trees<AnyMedium>) -> Result<Recovered<StateOf<LabOpening>>> {
+    fn recover(recovery: Recovery<'_>, trees: Trees) -> Result<Recovered<StateOf<LabOpening>>> {
         recover(recovery, trees)
     }
 }

@@ -11,7 +11,6 @@ use slmdb_engine::Options;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{AnyMedium, Medium};
 use slmdb_structures::hybrid_tree::Entry;
 
 use super::trees_in_pool::{self, Trees};
@@ -20,14 +19,14 @@ use crate::level_zero::run_files;
 use crate::level_zero::state::Eras;
 
 /// The trees of a `Dram` store.
-pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState) -> Result<Trees<AnyMedium>> {
+pub(crate) fn in_memory(options: &Options, directory: &Path, state: &StoreState) -> Result<Trees> {
     let trees = trees_in_pool::in_memory(options, state)?;
     fill(&trees, options, directory, state)?;
     Ok(trees)
 }
 
 /// Brings what the run files have into empty trees.
-pub(crate) fn fill<M: Medium>(trees: &Trees<M>, options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
+pub(crate) fn fill(trees: &Trees, options: &Options, directory: &Path, state: &StoreState) -> Result<()> {
     let eras = Eras::of(state)?;
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     for (number, highest_sequence) in run_files(state) {

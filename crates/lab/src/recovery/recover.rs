@@ -12,7 +12,6 @@ use slmdb_engine::store::opening::{Recovered, Recovery};
 use slmdb_env::{Error, Result};
 use slmdb_levels::{LevelOptions, Levels, TableRun};
 use slmdb_manifest::{FILE_NAME, StoreState};
-use slmdb_pmem::Medium;
 
 use super::trees_in_pool::Trees;
 use crate::compaction::queue::CompactionQueue;
@@ -21,7 +20,7 @@ use crate::level_zero::state::LevelZeroState;
 use crate::state::LabState;
 
 /// Makes what the engine keeps of a store.
-pub(crate) fn recover<M: Medium + Clone>(recovery: Recovery<'_>, trees: Trees<M>) -> Result<Recovered<LabState<M>>> {
+pub(crate) fn recover(recovery: Recovery<'_>, trees: Trees) -> Result<Recovered<LabState>> {
     let Recovery { options, directory, state, tables } = recovery;
     let level_zero = LevelZero::new(options, trees, LevelZeroState::of(state)?.epoch);
     let levels = open_levels(options, directory, state, tables)?;

@@ -16,7 +16,7 @@ use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::repair::{Repair, RepairSteps};
 use slmdb_engine::{Options, RepairProgress};
 use slmdb_env::{Error, Result};
-use slmdb_pmem::{AnyMedium, Medium};
+use slmdb_pmem::AnyMedium;
 
 use super::rebuild;
 use super::recover::open_levels;
@@ -81,7 +81,7 @@ impl RepairSteps for LabRepair {
 }
 
 /// Makes the trees the store's.
-fn finish<M: Medium>(repair: &mut Repair, trees: &Trees<M>) -> Result<()> {
+fn finish(repair: &mut Repair, trees: &Trees) -> Result<()> {
     repair.report.index_keys = trees.iter().map(|tree| tree.counts().keys).sum();
     // Which entries of a run file count, the trees know alone.
     repair.state.files.values_mut().for_each(|file| file.live_keys = 0);

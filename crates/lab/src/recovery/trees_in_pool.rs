@@ -6,19 +6,19 @@ use slmdb_engine::Options;
 use slmdb_engine::directory::pool_binding::{self, FoundPool};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{AnyMedium, Medium, Pool, Slots};
+use slmdb_pmem::{AnyMedium, Pool, Slots};
 use slmdb_structures::hybrid_tree::{Entry, HybridTree};
 
 use crate::level_zero::state::LevelZeroState;
 
 /// The two trees of a pool, by number.
-pub(crate) type Trees<M> = [HybridTree<M>; 2];
+pub(crate) type Trees = [HybridTree<AnyMedium>; 2];
 
 /// Opens the pool of a store and its trees. If the store has no pool yet, makes all of it.
 ///
 /// Entries of run files that the MANIFEST lacks are taken out: a flush that did not commit has left them, and its MemTable
 /// is replayed. So are those that a chunk has moved on, if a crash came before they left the tree.
-pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Trees<M>> {
+pub(crate) fn find(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<Trees> {
     let level_zero = LevelZeroState::of(state)?;
     match pool_binding::find_pool(medium, options, state)? {
         FoundPool::New(pool) => make(pool, options, &level_zero),
@@ -27,16 +27,16 @@ pub(crate) fn find<M: Medium + Clone>(medium: M, options: &Options, state: &Stor
 }
 
 /// The fast tier of a `Dram` store: memory, with empty trees that recovery fills.
-pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Trees<AnyMedium>> {
+pub(crate) fn in_memory(options: &Options, state: &StoreState) -> Result<Trees> {
     make(pool_binding::in_memory(options, state)?, options, &LevelZeroState::of(state)?)
 }
 
 /// Makes a new pool, as the MANIFEST describes it, with empty trees.
-pub(crate) fn make_anew<M: Medium + Clone>(medium: M, options: &Options, state: &StoreState) -> Result<Trees<M>> {
+pub(crate) fn make_anew(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<Trees> {
     make(pool_binding::new_pool(medium, options, state)?, options, &LevelZeroState::of(state)?)
 }
 
-fn make<M: Medium + Clone>(pool: Pool<M>, options: &Options, level_zero: &LevelZeroState) -> Result<Trees<M>> {
+fn make(pool: Pool<AnyMedium>, options: &Options, level_zero: &LevelZeroState) -> Result<Trees> {
     let slots = Arc::new(Slots::open(Arc::new(pool))?);
     let tree =
         |number| HybridTree::create(slots.clone(), number, epoch_of(number, level_zero), options.comparator.clone());
@@ -48,12 +48,12 @@ fn epoch_of(number: u32, level_zero: &LevelZeroState) -> u32 {
     if level_zero.epoch % 2 == number { level_zero.epoch } else { level_zero.epoch.saturating_sub(1) }
 }
 
-fn open<M: Medium + Clone>(
-    pool: Arc<Pool<M>>,
+fn open(
+    pool: Arc<Pool<AnyMedium>>,
     options: &Options,
     state: &StoreState,
     level_zero: &LevelZeroState,
-) -> Result<Trees<M>> {
+) -> Result<Trees> {
     let slots = Arc::new(Slots::open(pool)?);
     let order = &options.comparator;
     let tree = |number: u32| {

@@ -57,7 +57,6 @@ use slmdb_engine::space::controller::{READERS_PAUSE, TierSpace};
 use slmdb_engine::space::reserve::{Loan, OutputSpace};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
-use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_sync::scheduled::thread;
@@ -87,19 +86,19 @@ impl From<Error> for Stopped {
 }
 
 /// The compaction threads, and the callers of [`slmdb_engine::Engine::compact_range`].
-pub(crate) struct Compactor<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
-    pub(crate) planner: SpacePlanner<M>,
-    pub(crate) pace: Arc<CompactionPace<M>>,
-    pub(crate) leaf_node_scan: LeafNodeScan<M>,
-    pub(crate) files: Arc<OutputFiles<M>>,
-    pub(crate) checkpointer: Arc<IndexCheckpointer<M>>,
+pub(crate) struct Compactor {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
+    pub(crate) planner: SpacePlanner,
+    pub(crate) pace: Arc<CompactionPace>,
+    pub(crate) leaf_node_scan: LeafNodeScan,
+    pub(crate) files: Arc<OutputFiles>,
+    pub(crate) checkpointer: Arc<IndexCheckpointer>,
 }
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// The loop of one compaction thread.
-    pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
+    pub(crate) fn run(&self, finished: SyncSender<Finished>) {
         while let Some((plan, reason)) = self.next_compaction() {
             let ended = match &reason {
                 CompactionKind::Picked => self.compact_picked(&plan, &finished),
@@ -130,7 +129,7 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// Runs a compaction that the policy chose, and credits what named its files.
     /// LOCKS: catalog, compaction candidates
-    fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+    fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished>) -> Result<(), Stopped> {
         let taken = {
             let catalog = self.store.catalog.lock();
             self.state.candidates.take(
@@ -151,7 +150,7 @@ impl<M: Medium + Clone> Compactor<M> {
         &self,
         plan: &Plan,
         space: OutputSpace,
-        finished: &SyncSender<Finished<M>>,
+        finished: &SyncSender<Finished>,
     ) -> Result<CompactionResult, Stopped> {
         // Not without space for its own MANIFEST record (INV-34).
         self.store.catalog.provide_for_compaction(plan.inputs.len(), space)?;

@@ -4,7 +4,6 @@
 use slmdb_engine::files::values_in_order::Values;
 use slmdb_engine::read::merge::{Merge, TableKeys, common_prefix};
 use slmdb_env::Error;
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Instant;
 use slmdb_table::EntryKind;
 
@@ -16,10 +15,10 @@ use crate::compaction::outputs::Outputs;
 use crate::compaction::plan::{CompactionReason, Plan, Stopped};
 use crate::compaction::validity_check::check_validity;
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// Merges the inputs of a compaction, and copies what is valid to `outputs`. Adds the bytes that it read to
     /// `bytes_read`.
-    pub(crate) fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_, M>, bytes_read: &mut u64) -> Result<(), Stopped> {
+    pub(crate) fn merge(&self, plan: &Plan, outputs: &mut Outputs<'_>, bytes_read: &mut u64) -> Result<(), Stopped> {
         let _held = self.store.context.budget.background.hold(inputs::memory_bytes(plan.inputs.len()));
         let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
         let (mut keys, mut values, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
@@ -43,7 +42,7 @@ impl<M: Medium + Clone> Compactor<M> {
         plan: &Plan,
         merge: &mut Merge<TableKeys<'_>>,
         values: &mut [Values],
-        outputs: &mut Outputs<'_, M>,
+        outputs: &mut Outputs<'_>,
     ) -> Result<(), Stopped> {
         let unreadable = |(input, error): (usize, Error)| Stopped::of_input(plan.inputs[input], error);
         let mut batch = EntryBatch::default();

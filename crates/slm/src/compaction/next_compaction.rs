@@ -7,7 +7,6 @@ use std::time::Duration;
 use slmdb_engine::CompactionPolicy;
 use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::{Instant, processors};
 
 use crate::compaction::compactor::Compactor;
@@ -24,7 +23,7 @@ const QUIET: Duration = Duration::from_millis(400);
 /// One that was not written to for so long is at rest.
 const REST: Duration = Duration::from_secs(5);
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// Waits for something to compact, and marks its inputs busy. `None` when the store closes or has failed.
     /// LOCKS: catalog, compactions; memtables
     pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {

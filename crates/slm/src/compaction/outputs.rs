@@ -23,11 +23,11 @@ use crate::state::SlmState;
 use slmdb_engine::flush::older_versions::OlderVersions;
 
 /// The files that a compaction makes.
-pub(crate) struct Outputs<'s, M: Medium + Clone> {
-    files: &'s OutputFiles<M>,
+pub(crate) struct Outputs<'s> {
+    files: &'s OutputFiles,
     /// The number and builder of the file that is being filled.
     builder: Option<(u32, TableBuilder)>,
-    finished: &'s SyncSender<Finished<M>>,
+    finished: &'s SyncSender<Finished>,
     /// Receipts of files on their way to the MANIFEST.
     sent: Vec<Receiver<()>>,
     origin: Arc<Origin>,
@@ -43,14 +43,14 @@ pub(crate) struct Outputs<'s, M: Medium + Clone> {
     space: OutputSpace,
 }
 
-impl<'s, M: Medium + Clone> Outputs<'s, M> {
+impl<'s> Outputs<'s> {
     /// No outputs yet, of a compaction of `inputs` files.
     pub(crate) fn new(
-        files: &'s OutputFiles<M>,
-        finished: &'s SyncSender<Finished<M>>,
+        files: &'s OutputFiles,
+        finished: &'s SyncSender<Finished>,
         space: OutputSpace,
         inputs: usize,
-    ) -> Outputs<'s, M> {
+    ) -> Outputs<'s> {
         Outputs {
             files,
             builder: None,
@@ -191,12 +191,12 @@ impl<'s, M: Medium + Clone> Outputs<'s, M> {
 }
 
 /// What outputs of all compactions need to be made and removed.
-pub(crate) struct OutputFiles<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
+pub(crate) struct OutputFiles {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
 }
 
-impl<M: Medium + Clone> OutputFiles<M> {
+impl OutputFiles {
     /// Gives up a finished file that the index does not know yet.
     pub(crate) fn give_up(&self, file: BuiltFile) -> Result<()> {
         // The job record goes first: the next opening would take it for a file to which keys may have moved.

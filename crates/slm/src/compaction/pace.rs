@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_engine::store::parts::Parts;
-use slmdb_pmem::Medium;
 
 use crate::compaction::controller::Situation;
 use crate::selection::live_key_ratio::garbage_part;
@@ -15,12 +14,12 @@ use crate::state::SlmState;
 const MEMTABLES_OF_GARBAGE: u64 = 2;
 
 /// How far compactions slow writers.
-pub(crate) struct CompactionPace<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
+pub(crate) struct CompactionPace {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
 }
 
-impl<M: Medium + Clone> CompactionPace<M> {
+impl CompactionPace {
     /// Sets the write stall after table files have changed.
     /// LOCKS: catalog, compactions
     pub(crate) fn set(&self) {

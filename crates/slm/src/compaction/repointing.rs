@@ -8,7 +8,7 @@ use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::Result;
 use slmdb_manifest::{Edit, FileRecord};
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::space_bounds::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{KeyRecord, Segment, Tree, set_replaced_file};
@@ -19,13 +19,13 @@ use crate::flush::finished::Output;
 use crate::state::SlmState;
 
 /// The index thread's part of compactions.
-pub(crate) struct Repointing<M: Medium> {
-    pub(crate) state: Arc<SlmState<M>>,
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) files: Arc<OutputFiles<M>>,
+pub(crate) struct Repointing {
+    pub(crate) state: Arc<SlmState>,
+    pub(crate) store: Arc<Parts>,
+    pub(crate) files: Arc<OutputFiles>,
 }
 
-impl<M: Medium + Clone> Repointing<M> {
+impl Repointing {
     /// Moves the keys to an output, and commits. Once a key has moved there is no way back, and flushes wait behind it.
     /// So it first makes sure that the MANIFEST has space (INV-34). If it has not, this output is given up, and all
     /// later ones of its compaction.
@@ -84,7 +84,11 @@ pub(crate) fn add_output(edit: &mut Edit, number: u32, record: FileRecord, moved
 /// Moves the index to the records of a compaction's output, where it has the same versions elsewhere (INV-15). Returns
 /// the number of keys by the file they came from. Doing it again after a crash in the middle does only what is missing,
 /// and counts all.
-pub(crate) fn repoint_to<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) -> Result<BTreeMap<u32, u64>> {
+pub(crate) fn repoint_to(
+    tree: &Tree<AnyMedium>,
+    pool: &Pool<AnyMedium>,
+    segment: &Segment,
+) -> Result<BTreeMap<u32, u64>> {
     let offsets: Vec<u64> = {
         let guard = epoch::pin();
         let puts = segment

@@ -9,7 +9,6 @@ use slmdb_engine::read::ordered_key::positions_in_order;
 use slmdb_engine::space::reserve::OutputSpace;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FileRecord, StoreState};
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 
@@ -22,7 +21,7 @@ use crate::selection::live_key_ratio::garbage;
 /// How often a caller that waits for a compaction checks whether it is stuck.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-impl<M: Medium + Clone> Compactor<M> {
+impl Compactor {
     /// See [`slmdb_engine::Engine::compact_range`].
     /// LOCKS: memtables; compactions, end of a compaction
     pub(crate) fn compact_range(&self, from: KeyBound, to: KeyBound) -> Result<()> {
@@ -90,7 +89,7 @@ impl<M: Medium + Clone> Compactor<M> {
         &self,
         request: &ManualCompaction,
         all: &Plan,
-        finished: &SyncSender<Finished<M>>,
+        finished: &SyncSender<Finished>,
     ) -> Result<(), Stopped> {
         let merged = if self.planner.seems_to_have_space_for(all) {
             match self.compact(all, OutputSpace::Free, finished) {
@@ -165,12 +164,7 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Removes the garbage of these files, one output at a time. `full`: what is said if there is no space for some.
-    fn take_garbage_out_of(
-        &self,
-        files: &[u32],
-        full: &Error,
-        finished: &SyncSender<Finished<M>>,
-    ) -> Result<(), Stopped> {
+    fn take_garbage_out_of(&self, files: &[u32], full: &Error, finished: &SyncSender<Finished>) -> Result<(), Stopped> {
         loop {
             let droppable_through = self.state.checkpoints.deletes_droppable_through();
             self.take_garbage_out(files, finished)?;
@@ -186,7 +180,7 @@ impl<M: Medium + Clone> Compactor<M> {
 
     /// Removes the garbage of these files, one output at a time, as far as there is space. They are this thread's own,
     /// so they may be tried although they are busy.
-    fn take_garbage_out(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+    fn take_garbage_out(&self, files: &[u32], finished: &SyncSender<Finished>) -> Result<(), Stopped> {
         let (mut tried, mut one_by_one, mut has_gained) = (BTreeSet::new(), false, false);
         loop {
             let is_free = |number| files.contains(&number) && !tried.contains(&number);
@@ -219,7 +213,7 @@ impl<M: Medium + Clone> Compactor<M> {
     }
 
     /// Merges those of these files, one output at a time, that together take less of the pool.
-    fn merge_in_pool(&self, files: &[u32], finished: &SyncSender<Finished<M>>) -> Result<(), Stopped> {
+    fn merge_in_pool(&self, files: &[u32], finished: &SyncSender<Finished>) -> Result<(), Stopped> {
         while let Some(plan) = self.planner.plan_in_pool(|number| files.contains(&number)) {
             self.compact(&plan, OutputSpace::Reserve, finished)?;
         }

@@ -1,7 +1,7 @@
 //! The validity check (paper, section 3.3): which entries of table files the index still points to.
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::fast_fair::Tree;
 use slmdb_sync::epoch;
 use slmdb_table::EntryKind;
@@ -11,8 +11,8 @@ use crate::compaction::entry_batch::EntryBatch;
 /// For each entry of a batch, whether it is valid, that is, must be kept. `inputs` are the files of the entries. A
 /// delete is not kept if the index has its key again, or if it is not above `droppable_through`: index checkpoints cover it,
 /// or it hides nothing (INV-18). `dropped_through` rises to the largest number among the latter.
-pub(crate) fn check_validity<M: Medium + Clone>(
-    tree: &Tree<M>,
+pub(crate) fn check_validity(
+    tree: &Tree<AnyMedium>,
     inputs: &[u32],
     batch: &EntryBatch,
     droppable_through: u64,

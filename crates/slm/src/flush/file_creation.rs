@@ -38,14 +38,14 @@ use crate::index::key_segments::segment_of;
 use crate::state::SlmState;
 
 /// The file creation thread.
-pub(crate) struct FileCreation<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
+pub(crate) struct FileCreation {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
 }
 
-impl<M: Medium + Clone> FileCreation<M> {
+impl FileCreation {
     /// The thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self, finished: SyncSender<Finished<M>>) {
+    pub(crate) fn run(&self, finished: SyncSender<Finished>) {
         self.store.flush_each(|immutable| {
             let began_ns = self.store.flush_begins(&immutable);
             let (generation, entries) = (immutable.memtable.generation(), immutable.memtable.entries());
@@ -56,7 +56,7 @@ impl<M: Medium + Clone> FileCreation<M> {
     }
 
     /// Builds the table file and the key segment of a MemTable. `None` if it is empty.
-    fn build_when_there_is_space(&self, immutable: &Immutable<M>) -> Result<Option<BuiltFile>> {
+    fn build_when_there_is_space(&self, immutable: &Immutable) -> Result<Option<BuiltFile>> {
         if immutable.memtable.entries() == 0 {
             return Ok(None);
         }
@@ -70,7 +70,7 @@ impl<M: Medium + Clone> FileCreation<M> {
 
     /// Writes the table file and the key segment of a MemTable. Both are durable on return. Until then nothing refers
     /// to them, and a failure leaves only what the next opening removes.
-    fn build(&self, immutable: &Immutable<M>, number: u32) -> Result<BuiltFile> {
+    fn build(&self, immutable: &Immutable, number: u32) -> Result<BuiltFile> {
         let memtable = &*immutable.memtable;
         let _held = self.store.context.budget.background.hold(flush_bytes(&immutable.totals));
         let mut job = Job {
@@ -111,7 +111,7 @@ impl<M: Medium + Clone> FileCreation<M> {
         Ok(BuiltFile { number, record, segment, older, slot })
     }
 
-    fn build_file(&self, immutable: &Immutable<M>, number: u32) -> Result<(FinishedTable, OlderVersions)> {
+    fn build_file(&self, immutable: &Immutable, number: u32) -> Result<(FinishedTable, OlderVersions)> {
         let first_sequence = immutable.memtable.first_sequence().unwrap_or(immutable.last_sequence);
         let moments = self.state.index.snapshots.snapshots_within(first_sequence, immutable.last_sequence);
         write_table(&self.store.context, immutable, number, moments)

@@ -6,23 +6,22 @@ use slmdb_engine::flush::older_versions::OlderVersions;
 use slmdb_engine::write::memtables::Immutable;
 use slmdb_env::Error;
 use slmdb_manifest::FileRecord;
-use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::Segment;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 
 use crate::index::compaction_log::Slot;
 
 /// An item of the index thread's queue.
-pub(crate) enum Finished<M: Medium> {
+pub(crate) enum Finished {
     /// From a flush.
-    Flush(Built<M>),
+    Flush(Built),
     /// From a compaction.
     Compaction(Output),
 }
 
 /// A MemTable with its table file and key segment, ready to be indexed.
-pub(crate) struct Built<M: Medium> {
-    pub(crate) immutable: Immutable<M>,
+pub(crate) struct Built {
+    pub(crate) immutable: Immutable,
     /// When its flush began, on the environment's clock.
     pub(crate) began_ns: u64,
     /// `None` if the MemTable was empty.

@@ -11,7 +11,6 @@ use slmdb_engine::store::flush::FlushedFile;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::Result;
 use slmdb_manifest::Edit;
-use slmdb_pmem::Medium;
 use slmdb_sync::scheduled::mpsc::Receiver;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -23,16 +22,16 @@ use crate::index::insertion::insert_segment;
 use crate::state::SlmState;
 
 /// The B+-tree insertion thread, which alone swings and repoints the index's words.
-pub(crate) struct IndexInsertion<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
-    pub(crate) pace: Arc<CompactionPace<M>>,
-    pub(crate) repointing: Repointing<M>,
+pub(crate) struct IndexInsertion {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
+    pub(crate) pace: Arc<CompactionPace>,
+    pub(crate) repointing: Repointing,
 }
 
-impl<M: Medium + Clone> IndexInsertion<M> {
+impl IndexInsertion {
     /// The thread's loop, until the store closes or fails.
-    pub(crate) fn run(&self, finished: Receiver<Finished<M>>) {
+    pub(crate) fn run(&self, finished: Receiver<Finished>) {
         for finished in finished {
             let indexed = match finished {
                 Finished::Flush(built) => self.index_and_commit(built),
@@ -49,7 +48,7 @@ impl<M: Medium + Clone> IndexInsertion<M> {
 
     /// Indexes a flush's file, commits it, and retires the MemTable.
     /// LOCKS: indexing, catalog; memtables
-    fn index_and_commit(&self, built: Built<M>) -> Result<()> {
+    fn index_and_commit(&self, built: Built) -> Result<()> {
         // From the first swing to the commit the index is ahead of the MANIFEST (INV-16).
         let mut index_is_ahead = self.state.index.indexing.lock();
         *index_is_ahead = true;

@@ -25,8 +25,8 @@
 
 use slmdb_engine::lock_order;
 use slmdb_env::{Error, Result};
-use slmdb_pmem::medium::CACHE_LINE_BYTES;
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::Pool;
+use slmdb_pmem::{AnyMedium, medium::CACHE_LINE_BYTES};
 use slmdb_sync::scheduled::Mutex;
 
 /// How many jobs may be recorded at once. A flush takes up to three: one that is indexed, one that waits for it, one
@@ -102,7 +102,7 @@ pub(crate) struct Slot(u64);
 impl CompactionLog {
     /// Writes a record for `job` into a free slot. Durable on return.
     /// LOCKS: jobs
-    pub(crate) fn record<M: Medium>(&self, pool: &Pool<M>, job: &Job) -> Result<Slot> {
+    pub(crate) fn record(&self, pool: &Pool<AnyMedium>, job: &Job) -> Result<Slot> {
         let index = {
             let mut taken = self.taken.lock();
             let free = taken.iter().position(|taken| !taken);
@@ -122,7 +122,7 @@ impl CompactionLog {
     }
 
     /// Sets the record to the job's phase. Durable on return.
-    pub(crate) fn advance<M: Medium>(&self, pool: &Pool<M>, slot: &Slot, job: &Job) -> Result<()> {
+    pub(crate) fn advance(&self, pool: &Pool<AnyMedium>, slot: &Slot, job: &Job) -> Result<()> {
         let offset = slot_offset(pool, slot.0);
         pool.store(offset, job.state_word())?;
         pool.persist(offset, SLOT_BYTES);
@@ -131,7 +131,7 @@ impl CompactionLog {
 
     /// Ends the record and frees its slot. Durable on return.
     /// LOCKS: jobs
-    pub(crate) fn clear<M: Medium>(&self, pool: &Pool<M>, slot: Slot) -> Result<()> {
+    pub(crate) fn clear(&self, pool: &Pool<AnyMedium>, slot: Slot) -> Result<()> {
         let offset = slot_offset(pool, slot.0);
         pool.store(offset, 0)?;
         pool.persist(offset, 8);
@@ -142,7 +142,7 @@ impl CompactionLog {
     /// The jobs that an earlier opening left, each with its slot, in the order in which recovery must carry them on.
     /// Outputs of compactions come first, because flushes may have replaced entries in them; then flushes, oldest
     /// first.
-    pub(crate) fn left<M: Medium>(&self, pool: &Pool<M>) -> Result<Vec<(Job, Slot)>> {
+    pub(crate) fn left(&self, pool: &Pool<AnyMedium>) -> Result<Vec<(Job, Slot)>> {
         let mut jobs = Vec::new();
         for index in 0..SLOTS {
             let offset = slot_offset(pool, index);
@@ -174,7 +174,7 @@ impl CompactionLog {
     }
 }
 
-fn slot_offset<M: Medium>(pool: &Pool<M>, index: u64) -> u64 {
+fn slot_offset(pool: &Pool<AnyMedium>, index: u64) -> u64 {
     pool.root_offset() + FIRST_SLOT_OFFSET + index * SLOT_BYTES
 }
 
@@ -217,7 +217,7 @@ mod tests {
         let options =
             PoolOptions { initial_bytes: 1 << 20, growth_bytes: 1 << 20, maximum_bytes: 64 << 20, uuid: [1; 16] };
         let medium = Simulated::new();
-        let pool = Pool::anonymous(medium.clone(), &options).unwrap();
+        let pool = Pool::anonymous(AnyMedium::other(medium.clone()), &options).unwrap();
         let jobs = CompactionLog::default();
         let left_by_a_crash = || {
             let mut replay = medium.history().replay();

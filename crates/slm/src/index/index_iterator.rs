@@ -15,7 +15,6 @@ use std::sync::Arc;
 use slmdb_engine::files::location::Location;
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
 
@@ -92,27 +91,27 @@ impl IndexSource {
     }
 
     /// Moves to the first visible key at or after `key`.
-    pub(crate) fn seek<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+    pub(crate) fn seek(&mut self, index: &Index, key: &[u8]) -> Result<()> {
         self.set_out_forward(index, Bound::Included(key.to_vec()))
     }
 
     /// Moves to the first visible key.
-    pub(crate) fn seek_first<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+    pub(crate) fn seek_first(&mut self, index: &Index) -> Result<()> {
         self.set_out_forward(index, Bound::Unbounded)
     }
 
     /// Moves to the last visible key before `key`.
-    pub(crate) fn seek_before<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+    pub(crate) fn seek_before(&mut self, index: &Index, key: &[u8]) -> Result<()> {
         self.set_out_backward(index, Bound::Excluded(key.to_vec()))
     }
 
     /// Moves to the last visible key at or before `key`.
-    pub(crate) fn seek_back<M: Medium + Clone>(&mut self, index: &Index<M>, key: &[u8]) -> Result<()> {
+    pub(crate) fn seek_back(&mut self, index: &Index, key: &[u8]) -> Result<()> {
         self.set_out_backward(index, Bound::Included(key.to_vec()))
     }
 
     /// Moves to the last visible key.
-    pub(crate) fn seek_last<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+    pub(crate) fn seek_last(&mut self, index: &Index) -> Result<()> {
         self.set_out_backward(index, Bound::Unbounded)
     }
 
@@ -132,7 +131,7 @@ impl IndexSource {
     }
 
     /// Moves to the next visible key. REQUIRES: there is a current key.
-    pub(crate) fn next<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+    pub(crate) fn next(&mut self, index: &Index) -> Result<()> {
         if self.position.is_none() || self.step(Direction::Forward) {
             return Ok(());
         }
@@ -146,7 +145,7 @@ impl IndexSource {
     }
 
     /// Moves to the previous visible key. REQUIRES: there is a current key.
-    pub(crate) fn prev<M: Medium + Clone>(&mut self, index: &Index<M>) -> Result<()> {
+    pub(crate) fn prev(&mut self, index: &Index) -> Result<()> {
         if self.position.is_none() || self.step(Direction::Backward) {
             return Ok(());
         }
@@ -160,19 +159,19 @@ impl IndexSource {
     }
 
     /// Reads forward from a place that does not follow from where it was.
-    fn set_out_forward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
+    fn set_out_forward(&mut self, index: &Index, from: Bound<Vec<u8>>) -> Result<()> {
         self.readings = 0;
         self.read_forward(index, from)
     }
 
     /// The same backward.
-    fn set_out_backward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
+    fn set_out_backward(&mut self, index: &Index, from: Bound<Vec<u8>>) -> Result<()> {
         self.readings = 0;
         self.read_backward(index, from)
     }
 
     /// Copies out the first leaf that has a visible record at or after `from`, and moves to its first entry.
-    fn read_forward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
+    fn read_forward(&mut self, index: &Index, from: Bound<Vec<u8>>) -> Result<()> {
         self.position = None;
         let mut from = from;
         loop {
@@ -188,7 +187,7 @@ impl IndexSource {
     }
 
     /// Copies out the last leaf that has a visible record at or before `from`, and moves to its last entry.
-    fn read_backward<M: Medium + Clone>(&mut self, index: &Index<M>, from: Bound<Vec<u8>>) -> Result<()> {
+    fn read_backward(&mut self, index: &Index, from: Bound<Vec<u8>>) -> Result<()> {
         self.position = None;
         let mut from = from;
         loop {
@@ -205,12 +204,7 @@ impl IndexSource {
 
     /// Copies out the visible records of a leaf or more, starting at a bound. Returns the bound at which the next leaf
     /// begins.
-    fn read<M: Medium + Clone>(
-        &mut self,
-        index: &Index<M>,
-        from: &Bound<Vec<u8>>,
-        direction: Direction,
-    ) -> Result<Option<Bound<Vec<u8>>>> {
+    fn read(&mut self, index: &Index, from: &Bound<Vec<u8>>, direction: Direction) -> Result<Option<Bound<Vec<u8>>>> {
         let has_long_keys = self.keys.len() > KEYS_BYTES_MAX;
         let at_once = RECORDS_AT_ONCE[if has_long_keys { 0 } else { self.readings.min(RECORDS_AT_ONCE.len() - 1) }];
         self.readings += 1;

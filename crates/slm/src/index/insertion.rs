@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use slmdb_engine::files::location::Location;
 use slmdb_env::Result;
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::space_bounds::ENTRIES_UNDER_ONE_GUARD;
 use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, Tree, set_replaced_file};
@@ -20,9 +20,9 @@ use crate::index::location::location;
 ///
 /// `note` is called before a record is replaced, with its key, the location of its value, and the sequence number of
 /// the record that takes its place.
-pub(crate) fn insert_segment<M: Medium>(
-    tree: &Tree<M>,
-    pool: &Pool<M>,
+pub(crate) fn insert_segment(
+    tree: &Tree<AnyMedium>,
+    pool: &Pool<AnyMedium>,
     segment: &Segment,
     note: impl Fn(&[u8], Location, u64),
 ) -> Result<BTreeMap<u32, i64>> {

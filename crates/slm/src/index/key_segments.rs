@@ -4,17 +4,12 @@
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_pmem::{Claim, Medium, Pool};
+use slmdb_pmem::{AnyMedium, Claim, Pool};
 use slmdb_structures::fast_fair::{Segment, SegmentEntry, write_segment_claiming};
 use slmdb_table::KeySection;
 
 /// Writes the key segment of a finished table file: the newest version of each key.
-pub(crate) fn segment_of<M: Medium>(
-    pool: &Arc<Pool<M>>,
-    number: u32,
-    keys: &KeySection,
-    claim: Claim,
-) -> Result<Segment> {
+pub(crate) fn segment_of(pool: &Arc<Pool<AnyMedium>>, number: u32, keys: &KeySection, claim: Claim) -> Result<Segment> {
     let mut entries = Vec::with_capacity(keys.len() as usize);
     let mut key_bytes = Vec::new();
     for entry in keys.newest_entries() {

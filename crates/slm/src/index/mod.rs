@@ -13,7 +13,7 @@ use slmdb_engine::files::location::Location;
 use slmdb_engine::lock_order;
 use slmdb_engine::read::snapshots;
 use slmdb_env::Result;
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::fast_fair::Tree;
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::Mutex;
@@ -25,20 +25,20 @@ use self::retired_segments::RetiredSegments;
 pub(crate) type Snapshots = snapshots::Snapshots<Location>;
 
 /// The index of an open store, and its pool.
-pub(crate) struct Index<M: Medium> {
-    pub(crate) pool: Arc<Pool<M>>,
-    pub(crate) tree: Tree<M>,
+pub(crate) struct Index {
+    pub(crate) pool: Arc<Pool<AnyMedium>>,
+    pub(crate) tree: Tree<AnyMedium>,
     pub(crate) jobs: CompactionLog,
     pub(crate) snapshots: Snapshots,
-    pub(crate) segments: RetiredSegments<M>,
+    pub(crate) segments: RetiredSegments,
     /// Held from the first swing of a job until its commit, and wherever index and MANIFEST must agree (INV-16). If it
     /// is `true`, they don't: a job was given up in between, and the next opening carries it on.
     pub(crate) indexing: Mutex<bool>,
 }
 
-impl<M: Medium + Clone> Index<M> {
+impl Index {
     /// The index of a store that has just been recovered.
-    pub(crate) fn new(pool: Arc<Pool<M>>, tree: Tree<M>, jobs: CompactionLog) -> Index<M> {
+    pub(crate) fn new(pool: Arc<Pool<AnyMedium>>, tree: Tree<AnyMedium>, jobs: CompactionLog) -> Index {
         Index {
             snapshots: Snapshots::new(tree.order().clone()),
             segments: RetiredSegments::new(&pool),

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_engine::lock_order;
-use slmdb_pmem::{ExtentKind, Medium, Pool};
+use slmdb_pmem::{AnyMedium, ExtentKind, Pool};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{Instant, Mutex};
@@ -21,17 +21,17 @@ const READERS_PATIENCE: Duration = Duration::from_secs(2);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct RetiredSegments<M: Medium> {
-    pool: Arc<Pool<M>>,
+pub(crate) struct RetiredSegments {
+    pool: Arc<Pool<AnyMedium>>,
     /// Files whose key segment waits for readers, and since when.
     waiting: Arc<Mutex<BTreeMap<u32, Instant>>>,
     /// How often waiting segments have been freed.
     returned: Arc<AtomicU64>,
 }
 
-impl<M: Medium + Clone> RetiredSegments<M> {
+impl RetiredSegments {
     /// With no segment waiting.
-    pub(crate) fn new(pool: &Arc<Pool<M>>) -> RetiredSegments<M> {
+    pub(crate) fn new(pool: &Arc<Pool<AnyMedium>>) -> RetiredSegments {
         RetiredSegments {
             pool: pool.clone(),
             waiting: Arc::new(Mutex::ranked(lock_order::RETIRED_SEGMENTS, BTreeMap::new())),

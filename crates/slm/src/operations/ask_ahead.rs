@@ -18,7 +18,6 @@ pub(crate) mod range_lengths;
 
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::temperature::{FileSpan, Temperature};
-use slmdb_pmem::Medium;
 use slmdb_table::Place;
 
 use crate::index::index_iterator::IndexSource;
@@ -85,9 +84,9 @@ impl Scout {
     /// Asks for the value of `key`, which the cursor is about to read, and for those behind it, if that is due.
     /// Passes over errors of the index: the cursor will meet them itself. Before it the cursor has read `values_read`
     /// values of this range. If it has turned round since, that was a range of its own, and none is of this one.
-    pub(crate) fn ask<M: Medium + Clone>(
+    pub(crate) fn ask(
         &mut self,
-        reader: &Reader<M>,
+        reader: &Reader,
         key: &[u8],
         heading: Heading,
         values_read: &mut usize,
@@ -137,7 +136,7 @@ impl Scout {
     }
 
     /// Gathers the locations of the next window.
-    fn gather<M: Medium + Clone>(&mut self, reader: &Reader<M>, heading: Heading) {
+    fn gather(&mut self, reader: &Reader, heading: Heading) {
         self.locations.clear();
         let mut bytes = 0;
         while let Some(location) = self.source.location().filter(|_| self.locations.len() < self.window) {

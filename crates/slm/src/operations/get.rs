@@ -17,7 +17,6 @@ use slmdb_engine::files::location::Location;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::store::tier::Moment;
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 use slmdb_table::Slice;
 
@@ -27,14 +26,14 @@ use crate::selection::naming::CandidateNaming;
 use crate::state::SlmState;
 
 /// What readers need of the store.
-pub(crate) struct Reader<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
+pub(crate) struct Reader {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
     pub(crate) naming: Arc<CandidateNaming>,
     pub(crate) cold_ranges: RangeLengths,
 }
 
-impl<M: Medium + Clone> Reader<M> {
+impl Reader {
     /// The value at a moment of a key that no MemTable has then.
     /// LOCKS: snapshots; file numbers; catalog (if the file is gone)
     #[inline]

@@ -9,12 +9,11 @@ use std::ops::Bound;
 use slmdb_engine::Approximate;
 use slmdb_engine::store::estimate::entry_bytes;
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
 use crate::operations::get::Reader;
 
-impl<M: Medium + Clone> Reader<M> {
+impl Reader {
     /// The approximate size of a range below the MemTables.
     /// LOCKS: catalog
     pub(crate) fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {

@@ -29,7 +29,6 @@ use slmdb_engine::read::values_ahead::ValuesAhead;
 use slmdb_engine::write::memtables::MemTableView;
 use slmdb_env::{Error, Result};
 use slmdb_order::CycleDetector;
-use slmdb_pmem::Medium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::Direction;
 use slmdb_table::Slice;
@@ -41,10 +40,10 @@ use crate::operations::heading::Heading;
 use crate::selection::sequentiality_degree::Sequentiality;
 
 /// See [`EngineCursor`].
-pub(crate) struct Cursor<M: Medium + Clone> {
-    reader: Arc<Reader<M>>,
+pub(crate) struct Cursor {
+    reader: Arc<Reader>,
     moment: u64,
-    memtables: Vec<MemTableSource<M>>,
+    memtables: Vec<MemTableSource>,
     index: IndexSource,
     heading: Heading,
     /// Where the current value is. `None`: the cursor is on no entry.
@@ -81,9 +80,9 @@ enum At {
     Index(Location),
 }
 
-impl<M: Medium + Clone> Cursor<M> {
+impl Cursor {
     /// A cursor on no entry, at a moment that is registered for it.
-    pub(crate) fn new(reader: Arc<Reader<M>>, moment: u64, view: &MemTableView<M>) -> Cursor<M> {
+    pub(crate) fn new(reader: Arc<Reader>, moment: u64, view: &MemTableView) -> Cursor {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
         let (heading, key, cycle_detector) = (Heading::Forward, Vec::new(), CycleDetector::default());
@@ -347,7 +346,7 @@ impl<M: Medium + Clone> Cursor<M> {
 }
 
 /// Every move first leaves the entry, so that after an error the cursor is on none.
-impl<M: Medium + Clone> EngineCursor for Cursor<M> {
+impl EngineCursor for Cursor {
     fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.leave_entry();
         self.memtables.iter_mut().for_each(|source| source.seek(key));
@@ -453,7 +452,7 @@ impl<M: Medium + Clone> EngineCursor for Cursor<M> {
     }
 }
 
-impl<M: Medium + Clone> Drop for Cursor<M> {
+impl Drop for Cursor {
     fn drop(&mut self) {
         self.end_range_query();
         let is_cold = self.buffers.temperature.is_cold();

@@ -23,7 +23,7 @@ use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{VerifyProgress, VerifyReport};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord};
-use slmdb_pmem::{Extent, ExtentKind, Medium};
+use slmdb_pmem::{Extent, ExtentKind};
 use slmdb_structures::fast_fair::Segment;
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
@@ -34,13 +34,13 @@ use crate::recovery::rebuild::open_checkpoint;
 use crate::state::SlmState;
 
 /// Checks everything there is against everything else.
-pub(crate) struct Verifier<M: Medium> {
+pub(crate) struct Verifier {
     pub(crate) files: FileVerifier,
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
 }
 
-impl<M: Medium + Clone> Verifier<M> {
+impl Verifier {
     /// See [`slmdb_engine::Engine::verify`].
     pub(crate) fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport> {
         let _agreement = self.agreement()?;

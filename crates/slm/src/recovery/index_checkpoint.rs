@@ -24,7 +24,7 @@ use slmdb_engine::files::location::Location;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{CheckpointRecord, Edit};
-use slmdb_pmem::Medium;
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::fast_fair::{Direction, LeafRead, Tree};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::MutexGuard;
@@ -38,12 +38,12 @@ use crate::state::SlmState;
 const KEYS_AT_ONCE: usize = 1024;
 
 /// Takes index checkpoints, on the checkpoint thread and for callers that need one now.
-pub(crate) struct IndexCheckpointer<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
+pub(crate) struct IndexCheckpointer {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
 }
 
-impl<M: Medium + Clone> IndexCheckpointer<M> {
+impl IndexCheckpointer {
     /// The loop of the checkpoint thread.
     /// LOCKS: memtables
     pub(crate) fn run(&self) {
@@ -201,18 +201,18 @@ fn remove_if_there(env: &dyn Env, path: &Path) -> Result<()> {
 }
 
 /// A checkpoint to write.
-pub(crate) struct NewCheckpoint<'a, M: Medium> {
+pub(crate) struct NewCheckpoint<'a> {
     pub(crate) env: &'a dyn Env,
     pub(crate) directory: &'a Path,
     pub(crate) store_uuid: [u8; 16],
-    pub(crate) tree: &'a Tree<M>,
+    pub(crate) tree: &'a Tree<AnyMedium>,
     pub(crate) number: u32,
     /// S, and the table files at that moment.
     pub(crate) through: u64,
     pub(crate) files: Vec<u32>,
 }
 
-impl<M: Medium> NewCheckpoint<'_, M> {
+impl NewCheckpoint<'_> {
     /// Writes the file, and makes it and its name durable. `None` if `is_stopped` said so.
     pub(crate) fn write(&self, is_stopped: &dyn Fn() -> bool) -> Result<Option<CheckpointRecord>> {
         let (env, tree, number, through) = (self.env, self.tree, self.number, self.through);

@@ -19,7 +19,7 @@ use slmdb_engine::observe::spans::timed;
 use slmdb_env::{Env, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::pool::ImageBinding;
-use slmdb_pmem::{AnyMedium, Blocks, Medium};
+use slmdb_pmem::{Blocks, Medium};
 use slmdb_structures::fast_fair::Tree;
 use tracing::field::Empty;
 use tracing::info_span;
@@ -48,7 +48,7 @@ fn binding(state: &StoreState) -> ImageBinding {
 }
 
 /// The index of a store that was closed clean, if there is an image of it. An image that can't be read is none.
-pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenPool<AnyMedium>> {
+pub(crate) fn open(options: &Options, directory: &Path, state: &StoreState) -> Option<OpenPool> {
     let path = names::index_image(directory);
     state.closed_at_sequence?;
     if !options.env.exists(&path).is_ok_and(|exists| exists) {
@@ -74,7 +74,7 @@ pub(crate) fn remove(env: &dyn Env, directory: &Path) -> Result<()> {
     if env.exists(&path)? { env.remove_file(&path) } else { Ok(()) }
 }
 
-impl<M: Medium + Clone> IndexCheckpointer<M> {
+impl IndexCheckpointer {
     /// Leaves what spares the next opening on `Dram` a rebuild: an image of a large index, a checkpoint of another. All
     /// background threads have ended.
     pub(crate) fn leave_index(&self) -> Result<()> {

@@ -16,12 +16,11 @@ use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
 use slmdb_manifest::{CheckpointRecord, Edit, StoreState};
-use slmdb_pmem::Medium;
 
 use crate::recovery::index_checkpoint::{IndexCheckpointer, remove_checkpoint};
 use crate::selection::live_key_ratio::has_superseded_puts;
 
-impl<M: Medium + Clone> IndexCheckpointer<M> {
+impl IndexCheckpointer {
     /// Looks whether deletes hide nothing any more. Returns whether more of them may be dropped than before.
     /// `checkpoints_may_go`: it is worth the index checkpoints, without which the next opening on `Dram` takes longer.
     /// LOCKS: index checkpoint, indexing, catalog; compactions
@@ -91,7 +90,6 @@ mod tests {
     use slmdb_env::Env;
     use slmdb_env::memory::MemoryEnv;
     use slmdb_manifest::{FileRecord, MediumKind, MediumRecord};
-    use slmdb_pmem::AnyMedium;
 
     use super::*;
     use crate::recovery::open;
@@ -164,7 +162,7 @@ mod tests {
         Options { env: Arc::new(env.clone()), compaction, checkpoint_entries: 10, ..Options::default() }
     }
 
-    fn write(store: &Slm<AnyMedium>, fill: impl FnOnce(&mut WriteBatch)) {
+    fn write(store: &Slm, fill: impl FnOnce(&mut WriteBatch)) {
         let mut batch = WriteBatch::new();
         fill(&mut batch);
         store.write(&batch, true).unwrap();
@@ -172,7 +170,7 @@ mod tests {
     }
 
     /// How many deletes are in table files, and how many checkpoints there are.
-    fn deletes_and_checkpoints(store: &Slm<AnyMedium>) -> (u64, usize) {
+    fn deletes_and_checkpoints(store: &Slm) -> (u64, usize) {
         let catalog = store.shared.parts.catalog.lock();
         let state = catalog.state();
         (state.files.values().map(|file| file.deletes).sum(), state.checkpoints.len())

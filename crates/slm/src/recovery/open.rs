@@ -20,26 +20,26 @@ pub(crate) struct SlmOpening;
 
 impl Opening for SlmOpening {
     const KIND: EngineKind = KIND;
-    type Fast = OpenPool<AnyMedium>;
-    type Tier = SlmTier<AnyMedium>;
+    type Fast = OpenPool;
+    type Tier = SlmTier;
 
     /// The index as a clean close has left it, or rebuilt.
-    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<AnyMedium>> {
+    fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool> {
         match index_image::open(options, directory, state) {
             Some(fast) => Ok(fast),
             None => rebuild::in_memory(options, directory, state),
         }
     }
 
-    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenPool<AnyMedium>> {
+    fn in_pool(medium: AnyMedium, options: &Options, state: &StoreState) -> Result<OpenPool> {
         index_in_pool::find(medium, options, state)
     }
 
-    fn pool(fast: &OpenPool<AnyMedium>) -> &Arc<Pool<AnyMedium>> {
+    fn pool(fast: &OpenPool) -> &Arc<Pool<AnyMedium>> {
         &fast.pool
     }
 
-    fn recover(recovery: Recovery<'_>, fast: OpenPool<AnyMedium>) -> Result<Recovered<StateOf<SlmOpening>>> {
+    fn recover(recovery: Recovery<'_>, fast: OpenPool) -> Result<Recovered<StateOf<SlmOpening>>> {
         recover(recovery, fast)
     }
 }
@@ -57,25 +57,21 @@ mod test_stores {
     use crate::tier::Slm;
 
     /// A store on `Dram` whose background threads work.
-    pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm<AnyMedium>> {
+    pub(crate) fn on_dram(options: &Options, directory: &Path) -> Result<Slm> {
         let mut found = Found::of(&KIND, options, directory)?;
         let fast = SlmOpening::in_memory(&found.options, directory, &mut found.state)?;
         start::<SlmOpening>(found, fast)
     }
 
     /// A store that has a pool and whose background threads don't run, for tests that do their work step by step.
-    pub(crate) fn without_threads(
-        medium: impl Into<AnyMedium>,
-        options: &Options,
-        directory: &Path,
-    ) -> Result<Slm<AnyMedium>> {
+    pub(crate) fn without_threads(medium: impl Into<AnyMedium>, options: &Options, directory: &Path) -> Result<Slm> {
         let found = Found::of(&KIND, options, directory)?;
         let fast = index_in_pool::find(medium.into(), &found.options, &found.state)?;
         Ok(recover::<SlmOpening>(found, fast)?.0)
     }
 
     /// A store that has a pool, and that pool.
-    pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Slm<AnyMedium>, Arc<Pool<AnyMedium>>)> {
+    pub(crate) fn with_pool(options: &Options, directory: &Path) -> Result<(Slm, Arc<Pool<AnyMedium>>)> {
         let found = Found::of(&KIND, options, directory)?;
         let fast = index_in_pool::find(Persistent::new().into(), &found.options, &found.state)?;
         let pool = fast.pool.clone();

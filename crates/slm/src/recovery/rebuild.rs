@@ -29,7 +29,7 @@ use slmdb_engine::read::ordered_key::positions_in_order;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{CheckpointRecord, FILE_NAME as MANIFEST_NAME, FileRecord, StoreState};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{AnyMedium, Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{BulkPart, SegmentEntry, SegmentWriter, Tree};
 use slmdb_sync::scheduled::{processors, thread};
@@ -48,7 +48,7 @@ const SAMPLES: usize = 64;
 
 /// The index of a `Dram` store. A damaged checkpoint is left out, and removed from `state`, if the files without it
 /// agree with the MANIFEST.
-pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool<AnyMedium>> {
+pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreState) -> Result<OpenPool> {
     let make = || index_in_pool::in_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
     check_live(directory, &state.files, &rebuilt.live)?;
@@ -62,8 +62,8 @@ type Lost = Vec<(Vec<u8>, u64)>;
 type KnownFiles = Arc<[Option<usize>]>;
 
 /// A rebuilt index.
-pub(crate) struct Rebuilt<M: Medium> {
-    pub(crate) fast: OpenPool<M>,
+pub(crate) struct Rebuilt {
+    pub(crate) fast: OpenPool,
     /// The checkpoints that were not found damaged.
     pub(crate) checkpoints: Vec<CheckpointRecord>,
     /// Number of live entries of each file, in the order of the files' numbers.
@@ -99,24 +99,24 @@ impl OnDamage {
 
 /// The index of a store that is repaired. What is missing is reported instead of being an error, and everything that
 /// the index points to exists. Deletes up to `deletes_gone_through` may be in no file any more.
-pub(crate) fn as_far_as_possible<M: Medium + Clone>(
+pub(crate) fn as_far_as_possible(
     options: &Options,
     directory: &Path,
     state: &StoreState,
     deletes_gone_through: u64,
-    make: impl Fn() -> Result<OpenPool<M>>,
-) -> Result<Rebuilt<M>> {
+    make: impl Fn() -> Result<OpenPool>,
+) -> Result<Rebuilt> {
     with_best_checkpoint(options, directory, state, make, OnDamage::Report { deletes_gone_through })
 }
 
 /// Makes an index from the newest checkpoint that is whole.
-fn with_best_checkpoint<M: Medium + Clone>(
+fn with_best_checkpoint(
     options: &Options,
     directory: &Path,
     state: &StoreState,
-    make: impl Fn() -> Result<OpenPool<M>>,
+    make: impl Fn() -> Result<OpenPool>,
     on_damage: OnDamage,
-) -> Result<Rebuilt<M>> {
+) -> Result<Rebuilt> {
     let tables = Tables::new(options, directory.into(), state.files_uuid);
     let mut checkpoints = state.checkpoints.clone();
     let mut damage = None;
@@ -174,9 +174,9 @@ pub(crate) fn open_checkpoint(
 }
 
 /// Fills an empty index. Returns the live entries of each file, in the order of their numbers, and what is lost.
-fn rebuild<M: Medium + Clone>(
-    pool: &Pool<M>,
-    tree: &Tree<M>,
+fn rebuild(
+    pool: &Pool<AnyMedium>,
+    tree: &Tree<AnyMedium>,
     tables: &Tables,
     state: &StoreState,
     checkpoint: Option<Arc<CheckpointReader>>,
@@ -201,7 +201,7 @@ fn rebuild<M: Medium + Clone>(
     })?;
 
     let (mut live, mut lost) = (vec![0; plan.files.len()], Vec::new());
-    let mut segments: Vec<Vec<SegmentWriter<'_, M>>> = plan.files.iter().map(|_| Vec::new()).collect();
+    let mut segments: Vec<Vec<SegmentWriter<'_, AnyMedium>>> = plan.files.iter().map(|_| Vec::new()).collect();
     let mut loaded = Vec::with_capacity(results.len());
     for Filled { part, writers, live: of_part, lost: mut of_part_lost } in results {
         lost.append(&mut of_part_lost);
@@ -217,10 +217,10 @@ fn rebuild<M: Medium + Clone>(
 }
 
 /// The result of one part of the key space.
-struct Filled<'p, M: Medium> {
-    part: BulkPart<'p, M>,
+struct Filled<'p> {
+    part: BulkPart<'p, AnyMedium>,
     /// For each file.
-    writers: Vec<SegmentWriter<'p, M>>,
+    writers: Vec<SegmentWriter<'p, AnyMedium>>,
     live: Vec<u64>,
     lost: Lost,
 }
@@ -332,14 +332,14 @@ impl<'t> Plan<'t> {
     }
 
     /// Merges a part of the key space: from `low`, up to but without `high`.
-    fn fill<'p, M: Medium + Clone>(
+    fn fill<'p>(
         &self,
-        pool: &'p Pool<M>,
-        part: BulkPart<'p, M>,
+        pool: &'p Pool<AnyMedium>,
+        part: BulkPart<'p, AnyMedium>,
         (low, high): (Option<&[u8]>, Option<&[u8]>),
         parts: u64,
         on_damage: OnDamage,
-    ) -> Result<Filled<'p, M>> {
+    ) -> Result<Filled<'p>> {
         let writers =
             self.files.iter().map(|&(number, bytes)| SegmentWriter::new(pool, number, bytes / parts)).collect();
         let mut filled = Filled { part, writers, live: vec![0; self.files.len()], lost: Vec::new() };
@@ -374,13 +374,7 @@ impl<'t> Plan<'t> {
 
     /// Takes a key by its verdict.
     #[inline]
-    fn take<M: Medium>(
-        &self,
-        filled: &mut Filled<'_, M>,
-        key: &[u8],
-        verdict: Verdict,
-        on_damage: OnDamage,
-    ) -> Result<()> {
+    fn take(&self, filled: &mut Filled<'_>, key: &[u8], verdict: Verdict, on_damage: OnDamage) -> Result<()> {
         match verdict {
             Verdict::Live(version, file) => {
                 let entry = SegmentEntry {

@@ -15,7 +15,7 @@ use slmdb_engine::observe::spans::timed;
 use slmdb_engine::store::opening::{Recovered, Recovery};
 use slmdb_env::{Error, Result};
 use slmdb_manifest::{Edit, StoreState};
-use slmdb_pmem::{ExtentKind, Medium, Pool};
+use slmdb_pmem::{AnyMedium, ExtentKind, Medium, Pool};
 use slmdb_structures::fast_fair::{Segment, Tree, key_lengths_in_segments};
 use tracing::field::Empty;
 use tracing::info_span;
@@ -28,13 +28,13 @@ use crate::space::pool_reserve::PoolReserve;
 use crate::state::SlmState;
 
 /// The opened fast tier.
-pub(crate) struct OpenPool<M: Medium> {
-    pub(crate) pool: Arc<Pool<M>>,
-    pub(crate) tree: Tree<M>,
+pub(crate) struct OpenPool {
+    pub(crate) pool: Arc<Pool<AnyMedium>>,
+    pub(crate) tree: Tree<AnyMedium>,
 }
 
 /// Makes what the engine keeps of a store.
-pub(crate) fn recover<M: Medium + Clone>(recovery: Recovery<'_>, fast: OpenPool<M>) -> Result<Recovered<SlmState<M>>> {
+pub(crate) fn recover(recovery: Recovery<'_>, fast: OpenPool) -> Result<Recovered<SlmState>> {
     let Recovery { options, state, tables, .. } = recovery;
     let OpenPool { pool, tree } = fast;
     let (env, jobs) = (&*options.env, CompactionLog::default());
@@ -60,7 +60,7 @@ pub(crate) fn recover<M: Medium + Clone>(recovery: Recovery<'_>, fast: OpenPool<
 }
 
 /// Frees the key segments of table files that the MANIFEST does not name.
-fn free_unnamed_segments<M: Medium + Clone>(pool: &Arc<Pool<M>>, state: &StoreState) -> Result<()> {
+fn free_unnamed_segments(pool: &Arc<Pool<AnyMedium>>, state: &StoreState) -> Result<()> {
     for extent in pool.extents() {
         if extent.kind == ExtentKind::KeySegment && !state.files.contains_key(&extent.owner) {
             pool.free_extent(extent.offset)?;
@@ -70,10 +70,10 @@ fn free_unnamed_segments<M: Medium + Clone>(pool: &Arc<Pool<M>>, state: &StoreSt
 }
 
 /// Carries jobs to their end, or drops them. Returns the slots to clear once the MANIFEST has what they said.
-fn finish_jobs<M: Medium + Clone>(
+fn finish_jobs(
     state: &mut StoreState,
-    pool: &Arc<Pool<M>>,
-    tree: &Tree<M>,
+    pool: &Arc<Pool<AnyMedium>>,
+    tree: &Tree<AnyMedium>,
     jobs: &CompactionLog,
     tables: &Tables,
 ) -> Result<Vec<Slot>> {
@@ -109,7 +109,7 @@ fn finish_jobs<M: Medium + Clone>(
 
 /// Checks that the index has as many keys as the MANIFEST has live entries. If not, the index is not this store's,
 /// whatever the pool says.
-fn check_count<M: Medium + Clone>(state: &StoreState, pool: &Pool<M>, tree: &Tree<M>) -> Result<()> {
+fn check_count(state: &StoreState, pool: &Pool<AnyMedium>, tree: &Tree<AnyMedium>) -> Result<()> {
     let live: u64 = state.files.values().map(|file| file.live_keys).sum();
     let keys = tree.count()?;
     if keys == live {
@@ -122,7 +122,7 @@ fn check_count<M: Medium + Clone>(state: &StoreState, pool: &Pool<M>, tree: &Tre
 }
 
 /// Applies to the state what a job that was carried to its end changes.
-fn apply<M: Medium>(state: &mut StoreState, edit: Edit, pool: &Pool<M>) -> Result<()> {
+fn apply(state: &mut StoreState, edit: Edit, pool: &Pool<AnyMedium>) -> Result<()> {
     let edit = numbered(state, edit);
     let damaged = |what| Error::corruption(pool.path(), 0, format!("a job record does not fit the MANIFEST: {what}"));
     state.apply(&edit).map_err(damaged)

@@ -9,7 +9,7 @@ use std::path::Path;
 use slmdb_engine::repair::{LostKeys, Repair, RepairSteps};
 use slmdb_engine::{Loss, Options, RepairProgress};
 use slmdb_env::Result;
-use slmdb_pmem::{AnyMedium, Medium};
+use slmdb_pmem::AnyMedium;
 use slmdb_structures::fast_fair::Tree;
 use slmdb_sync::epoch;
 
@@ -64,7 +64,7 @@ fn deletes_gone_through(repair: &Repair) -> u64 {
 }
 
 /// Makes the rebuilt index the store's.
-fn finish<M: Medium>(repair: &mut Repair, rebuilt: Rebuilt<M>) -> Result<()> {
+fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
     let Rebuilt { fast, checkpoints, live, lost, through, may_have_come_back } = rebuilt;
     repair.report.index_keys = live.iter().sum();
     for (file, live) in repair.state.files.values_mut().zip(live) {
@@ -104,7 +104,7 @@ fn finish<M: Medium>(repair: &mut Repair, rebuilt: Rebuilt<M>) -> Result<()> {
 
 /// Drops reported losses that were dead, or are whole in another file. At or below `through` a checkpoint shows what was
 /// lost; above it, the deletes in table files do.
-fn forget_what_was_dead<M: Medium>(repair: &mut Repair, tree: &Tree<M>, through: u64) -> Result<()> {
+fn forget_what_was_dead(repair: &mut Repair, tree: &Tree<AnyMedium>, through: u64) -> Result<()> {
     let mut unsure = LostKeys::new();
     for loss in &repair.report.losses {
         let Loss::Key { key, sequence } = loss else { continue };

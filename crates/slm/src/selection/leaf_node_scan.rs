@@ -14,7 +14,6 @@ use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
-use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::{Direction, LeafRead};
 use slmdb_sync::epoch;
 use std::sync::Arc;
@@ -27,12 +26,12 @@ use crate::state::SlmState;
 const KEYS_UNDER_ONE_GUARD: usize = 512;
 
 /// Makes leaf node scans.
-pub(crate) struct LeafNodeScan<M: Medium> {
+pub(crate) struct LeafNodeScan {
     pub(crate) naming: Arc<CandidateNaming>,
-    pub(crate) state: Arc<SlmState<M>>,
+    pub(crate) state: Arc<SlmState>,
 }
 
-impl<M: Medium + Clone> LeafNodeScan<M> {
+impl LeafNodeScan {
     /// Scans the next part of the leaves. What can't be read there is for `verify` to report.
     /// LOCKS: leaf node scan (tried), catalog; compaction candidates; compactions
     pub(crate) fn scan(&self) {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use slmdb_engine::lock_order;
 use slmdb_engine::space::allowance::Grant;
 use slmdb_env::Result;
-use slmdb_pmem::{Medium, Pool};
+use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::KeyLengths;
 use slmdb_structures::fast_fair::{Tree, segment_bytes_max};
 use slmdb_sync::scheduled::Mutex;
@@ -34,7 +34,7 @@ impl PoolReserve {
 
 /// The bytes that flushing a grant takes of the pool at most, and the size of their pieces. `indexed`: the long keys in
 /// the index.
-fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> Result<(u64, u64)> {
+fn pool_bytes(tree: &Tree<AnyMedium>, grant: &Grant, indexed: KeyLengths) -> Result<(u64, u64)> {
     let Grant { totals, memtables } = grant;
     let mut keys = totals.long_keys();
     keys.add_all(indexed);
@@ -47,9 +47,9 @@ fn pool_bytes<M: Medium>(tree: &Tree<M>, grant: &Grant, indexed: KeyLengths) -> 
 /// Sets aside in the pool what flushing a grant takes, and `kept_back_bytes` for a compaction.
 /// [`Error::Full`] if it is not there.
 /// LOCKS: pool grant (held), in an open store
-pub(crate) fn reserve<M: Medium>(
-    pool: &Pool<M>,
-    tree: &Tree<M>,
+pub(crate) fn reserve(
+    pool: &Pool<AnyMedium>,
+    tree: &Tree<AnyMedium>,
     grant: &Grant,
     indexed: KeyLengths,
     kept_back_bytes: u64,

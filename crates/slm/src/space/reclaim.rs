@@ -21,14 +21,13 @@ use slmdb_engine::space::controller::{Resource, TakenFrom, TierSpace};
 use slmdb_engine::space::reserve::{Reserve, is_usual, longest_file};
 use slmdb_env::Result;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::Medium;
 use slmdb_structures::fast_fair::SegmentSize;
 
 use crate::compaction::queue::SpaceWanted;
 use crate::space::pool_reserve::reserve;
 use crate::state::SlmState;
 
-impl<M: Medium + Clone> TierSpace for SlmState<M> {
+impl TierSpace for SlmState {
     fn pool_path(&self) -> &Path {
         self.index.pool.path()
     }

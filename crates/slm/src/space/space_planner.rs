@@ -7,7 +7,7 @@ use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::space::controller::Resource;
 use slmdb_engine::store::parts::Parts;
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{Medium, UNIT_BYTES};
+use slmdb_pmem::UNIT_BYTES;
 use slmdb_structures::fast_fair::SegmentSize;
 
 use crate::compaction::plan::{CompactionReason, Plan};
@@ -21,12 +21,12 @@ use crate::state::SlmState;
 const NEEDED_PART_MAX: f64 = 15.0 / 16.0;
 
 /// Plans compactions by the space that there is.
-pub(crate) struct SpacePlanner<M: Medium> {
-    pub(crate) store: Arc<Parts<M>>,
-    pub(crate) state: Arc<SlmState<M>>,
+pub(crate) struct SpacePlanner {
+    pub(crate) store: Arc<Parts>,
+    pub(crate) state: Arc<SlmState>,
 }
 
-impl<M: Medium + Clone> SpacePlanner<M> {
+impl SpacePlanner {
     /// The next compaction for space. `wanted` is `None` if no thread waits for it.
     /// LOCKS: catalog (held), compactions (held), snapshots; reserve
     pub(crate) fn plan_for_space(

@@ -15,7 +15,7 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options,
 use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
-use slmdb_pmem::{AnyMedium, Claim, ExtentKind, Persistent, UNIT_BYTES};
+use slmdb_pmem::{Claim, ExtentKind, Persistent, UNIT_BYTES};
 
 use crate::recovery::open;
 use crate::tier::Slm;
@@ -24,7 +24,7 @@ const CAPACITY_BYTES: u64 = 256 << 20;
 
 /// A store that nothing happens in by itself, into which this was put, and flushed if it is so wanted, before it was
 /// opened.
-fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<AnyMedium>) {
+fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm) {
     let (env, directory) = (MemoryEnv::new(), Path::new("/db"));
     let options = Options {
         env: Arc::new(env.clone()),
@@ -50,7 +50,7 @@ fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm<Any
 }
 
 /// The same with a table file, on a disk that is full, but for the reserve.
-fn on_a_full_disk() -> (MemoryEnv, Slm<AnyMedium>) {
+fn on_a_full_disk() -> (MemoryEnv, Slm) {
     let mut value = [0; 50_000];
     Random(1).fill(&mut value);
     let (env, store) = store_with(b"key", &value, true);
@@ -61,16 +61,16 @@ fn on_a_full_disk() -> (MemoryEnv, Slm<AnyMedium>) {
 }
 
 /// Leaves nothing free.
-fn fill_disk(env: &MemoryEnv, store: &Slm<AnyMedium>) {
+fn fill_disk(env: &MemoryEnv, store: &Slm) {
     fill_disk_but_for(env, store, 0);
 }
 
-fn fill_disk_but_for(env: &MemoryEnv, store: &Slm<AnyMedium>, free_bytes: u64) {
+fn fill_disk_but_for(env: &MemoryEnv, store: &Slm, free_bytes: u64) {
     env.set_capacity(CAPACITY_BYTES);
     env.set_capacity(CAPACITY_BYTES - env.available_bytes(&store.shared.parts.context.directory).unwrap() + free_bytes);
 }
 
-fn reserved_records_bytes(store: &Slm<AnyMedium>) -> u64 {
+fn reserved_records_bytes(store: &Slm) -> u64 {
     match &*store.shared.parts.catalog.lock() {
         CatalogState::Manifest(manifest) => manifest.reserved_bytes(),
         CatalogState::ReadOnly(_) => panic!("it takes writes"),
@@ -78,7 +78,7 @@ fn reserved_records_bytes(store: &Slm<AnyMedium>) -> u64 {
 }
 
 /// What is left of the reserve for others when deletes and records have had theirs.
-fn assert_the_output_has_its_space(store: &Slm<AnyMedium>, context: &str) {
+fn assert_the_output_has_its_space(store: &Slm, context: &str) {
     let (left_bytes, output_bytes) =
         (store.shared.parts.catalog.reserve.length_bytes(), store.shared.parts.catalog.reserve.output_bytes());
     assert!(left_bytes >= output_bytes, "{context}: {left_bytes} bytes are left, an output takes {output_bytes}");

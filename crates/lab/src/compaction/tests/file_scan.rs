@@ -4,7 +4,6 @@ use std::path::Path;
 
 use slmdb_engine::{Engine, LabOptions, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
-use slmdb_pmem::AnyMedium;
 use slmdb_table::Compression;
 
 use super::passed_over::{STORE, key, open_in};
@@ -15,7 +14,7 @@ const FILES: u32 = 8;
 const KEYS_PER_FILE: u32 = 30;
 
 /// Small chunks, and files that are as long as their values.
-fn open(env: &MemoryEnv, leaf_scan_part: f64) -> Lab<AnyMedium> {
+fn open(env: &MemoryEnv, leaf_scan_part: f64) -> Lab {
     let change = |options: Options| Options {
         memtable_bytes: 16 << 10,
         compression: Compression::None,
@@ -26,7 +25,7 @@ fn open(env: &MemoryEnv, leaf_scan_part: f64) -> Lab<AnyMedium> {
 }
 
 /// Each run file has keys from all over.
-fn fill(store: &Lab<AnyMedium>) {
+fn fill(store: &Lab) {
     for file in 0..FILES {
         for number in 0..KEYS_PER_FILE {
             let mut batch = WriteBatch::new();
@@ -39,7 +38,7 @@ fn fill(store: &Lab<AnyMedium>) {
     assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
 }
 
-fn check(store: &Lab<AnyMedium>) {
+fn check(store: &Lab) {
     for file in 0..FILES {
         for number in 0..KEYS_PER_FILE {
             let found = store.get(&key(number * FILES + file)).unwrap();
@@ -50,7 +49,7 @@ fn check(store: &Lab<AnyMedium>) {
 }
 
 /// Moves everything chunk by chunk. What there was after each of them: keys in the tree, and run files.
-fn move_chunks(store: &Lab<AnyMedium>) -> Vec<(u64, Vec<u32>)> {
+fn move_chunks(store: &Lab) -> Vec<(u64, Vec<u32>)> {
     let mut seen = Vec::new();
     while store.shared.tier.compactor.compact_chunk().unwrap() {
         let files =

@@ -7,21 +7,20 @@ use std::time::Duration;
 
 use slmdb_engine::{CompactionOptions, Engine, EngineCursor, EngineSnapshot, LabOptions, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
-use slmdb_pmem::AnyMedium;
 
 use super::passed_over::{KEYS, STORE, fill, key, move_chunks, open_in, put, value};
 use crate::operations::pauses::{Paused, meanwhile};
 use crate::tier::Lab;
 
 /// A store with all keys in the immutable tree.
-fn filled() -> Arc<Lab<AnyMedium>> {
+fn filled() -> Arc<Lab> {
     let (store, _) = open_in(&MemoryEnv::new(), Path::new(STORE), |options| options);
     fill(&store, 1);
     Arc::new(store)
 }
 
 /// Moves everything to level 1, when the next reader comes to this place. The run files go, too.
-fn move_at(store: &Arc<Lab<AnyMedium>>, place: Paused) {
+fn move_at(store: &Arc<Lab>, place: Paused) {
     let store = store.clone();
     meanwhile(place, move || {
         move_chunks(&store).unwrap();
@@ -118,7 +117,7 @@ fn a_cursor_sees_each_key_once_while_chunks_move_on() {
 type Seen = Vec<(Arc<dyn EngineSnapshot>, Vec<Option<Vec<u8>>>)>;
 
 /// Snapshots of a store whose keys are put, deleted and put again, with level 0 moved on after each step or not.
-fn histories(store: &Lab<AnyMedium>, moves_after: u32) -> Seen {
+fn histories(store: &Lab, moves_after: u32) -> Seen {
     let mut seen = Seen::new();
     for round in 0..4_u8 {
         for number in 0..KEYS {

@@ -6,7 +6,6 @@ use std::path::Path;
 use slmdb_engine::{Engine, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
-use slmdb_pmem::AnyMedium;
 use slmdb_table::EntryKind;
 
 use super::backwards;
@@ -14,28 +13,28 @@ use super::passed_over::{KEYS, STORE, damage, fill, key, move_chunks, open_in, p
 use crate::level_zero::run_files;
 use crate::tier::Lab;
 
-fn open(env: &MemoryEnv) -> Lab<AnyMedium> {
+fn open(env: &MemoryEnv) -> Lab {
     open_in(env, Path::new(STORE), |options| options).0
 }
 
-fn delete(store: &Lab<AnyMedium>, number: u32) {
+fn delete(store: &Lab, number: u32) {
     let mut batch = WriteBatch::new();
     batch.delete(key(number)).unwrap();
     store.write(&batch, false).unwrap();
 }
 
 /// Lets the trees change their roles.
-fn switch(store: &Lab<AnyMedium>) {
+fn switch(store: &Lab) {
     let _indexing = store.shared.tier.state.level_zero.indexing.lock();
     assert!(store.shared.tier.state.level_zero.switch(&store.shared.parts.catalog).unwrap());
 }
 
 /// The numbers of the run files that the MANIFEST has, oldest first.
-fn run_files_of(store: &Lab<AnyMedium>) -> Vec<u32> {
+fn run_files_of(store: &Lab) -> Vec<u32> {
     run_files(store.shared.parts.catalog.lock().state()).into_iter().map(|(number, _)| number).collect()
 }
 
-fn check(store: &Lab<AnyMedium>, context: &str, expected: impl Fn(u32) -> Option<u8>) {
+fn check(store: &Lab, context: &str, expected: impl Fn(u32) -> Option<u8>) {
     for number in 0..KEYS {
         let found = store.get(&key(number)).unwrap();
         let expected = expected(number).map(|round| value(number, round));
@@ -47,7 +46,7 @@ fn check(store: &Lab<AnyMedium>, context: &str, expected: impl Fn(u32) -> Option
 
 /// Moves all that can be moved to level 1 while an entry of the oldest run file can't be read: that one stays. Then it can be read
 /// again.
-fn move_all_but_one(store: &Lab<AnyMedium>, env: &MemoryEnv, number: u32) {
+fn move_all_but_one(store: &Lab, env: &MemoryEnv, number: u32) {
     let entry = store.shared.tier.state.level_zero.immutable().get(&key(number)).unwrap().unwrap();
     let oldest = run_files_of(store).first().copied();
     assert_eq!(oldest, Some(entry.file), "it lies in the oldest run file");
@@ -98,7 +97,7 @@ fn a_delete_is_not_dropped_while_a_run_file_has_an_old_put() {
     store.flush().unwrap();
     switch(&store);
     move_all_but_one(&store, &env, 0);
-    let in_levels = |store: &Lab<AnyMedium>, number| {
+    let in_levels = |store: &Lab, number| {
         let found = store.shared.tier.state.levels.current().get(&key(number), u64::MAX).unwrap();
         found.map(|found| found.kind)
     };
@@ -187,7 +186,7 @@ fn each_tree_has_the_epoch_in_which_it_was_begun() {
     let mut store = open(&env);
     for round in 1..4 {
         fill(&store, round);
-        let check = |store: &Lab<AnyMedium>| {
+        let check = |store: &Lab| {
             let epoch = store.shared.tier.state.level_zero.epoch();
             assert_eq!(epoch, u32::from(round));
             let epochs = store.shared.tier.state.level_zero.trees().map(|tree| tree.epoch());

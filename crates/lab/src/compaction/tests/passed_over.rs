@@ -9,7 +9,6 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Event, LabOption
 use slmdb_env::Error;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_levels::Run;
-use slmdb_pmem::AnyMedium;
 use slmdb_sync::scheduled::Mutex;
 
 use crate::tier::Lab;
@@ -21,16 +20,12 @@ pub(super) const KEYS: u32 = 200;
 pub(super) type Told = Arc<Mutex<Vec<PathBuf>>>;
 
 /// A store that compacts only what a test does step by step, with small files and levels.
-fn open(env: &MemoryEnv) -> (Lab<AnyMedium>, Told) {
+fn open(env: &MemoryEnv) -> (Lab, Told) {
     open_in(env, Path::new(STORE), |options| options)
 }
 
 /// The same in any directory, and with other options.
-pub(super) fn open_in(
-    env: &MemoryEnv,
-    directory: &Path,
-    change: impl FnOnce(Options) -> Options,
-) -> (Lab<AnyMedium>, Told) {
+pub(super) fn open_in(env: &MemoryEnv, directory: &Path, change: impl FnOnce(Options) -> Options) -> (Lab, Told) {
     let told = Told::new(Mutex::new(Vec::new()));
     let into = told.clone();
     let listener = move |event: &Event| {
@@ -68,14 +63,14 @@ pub(super) fn value(number: u32, round: u8) -> Vec<u8> {
     (0..400).map(|_| byte()).collect()
 }
 
-pub(super) fn put(store: &Lab<AnyMedium>, number: u32, round: u8) {
+pub(super) fn put(store: &Lab, number: u32, round: u8) {
     let mut batch = WriteBatch::new();
     batch.put(key(number), value(number, round)).unwrap();
     store.write(&batch, false).unwrap();
 }
 
 /// Brings all keys into the immutable tree.
-pub(super) fn fill(store: &Lab<AnyMedium>, round: u8) {
+pub(super) fn fill(store: &Lab, round: u8) {
     (0..KEYS).for_each(|number| put(store, number, round));
     store.flush().unwrap();
     let _indexing = store.shared.tier.state.level_zero.indexing.lock();
@@ -83,14 +78,14 @@ pub(super) fn fill(store: &Lab<AnyMedium>, round: u8) {
 }
 
 /// Moves all chunks that can be moved. The error, if not all could.
-pub(super) fn move_chunks(store: &Lab<AnyMedium>) -> Result<(), Error> {
+pub(super) fn move_chunks(store: &Lab) -> Result<(), Error> {
     let _chunk = store.shared.tier.compactor.chunk.lock();
     while store.shared.tier.compactor.compact_chunk()? {}
     Ok(())
 }
 
 /// The path of a file of a level, and its bounds.
-fn file_of(store: &Lab<AnyMedium>, level: u8) -> (PathBuf, Vec<u8>, Vec<u8>) {
+fn file_of(store: &Lab, level: u8) -> (PathBuf, Vec<u8>, Vec<u8>) {
     let version = store.shared.tier.state.levels.current();
     let run = &version.level(level)[version.level(level).len() / 2];
     let (smallest, largest) = (run.record().smallest_key.to_vec(), run.record().largest_key.to_vec());
@@ -102,14 +97,14 @@ pub(super) fn table(number: u32) -> PathBuf {
 }
 
 /// Damages a byte of a file that is open, and what the store has read of it is forgotten.
-pub(super) fn damage(store: &Lab<AnyMedium>, env: &MemoryEnv, file: &Path, at: usize) {
+pub(super) fn damage(store: &Lab, env: &MemoryEnv, file: &Path, at: usize) {
     let mut bytes = env.content(file).unwrap();
     bytes[at] ^= 4;
     env.set_content(file, &bytes);
     store.shared.parts.tables.set_cache_bytes(0);
 }
 
-fn check(store: &Lab<AnyMedium>, round: impl Fn(&[u8]) -> Option<u8>) {
+fn check(store: &Lab, round: impl Fn(&[u8]) -> Option<u8>) {
     for number in 0..KEYS {
         let Some(round) = round(&key(number)) else { continue };
         let found = store.get(&key(number)).unwrap();

@@ -8,7 +8,7 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Loss, Medium, Op
 use slmdb_env::Env;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{Manifest, StoreState};
-use slmdb_pmem::{AnyMedium, Persistent};
+use slmdb_pmem::Persistent;
 
 use super::backwards;
 use crate::KIND;
@@ -47,22 +47,22 @@ fn value(number: u32) -> Vec<u8> {
 }
 
 /// A store that compacts only what a test does step by step.
-fn open(env: &MemoryEnv) -> Lab<AnyMedium> {
+fn open(env: &MemoryEnv) -> Lab {
     open_with(options(env))
 }
 
-fn open_with(options: Options) -> Lab<AnyMedium> {
+fn open_with(options: Options) -> Lab {
     let found = Found::of(&KIND, &options, Path::new(STORE)).unwrap();
     let trees = trees_in_pool::find(Persistent::new().into(), &options, &found.state).unwrap();
     start::<LabOpening>(found, trees).unwrap()
 }
 
 /// All keys, in the immutable tree, and nothing in the mutable one.
-pub(super) fn fill(env: &MemoryEnv) -> Lab<AnyMedium> {
+pub(super) fn fill(env: &MemoryEnv) -> Lab {
     filled(open(env))
 }
 
-fn filled(store: Lab<AnyMedium>) -> Lab<AnyMedium> {
+fn filled(store: Lab) -> Lab {
     for number in 0..KEYS {
         let mut batch = WriteBatch::new();
         batch.put(key(number), value(number)).unwrap();

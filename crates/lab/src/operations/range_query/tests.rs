@@ -8,7 +8,6 @@ use std::time::Duration;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, ErrorKind, Options, Slice, WriteBatch};
 use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_order::{Comparator, KeyOrder};
-use slmdb_pmem::AnyMedium;
 use slmdb_table::Compression;
 
 use crate::tier::Lab;
@@ -21,7 +20,7 @@ fn key(number: usize) -> String {
 
 /// A store with neighbouring keys in three run files that are mapped, one of them in the immutable tree and all in level
 /// 0, and what is in it. Every tenth key is deleted.
-fn filled(env: &MemoryEnv, random: &mut Random) -> (Lab<AnyMedium>, Vec<Option<Vec<u8>>>) {
+fn filled(env: &MemoryEnv, random: &mut Random) -> (Lab, Vec<Option<Vec<u8>>>) {
     let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
     let compression = Compression::None;
     let options = Options { env: Arc::new(env.clone()), compaction, compression, ..Options::default() };

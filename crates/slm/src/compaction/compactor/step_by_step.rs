@@ -13,7 +13,7 @@ use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options,
 use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
-use slmdb_pmem::{AnyMedium, ExtentKind, Persistent};
+use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::mpsc::sync_channel;
 
@@ -59,11 +59,11 @@ fn last_value(number: u32) -> Vec<u8> {
 }
 
 /// A store of two files whose threads don't run.
-fn store(env: &MemoryEnv) -> Slm<AnyMedium> {
+fn store(env: &MemoryEnv) -> Slm {
     store_with(env, &options(env))
 }
 
-fn store_with(env: &MemoryEnv, last: &Options) -> Slm<AnyMedium> {
+fn store_with(env: &MemoryEnv, last: &Options) -> Slm {
     let (options, directory) = (options(env), Path::new(DIRECTORY));
     let engine = crate::open(&options, directory).unwrap();
     for round in 0..2 {
@@ -85,7 +85,7 @@ fn table_files(env: &MemoryEnv) -> Vec<String> {
 }
 
 /// The files that have key segments in the pool.
-fn segments(store: &Slm<AnyMedium>) -> Vec<u32> {
+fn segments(store: &Slm) -> Vec<u32> {
     let extents = store.shared.tier.state.index.pool.extents().into_iter();
     let mut files: Vec<u32> =
         extents.filter(|extent| extent.kind == ExtentKind::KeySegment).map(|extent| extent.owner).collect();
@@ -98,7 +98,7 @@ fn segments(store: &Slm<AnyMedium>) -> Vec<u32> {
 /// (from 0), the MANIFEST has no space, and others take all there is; it is there again afterwards. Says how it
 /// ended, and how many outputs there were.
 fn compact(
-    store: &Slm<AnyMedium>,
+    store: &Slm,
     env: &MemoryEnv,
     (reason, space): (CompactionReason, OutputSpace),
     taken_before: Option<usize>,
@@ -124,7 +124,7 @@ fn compact(
 }
 
 /// Leaves no space on the disk, nor in the reserve, nor for a record of a compaction in the MANIFEST.
-fn use_up_space(store: &Slm<AnyMedium>, env: &MemoryEnv) {
+fn use_up_space(store: &Slm, env: &MemoryEnv) {
     let reserved_bytes = || match &*store.shared.parts.catalog.lock() {
         CatalogState::Manifest(manifest) => manifest.reserved_bytes(),
         CatalogState::ReadOnly(_) => panic!("it takes writes"),
@@ -136,7 +136,7 @@ fn use_up_space(store: &Slm<AnyMedium>, env: &MemoryEnv) {
     while store.shared.parts.catalog.reserve.give(1 << 20, Purpose::Manifest).unwrap() > 0 {}
 }
 
-fn assert_whole(store: &Slm<AnyMedium>, context: &str) {
+fn assert_whole(store: &Slm, context: &str) {
     for number in 0..KEYS {
         let found = store.get(&key(number)).unwrap();
         assert_eq!(found.as_deref(), Some(&last_value(number)[..]), "{context}: key {number}");

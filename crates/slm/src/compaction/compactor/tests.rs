@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{AnyMedium, Blocks, Medium, Pool, PoolOptions, Simulated};
+use slmdb_pmem::{AnyMedium, Blocks, Pool, PoolOptions, Simulated};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_segment};
 use slmdb_sync::epoch;
@@ -15,12 +15,12 @@ use crate::compaction::repointing::{add_output, repoint_to};
 use crate::index::compaction_log::{CompactionLog, Job, Phase};
 use crate::index::insertion::insert_segment;
 
-fn pool_of<M: Medium>(medium: M) -> Arc<Pool<M>> {
+fn pool_of(medium: AnyMedium) -> Arc<Pool<AnyMedium>> {
     let options = PoolOptions { initial_bytes: 0, growth_bytes: 64 << 10, maximum_bytes: 64 << 20, uuid: [1; 16] };
     Arc::new(Pool::anonymous(medium, &options).unwrap())
 }
 
-fn blocks_of<M: Medium>(pool: &Arc<Pool<M>>) -> Arc<Blocks<M>> {
+fn blocks_of(pool: &Arc<Pool<AnyMedium>>) -> Arc<Blocks<AnyMedium>> {
     Arc::new(Blocks::open(pool.clone()).unwrap())
 }
 
@@ -29,7 +29,7 @@ fn entry(key: &[u8], sequence: u64, kind: EntryKind) -> SegmentEntry<'_> {
 }
 
 /// The index gets what is in a segment.
-fn put_all<M: Medium>(tree: &Tree<M>, pool: &Pool<M>, segment: &Segment) {
+fn put_all(tree: &Tree<AnyMedium>, pool: &Pool<AnyMedium>, segment: &Segment) {
     let guard = epoch::pin();
     for record in segment.records(pool, &guard) {
         let record = record.unwrap();
@@ -103,7 +103,7 @@ fn job_of(file: u32) -> Job {
 }
 
 /// Does what is left to do of a job, as the index thread and recovery do.
-fn carry_on<M: Medium>(job: &Job, pool: &Arc<Pool<M>>, tree: &Tree<M>) -> Edit {
+fn carry_on(job: &Job, pool: &Arc<Pool<AnyMedium>>, tree: &Tree<AnyMedium>) -> Edit {
     let segment = Segment::of_file(pool, job.file).unwrap();
     let mut edit = Edit::default();
     if job.phase == Phase::Repointing {
@@ -126,7 +126,7 @@ fn commit(live: &mut Live, edit: &Edit) {
 }
 
 /// What the index has of each key: sequence number and file.
-fn places<M: Medium>(tree: &Tree<M>) -> BTreeMap<u16, (u64, u32)> {
+fn places(tree: &Tree<AnyMedium>) -> BTreeMap<u16, (u64, u32)> {
     let guard = epoch::pin();
     let place = |key: u16| Some((key, tree.get(&key.to_be_bytes(), &guard).unwrap()?));
     (0..KEYS).filter_map(place).map(|(key, record)| (key, (record.sequence(), record.file()))).collect()
@@ -137,7 +137,7 @@ type Committed = Vec<(u64, u32, Edit)>;
 
 /// Opens what a crash has left, carries on what was not committed at that moment, and checks that all is as if there
 /// had been no crash. Some recoveries are crashed too.
-fn recover<M: Medium>(medium: M, image: Vec<u8>, moment: u64, committed: &Committed) -> Arc<Pool<M>> {
+fn recover(medium: AnyMedium, image: Vec<u8>, moment: u64, committed: &Committed) -> Arc<Pool<AnyMedium>> {
     let pool = Arc::new(Pool::from_image(medium, image).unwrap());
     let tree = Tree::open(pool.clone(), blocks_of(&pool), KeyOrder::Bytewise).unwrap();
     let mut live: Live = [1, 2].map(|file| (file, entries_of(file).len() as i64)).into();
@@ -170,7 +170,7 @@ fn recover<M: Medium>(medium: M, image: Vec<u8>, moment: u64, committed: &Commit
 /// their own.
 fn crash_everywhere(order: [u32; 3]) {
     let medium = Simulated::new();
-    let pool = pool_of(medium.clone());
+    let pool = pool_of(AnyMedium::other(medium.clone()));
     let tree = Tree::create(pool.clone(), blocks_of(&pool), 256, KeyOrder::Bytewise).unwrap();
     for file in 1..=5 {
         let entries: Vec<_> =
@@ -201,7 +201,7 @@ fn crash_everywhere(order: [u32; 3]) {
                 continue;
             }
             let medium = Simulated::new();
-            let pool = recover(medium.clone(), image, replay.moment(), &committed);
+            let pool = recover(AnyMedium::other(medium.clone()), image, replay.moment(), &committed);
             drop(pool);
             let mut again = medium.history().replay();
             while again.to_next_crash() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use slmdb_engine::{CompactionOptions, Engine, Medium, Options, WriteBatch};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
-use slmdb_pmem::{ExtentKind, Medium as PoolMedium, Pool};
+use slmdb_pmem::{AnyMedium, ExtentKind, Pool};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::thread;
 
@@ -32,7 +32,7 @@ fn do_what_waits_for_readers() {
 
 /// What the MANIFEST that a power cut would leave names and the pool does not have: key segments of table files, and
 /// arenas.
-fn missing<M: PoolMedium>(env: &MemoryEnv, pool: &Pool<M>) -> Vec<(ExtentKind, u64)> {
+fn missing(env: &MemoryEnv, pool: &Pool<AnyMedium>) -> Vec<(ExtentKind, u64)> {
     let state = Manifest::read(&env.crash(), Path::new(DIRECTORY)).unwrap().state;
     let segments = state.files.keys().map(|&number| (ExtentKind::KeySegment, u64::from(number)));
     let named = segments.chain(state.arenas.keys().map(|&generation| (ExtentKind::Arena, generation)));

@@ -8,7 +8,6 @@ use slmdb_engine::space::rest::LONG_REST;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
 use slmdb_env::Env;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
-use slmdb_pmem::AnyMedium;
 
 use crate::recovery::open;
 use crate::tier::Slm;
@@ -25,13 +24,13 @@ fn options(env: &MemoryEnv, policy: CompactionPolicy) -> Options {
     }
 }
 
-fn put(store: &Slm<AnyMedium>, number: u64) -> slmdb_env::Result<()> {
+fn put(store: &Slm, number: u64) -> slmdb_env::Result<()> {
     let mut batch = WriteBatch::new();
     batch.put(number.to_be_bytes(), [number as u8; 200])?;
     store.write(&batch, false)
 }
 
-fn assert_has_all(store: &Slm<AnyMedium>, keys: u64, context: &str) {
+fn assert_has_all(store: &Slm, keys: u64, context: &str) {
     for number in 0..keys {
         let value = store.get(&number.to_be_bytes()).unwrap();
         assert_eq!(value.as_deref(), Some(&[number as u8; 200][..]), "{number}, {context}");
@@ -68,7 +67,7 @@ fn a_store_that_rests_for_moments_gives_back_what_writers_need_again() {
 }
 
 /// A store with recycled arenas and a spare, in which nothing happens by itself.
-fn with_a_spare(env: &MemoryEnv) -> Slm<AnyMedium> {
+fn with_a_spare(env: &MemoryEnv) -> Slm {
     let store = open::on_dram(&options(env, CompactionPolicy::Manual), Path::new(DIRECTORY)).unwrap();
     (0..2 * KEYS_OF_A_SPARE).for_each(|number| put(&store, number).unwrap());
     store.flush().unwrap();
