@@ -18,9 +18,6 @@ use std::time::{Duration, Instant};
 
 const ROUNDS: f64 = 20.0;
 
-/// The engines whose shells are killed.
-const ENGINES: [&str; 2] = ["slm", "lab"];
-
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// SplitMix64.
@@ -402,7 +399,7 @@ const MEMORY_BUDGET: &str = "1MiB";
 
 #[test]
 fn kills_on_dram() {
-    for engine in ENGINES {
+    for engine in slmdb::engines::names().map(slmdb::EngineName::as_str) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let db = directory.path().join("db").display().to_string();
         let arguments = ["--db", &db, "--engine", engine, "--memory-budget", MEMORY_BUDGET].map(str::to_string);
@@ -412,7 +409,7 @@ fn kills_on_dram() {
 
 #[test]
 fn kills_on_emulated() {
-    for engine in ENGINES {
+    for engine in slmdb::engines::names().map(slmdb::EngineName::as_str) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let db = directory.path().join("db").display().to_string();
         let pools = pool_directory();

@@ -31,7 +31,6 @@ mod table;
 mod table_by_key;
 pub mod tree;
 
-pub use store::ENGINES;
 pub use store::sound::make_all as make_sound_stores;
 
 pub use mutate::mutate;

@@ -6,16 +6,13 @@ pub mod sound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, Medium, Options};
+use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, Medium, Options, engines};
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, ErrorKind, Result};
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::{Mode, mend, script};
 use sound::{Model, Sound, sounds};
-
-/// The engines whose stores are edited. To edit another one's, name it here, and make its sound stores ([`sound::make_all`]).
-pub const ENGINES: &[EngineName] = &[EngineName::Slm, EngineName::Lab];
 
 /// The medium of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +60,9 @@ struct Kind {
     on: On,
 }
 
-/// All that there are.
+/// All that there are. (Sound stores of a new engine have to be made: [`sound::make_all`].)
 fn kinds() -> impl Iterator<Item = Kind> {
-    ENGINES.iter().flat_map(|&engine| On::all(engine).map(move |on| Kind { engine, on }))
+    engines::names().flat_map(|engine| On::all(engine).map(move |on| Kind { engine, on }))
 }
 
 fn options(Kind { engine, on }: Kind, env: &MemoryEnv) -> Options {

@@ -168,14 +168,3 @@ fn a_damaged_tree_is_reported_by_verify() {
     }
     assert!(found > 100);
 }
-
-/// An engine that this build has is one whose stores are edited.
-#[test]
-fn no_engine_is_left_out() {
-    let _alone = alone();
-    for engine in slmdb::EngineName::ALL.into_iter().filter(|engine| !slmdb_hostile::ENGINES.contains(engine)) {
-        let env = slmdb_env::memory::MemoryEnv::new();
-        let opened = slmdb::Options::default().engine(engine).env(std::sync::Arc::new(env)).open("/db");
-        assert_eq!(opened.map(drop).unwrap_err().kind(), slmdb::ErrorKind::Unsupported, "{engine}");
-    }
-}

@@ -26,43 +26,19 @@ mod space;
 mod state;
 mod tier;
 
-use std::path::Path;
-use std::sync::Arc;
-
 use slmdb_engine::directory::EngineKind;
-use slmdb_engine::store::opening;
-use slmdb_engine::{Capabilities, Engine, Options, RepairProgress, RepairReport};
-use slmdb_env::Result;
-use slmdb_pmem::AnyMedium;
+use slmdb_engine::store::opening::open;
+use slmdb_engine::{Capabilities, repair};
 
 use crate::recovery::open::LabOpening;
 use crate::recovery::repair::LabRepair;
 
-/// This engine, as the MANIFEST records it.
+/// This engine.
 pub const KIND: EngineKind = EngineKind {
     name: "lab",
     capabilities: Capabilities::LEVELED,
     threads: tier::THREADS,
     check_pool: space::check_pool,
+    open: open::<LabOpening>,
+    repair: repair::repair::<LabRepair>,
 };
-
-/// Opens, recovers or makes a LAB-DB store.
-pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
-    opening::open::<LabOpening>(options, directory)
-}
-
-/// Opens, recovers or makes a LAB-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
-/// brings instead of the machine's own. For simulators: the medium alone decides what survives what.
-pub fn open_on(options: &Options, directory: &Path, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
-    opening::open_on::<LabOpening>(options, directory, medium)
-}
-
-/// Repairs a LAB-DB store.
-pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-    slmdb_engine::repair::repair::<LabRepair>(options, directory, progress)
-}
-
-/// Repairs a LAB-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
-pub fn repair_on(options: &Options, directory: &Path, medium: &AnyMedium) -> Result<RepairReport> {
-    slmdb_engine::repair::repair_on::<LabRepair>(options, directory, medium)
-}

@@ -10,10 +10,10 @@ use slmdb_manifest::{MediumKind, StoreState};
 use slmdb_pmem::{AnyMedium, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::hybrid_tree::{MAXIMUM_KEY_BYTES, pool_bytes_max};
 
-/// How many table files a compaction for space may need at once, and one more, because outputs may take a little more than their
-/// inputs. The oldest run file stays until all of it has gone to level 1, and one file there is written anew with a part of
-/// it. Or a file of an upper level stays while it is merged with one of the level below.
-pub(crate) const OUTPUTS_FOR_SPACE: u64 = 3;
+/// How many table files a compaction for space may need at once. The oldest run file stays until all of it has gone to
+/// level 1, and one file there is written anew with a part of it. Or a file of an upper level stays while it is merged with
+/// one of the level below.
+pub(crate) const OUTPUTS_FOR_SPACE: u64 = 2;
 
 /// An output may have this part of all table files, or be as long as a MemTable's.
 const PART_OF_ALL: u64 = 32;

@@ -132,7 +132,7 @@ fn check(engine: &dyn Engine, model: &Model) {
 
 fn run(steps: Vec<Step>, has_pool: bool, leaf_scan_part: f64) {
     let env = MemoryEnv::new();
-    let open = || slmdb_lab::open(&options(&env, has_pool, leaf_scan_part), Path::new("/db")).unwrap();
+    let open = || (slmdb_lab::KIND.open)(&options(&env, has_pool, leaf_scan_part), Path::new("/db"), None).unwrap();
     let mut engine = open();
     let mut model = Model::new();
     let mut snapshots: VecDeque<(Arc<dyn EngineSnapshot>, Model)> = VecDeque::new();

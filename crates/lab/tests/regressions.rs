@@ -38,7 +38,7 @@ fn a_close_while_level_0_is_full_passes_over_no_memtable() {
     };
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     for round in 0..150_u64 {
-        let engine = slmdb_lab::open(&options, Path::new("/db")).unwrap();
+        let engine = (slmdb_lab::KIND.open)(&options, Path::new("/db"), None).unwrap();
         for (key, value) in &model {
             assert_eq!(engine.get(key).unwrap().as_deref(), Some(&value[..]), "round {round}, {}", key.escape_ascii());
         }

@@ -41,7 +41,7 @@ fn random(state: &mut u64) -> u64 {
 /// A closed store with keys on level 0 and several levels, most of them in several versions.
 fn store(env: &MemoryEnv, has_pool: bool, seed: u64) -> Model {
     let (mut model, mut chance) = (Model::new(), seed);
-    let engine = slmdb_lab::open(&options(env, has_pool), Path::new(STORE)).unwrap();
+    let engine = (slmdb_lab::KIND.open)(&options(env, has_pool), Path::new(STORE), None).unwrap();
     for number in 0..1500_u32 {
         let key = format!("key {:03}", random(&mut chance) % 300).into_bytes();
         let mut batch = WriteBatch::new();
@@ -113,7 +113,7 @@ fn no_older_value_of_what_is_damaged_comes_back_untold() {
                 env.set_content(&path, &bytes);
                 let context = format!("seed {seed}, byte {at} of file {number} on level {}", record.level);
                 let options = options(&env, has_pool);
-                let report = slmdb_lab::repair(&options, Path::new(STORE), &mut |_| ()).unwrap();
+                let report = (slmdb_lab::KIND.repair)(&options, Path::new(STORE), None, &mut |_| ()).unwrap();
                 assert!(!report.damage.is_empty(), "{context}: {report:#?}");
                 kinds.extend(report.losses.iter().map(|loss| match loss {
                     Loss::Key { .. } => "key",
@@ -123,7 +123,7 @@ fn no_older_value_of_what_is_damaged_comes_back_untold() {
                 }));
                 // The second time all of it has gone through the levels.
                 for round in 0..2 {
-                    let engine = slmdb_lab::open(&options, Path::new(STORE)).unwrap();
+                    let engine = (slmdb_lab::KIND.open)(&options, Path::new(STORE), None).unwrap();
                     let found = contents(&*engine);
                     for key in model.keys().chain(found.keys()) {
                         let ((is_told, may_be_older), context) =

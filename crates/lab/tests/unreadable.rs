@@ -35,7 +35,7 @@ fn is_table(path: &Path) -> bool {
 #[test]
 fn writes_are_refused_when_level_0_is_full_of_what_cannot_be_read() {
     let env = MemoryEnv::new();
-    let engine = slmdb_lab::open(&options(&env), Path::new("/db")).unwrap();
+    let engine = (slmdb_lab::KIND.open)(&options(&env), Path::new("/db"), None).unwrap();
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
     let mut put = |number: u64| {
         let (key, value) = (format!("key {number:05}").into_bytes(), number.to_le_bytes().repeat(8));
@@ -62,7 +62,7 @@ fn writes_are_refused_when_level_0_is_full_of_what_cannot_be_read() {
     let _ = engine.close();
     drop(engine);
     env.set_content(table, &whole);
-    let engine = slmdb_lab::open(&options(&env), Path::new("/db")).unwrap();
+    let engine = (slmdb_lab::KIND.open)(&options(&env), Path::new("/db"), None).unwrap();
     for (key, value) in &model {
         assert_eq!(engine.get(key).unwrap().as_deref(), Some(&value[..]), "{}", key.escape_ascii());
     }

@@ -10,8 +10,8 @@ use slmdb_engine::{
 };
 use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
 use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
-use slmdb_pmem::{AnyMedium, medium::CACHE_LINE_BYTES};
 use slmdb_pmem::simulated::{Replay, Stop};
+use slmdb_pmem::{AnyMedium, medium::CACHE_LINE_BYTES};
 use slmdb_pmem::{Simulated, UNIT_BYTES};
 
 use crate::Random;
@@ -264,7 +264,11 @@ impl Recorded {
 
     /// Removes the store.
     pub fn destroy(&self) -> Result<Destroyed> {
-        slmdb_engine::directory::destroy::destroy_on(&self.options(), Path::new(STORE), &AnyMedium::other(self.medium.clone()))
+        slmdb_engine::directory::destroy::destroy_on(
+            &self.options(),
+            Path::new(STORE),
+            &AnyMedium::other(self.medium.clone()),
+        )
     }
 
     /// The moment that it is.

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use slmdb::engines;
 use slmdb_engine::EngineName;
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::crashed::replay;
-use slmdb_simulator::engines::ENGINES;
 use slmdb_simulator::explore::{Effort, Explorer, Failure, Looks};
 use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::self_test;
@@ -50,7 +50,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(other) = arguments.engine.filter(|engine| !ENGINES.contains(engine)) {
+    if let Some(other) = arguments.engine.filter(|engine| !engines::names().any(|other| other == *engine)) {
         eprintln!("--engine: the simulator does not know {other}");
         return ExitCode::from(2);
     }
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     let mut failures = Vec::new();
     let mut minutes_told = 0;
     for seed in arguments.seed.. {
-        for &engine in ENGINES.iter().filter(|engine| arguments.engine.is_none_or(|wanted| wanted == **engine)) {
+        for engine in engines::names().filter(|engine| arguments.engine.is_none_or(|wanted| wanted == *engine)) {
             for (name, has_pool) in MEDIA.into_iter().zip([true, false]) {
                 if arguments.medium.as_ref().is_none_or(|wanted| wanted == name) && failures.is_empty() {
                     failures = explorer.explore(&Plan::of_seed(engine, seed, has_pool), Some(begun + time));
@@ -101,7 +101,7 @@ fn again(arguments: &Arguments, crash: &str) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (paths, engine) = (CallPaths::new(), arguments.engine.unwrap_or(ENGINES[0]));
+    let (paths, engine) = (CallPaths::new(), arguments.engine.unwrap_or_default());
     if !arguments.site.is_empty() {
         let mut sites =
             self_test::sites(engine, arguments.seed..arguments.seed + 1).into_iter().map(|known| known.site);
@@ -130,7 +130,7 @@ fn report(failures: &[Failure]) -> ExitCode {
 }
 
 fn prove(arguments: &Arguments) -> ExitCode {
-    let (paths, engine) = (CallPaths::new(), arguments.engine.unwrap_or(ENGINES[0]));
+    let (paths, engine) = (CallPaths::new(), arguments.engine.unwrap_or_default());
     let sites = self_test::sites(engine, self_test::seeds(engine, arguments.seed));
     let Some(seconds) = arguments.self_test else {
         for known in &sites {

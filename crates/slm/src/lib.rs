@@ -55,43 +55,19 @@ mod space;
 mod state;
 mod tier;
 
-use std::path::Path;
-use std::sync::Arc;
-
 use slmdb_engine::directory::EngineKind;
-use slmdb_engine::store::opening;
-use slmdb_engine::{Capabilities, Engine, Options, RepairProgress, RepairReport};
-use slmdb_env::Result;
-use slmdb_pmem::AnyMedium;
+use slmdb_engine::store::opening::open;
+use slmdb_engine::{Capabilities, repair};
 
 use crate::recovery::open::SlmOpening;
 use crate::recovery::repair::SlmRepair;
 
-/// This engine, as the MANIFEST records it.
+/// This engine.
 pub const KIND: EngineKind = EngineKind {
     name: "slm",
     capabilities: Capabilities::INDEXED,
     threads: tier::THREADS,
     check_pool: space::smallest_pool::check_pool,
+    open: open::<SlmOpening>,
+    repair: repair::repair::<SlmRepair>,
 };
-
-/// Opens, recovers or makes an SLM-DB store.
-pub fn open(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
-    opening::open::<SlmOpening>(options, directory)
-}
-
-/// Opens, recovers or makes an SLM-DB store that has a pool (kind `Emulated` or `Dax`), on a medium that the caller
-/// brings instead of the machine's own. For simulators: the medium alone decides what survives what.
-pub fn open_on(options: &Options, directory: &Path, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
-    opening::open_on::<SlmOpening>(options, directory, medium)
-}
-
-/// Repairs an SLM-DB store.
-pub fn repair(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-    slmdb_engine::repair::repair::<SlmRepair>(options, directory, progress)
-}
-
-/// Repairs an SLM-DB store that has a pool, on a medium that the caller brings (see [`open_on`]).
-pub fn repair_on(options: &Options, directory: &Path, medium: &AnyMedium) -> Result<RepairReport> {
-    slmdb_engine::repair::repair_on::<SlmRepair>(options, directory, medium)
-}

@@ -26,7 +26,7 @@ pub(crate) fn by_entries(engine: &dyn Engine, options: &Options, directory: &Pat
             env: Arc::clone(env),
             ..options.clone()
         };
-        let copy = engines::open(&options, directory)?;
+        let copy = (engines::of_store(&options, directory)?.open)(&options, directory, None)?;
         let (mut cursor, mut batch) = (engine.cursor()?, WriteBatch::new());
         cursor.seek_first()?;
         while cursor.valid() {

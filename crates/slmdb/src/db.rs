@@ -62,7 +62,7 @@ impl Db {
     }
 
     pub(crate) fn with_options(options: &slmdb_engine::Options, path: &Path) -> Result<Db> {
-        let engine = engines::open(options, path)?;
+        let engine = (engines::of_store(options, path)?.open)(options, path, None)?;
         let (order, sync, path) = (options.comparator.clone(), options.syncs_writes, path.to_path_buf());
         let read_only = options.read_only.then(|| options.clone());
         Ok(Db { inner: Arc::new(Inner { engine: Own::new(engine), order, path, sync, read_only }) })

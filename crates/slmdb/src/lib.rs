@@ -42,7 +42,8 @@ mod advanced_options;
 mod copy;
 mod cursor;
 mod db;
-mod engines;
+#[doc(hidden)]
+pub mod engines;
 mod options;
 mod own;
 mod range;
@@ -86,7 +87,9 @@ pub use write_options::WriteOptions;
 /// # }
 /// ```
 pub fn destroy(path: impl AsRef<std::path::Path>, options: &Options) -> Result<Destroyed> {
-    engines::destroy(options.of_engine(), path.as_ref())
+    let (options, path) = (options.of_engine(), path.as_ref());
+    engines::of_store(options, path)?;
+    slmdb_engine::directory::destroy::destroy(options, path)
 }
 
 /// The directory of the store that `path` lies in, however far below; `None` if it lies in none. Links are followed, and nothing

@@ -39,7 +39,8 @@ impl Options {
 
     /// As [`Db::repair`], with these options. The comparator must be the store's own. Name the medium if the pool was moved.
     pub fn repair(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-        crate::engines::repair(&self.0, path.as_ref(), progress)
+        let path = path.as_ref();
+        (crate::engines::of_store(&self.0, path)?.repair)(&self.0, path, None, progress)
     }
 
     /// Those of them that an engine takes.

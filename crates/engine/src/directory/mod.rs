@@ -7,12 +7,16 @@ pub mod open;
 pub mod pool_binding;
 pub mod store_copy;
 
+use std::path::Path;
+use std::sync::Arc;
+
 use slmdb_env::Result;
 use slmdb_manifest::MediumKind;
+use slmdb_pmem::AnyMedium;
 
-use crate::{Capabilities, Options};
+use crate::{Capabilities, Engine, Options, RepairProgress, RepairReport};
 
-/// What opening a directory must know of the engine.
+/// An engine: what opening a directory must know of it, and how its stores are opened and repaired.
 #[derive(Debug, Clone, Copy)]
 pub struct EngineKind {
     /// The name that the MANIFEST records.
@@ -24,4 +28,19 @@ pub struct EngineKind {
     /// [`slmdb_env::Error::Invalid`] if a pool with these options, and no larger than the given length of a device in
     /// bytes, would refuse every write.
     pub check_pool: fn(&Options, MediumKind, Option<u64>) -> Result<()>,
+    /// [`crate::store::opening::open`] of this engine.
+    pub open: fn(&Options, &Path, Option<AnyMedium>) -> Result<Arc<dyn Engine>>,
+    /// [`crate::repair::repair`] of this engine.
+    pub repair: fn(&Options, &Path, Option<AnyMedium>, &mut dyn FnMut(RepairProgress)) -> Result<RepairReport>,
 }
+
+/// For tests that need one.
+#[cfg(test)]
+const ANY: EngineKind = EngineKind {
+    name: "any",
+    capabilities: Capabilities::INDEXED,
+    threads: &[],
+    check_pool: |_, _, _| Ok(()),
+    open: |_, _, _| unreachable!("no store is opened"),
+    repair: |_, _, _, _| unreachable!("no store is repaired"),
+};

@@ -204,13 +204,7 @@ mod tests {
     use slmdb_env::memory::MemoryEnv;
 
     use super::*;
-
-    const ANY: EngineKind = EngineKind {
-        name: "any",
-        capabilities: crate::Capabilities::INDEXED,
-        threads: &[],
-        check_pool: |_, _, _| Ok(()),
-    };
+    use crate::directory::ANY;
 
     /// The second opening found the directory, and made nothing durable but its own name.
     #[test]

@@ -215,13 +215,8 @@ mod tests {
     use slmdb_pmem::Emulation;
 
     use super::*;
+    use crate::directory::ANY;
 
-    const ANY: EngineKind = EngineKind {
-        name: "any",
-        capabilities: crate::Capabilities::INDEXED,
-        threads: &[],
-        check_pool: |_, _, _| Ok(()),
-    };
     const KINDS: [MediumKind; 3] = [MediumKind::Dram, MediumKind::Emulated, MediumKind::Dax];
 
     fn state(kind: MediumKind) -> StoreState {

@@ -53,24 +53,19 @@ pub trait RepairSteps {
     fn in_new_pool(repair: &mut Repair, medium: &AnyMedium) -> Result<()>;
 }
 
-/// Repairs a store, on the medium that its MANIFEST names.
+/// Repairs a store, on the medium that its MANIFEST names. `medium`: one that the caller brings in its place, for a store that has
+/// a pool.
 pub fn repair<S: RepairSteps>(
     options: &Options,
     directory: &Path,
+    medium: Option<AnyMedium>,
     progress: &mut dyn FnMut(RepairProgress),
 ) -> Result<RepairReport> {
     let mut repair = S::begin(options, directory, progress)?;
-    match repair.medium()? {
+    match medium.map_or_else(|| repair.medium(), |medium| Ok(Some(medium)))? {
         None => S::on_dram(&mut repair)?,
         Some(medium) => S::in_new_pool(&mut repair, &medium)?,
     }
-    Ok(repair.report)
-}
-
-/// Repairs a store that has a pool, on a medium that the caller brings.
-pub fn repair_on<S: RepairSteps>(options: &Options, directory: &Path, medium: &AnyMedium) -> Result<RepairReport> {
-    let mut repair = S::begin(options, directory, &mut |_| ())?;
-    S::in_new_pool(&mut repair, medium)?;
     Ok(repair.report)
 }
 

@@ -126,8 +126,17 @@ impl Reserve {
 
     /// The most bytes that the outputs of a compaction for space take.
     pub fn output_bytes(&self) -> u64 {
-        let one_bytes = self.output_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed));
-        one_bytes.saturating_mul(self.outputs.load(Ordering::Relaxed))
+        self.one_bytes().saturating_mul(self.outputs.load(Ordering::Relaxed))
+    }
+
+    fn one_bytes(&self) -> u64 {
+        self.output_bytes.load(Ordering::Relaxed).max(self.coming_bytes.load(Ordering::Relaxed))
+    }
+
+    /// What there should be beyond the outputs where several are written: they may take a little more than their inputs. Deletes
+    /// need not leave it.
+    fn margin_bytes(&self) -> u64 {
+        self.one_bytes().saturating_mul(self.outputs.load(Ordering::Relaxed) - 1)
     }
 
     /// The bytes that a compaction for space can take now, if it writes one output.
@@ -138,7 +147,8 @@ impl Reserve {
 
     /// How many bytes there should be.
     pub fn wanted_bytes(&self) -> u64 {
-        self.output_bytes().max(self.manifest_bytes.load(Ordering::Relaxed)).saturating_add(self.for_deletes_bytes)
+        let output_bytes = self.output_bytes().saturating_add(self.margin_bytes());
+        output_bytes.max(self.manifest_bytes.load(Ordering::Relaxed)).saturating_add(self.for_deletes_bytes)
     }
 
     /// How many bytes there are.
@@ -275,7 +285,8 @@ impl Reserve {
         }
         if let Some(file) = &held.file {
             // The outputs come first: what they take, the others have again afterwards.
-            let kept_bytes = file.length_bytes().saturating_sub(self.output_bytes()).min(self.for_deletes_bytes);
+            let outputs_bytes = self.output_bytes().saturating_add(self.margin_bytes());
+            let kept_bytes = file.length_bytes().saturating_sub(outputs_bytes).min(self.for_deletes_bytes);
             file.lower_by(file.length_bytes() - kept_bytes)?;
         }
         held.is_taken = true;

@@ -100,24 +100,23 @@ impl Found<'_> {
     }
 }
 
-/// Opens, recovers or makes a store, on the medium that its MANIFEST names.
-pub fn open<O: Opening>(options: &Options, directory: &Path) -> Result<Arc<dyn Engine>> {
+/// Opens, recovers or makes a store, on the medium that its MANIFEST names. `medium`: one that the caller brings in its place,
+/// for a store that has a pool. (For simulators: the medium alone decides what survives what.)
+pub fn open<O: Opening>(options: &Options, directory: &Path, medium: Option<AnyMedium>) -> Result<Arc<dyn Engine>> {
     let env = &*options.env;
     check_directory(env, directory)?;
     let directory = env.absolute(directory)?;
     let span = info_span!("open", directory = %directory.display(), read_only = options.read_only, ms = Empty);
-    timed(env, span, || on_its_medium::<O>(Found::of(&O::KIND, options, &directory)?))
-}
-
-/// Opens, recovers or makes a store that has a pool, on a medium that the caller brings.
-pub fn open_on<O: Opening>(options: &Options, directory: &Path, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
-    check_directory(&*options.env, directory)?;
-    let directory = options.env.absolute(directory)?;
-    let found = Found::of(&O::KIND, options, &directory)?;
-    if found.state.medium.kind == MediumKind::Dram {
-        return Err(Error::invalid("a store on Dram has no pool that could be on another medium"));
-    }
-    in_pool::<O>(found, medium)
+    timed(env, span, || {
+        let found = Found::of(&O::KIND, options, &directory)?;
+        match medium {
+            None => on_its_medium::<O>(found),
+            Some(_) if found.state.medium.kind == MediumKind::Dram => {
+                Err(Error::invalid("a store on Dram has no pool that could be on another medium"))
+            }
+            Some(medium) => in_pool::<O>(found, medium),
+        }
+    })
 }
 
 fn on_its_medium<O: Opening>(mut found: Found<'_>) -> Result<Arc<dyn Engine>> {

@@ -163,6 +163,8 @@ impl Opening for MapOpening {
         capabilities: Capabilities::INDEXED,
         threads: &["slmdb-flush"],
         check_pool: |_, _, _| Ok(()),
+        open: super::opening::open::<MapOpening>,
+        repair: |_, _, _, _| unreachable!("no test repairs one"),
     };
     type Fast = Arc<Pool<AnyMedium>>;
     type Tier = MapTier;

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use slmdb::engines;
 use slmdb_engine::EngineName;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OpenMode, Recording};
 use slmdb_simulator::call_paths::CallPaths;
-use slmdb_simulator::engines::ENGINES;
 use slmdb_simulator::explore::{Counts, Effort, Explorer, Looks};
 use slmdb_simulator::files::{ChangeOf, Fate, Files};
 use slmdb_simulator::layers;
@@ -31,7 +31,7 @@ fn crash(engine: EngineName, seeds: std::ops::Range<u64>, has_pool: bool) -> (Co
 
 #[test]
 fn a_store_with_a_pool_survives_a_crash_on_every_call_path() {
-    for &engine in ENGINES {
+    for engine in engines::names() {
         let (counts, (paths, opening_paths)) = crash(engine, 1000..1000 + 5 * budget(), true);
         // (LAB-DB's trees change and are recovered in fewer ways.)
         let (paths_min, opening_paths_min) = if engine == EngineName::Slm { (80, 100) } else { (70, 40) };
@@ -43,7 +43,7 @@ fn a_store_with_a_pool_survives_a_crash_on_every_call_path() {
 
 #[test]
 fn a_store_without_a_pool_survives_a_crash_on_every_call_path() {
-    for &engine in ENGINES {
+    for engine in engines::names() {
         let (counts, (paths, opening_paths)) = crash(engine, 2000..2000 + 60 * budget(), false);
         assert!(paths > 30 && opening_paths > 15, "{engine}: {paths} and {opening_paths} paths are few");
         assert!(counts.images > 1000 && counts.second_crashes > 50, "{counts:?}");
@@ -64,7 +64,7 @@ fn the_layers_under_a_store_keep_their_own_promises() {
 #[test]
 fn a_crash_during_a_copy_a_repair_or_a_removal_leaves_a_way_on() {
     let mut all = upkeep::Counts::default();
-    for (&engine, seed) in ENGINES.iter().flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
+    for (engine, seed) in engines::names().flat_map(|engine| (0..budget()).map(move |seed| (engine, seed))) {
         for setup in upkeep::setups(engine, seed) {
             for work in upkeep::works(setup) {
                 let counts = upkeep::explore(work, setup, seed, &CallPaths::new(), None, Looks::Everywhere).unwrap();
@@ -156,7 +156,7 @@ fn torn_writes_keep_whole_sectors() {
 fn what_was_acknowledged_and_is_missing_is_noticed() {
     let write = Write { began: 1, ended: 5, synced: false, changes: vec![(b"a".to_vec(), Some(b"v".to_vec()))] };
     let done = Done { clients: vec![vec![write]], syncs: Vec::new() };
-    let setup = Setup { has_pool: false, ..Setup::of_seed(ENGINES[0], 1, false) };
+    let setup = Setup { has_pool: false, ..Setup::of_seed(EngineName::default(), 1, false) };
     let found = |moment, ending| {
         let expected = Expected::at(&done, moment, ending, setup);
         check(&Image::default(), &expected, setup, true)
@@ -176,7 +176,7 @@ fn a_hole_in_the_order_of_writes_is_noticed() {
         Write { began, ended, synced: false, changes }
     };
     let clients = vec![vec![write(0, 1, b"a1"), write(4, 6, b"a2")], vec![write(2, 3, b"b1"), write(5, 7, b"b2")]];
-    let setup = Setup { has_pool: false, ..Setup::of_seed(ENGINES[0], 1, false) };
+    let setup = Setup { has_pool: false, ..Setup::of_seed(EngineName::default(), 1, false) };
     let expected = Expected::at(&Done { clients, syncs: Vec::new() }, 10, Ending::PowerCut, setup);
     let check = |keys: &[&[u8]]| expected.check(&keys.iter().map(|key| (key.to_vec(), b"v".to_vec())).collect());
     let sound: [&[&[u8]]; 6] =

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use slmdb::engines;
 use slmdb_engine::EngineName;
 use slmdb_env::Step;
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::crashed::{record_workload, replay};
-use slmdb_simulator::engines::ENGINES;
 use slmdb_simulator::explore::{Effort, Explorer, Failure, Looks};
 use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::workload::Plan;
@@ -28,7 +28,7 @@ fn explore(plan: &Plan, paths: &CallPaths, effort: Effort) -> Vec<Failure> {
 fn the_same_seed_gives_the_same_history_and_another_another() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..3 * budget() {
-        for (&engine, has_pool) in ENGINES.iter().flat_map(|engine| [(engine, true), (engine, false)]) {
+        for (engine, has_pool) in engines::names().flat_map(|engine| [(engine, true), (engine, false)]) {
             let plan = Plan::of_seed(engine, seed, has_pool);
             let first = history(&plan);
             // On another thread of the system, which has begun nothing yet.
@@ -43,7 +43,7 @@ fn the_same_seed_gives_the_same_history_and_another_another() {
 
 #[test]
 fn schedules_and_crashes_together_leave_nothing_wrong() {
-    let kinds = ENGINES.iter().flat_map(|engine| [(engine, 100, 3, true), (engine, 200, 6, false)]);
+    let kinds = engines::names().flat_map(|engine| [(engine, 100, 3, true), (engine, 200, 6, false)]);
     for (&engine, first, seeds, has_pool) in kinds {
         let effort = Effort { again_one_in: 200, ..Effort::default() };
         let explorer = Explorer::new(CallPaths::new(), effort);
@@ -61,7 +61,7 @@ fn schedules_and_crashes_together_leave_nothing_wrong() {
 /// A fence left out is noticed and the same crash alone shows it again.
 #[test]
 fn a_fence_left_out_is_noticed_and_its_crash_can_be_repeated() {
-    ENGINES.iter().for_each(|engine| a_fence_left_out_is_noticed(*engine));
+    engines::names().for_each(a_fence_left_out_is_noticed);
 }
 
 fn a_fence_left_out_is_noticed(engine: EngineName) {

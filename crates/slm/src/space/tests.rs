@@ -34,7 +34,7 @@ fn store_with(key: &[u8], value: &[u8], is_flushed: bool) -> (MemoryEnv, Slm) {
         compaction: CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() },
         ..Options::default()
     };
-    let engine = crate::open(&options, directory).unwrap();
+    let engine = (crate::KIND.open)(&options, directory, None).unwrap();
     let mut batch = WriteBatch::new();
     batch.put(key, value).unwrap();
     engine.write(&batch, true).unwrap();

@@ -28,21 +28,19 @@ pub fn no_compaction() -> CompactionOptions {
     CompactionOptions { policy: CompactionPolicy::Manual, ..Default::default() }
 }
 
-/// The engines that every test runs on. To test another one, name it here.
+/// The engines that every test runs on: all that this build has.
 ///
 /// A test program is about one of them, and runs itself again for each other one ([`every_other_engine_passes`]).
-pub const ENGINES: &[EngineName] = &[
-    EngineName::Slm,
-    #[cfg(feature = "lab")]
-    EngineName::Lab,
-];
+pub fn engines() -> Vec<EngineName> {
+    slmdb::engines::names().collect()
+}
 
 /// Names another engine than the first to a test program.
 const ENGINE: &str = "SLMDB_TEST_ENGINE";
 
 /// The engine that this run is about.
 pub fn engine() -> EngineName {
-    std::env::var(ENGINE).map_or(ENGINES[0], |name| name.parse().unwrap())
+    std::env::var(ENGINE).map_or(engines()[0], |name| name.parse().unwrap())
 }
 
 /// Options with that engine: whoever makes a store begins with these. (A machine in memory copies a pool with each crash: it is not
@@ -82,8 +80,9 @@ pub fn every_other_engine_passes() {
         return;
     }
     let folder = |engine: &EngineName| format!("{engine}::");
-    for engine in &ENGINES[1..] {
-        let others = ENGINES.iter().filter(|other| *other != engine).flat_map(|other| ["--skip".into(), folder(other)]);
+    for engine in &engines()[1..] {
+        let engines = engines();
+        let others = engines.iter().filter(|other| *other != engine).flat_map(|other| ["--skip".into(), folder(other)]);
         let mut program = std::process::Command::new(std::env::current_exe().unwrap());
         let status = program.args(others).env(ENGINE, engine.as_str()).status().unwrap();
         assert!(status.success(), "with the engine {engine}: {status}");

@@ -94,7 +94,7 @@ fn damage(env: &MemoryEnv, file: &Path) {
 }
 
 fn repair(env: &MemoryEnv) -> RepairReport {
-    crate::repair(&options(env), Path::new(STORE), &mut |_| ()).unwrap()
+    (crate::KIND.repair)(&options(env), Path::new(STORE), None, &mut |_| ()).unwrap()
 }
 
 /// Opens the store, and checks that it has all keys and is sound. All that is twice what a test changes it with.

@@ -65,7 +65,7 @@ fn store(env: &MemoryEnv) -> Slm {
 
 fn store_with(env: &MemoryEnv, last: &Options) -> Slm {
     let (options, directory) = (options(env), Path::new(DIRECTORY));
-    let engine = crate::open(&options, directory).unwrap();
+    let engine = (crate::KIND.open)(&options, directory, None).unwrap();
     for round in 0..2 {
         let mut batch = WriteBatch::new();
         (0..KEYS).filter(|number| round == 0 || number % 3 == 0).for_each(|number| {
@@ -377,7 +377,7 @@ fn a_merge_for_order_gives_way_to_writers() {
     };
     let key = |number: u32| format!("key {number:04}").into_bytes();
     let value = |number: u32| value(number, 0)[..100].to_vec();
-    let engine = crate::open(&with_small_files, Path::new(DIRECTORY)).unwrap();
+    let engine = (crate::KIND.open)(&with_small_files, Path::new(DIRECTORY), None).unwrap();
     for file in 0..FILES {
         let mut batch = WriteBatch::new();
         (0..KEYS_EACH).for_each(|at| batch.put(key(at * FILES + file), value(at * FILES + file)).unwrap());

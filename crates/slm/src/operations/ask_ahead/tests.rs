@@ -38,7 +38,7 @@ fn store_with(
     let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
     let (env, memtable_bytes, block_bytes) = (Arc::new(env.clone()), 32 << 20, 512);
     let options = Options { env, compaction, memory_budget_bytes, memtable_bytes, block_bytes, ..Options::default() };
-    let engine = crate::open(&options, Path::new("/db")).unwrap();
+    let engine = (crate::KIND.open)(&options, Path::new("/db"), None).unwrap();
     let mut value = vec![0; value_bytes];
     let mut random = Random(9);
     for file in 0..files {

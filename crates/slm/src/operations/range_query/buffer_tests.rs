@@ -14,7 +14,7 @@ fn of_files_that_were_left_only_what_is_small_is_kept() {
     let env = MemoryEnv::new();
     let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
     let options = Options { env: Arc::new(env.clone()), compaction, memory_budget_bytes: 0, ..Options::default() };
-    let engine = crate::open(&options, Path::new("/db")).unwrap();
+    let engine = (crate::KIND.open)(&options, Path::new("/db"), None).unwrap();
     let mut value = vec![0; LARGE_BYTES];
     Random(7).fill(&mut value);
     for file in 0..4 {

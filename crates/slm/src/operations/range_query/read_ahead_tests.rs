@@ -30,7 +30,7 @@ fn store_of(
     // What is mapped is not read in pieces.
     let unmapped = Options { map_tables: MapTables::Never, ..Options::default() };
     let options = Options { env, compaction, memory_budget_bytes, memtable_bytes, block_bytes, ..unmapped };
-    let engine = crate::open(&options, Path::new("/db")).unwrap();
+    let engine = (crate::KIND.open)(&options, Path::new("/db"), None).unwrap();
     for file in 0..files {
         let mut batch = WriteBatch::new();
         for (key, value) in (0..KEYS).filter(|number| file_of(*number) == file).map(entry) {

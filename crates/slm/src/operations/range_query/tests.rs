@@ -18,7 +18,7 @@ fn filled(env: &MemoryEnv, random: &mut Random) -> (Arc<dyn Engine>, Vec<Vec<u8>
     let compaction = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
     let compression = Compression::None;
     let options = Options { env: Arc::new(env.clone()), compaction, compression, ..Options::default() };
-    let engine = crate::open(&options, Path::new("/db")).unwrap();
+    let engine = (crate::KIND.open)(&options, Path::new("/db"), None).unwrap();
     let values: Vec<Vec<u8>> = (0..KEYS)
         .map(|_| {
             let longest = [100, 100, 100, 2000, 6000][random.below(5) as usize];
