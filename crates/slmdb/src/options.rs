@@ -136,7 +136,7 @@ impl Options {
 
     /// Size of a MemTable's arena, in bytes; a larger record gets one of its own. Default: 64 MiB (the paper's). Larger:
     /// fewer, larger table files; smaller: less memory and quicker opening. From 4 KiB to 1 GiB. An opening takes less, but
-    /// not less than 1 MiB, where that is more than an eighth of the free disk space, and at most 4 MiB where the file
+    /// not less than 128 KiB, where that is more than a 16th of the free disk space, and at most 2 MiB where the file
     /// system can't set space aside (no `fallocate`).
     pub fn memtable_bytes(mut self, bytes: u64) -> Options {
         self.0.memtable_bytes = bytes;

@@ -13,9 +13,9 @@ use slmdb_manifest::FILE_NAME as MANIFEST_NAME;
 use crate::Options;
 
 /// MemTables are no longer than this part of what is free when the store is opened,
-const PART_OF_FREE: u64 = 8;
+const PART_OF_FREE: u64 = 16;
 /// but may be as long as this anywhere.
-const SHORT_BYTES: u64 = 1 << 20;
+const SHORT_BYTES: u64 = 128 << 10;
 /// Where space is set aside by writing zeros, MemTables are no longer than this: the first put waits for three times as many zeros, or five.
 const OF_ZEROS_BYTES_MAX: u64 = 2 << 20;
 
