@@ -37,7 +37,7 @@ use crate::space::rest::LONG_REST;
 const ATTEMPTS_MAX: u32 = 5;
 const PAUSE_FIRST: Duration = Duration::from_millis(1);
 
-/// For a put, the active MemTable is flushed early for its space only if at least this part of it is used.
+/// For a put, a MemTable of deletes in the reserve is flushed early only if at least this part of it is used.
 const WORTH_FLUSHING_PART: f64 = 1.0 / 8.0;
 
 /// How often it looks whether the store has come to rest, until it has.
@@ -165,10 +165,11 @@ impl MemTablePreparer {
             self.writes.work_done.notify_all();
         }
         let is_for_deletes = request.totals.are_deletes();
+        // Its flush turns what was set aside at worst into what it takes. (Few deletes in what is reserved for them are left to become
+        // more: a table file for each would take more than it gives. Who deletes has them flushed: then there is garbage.)
         let is_worth_flushing = memtables.active.as_ref().is_some_and(|active| {
-            let is_filled = active.filled_part() >= WORTH_FLUSHING_PART;
-            // What was deleted is garbage once this is flushed.
-            active.totals.entries > 0 && (is_filled || is_for_deletes || request.totals.entries == 0)
+            let is_asked_for = is_for_deletes || request.totals.entries == 0;
+            !active.is_for_deletes || is_asked_for || active.filled_part() >= WORTH_FLUSHING_PART
         });
         let shortage = Shortage { full: &full, returned, readers_hold_space, is_for_deletes };
         let mut memtables = match self.space.await_space(memtables, &shortage, is_worth_flushing) {
