@@ -132,6 +132,10 @@ impl SpaceController {
     /// changed.
     /// LOCKS: pool grant, memtables; catalog, reserve, reserved file
     pub fn grant(&self, generation: u64, allowance: &Totals, from: TakenFrom, space: &ReservedFile) -> Result<()> {
+        if from == TakenFrom::FreeSpace {
+            // First, because a pool that can't grow without it tells no more than that it is full.
+            self.catalog.fill_reserve()?;
+        }
         let before = self.grant_in_pool(generation, allowance, from)?;
         let file_bytes = table_bytes(&self.context.options, allowance);
         let on_disk = match from {

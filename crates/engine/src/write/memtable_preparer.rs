@@ -147,7 +147,7 @@ impl MemTablePreparer {
         self.catalog.reserve.expect_usual_files();
         let options = &self.context.options;
         let expected = expected(self.writes.arenas.usual_bytes(), &self.writes.memtables.lock().last_taken());
-        let full = match self.provide_one(TakenFrom::FreeSpace, &expected, &request) {
+        let mut full = match self.provide_one(TakenFrom::FreeSpace, &expected, &request) {
             Err(full @ Error::Full { .. }) => full,
             done => return done.map(|()| self.answer()),
         };
@@ -169,7 +169,8 @@ impl MemTablePreparer {
         // more: a table file for each would take more than it gives. Who deletes has them flushed: then there is garbage.)
         let is_worth_flushing = memtables.active.as_ref().is_some_and(|active| {
             let is_asked_for = is_for_deletes || request.totals.entries == 0;
-            !active.is_for_deletes || is_asked_for || active.filled_part() >= WORTH_FLUSHING_PART
+            let is_worth_it = !active.is_for_deletes || is_asked_for || active.filled_part() >= WORTH_FLUSHING_PART;
+            active.totals.entries > 0 && is_worth_it
         });
         let shortage = Shortage { full: &full, returned, readers_hold_space, is_for_deletes };
         let mut memtables = match self.space.await_space(memtables, &shortage, is_worth_flushing) {
@@ -185,7 +186,11 @@ impl MemTablePreparer {
                 }
                 self.writes.memtables.lock()
             }
-            Awaited::Refused(memtables) => memtables,
+            Awaited::Refused(memtables) => {
+                // What the flush lacks is what stands in the way.
+                full = memtables.blocked_flush.clone().unwrap_or(full);
+                memtables
+            }
         };
         self.context.events.space_refused(SpaceFor::Write, &full);
         memtables.space_errors.record_memtable(request, full);
@@ -204,15 +209,16 @@ impl MemTablePreparer {
         self.writes.work_done.notify_all();
     }
 
-    /// Sees to it that there is a MemTable for a request which may take so much: the spare, or the active one of a store that was
-    /// opened and not written to yet. [`Error::Full`]: there is no space for it.
+    /// Sees to it that there is a MemTable for a request which may take so much: the spare, or the active one if nothing was
+    /// written to it since the opening, or nothing at all. [`Error::Full`]: there is no space for it.
     /// LOCKS: memtables; those of [`SpaceController::grant`]; catalog; arenas
     fn provide_one(&self, from: TakenFrom, allowance: &Totals, request: &Request) -> Result<()> {
         let (has_spare, grants_active) = {
             let memtables = self.writes.memtables.lock();
             let is_new = |active: &Filling| {
                 let left_bytes = active.memtable.capacity_bytes() - active.memtable.used_bytes();
-                !active.is_granted && request.totals.entries > 0 && left_bytes >= request.arena_bytes
+                let is_unused = !active.is_granted || active.totals.entries == 0;
+                is_unused && request.totals.entries > 0 && left_bytes >= request.arena_bytes
             };
             let has_spare = memtables.spare.as_ref().is_some_and(|spare| spare.does_for(request));
             (has_spare, memtables.active.as_ref().is_some_and(is_new))

@@ -23,12 +23,17 @@ use crate::selection::live_key_ratio::has_superseded_puts;
 impl IndexCheckpointer {
     /// Looks whether deletes hide nothing any more. Returns whether more of them may be dropped than before.
     /// `checkpoints_may_go`: it is worth the index checkpoints, without which the next opening on `Dram` takes longer.
-    /// LOCKS: index checkpoint, indexing, catalog; compactions
+    /// LOCKS: index checkpoint, memtables, indexing (tried); indexing, catalog; compactions
     pub(crate) fn note_needless_deletes(&self, checkpoints_may_go: bool) -> Result<bool> {
         // No checkpoint is under way that was begun before this moment.
         let taking = self.state.checkpoints.hold();
         // No job is between its first move in the index and its record, and none is committed before this is noted.
-        let index_is_ahead = self.state.index.indexing.lock();
+        let indexing = || Ok(self.state.index.indexing.try_lock());
+        let index_is_ahead = match self.store.writes.take_from_jobs(indexing) {
+            // A flush waits for space, and may do so without end.
+            Err(error) if error.may_be_tried_again() => return Ok(false),
+            taken => taken?,
+        };
         if *index_is_ahead || self.store.context.has_failed() {
             return Ok(false);
         }
