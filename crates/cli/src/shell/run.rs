@@ -11,7 +11,10 @@ use slmdb::{Cursor, Db, Snapshot, WriteBatch};
 
 use super::parse::{Request, VERBS, Verb, parse};
 use crate::bytes::escape_into;
-use crate::commands::{check, export, import, write_stats};
+use crate::commands::export::export;
+use crate::commands::import::import;
+use crate::commands::stats::write_stats;
+use crate::commands::verify::check;
 use crate::failure::{Failure, Result};
 use crate::formats::{Line, Lines};
 use crate::output::Output;
