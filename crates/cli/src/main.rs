@@ -32,9 +32,9 @@ fn main() -> ExitCode {
     let code = match command_line::parse(std::env::args_os()) {
         Ok(command) => match command.run() {
             Ok(exit) => exit.code(),
-            Err(failure) => failure.report(),
+            Err(failure) => output::report(failure),
         },
-        Err(failure) => failure.report(),
+        Err(failure) => output::report(failure),
     };
     ExitCode::from(code)
 }
