@@ -26,6 +26,7 @@ mod copy;
 mod cursor;
 mod entries;
 mod filter;
+mod gathered;
 mod key_heads;
 mod links;
 mod log;
