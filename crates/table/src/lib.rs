@@ -67,6 +67,7 @@ mod find;
 mod footer;
 mod index_builder;
 mod index_chunk;
+mod key_chunk_sizes;
 mod key_section;
 mod key_stream;
 mod layout;
@@ -102,7 +103,8 @@ pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
 pub use find::{EntriesBefore, TableParts};
 pub use footer::FORMAT_VERSION;
 pub use index_chunk::IndexChunk;
-pub use key_section::{CHUNK_BYTES as KEY_CHUNK_BYTES, KeyEntries, KeySection};
+pub use key_chunk_sizes::CHUNK_BYTES as KEY_CHUNK_BYTES;
+pub use key_section::{KeyEntries, KeySection};
 pub use key_stream::KeyStream;
 pub use mapped::MappedRead;
 pub use options::{
