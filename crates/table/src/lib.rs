@@ -50,7 +50,7 @@
 //! ```
 //!
 //! To read this crate: `part` and `compression`, `single`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
-//! [`TableBuilder`] and [`TableReader`], `mapped` and [`SequentialReader`]; for files that are searched by key `filter`, [`IndexChunk`],
+//! [`TableBuilder`], `source` and [`TableReader`], `mapping` and `mapped`, and [`SequentialReader`]; for files that are searched by key `filter`, [`IndexChunk`],
 //! `index_builder`, `find`, [`TableCursor`], [`TableScan`] and `salvage`.
 #![forbid(unsafe_code)]
 
@@ -72,6 +72,7 @@ mod key_section;
 mod key_stream;
 mod layout;
 mod mapped;
+mod mapping;
 mod options;
 mod part;
 mod properties;
@@ -80,6 +81,7 @@ mod salvage;
 mod sequential;
 mod single;
 mod slice;
+mod source;
 mod table_cursor;
 mod table_scan;
 #[cfg(test)]

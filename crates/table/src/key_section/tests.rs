@@ -3,6 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::key_chunk_sizes::{CHUNK_BYTES_AT_MOST, RUN_BYTES};
+use crate::options::MAXIMUM_KEY_BYTES;
 use crate::testing::config;
 
 #[derive(Debug, Clone, PartialEq)]
