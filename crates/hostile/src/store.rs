@@ -11,7 +11,8 @@ use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, ErrorKind, Result};
 
 use crate::memory::{UNPACKED_BYTES, within};
-use crate::{Mode, mend, script};
+use crate::mode::Mode;
+use crate::{mend, script};
 use sound::{Model, Sound, sounds};
 
 /// The medium of a store.
