@@ -3,6 +3,7 @@
 use slmdb_env::memory::Random;
 
 use crate::mode::Mode;
+use crate::store::kind::On;
 use crate::{arena, checkpoint, import, manifest, pool, store, table, table_by_key, tree};
 
 /// What bytes are given to.
@@ -84,10 +85,10 @@ impl Target {
             Target::Pool => pool::run(input),
             Target::Tree => tree::run(input),
             Target::Import => import::run(input),
-            Target::StoreDram => store::run(store::On::Dram, input),
-            Target::StoreEmulated => store::run(store::On::Emulated, input),
+            Target::StoreDram => store::run(On::Dram, input),
+            Target::StoreEmulated => store::run(On::Emulated, input),
             Target::TableByKey => table_by_key::run(input),
-            Target::StoreImage => store::run(store::On::DramWithImage, input),
+            Target::StoreImage => store::run(On::DramWithImage, input),
         }
     }
 
