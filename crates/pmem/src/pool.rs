@@ -12,8 +12,8 @@
 //!   from [`Blocks`](crate::Blocks).
 //!
 //! Offsets that were read from the pool itself may be anything in a damaged pool, so everything that takes one checks
-//! it and gives [`Error::Corruption`] that names file and offset. [`Pool::kind_at`] and [`Pool::extent_at`] say what is
-//! at an offset without a lock and without reading the pool's map, for that very purpose.
+//! it and gives [`Error::Corruption`](slmdb_env::Error::Corruption) that names file and offset. [`Pool::kind_at`] and
+//! [`Pool::extent_at`] say what is at an offset without a lock and without reading the pool's map, for that very purpose.
 //!
 //! A pool that is closed by [`Pool::seal`] carries a checksum for every extent, which the next opening verifies. One that
 //! was not is in the state its last stores left it in, in crash order; it opens at once and its words are checked as

@@ -1,9 +1,9 @@
 //! What the store does, shown on this machine in under a minute.
 //!
 //! Every line stands for work that was really done, and whose outcome was compared with what it had to be; a line is
-//! printed only once it is true. [`ground`] finds a place and clears it; [`media`] says what there is to run on,
-//! and [`machine`] which persistent memory the system shows;
-//! [`steps`] and [`kill`] are the show; [`workload`] makes keys and values that can be told from their number.
+//! printed only once it is true. [`ground`] finds a place and clears it; [`media`] says what there is to run on, and
+//! [`machine`] which persistent memory the system shows; [`steps`] and [`kill`] are the show; [`workload`] makes keys and
+//! values that can be told from their number.
 
 mod ground;
 mod kill;
