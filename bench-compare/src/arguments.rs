@@ -8,7 +8,6 @@ use slmdb_bench::{Benchmark, Settings};
 use slmdb_cli::units::parse_size;
 
 use crate::footing::{Compression, Durability, Footing};
-use crate::paper::Design;
 use crate::spec::{self, StoreSpec};
 
 /// What is measured if nothing is said.
@@ -68,6 +67,20 @@ pub struct Paper {
     /// As for `run`; the paper has half of what a store is filled with
     #[arg(long = "memory-limit", alias = "memory_limit", value_name = "SIZE", value_parser = parse_size)]
     pub memory_limit: Option<u64>,
+}
+
+/// A design whose paper's evaluation can be done again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Design {
+    /// SLM-DB (FAST '19), section 6
+    Slm,
+    /// LAB-DB (TOS 20(1), 2024), section 4
+    Lab,
+}
+
+impl Design {
+    /// All there are.
+    pub const ALL: [Design; 2] = [Design::Slm, Design::Lab];
 }
 
 fn parse_scale(text: &str) -> Result<f64, String> {

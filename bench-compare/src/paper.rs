@@ -10,6 +10,7 @@
 
 mod evaluation;
 mod lab_db;
+mod measured;
 mod page;
 mod slm_db;
 
@@ -18,51 +19,27 @@ use std::ffi::OsString;
 use clap::Parser;
 use serde_json::{Map, Value, json};
 
-use crate::arguments::{Command, Paper, Stores, Verb};
+use crate::arguments::{Command, Design, Paper, Stores, Verb};
 use crate::paper::evaluation::{Evaluation, Load, Sweep};
-use crate::summary::{Row, Summary};
+use crate::paper::measured::{Measured, MeasuredPoint};
+use crate::summary::Summary;
 use crate::turns;
 
 /// The write buffers of both papers, and the smallest here.
 const WRITE_BUFFER_BYTES: f64 = (64 << 20) as f64;
 const WRITE_BUFFER_BYTES_MIN: f64 = (1 << 20) as f64;
 
-/// A design whose paper's evaluation can be done again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Design {
-    /// SLM-DB (FAST '19), section 6
-    Slm,
-    /// LAB-DB (TOS 20(1), 2024), section 4
-    Lab,
-}
-
-impl Design {
-    /// All there are.
-    pub const ALL: [Design; 2] = [Design::Slm, Design::Lab];
-
-    fn evaluation(self) -> Evaluation {
-        match self {
-            Design::Slm => slm_db::evaluation(),
-            Design::Lab => lab_db::evaluation(),
-        }
-    }
-
-    /// What `--only` takes.
-    fn sweep_names(self) -> Vec<&'static str> {
-        self.evaluation().sweeps.into_iter().map(|sweep| sweep.name).collect()
+/// What the paper of a design measured.
+fn evaluation_of(design: Design) -> Evaluation {
+    match design {
+        Design::Slm => slm_db::evaluation(),
+        Design::Lab => lab_db::evaluation(),
     }
 }
 
-/// A sweep, measured.
-struct Measured {
-    name: &'static str,
-    stores: Vec<String>,
-    points: Vec<MeasuredPoint>,
-}
-
-struct MeasuredPoint {
-    label: String,
-    summaries: Vec<Summary>,
+/// What `--only` takes.
+fn sweep_names(evaluation: &Evaluation) -> Vec<&'static str> {
+    evaluation.sweeps.iter().map(|sweep| sweep.name).collect()
 }
 
 /// Both files' contents: JSON, and the page.
@@ -86,11 +63,11 @@ struct Setup<'p> {
 
 /// Measures all of it, or what was asked for. `about` tells command and machine.
 pub fn measure(paper: &Paper, about: Map<String, Value>, watch: &mut dyn FnMut(&str)) -> Result<Report, String> {
-    let known = paper.paper.sweep_names();
+    let evaluation = &evaluation_of(paper.paper);
+    let known = sweep_names(evaluation);
     if let Some(other) = paper.only.iter().find(|name| !known.contains(&name.as_str())) {
         return Err(format!("--only={other}: there are {}", known.join(", ")));
     }
-    let evaluation = &paper.paper.evaluation();
     let scale = paper.scale.unwrap_or(evaluation.scale);
     let named = |stores: &Stores| stores.0.iter().map(|store| store.name.as_str()).collect::<Vec<_>>().join(",");
     let stores = paper.stores.as_ref().map_or_else(|| evaluation.sized(evaluation.stores, scale), named);
@@ -168,13 +145,5 @@ impl Setup<'_> {
         let Verb::Run(run) = parsed.verb else { return Err("`run` was not read as `run`".to_string()) };
         let names = run.stores.0.iter().map(|store| store.name.clone()).collect();
         Ok(Summary::of(names, &turns::take(&run, &raw, watch)?))
-    }
-}
-
-impl MeasuredPoint {
-    /// What one store did in a benchmark. Of two loads the first that has it counts.
-    fn row(&self, benchmark: &str, store: usize) -> Option<&Row> {
-        let mut phases = self.summaries.iter().flat_map(|summary| &summary.phases);
-        phases.find(|phase| phase.benchmark == benchmark)?.rows.get(store)?.as_ref()
     }
 }

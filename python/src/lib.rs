@@ -20,6 +20,7 @@ mod stats;
 mod store;
 mod walk;
 mod writer;
+mod writing;
 
 use options::{FilePath, MediumArgument, comparator_of, with, with_comparator};
 use reports::{Destroyed, Progress, RepairReport};

@@ -157,12 +157,13 @@ impl Measure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::paper::Design;
+    use crate::arguments::Design;
+    use crate::paper::evaluation_of;
 
     /// What a benchmark tells, in each sweep.
     #[test]
     fn every_figure_is_made_from_what_is_measured() {
-        for evaluation in Design::ALL.map(Design::evaluation) {
+        for evaluation in Design::ALL.map(evaluation_of) {
             let benchmarks_of = |name: &str| -> Vec<&str> {
                 let sweep = evaluation.sweeps.iter().find(|sweep| sweep.name == name).unwrap();
                 sweep.points.iter().flat_map(|point| &point.loads).flat_map(|load| load.benchmarks.split(',')).collect()
@@ -188,7 +189,7 @@ mod tests {
 
     #[test]
     fn sizes_are_a_part_of_the_paper_s() {
-        let evaluation = Evaluation { sizes: &[("tree", 256.0 * 1048576.0, 65536.0)], ..Design::Slm.evaluation() };
+        let evaluation = Evaluation { sizes: &[("tree", 256.0 * 1048576.0, 65536.0)], ..evaluation_of(Design::Slm) };
         assert_eq!(evaluation.sized("a:b={tree},c", 0.5), "a:b=131072KiB,c");
         assert_eq!(evaluation.sized("a:b={tree}", 1e-9), "a:b=64KiB");
     }

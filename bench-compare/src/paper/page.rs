@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::evaluation::{Evaluation, Figure, First, Lines, Measure, Plot};
-use super::{Measured, MeasuredPoint};
+use super::measured::{Measured, MeasuredPoint};
 use crate::about::in_words;
 use crate::chart::{Chart, Curves, escaped, legend, page, table};
 

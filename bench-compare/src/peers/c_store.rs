@@ -15,7 +15,7 @@ use std::{ptr, slice};
 use slmdb_bench::store::{Description, Entry, Numbers, Start, Store};
 use slmdb_bench::{Error, Result};
 
-use super::failed;
+use super::failure::failed;
 
 /// Declares types that are only ever pointed to.
 macro_rules! opaque {

@@ -15,7 +15,8 @@ use fjall::{Database, Guard, Keyspace, KeyspaceCreateOptions, KvSeparationOption
 use slmdb_bench::Result;
 use slmdb_bench::store::{Entry, Numbers, Start, Store};
 
-use super::{failed_in, version_of};
+use super::failure::failed_in;
+use super::version::version_of;
 use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Footing, mebibytes, processors};
 
 const NAME: &str = "fjall";

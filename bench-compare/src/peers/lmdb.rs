@@ -21,7 +21,8 @@ use lmdb_master_sys as sys;
 use slmdb_bench::store::{Entry, Start, Store};
 use slmdb_bench::{Error, Result};
 
-use super::{failed, version_of};
+use super::failure::failed;
+use super::version::version_of;
 use crate::footing::{Footing, machine_memory_bytes};
 
 const NAME: &str = "lmdb";

@@ -1,19 +1,23 @@
 //! Other stores, behind the bench's [`Store`].
 
 mod c_store;
+mod failure;
 mod fjall;
 mod leveldb;
 mod lmdb;
 mod redb;
 pub(crate) mod rocksdb;
+mod version;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use slmdb_bench::store::{Opener, Store, Which};
-use slmdb_bench::{Error, Result, place};
+use slmdb_bench::{Result, place};
 
 use crate::footing::Footing;
+use failure::failed;
+pub use rocksdb::{FastPath, FastPathSizes};
 
 /// A store that is not slmdb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,24 +88,6 @@ impl Peer {
     }
 }
 
-/// What RocksDB has in faster memory: the stand-in for the papers' RocksDB-NVM.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FastPath {
-    /// The directory there.
-    pub directory: PathBuf,
-    /// What RocksDB is told that it may have there.
-    pub sizes: FastPathSizes,
-}
-
-/// How large the levels are of a RocksDB with a fast path.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct FastPathSizes {
-    /// Bytes of the fast path. RocksDB has those levels there that fit into it, from level 0 on.
-    pub bytes: u64,
-    /// Bytes of level 1.
-    pub level_base_bytes: u64,
-}
-
 /// Makes and opens stores of a peer.
 #[derive(Debug, Clone)]
 pub struct PeerOpener {
@@ -140,38 +126,5 @@ impl Opener for PeerOpener {
 
     fn directory(&self) -> Option<&Path> {
         Some(&self.directory)
-    }
-}
-
-/// The version of a crate that this is built with.
-fn version_of(package: &str) -> &'static str {
-    let lock = include_str!("../../Cargo.lock");
-    let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{package}\""));
-    lines
-        .nth(1)
-        .and_then(|line| line.strip_prefix("version = \"")?.strip_suffix('"'))
-        .unwrap_or("of an unknown version")
-}
-
-/// A peer's error.
-fn failed(peer: &str, error: impl ToString) -> Error {
-    Error::Peer(peer.to_string(), error.to_string())
-}
-
-/// For `map_err`: the error of the peer of this name.
-fn failed_in<E: ToString>(peer: &'static str) -> impl Fn(E) -> Error {
-    move |error| failed(peer, error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_those_of_the_lock_file() {
-        for package in ["fjall", "redb", "lmdb-master-sys"] {
-            assert!(version_of(package).starts_with(|first: char| first.is_ascii_digit()), "{}", version_of(package));
-        }
-        assert_eq!(version_of("none of that name"), "of an unknown version");
     }
 }

@@ -21,7 +21,8 @@ use redb::{
 use slmdb_bench::Result;
 use slmdb_bench::store::{Entry, Start, Store};
 
-use super::{failed, failed_in, version_of};
+use super::failure::{failed, failed_in};
+use super::version::version_of;
 use crate::footing::{Footing, mebibytes};
 
 const NAME: &str = "redb";

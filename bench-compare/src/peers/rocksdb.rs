@@ -9,7 +9,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use slmdb_bench::Result;
@@ -19,7 +19,7 @@ use super::c_store::{
     Batch, CStore, Cache, Db, ErrorOut, FilterPolicy, Functions, Iterator, Options, Own, ReadOptions, Resources,
     WriteOptions, bytes_at, chars, functions, opaque,
 };
-use super::{FastPath, FastPathSizes, failed_in};
+use super::failure::failed_in;
 use crate::footing::{BLOCK_BYTES, BLOOM_BITS_PER_KEY, Compression, Footing, WRITE_BUFFERS, mebibytes, processors};
 
 const NO_COMPRESSION: c_int = 0;
@@ -118,6 +118,24 @@ functions!(
 struct Nothing;
 
 impl Resources for Nothing {}
+
+/// What RocksDB has in faster memory: the stand-in for the papers' RocksDB-NVM.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FastPath {
+    /// The directory there.
+    pub directory: PathBuf,
+    /// What RocksDB is told that it may have there.
+    pub sizes: FastPathSizes,
+}
+
+/// How large the levels are of a RocksDB with a fast path.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FastPathSizes {
+    /// Bytes of the fast path. RocksDB has those levels there that fit into it, from level 0 on.
+    pub bytes: u64,
+    /// Bytes of level 1.
+    pub level_base_bytes: u64,
+}
 
 /// Opens one; makes it if it is missing.
 pub fn open(directory: &Path, fast_path: Option<&FastPath>, footing: &Footing, sync: bool) -> Result<Box<dyn Store>> {

@@ -1,6 +1,6 @@
 //! The benchmarks by name: db_bench's, and YCSB's.
 
-use crate::ycsb::Workload;
+use crate::workload::Workload;
 
 /// One thing to be measured, known by its name.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::meter::{Counts, Kind, Meter, Shared};
 use crate::over_time::{Moment, OverTime};
 use crate::phase::Phase;
+use crate::records::Records;
 use crate::settings::Settings;
 use crate::store::{Numbers, Opener, Store, Which};
 use crate::system::{DeviceTraffic, FileCalls, Resident, processor_time, space_bytes};
+use crate::task::Task;
 use crate::values::Values;
-use crate::work::Task;
-use crate::ycsb::Records;
 
 /// How often whoever watches is told how far a phase is.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
@@ -280,7 +280,7 @@ fn work(task: &Task<'_>, watch: &mut dyn FnMut(Progress)) -> Result<(Counts, Cou
                 barrier.wait();
                 let _end = End { shared, watcher };
                 let mut meter = Meter::start(shared, task.duration());
-                let done = task.run(index, &mut meter);
+                let done = crate::work::run(task, index, &mut meter);
                 let counts = meter.end();
                 if done.is_err() {
                     shared.stop.store(true, Ordering::Relaxed);

@@ -1,110 +1,17 @@
-//! YCSB: its load phase and its core workloads A to F.
+//! YCSB: its load phase and its core workloads, at work.
 //!
-//! | workload | operations | records chosen by |
-//! |---|---|---|
-//! | A | 50 % reads, 50 % updates | zipfian, scrambled |
-//! | B | 95 % reads, 5 % updates | zipfian, scrambled |
-//! | C | reads | zipfian, scrambled |
-//! | D | 95 % reads, 5 % inserts | latest |
-//! | E | 95 % ranges, 5 % inserts | zipfian, scrambled; lengths uniform from 1 |
-//! | F | 50 % reads, 50 % read-modify-writes | zipfian, scrambled |
-//!
-//! [`Settings::request_distribution`](crate::Settings::request_distribution) has them chosen otherwise. A record is one value. An update is "insert if exists" (section 4 of the SLM-DB paper): a record that is not there is not
+//! A record is one value. An update is "insert if exists" (section 4 of the SLM-DB paper): a record that is not there is not
 //! made. Records that another thread is still inserting are not asked for.
-
-use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::distributions::{Distribution, Latest, Scrambled};
 use crate::error::Result;
 use crate::keys::KeyBuffer;
 use crate::meter::{Kind, Meter};
 use crate::random::Random;
+use crate::records::Records;
 use crate::store::Start;
-use crate::work::{Task, get};
-
-/// YCSB's core workloads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Workload {
-    /// Update heavy.
-    A,
-    /// Read mostly.
-    B,
-    /// Read only.
-    C,
-    /// Read latest.
-    D,
-    /// Short ranges.
-    E,
-    /// Read-modify-write.
-    F,
-}
-
-impl Workload {
-    /// What of a hundred operations are not reads (of E: not ranges), and which kind these are.
-    fn others(self) -> (u64, Kind) {
-        match self {
-            Workload::A => (50, Kind::Update),
-            Workload::B => (5, Kind::Update),
-            Workload::C => (0, Kind::Update),
-            Workload::D | Workload::E => (5, Kind::Insert),
-            Workload::F => (50, Kind::ReadModifyWrite),
-        }
-    }
-
-    /// The kind of the next operation.
-    fn kind(self, random: &mut Random) -> Kind {
-        let (percent, kind) = self.others();
-        match self {
-            _ if random.below(100) < percent => kind,
-            Workload::E => Kind::Seek,
-            _ => Kind::Read,
-        }
-    }
-}
-
-/// How many records there are.
-#[derive(Debug, Default)]
-pub(crate) struct Records {
-    next: AtomicU64,
-    /// Records below this are all there.
-    there: AtomicU64,
-    /// Records above it that are there already.
-    early: Mutex<BTreeSet<u64>>,
-}
-
-impl Records {
-    /// So many are there.
-    pub fn of(count: u64) -> Records {
-        Records { next: AtomicU64::new(count), there: AtomicU64::new(count), early: Mutex::default() }
-    }
-
-    pub fn there(&self) -> u64 {
-        self.there.load(Ordering::Acquire)
-    }
-
-    /// The number of a record to be inserted.
-    fn take(&self) -> u64 {
-        self.next.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// It has been inserted.
-    fn put(&self, record: u64) {
-        let mut early = self.early.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut there = self.there.load(Ordering::Relaxed);
-        if record != there {
-            early.insert(record);
-            return;
-        }
-        there += 1;
-        while early.remove(&there) {
-            there += 1;
-        }
-        self.there.store(there, Ordering::Release);
-    }
-}
+use crate::task::{Task, get};
+use crate::workload::Workload;
 
 /// The load phase: each record once, in order, which is a random order of their keys.
 pub(crate) fn load(task: &Task<'_>, mut random: Random, meter: &mut Meter<'_>) -> Result<()> {
@@ -221,38 +128,4 @@ pub(crate) fn run(workload: Workload, task: &Task<'_>, mut random: Random, meter
         }
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn operations_are_mixed_as_the_table_says() {
-        let mut random = Random::new(1);
-        for (workload, kind, expected) in [
-            (Workload::A, Kind::Update, 50_000),
-            (Workload::B, Kind::Update, 5_000),
-            (Workload::C, Kind::Read, 100_000),
-            (Workload::D, Kind::Insert, 5_000),
-            (Workload::E, Kind::Insert, 5_000),
-            (Workload::E, Kind::Seek, 95_000),
-            (Workload::F, Kind::ReadModifyWrite, 50_000),
-        ] {
-            let count = (0..100_000).filter(|_| workload.kind(&mut random) == kind).count();
-            assert!(count.abs_diff(expected) <= 1_000, "{workload:?} {kind:?}: {count}");
-        }
-    }
-
-    #[test]
-    fn records_count_when_all_before_them_are_there() {
-        let records = Records::of(10);
-        assert_eq!([records.take(), records.take(), records.take()], [10, 11, 12]);
-        records.put(11);
-        assert_eq!(records.there(), 10);
-        records.put(10);
-        assert_eq!(records.there(), 12);
-        records.put(12);
-        assert_eq!(records.there(), 13);
-    }
 }

@@ -11,8 +11,6 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use slmdb::{Error, ErrorKind};
 
-use crate::output;
-
 /// A result that failed, or a command's outcome.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
@@ -138,21 +136,6 @@ impl Failure {
             Failure::Told(kind, what) => format!("{}: {what}", kind.name()),
         };
         one_line(&text)
-    }
-
-    /// Tells people about it and gives the process's exit code.
-    pub fn report(self) -> u8 {
-        match &self {
-            Failure::ClosedPipe | Failure::Interrupted(_) => self.code(),
-            Failure::Help(text) => match output::print(text) {
-                Ok(()) => 0,
-                Err(failure) => failure.report(),
-            },
-            _ => {
-                output::tell(&format!("slmdb: {}", self.line()));
-                self.code()
-            }
-        }
     }
 }
 

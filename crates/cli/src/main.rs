@@ -1,14 +1,16 @@
 //! The `slmdb` command: a store of slmdb from the command line.
 //!
-//! To be read in this order: [`arguments`] (what every verb takes) and [`failure`] (how a verb ends badly); [`bytes`]
-//! (how keys and values are written); then [`commands`], one short file a verb. Behind them stand [`formats`] (what
-//! `import` reads and `export` writes), [`span`] (a range of keys, walked either way), [`shell`] and [`demo`].
+//! To be read in this order: [`command_line`] (the reading of it), [`arguments`] (what verbs share of it) and
+//! [`failure`] (how a verb ends badly); [`bytes`] (how keys and values are written); then [`commands`], one short file a
+//! verb. Behind them stand [`formats`] (what `import` reads and `export` writes), [`span`] (a range of keys, walked
+//! either way), [`shell`] and [`demo`].
 //!
 //! What scripts may rely on (exit codes, the one line of a failure, the escapes, the shell's answers) is a contract;
 //! where it left a choice, the verb's `--help` says what was chosen.
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod command_line;
 mod commands;
 mod demo;
 mod failure;
@@ -27,12 +29,12 @@ use slmdb_cli::{bytes, formats, pm, reports, units};
 fn main() -> ExitCode {
     // Without it, too large a file ends the process without a word; with it or not, nothing else changes.
     let _ = interruption::survive_file_size_limit();
-    let code = match arguments::parse(std::env::args_os()) {
+    let code = match command_line::parse(std::env::args_os()) {
         Ok(command) => match command.run() {
             Ok(exit) => exit.code(),
-            Err(failure) => failure.report(),
+            Err(failure) => output::report(failure),
         },
-        Err(failure) => failure.report(),
+        Err(failure) => output::report(failure),
     };
     ExitCode::from(code)
 }

@@ -1,4 +1,5 @@
-//! Where data goes ([`Output`]: standard output, or a file) and where words for people go ([`tell`]: standard error).
+//! Where data goes ([`Output`]: standard output, or a file) and where words for people go ([`tell`], and [`report`] for
+//! failures: standard error).
 //!
 //! Rust's start-up code makes writing to a pipe without a reader an error instead of a deadly signal; here it becomes
 //! [`Failure::ClosedPipe`], which ends a command quietly. Nothing is printed with macros that would panic instead.
@@ -115,7 +116,7 @@ fn failed(path: &Path, error: io::Error) -> Failure {
 }
 
 /// Prints `text` on standard output.
-pub fn print(text: &str) -> Result<()> {
+fn print(text: &str) -> Result<()> {
     let mut output = Output::standard();
     output.write(text.as_bytes())?;
     output.flush()
@@ -124,6 +125,21 @@ pub fn print(text: &str) -> Result<()> {
 /// Says a line to people. That nobody can hear it is no reason to fail.
 pub fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Tells people about a failure and gives the process's exit code.
+pub fn report(failure: Failure) -> u8 {
+    match &failure {
+        Failure::ClosedPipe | Failure::Interrupted(_) => failure.code(),
+        Failure::Help(text) => match print(text) {
+            Ok(()) => 0,
+            Err(failure) => report(failure),
+        },
+        _ => {
+            tell(&format!("slmdb: {}", failure.line()));
+            failure.code()
+        }
+    }
 }
 
 /// Says a line only if somebody sits there to read it; scripts get silence.

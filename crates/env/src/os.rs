@@ -25,6 +25,7 @@ mod mapped;
 mod memory;
 mod process;
 mod reach;
+mod retried;
 mod write_back;
 
 use std::ffi::OsStr;
@@ -44,6 +45,7 @@ pub use process::process_number;
 use crate::{DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Result};
 use file::OsFile;
 use reach::HeldDirectories;
+use retried::retried;
 
 /// When this process first asked for [`Env::monotonic_ns`].
 static CLOCK_START: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -308,17 +310,6 @@ impl Env for OsEnv {
                     return;
                 }
             }
-        }
-    }
-}
-
-/// Makes a call again for as long as a signal interrupts it. (Most calls on files never are, but on file systems under FUSE or on
-/// a network any may be.)
-fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    loop {
-        match call() {
-            Err(error) if error.kind() == IoErrorKind::Interrupted => {}
-            done => return done,
         }
     }
 }

@@ -11,7 +11,8 @@ use slmdb_structures::memtable::{
 };
 
 use crate::memory::within;
-use crate::{Mode, expected, mend};
+use crate::mend;
+use crate::mode::{Mode, expected};
 
 const PATH: &str = "/77.arena";
 const GENERATION: u64 = 77;

@@ -10,7 +10,7 @@ use slmdb_table::{CheckpointReader, CheckpointStream, CheckpointWriter, Place};
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::mend::parts::mend_checkpoint;
-use crate::{Mode, expected};
+use crate::mode::{Mode, expected};
 
 const PATH: &str = "/4.checkpoint";
 const NUMBER: u32 = 4;

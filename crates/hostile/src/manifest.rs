@@ -9,7 +9,8 @@ use slmdb_manifest::{
 };
 
 use crate::memory::within;
-use crate::{Mode, expected, mend};
+use crate::mend;
+use crate::mode::{Mode, expected};
 
 const DIRECTORY: &str = "/db";
 const FILE: &str = "/db/MANIFEST";

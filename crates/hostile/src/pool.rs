@@ -8,7 +8,8 @@ use slmdb_env::{Env, Error, ErrorKind, Result};
 use slmdb_pmem::{Blocks, Emulated, Extent, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
 
 use crate::memory::within;
-use crate::{Mode, expected, mend};
+use crate::mend;
+use crate::mode::{Mode, expected};
 
 const PATH: &str = "/pool";
 

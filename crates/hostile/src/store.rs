@@ -1,88 +1,26 @@
 //! Whole directories: files of a store are edited, and it is opened, read, written to, verified, closed and opened again;
 //! or repaired first.
 
+pub mod kind;
 pub mod sound;
 
 use std::path::Path;
-use std::sync::Arc;
 
-use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, Medium, Options, engines};
+use slmdb::Db;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, ErrorKind, Result};
 
 use crate::memory::{UNPACKED_BYTES, within};
-use crate::{Mode, mend, script};
+use crate::mode::Mode;
+use crate::{mend, script};
+use kind::{BUDGET_BYTES, Kind, On, POOL_BYTES_MAX, STORE, kinds, options};
 use sound::{Model, Sound, sounds};
 
-/// The medium of a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
-    /// No pool.
-    Dram,
-    /// A pool in a file.
-    Emulated,
-    /// No pool, but a clean close leaves an image of the index, however small it is.
-    DramWithImage,
-}
-
-impl On {
-    /// All that there are with this engine. Only SLM-DB has images.
-    fn all(engine: EngineName) -> impl Iterator<Item = On> {
-        let all = [On::Dram, On::Emulated, On::DramWithImage];
-        all.into_iter().filter(move |on| *on != On::DramWithImage || engine == EngineName::Slm)
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            On::Dram => "dram",
-            On::Emulated => "emulated",
-            On::DramWithImage => "dram-image",
-        }
-    }
-}
-
-const STORE: &str = "/db";
-const POOL: &str = "/pool";
-const MEMTABLE_BYTES: u64 = 16 << 10;
-const BUDGET_BYTES: usize = 1 << 16;
-/// A pool may grow so far, and in this machine files are memory.
-const POOL_BYTES_MAX: usize = 4 << 20;
 /// What a store takes beside its budget, whatever it holds: threads, channels, MemTables under way, and the log of the
 /// machine in memory.
 const FIXED_BYTES: usize = 8 << 20;
 /// More than any store here has keys, so more steps mean a circle.
 const STEPS_MAX: usize = 10_000;
-
-/// An engine and a medium.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Kind {
-    engine: EngineName,
-    on: On,
-}
-
-/// All that there are. (Sound stores of a new engine have to be made: [`sound::make_all`].)
-fn kinds() -> impl Iterator<Item = Kind> {
-    engines::names().flat_map(|engine| On::all(engine).map(move |on| Kind { engine, on }))
-}
-
-fn options(Kind { engine, on }: Kind, env: &MemoryEnv) -> Options {
-    let manual =
-        CompactionOptions { policy: CompactionPolicy::Manual, table_file_bytes: 1 << 10, ..Default::default() };
-    Options::default()
-        .engine(engine)
-        .env(Arc::new(env.clone()))
-        .medium(if on == On::Emulated { Medium::Emulated { path: POOL.into() } } else { Medium::Dram })
-        .memtable_bytes(MEMTABLE_BYTES)
-        .memory_budget_bytes(BUDGET_BYTES as u64)
-        .pool_initial_bytes(1 << 18)
-        .pool_growth_bytes(64 << 10)
-        .pool_maximum_bytes(POOL_BYTES_MAX as u64)
-        .advanced(|advanced| match on {
-            On::DramWithImage => advanced.checkpoint_entries(12).index_image_keys_min(1),
-            On::Dram | On::Emulated => advanced.checkpoint_entries(12),
-        })
-        .compaction(manual)
-}
 
 /// Mends what a file has of checksums.
 fn mend_file(path: &Path, bytes: &mut [u8], uuid: [u8; 16]) {
@@ -258,6 +196,7 @@ mod tests {
     use slmdb_manifest::Manifest;
 
     use super::*;
+    use slmdb::EngineName;
 
     /// A store without any of its files whose names end so.
     fn without(sound: &Sound, ends: &[&str]) -> MemoryEnv {

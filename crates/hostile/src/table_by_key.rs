@@ -9,7 +9,7 @@ use slmdb_table::{Compression, EntryKind, TableBuilder, TableCursor, TableForm, 
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::mend::parts::mend_table;
-use crate::{Mode, expected};
+use crate::mode::{Mode, expected};
 
 const PATH: &str = "/7.table";
 const NUMBER: u32 = 7;

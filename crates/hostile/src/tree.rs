@@ -16,8 +16,9 @@ use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Direction, LeafRead, Segment, SegmentEntry, Tree, write_segment};
 
 use crate::memory::within;
+use crate::mode::Mode;
 use crate::script::Choices;
-use crate::{Mode, mend, script};
+use crate::{mend, script};
 
 /// A pool with a tree, as bytes, and what is where in it.
 #[derive(Debug)]

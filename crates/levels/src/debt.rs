@@ -1,6 +1,6 @@
 //! [`Debt`]: how much is still to be moved down, for pacing.
 
-use crate::LEVEL_LAST;
+use crate::depth::LEVEL_LAST;
 use crate::options::LevelOptions;
 use crate::run::Run;
 use crate::version::Version;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_table::{EntryKind, Slice};
 
-use crate::LEVELS_MAX;
+use crate::depth::LEVELS_MAX;
 use crate::level_cursor::LevelCursor;
 use crate::run::{Run, RunCursor};
 use crate::version::Version;

@@ -27,6 +27,7 @@
 
 mod change;
 mod debt;
+mod depth;
 mod level_cursor;
 mod levels;
 mod levels_cursor;
@@ -47,6 +48,7 @@ mod tests;
 
 pub use change::{Change, edit_of};
 pub use debt::Debt;
+pub use depth::{LEVEL_LAST, LEVELS_MAX};
 pub use levels::Levels;
 pub use levels_cursor::LevelsCursor;
 pub use merge::{AddError, Cut, MergeCounts, MergeError, MergeSettings, Merged, RunOutput, merge};
@@ -59,9 +61,3 @@ pub use salvage::{save_level_files, value_in_levels};
 pub use table_output::{LevelFiles, TableOutput};
 pub use table_run::{TableRun, TableRunCursor, TableRunSource, runs_of, window_bytes};
 pub use version::{Approximation, KeyRange, Version};
-
-/// Number of levels, level 0 included.
-pub const LEVELS_MAX: usize = 7;
-
-/// The deepest level.
-pub const LEVEL_LAST: u8 = LEVELS_MAX as u8 - 1;

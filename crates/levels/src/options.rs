@@ -2,7 +2,7 @@
 
 use slmdb_env::{Error, Result};
 
-use crate::LEVEL_LAST;
+use crate::depth::LEVEL_LAST;
 
 /// How large levels may become, and how much a compaction takes at a time. The defaults are RocksDB's.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,11 +14,11 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
+use crate::depth::{LEVEL_LAST, LEVELS_MAX};
 use crate::levels::Levels;
 use crate::plan::{Hull, Job, Jobs, Plan, PlanReason};
 use crate::run::Run;
 use crate::version::{KeyRange, Version};
-use crate::{LEVEL_LAST, LEVELS_MAX};
 
 /// What is to be done about a range.
 pub enum Picked<R: Run> {

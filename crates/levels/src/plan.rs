@@ -8,8 +8,8 @@ use slmdb_engine::read::merge::common_prefix;
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::Mutex;
 
-use crate::LEVELS_MAX;
 use crate::change::Change;
+use crate::depth::LEVELS_MAX;
 use crate::merge::Cut;
 use crate::retention::Retention;
 use crate::run::Run;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use slmdb_order::KeyOrder;
 use slmdb_table::EntryKind;
 
-use crate::LEVELS_MAX;
+use crate::depth::LEVELS_MAX;
 use crate::run::Run;
 use crate::version::Version;
 

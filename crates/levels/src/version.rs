@@ -8,8 +8,8 @@ use slmdb_engine::files::table_cache::ALLOCATION_BYTES;
 use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 
-use crate::LEVELS_MAX;
 use crate::change::Change;
+use crate::depth::LEVELS_MAX;
 use crate::run::{Found, Run};
 
 /// A range of keys: from where, and to where.

@@ -30,7 +30,7 @@
 //!                                (unit u64, word u64, content's crc32c u32). Meaningful in a pool closed clean only.
 //! ```
 
-use crate::pool::ExtentKind;
+use crate::extent::ExtentKind;
 
 #[cfg(not(all(target_endian = "little", target_pointer_width = "64")))]
 compile_error!("a pool is mapped and used as it is stored: on 64-bit little-endian machines only");

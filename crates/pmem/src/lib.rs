@@ -12,6 +12,7 @@
 mod any_medium;
 pub mod arena;
 pub mod blocks;
+mod extent;
 mod heap;
 mod layout;
 mod mapping;

@@ -26,6 +26,7 @@ use rustix::process::{Resource, getrlimit};
 use slmdb_env::{Error, Result};
 
 use crate::layout::UNIT_BYTES;
+use crate::medium::Medium;
 
 /// Kept unreachable behind every mapping: an access that runs over its end faults instead of meeting a neighbour.
 const GUARD_BYTES: usize = 65_536;
@@ -80,6 +81,11 @@ pub(crate) enum Sharing {
     Private,
     /// There are no stores: the mapping can only be read, and the descriptor needs no write permission.
     Readable,
+}
+
+/// How a pool on this medium is mapped.
+pub(crate) fn sharing<M: Medium>(medium: &M) -> Sharing {
+    if medium.needs_direct_mapping() { Sharing::Direct } else { Sharing::Shared }
 }
 
 impl Mapping {

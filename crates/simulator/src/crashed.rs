@@ -8,7 +8,7 @@ use std::sync::Arc;
 use slmdb_sync::turns;
 
 use crate::call_paths::CallPaths;
-use crate::explore::Failure;
+use crate::failure::Failure;
 use crate::machine::{Image, Record, Recorded};
 use crate::oracle::{Ending, Expected, check, check_closed};
 use crate::picks::{CrashId, Pick};

@@ -5,7 +5,6 @@
 //! no opening came before, others by chance; and some of these a third time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::Random;
 use crate::call_paths::CallPaths;
 use crate::crashed::{Crashed, record_workload};
+use crate::failure::Failure;
 use crate::machine::{Image, Record};
 use crate::picks::{CrashId, Pick};
 use crate::workload::{Done, Plan};
@@ -88,42 +88,6 @@ pub struct Counts {
     pub second_crashes: u64,
     /// Images of third crashes.
     pub third_crashes: u64,
-}
-
-/// A crash after which something was wrong.
-#[derive(Debug, Clone)]
-pub struct Failure {
-    /// What was done before.
-    pub plan: Plan,
-    /// Where the crash was, and what it left; where there were several, each. None: it went wrong without.
-    pub id: CrashId,
-    /// What was wrong.
-    pub what: String,
-    /// What the crash left.
-    pub image: Image,
-    /// What had happened to files before, since the store was last opened after a crash.
-    pub trace: Vec<String>,
-}
-
-impl Failure {
-    fn new(plan: &Plan, id: CrashId, what: String, image: &Image) -> Failure {
-        Failure { plan: *plan, id, what, image: image.clone(), trace: Vec::new() }
-    }
-
-    /// The options with which the simulator finds it again.
-    pub fn options(&self) -> String {
-        let crash = if self.id.crashes.is_empty() { String::new() } else { format!("={}", self.id) };
-        let (engine, medium, seed) = (self.plan.setup.engine, self.plan.medium(), self.plan.seed);
-        format!("--engine {engine} --medium {medium} --seed {seed} --crash{crash}")
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let crash = if self.id.crashes.is_empty() { "no crash".into() } else { format!("crash {}", self.id) };
-        let (engine, medium, seed) = (self.plan.setup.engine, self.plan.medium(), self.plan.seed);
-        write!(formatter, "{engine}, seed {seed}, {medium}, {crash}: {}", self.what)
-    }
 }
 
 /// Crashes stores, and remembers what it has looked at.

@@ -13,6 +13,7 @@ pub mod call_paths;
 pub mod crashed;
 pub mod engines;
 pub mod explore;
+pub mod failure;
 pub mod files;
 pub mod layers;
 pub mod machine;

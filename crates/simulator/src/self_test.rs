@@ -13,7 +13,8 @@ use slmdb_engine::EngineName;
 
 use crate::call_paths::{CallPaths, Site};
 use crate::crashed::record_workload;
-use crate::explore::{Effort, Explorer, Failure, Looks};
+use crate::explore::{Effort, Explorer, Looks};
+use crate::failure::Failure;
 use crate::layers;
 use crate::machine::Setup;
 use crate::upkeep::{self, Work};

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{
-    Approximate, Capabilities, Condition, Engine, KeyOrder, RepairProgress, RepairReport, Result, Slice, Stats,
-    TableFile, VerifyProgress, VerifyReport, WriteBatch,
+    Approximate, Capabilities, Condition, Engine, KeyOrder, Result, Slice, Stats, TableFile, VerifyProgress,
+    VerifyReport, WriteBatch,
 };
 
 use crate::engines;
 use crate::own::Own;
 use crate::range::{Bounds, bounds_of, bounds_of_prefix};
 use crate::write_options::WriteOptions;
-use crate::{Cursor, Options, Range, Snapshot};
+use crate::{Cursor, Range, Snapshot};
 
 /// An open store. Clones are cheap and mean the same store; all of them may be used from any number of threads at once.
 ///
@@ -46,21 +46,6 @@ thread_local! {
 const KEPT_BATCH_BYTES: usize = 1 << 20;
 
 impl Db {
-    /// Opens the store in the directory `path` with default [`Options`]; makes it if it is missing.
-    pub fn open(path: impl AsRef<Path>) -> Result<Db> {
-        Options::default().open(path)
-    }
-
-    /// Makes a store that nobody has open whole again from what can be read: its MANIFEST, its table files and index
-    /// checkpoints, and the MemTables of its pool. The pool, if it has one, is made anew with a new identity; damaged files
-    /// keep their bytes under other names. The report says what could not be saved, key by key where that can be known.
-    ///
-    /// Errors: [`crate::Error::Invalid`] if there is no MANIFEST, [`crate::Error::Corruption`] if it can't be read;
-    /// [`crate::Error::Locked`]; [`crate::Error::Full`]. A repair that was cut short is begun again by the next call.
-    pub fn repair(path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-        Options::default().repair(path, progress)
-    }
-
     pub(crate) fn with_options(options: &slmdb_engine::Options, path: &Path) -> Result<Db> {
         let engine = (engines::of_store(options, path)?.open)(options, path, None)?;
         let (order, sync, path) = (options.comparator.clone(), options.syncs_writes, path.to_path_buf());
@@ -68,12 +53,12 @@ impl Db {
         Ok(Db { inner: Arc::new(Inner { engine: Own::new(engine), order, path, sync, read_only }) })
     }
 
-    /// Sets the value of `key`. On return the put survives a kill of the process, and (with [`Options::sync`], or after
+    /// Sets the value of `key`. On return the put survives a kill of the process, and (with [`Options::sync`](crate::Options::sync), or after
     /// [`Db::sync`]) a power cut.
     ///
     /// Errors: [`crate::Error::Invalid`] for a key over 65,535 bytes or a value over 256 MiB; [`crate::Error::Full`];
     /// [`crate::Error::ReadOnly`]. After an error nothing was written, but for one case: a write that waited for its
-    /// sync ([`Options::sync`]) which then failed may be there or not, and the store takes no more writes.
+    /// sync ([`Options::sync`](crate::Options::sync)) which then failed may be there or not, and the store takes no more writes.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write_single(|batch| batch.put(key, value), |engine, batch| engine.write(batch, self.inner.sync))
     }
@@ -88,7 +73,7 @@ impl Db {
     /// exactly one gets this answer. False: the key had a value, and nothing has changed. No other write takes effect
     /// between the look and the put.
     ///
-    /// Looks the key up as [`Db::contains_key`] does. Durability and errors as with [`Db::put`]; with [`Options::sync`] an answer of false is durable,
+    /// Looks the key up as [`Db::contains_key`] does. Durability and errors as with [`Db::put`]; with [`Options::sync`](crate::Options::sync) an answer of false is durable,
     /// too: the value that was in the way survives a power cut. A call whose key has a value already writes nothing; one
     /// that finds its key free and is beaten to it leaves an empty place of its own size in the MemTable, until the next
     /// flush.
@@ -208,7 +193,7 @@ impl Db {
     }
 
     /// The entries with keys in a range, in the store's order, from either end, as they are at this moment. Under a
-    /// [`Options::comparator`] the bounds, too, mean what that says. Bounds may be strings,
+    /// [`Options::comparator`](crate::Options::comparator) the bounds, too, mean what that says. Bounds may be strings,
     /// slices, arrays or vectors (of references to vectors, write `&from[..]..&to[..]`).
     ///
     /// ```
@@ -229,7 +214,7 @@ impl Db {
 
     /// The entries whose keys start with `prefix`; as [`Db::range`]. The empty prefix means all.
     ///
-    /// [`crate::Error::Invalid`] for any other under a [`Options::comparator`]: the keys with a common prefix need not be
+    /// [`crate::Error::Invalid`] for any other under a [`Options::comparator`](crate::Options::comparator): the keys with a common prefix need not be
     /// next to each other then. Use [`Db::range`] with bounds that mean something in that order.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Result<Range> {
         self.range_of(bounds_of_prefix(prefix.as_ref(), &self.inner.order)?)

@@ -44,6 +44,7 @@ mod cursor;
 mod db;
 #[doc(hidden)]
 pub mod engines;
+mod opening;
 mod options;
 mod own;
 mod range;

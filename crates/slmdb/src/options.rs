@@ -1,15 +1,13 @@
 //! [`Options`]: everything a caller may choose, each with its default and when to change it.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{
-    CompactionOptions, CompactionPolicy, Comparator, Compression, EngineName, EventListener, KeyOrder, Listener,
-    Medium, RepairProgress, RepairReport, Result,
+    CompactionOptions, CompactionPolicy, Comparator, Compression, EngineName, EventListener, KeyOrder, Listener, Medium,
 };
 use slmdb_env::Env;
 
-use crate::{AdvancedOptions, Db};
+use crate::advanced_options::AdvancedOptions;
 
 /// How to open a store. Every setter returns the options, so that they chain.
 ///
@@ -27,22 +25,6 @@ use crate::{AdvancedOptions, Db};
 pub struct Options(slmdb_engine::Options);
 
 impl Options {
-    /// Opens the store in the directory `path`.
-    ///
-    /// Errors: [`crate::Error::Locked`] when another process (or this one) has it open; [`crate::Error::Invalid`] when
-    /// there is none and none shall be made, or the options contradict it; [`crate::Error::Corruption`] when its bytes
-    /// are not what was written; [`crate::Error::Unsupported`] when another version made it, or its keys are in another
-    /// order than [`Options::comparator`] names.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Db> {
-        Db::with_options(&self.0, path.as_ref())
-    }
-
-    /// As [`Db::repair`], with these options. The comparator must be the store's own. Name the medium if the pool was moved.
-    pub fn repair(&self, path: impl AsRef<Path>, progress: &mut dyn FnMut(RepairProgress)) -> Result<RepairReport> {
-        let path = path.as_ref();
-        (crate::engines::of_store(&self.0, path)?.repair)(&self.0, path, None, progress)
-    }
-
     /// Those of them that an engine takes.
     pub(crate) fn of_engine(&self) -> &slmdb_engine::Options {
         &self.0
@@ -151,7 +133,7 @@ impl Options {
     }
 
     /// How table files are chosen for compaction. Default: [`CompactionPolicy::GarbageFirst`], which suits most. `Manual` compacts only
-    /// when [`Db::compact_range`] is called: it suits a load that has quiet times of its own. `Paper` is there to be compared
+    /// when [`Db::compact_range`](crate::Db::compact_range) is called: it suits a load that has quiet times of its own. `Paper` is there to be compared
     /// with; its thresholds are under [`Options::advanced`]. For this opening.
     pub fn compaction_policy(mut self, policy: CompactionPolicy) -> Options {
         self.0.compaction.policy = policy;

@@ -33,7 +33,6 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 
-use crate::cursor::{BlockCursor, BlockEntries};
 use crate::entry::BlockEntry;
 use crate::layout::{Layout, RawEntry, View};
 use crate::part::Content;
@@ -104,16 +103,6 @@ impl Block {
     #[inline(always)]
     pub(crate) fn view(&self) -> View<'_> {
         self.inner.layout.of(&self.inner.bytes)
-    }
-
-    /// The entries in key order, versions of one key newest first. The iterator keeps the block in memory.
-    pub fn entries(&self) -> BlockEntries {
-        BlockEntries::new(self.cursor())
-    }
-
-    /// A cursor over the entries, not yet on any of them. It keeps the block in memory.
-    pub fn cursor(&self) -> BlockCursor {
-        BlockCursor::new(self.clone())
     }
 
     /// How many entries the block has; at least one.

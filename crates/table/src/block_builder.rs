@@ -1,21 +1,12 @@
 //! [`BlockBuilder`]: the content of a data block, being written. The form is described with [`Block`](crate::Block).
 
 use crate::codec::{common_prefix_bytes, put_varint, varint_bytes};
-use crate::entry::EntryKind;
+use crate::entry::NewEntry;
 use crate::layout::{NARROW_BYTES_AT_MOST, TAIL_BYTES, WIDE, tag_of};
 use crate::part::TRAILER_BYTES;
 
 /// What an entry takes on top of key and value, at most: two lengths and the sequence number, then offset and tag.
 pub(crate) const ENTRY_HEAD_BYTES_AT_MOST: usize = 2 * 5 + 10 + 4 + 1;
-
-/// An entry on its way into a table.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NewEntry<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) sequence: u64,
-    pub(crate) kind: EntryKind,
-    pub(crate) value: &'a [u8],
-}
 
 #[derive(Debug)]
 pub(crate) struct BlockBuilder {

@@ -21,12 +21,13 @@ use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_order::KeyOrder;
 
 use crate::block::NO_BLOCK;
-use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST, NewEntry};
+use crate::block_builder::{BlockBuilder, ENTRY_HEAD_BYTES_AT_MOST};
 use crate::compression::Compression;
-use crate::entry::{EntryKind, Place, order_of_entries};
+use crate::entry::{EntryKind, NewEntry, Place, order_of_entries};
 use crate::footer::{FOOTER_BYTES, Footer, HAS_INDEX};
 use crate::index_builder::IndexBuilder;
-use crate::key_section::{Chunk, KeySection, KeySectionBuilder, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
+use crate::key_chunk_sizes::{RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
+use crate::key_section::{Chunk, KeySection, KeySectionBuilder};
 use crate::layout::Layout;
 use crate::options::{MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, TableForm, TableOptions};
 use crate::part::{Content, Identity, PartKind};

@@ -29,6 +29,18 @@ pub struct BlockCursor {
     value: Range<usize>,
 }
 
+impl Block {
+    /// The entries in key order, versions of one key newest first. The iterator keeps the block in memory.
+    pub fn entries(&self) -> BlockEntries {
+        BlockEntries::new(self.cursor())
+    }
+
+    /// A cursor over the entries, not yet on any of them. It keeps the block in memory.
+    pub fn cursor(&self) -> BlockCursor {
+        BlockCursor::new(self.clone())
+    }
+}
+
 impl BlockCursor {
     pub(crate) fn new(block: Block) -> BlockCursor {
         BlockCursor {

@@ -30,6 +30,15 @@ impl Place {
     }
 }
 
+/// An entry on its way into a table.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewEntry<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) sequence: u64,
+    pub(crate) kind: EntryKind,
+    pub(crate) value: &'a [u8],
+}
+
 /// One entry of a block, found by its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockEntry {

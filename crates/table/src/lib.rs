@@ -50,7 +50,7 @@
 //! ```
 //!
 //! To read this crate: `part` and `compression`, `single`, [`Block`], `layout` and `block_builder`, `key_section`, `properties` and `footer`, then
-//! [`TableBuilder`] and [`TableReader`], `mapped` and [`SequentialReader`]; for files that are searched by key `filter`, [`IndexChunk`],
+//! [`TableBuilder`], `source` and [`TableReader`], `mapping` and `mapped`, and [`SequentialReader`]; for files that are searched by key `filter`, [`IndexChunk`],
 //! `index_builder`, `find`, [`TableCursor`], [`TableScan`] and `salvage`.
 #![forbid(unsafe_code)]
 
@@ -67,10 +67,12 @@ mod find;
 mod footer;
 mod index_builder;
 mod index_chunk;
+mod key_chunk_sizes;
 mod key_section;
 mod key_stream;
 mod layout;
 mod mapped;
+mod mapping;
 mod options;
 mod part;
 mod properties;
@@ -79,6 +81,7 @@ mod salvage;
 mod sequential;
 mod single;
 mod slice;
+mod source;
 mod table_cursor;
 mod table_scan;
 #[cfg(test)]
@@ -102,7 +105,8 @@ pub use entry::{BlockEntry, EntryKind, KeyEntry, Place, TableEntry};
 pub use find::{EntriesBefore, TableParts};
 pub use footer::FORMAT_VERSION;
 pub use index_chunk::IndexChunk;
-pub use key_section::{CHUNK_BYTES as KEY_CHUNK_BYTES, KeyEntries, KeySection};
+pub use key_chunk_sizes::CHUNK_BYTES as KEY_CHUNK_BYTES;
+pub use key_section::{KeyEntries, KeySection};
 pub use key_stream::KeyStream;
 pub use mapped::MappedRead;
 pub use options::{

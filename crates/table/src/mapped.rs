@@ -13,11 +13,12 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use slmdb_env::{Error, Mapped, Result};
+use slmdb_env::{Error, Result};
 
 use crate::block::{Block, NO_BLOCK};
 use crate::entry::{BlockEntry, EntryKind, Place};
 use crate::layout::{Layout, RawEntry};
+use crate::mapping::Mapping;
 use crate::part::{self, PartKind, Stored};
 use crate::reader::TableReader;
 use crate::single::{self, SingleEntry};
@@ -29,23 +30,6 @@ const SCRATCH_BYTES: usize = 16 << 10;
 thread_local! {
     /// Where a thread copies blocks to that it wants only for a moment.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A mapping of a table file, and what has been found out about it.
-#[derive(Debug)]
-pub(crate) struct Mapping {
-    mapped: Arc<dyn Mapped>,
-    /// Whether a block was compressed: then others are, too.
-    has_compressed: AtomicBool,
-}
-
-impl Mapping {
-    fn note_compressed(&self) {
-        // Looking first saves a write to memory that all readers share.
-        if !self.has_compressed.load(Ordering::Relaxed) {
-            self.has_compressed.store(true, Ordering::Relaxed);
-        }
-    }
 }
 
 /// What a mapping gave.
@@ -257,7 +241,7 @@ impl TableReader {
         Ok(block)
     }
 
-    /// Says that what is at this place will be read from the mapping in a moment; see [`Mapped::prefetch`].
+    /// Says that what is at this place will be read from the mapping in a moment; see [`Mapped::prefetch`](slmdb_env::Mapped::prefetch).
     #[inline]
     pub fn prefetch_mapped(&self, place: Place) {
         if let Some(mapping) = &self.mapping {
@@ -274,7 +258,7 @@ impl TableReader {
         }
     }
 
-    /// Says that what was in memory may have left it meanwhile; see [`Mapped::doubt`].
+    /// Says that what was in memory may have left it meanwhile; see [`Mapped::doubt`](slmdb_env::Mapped::doubt).
     pub fn doubt_mapped(&self) {
         if let Some(mapping) = &self.mapping {
             mapping.mapped.doubt();

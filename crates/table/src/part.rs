@@ -23,7 +23,8 @@ use std::sync::Arc;
 use slmdb_env::{Error, File, Result};
 
 use crate::compression::{self, Compression};
-use crate::key_section::{CHUNK_BYTES_AT_MOST, shortened};
+use crate::key_chunk_sizes::CHUNK_BYTES_AT_MOST;
+use crate::key_section::shortened;
 
 /// The longest part that is compressed, in bytes before compression: 16 MiB.
 pub const COMPRESSED_PART_MAXIMUM_BYTES: usize = 16 << 20;

@@ -8,8 +8,9 @@ use slmdb_env::Result;
 
 use crate::block::Block;
 use crate::entry::{EntryKind, Place};
-use crate::reader::{Source, TableReader};
+use crate::reader::TableReader;
 use crate::single::{self, SingleEntry};
+use crate::source::Source;
 
 /// Reads blocks of one table file; quick if each is behind the one before. Lives on its own: it may outlast the
 /// [`TableReader`] it comes from.
@@ -20,7 +21,7 @@ pub struct SequentialReader {
 }
 
 impl SequentialReader {
-    pub(crate) fn new(source: Source, window_bytes: usize) -> SequentialReader {
+    fn new(source: Source, window_bytes: usize) -> SequentialReader {
         SequentialReader { source, piece: Piece::new(window_bytes, window_bytes) }
     }
 
@@ -161,6 +162,11 @@ impl Piece {
 }
 
 impl TableReader {
+    /// A reader for many blocks in ascending order, which reads `window_bytes` at a time.
+    pub fn sequential(&self, window_bytes: usize) -> SequentialReader {
+        SequentialReader::new(self.source.clone(), window_bytes)
+    }
+
     /// The block at `place`, from a piece of this file or an empty one; if it is not there, the piece that begins with it is read, of
     /// `limit_bytes` at most. Errors as [`TableReader::read_block`] has them, but that other blocks of the piece may be what
     /// could not be read.

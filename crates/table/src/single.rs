@@ -21,9 +21,8 @@ use std::path::Path;
 
 use slmdb_env::{Error, Result};
 
-use crate::block_builder::NewEntry;
 use crate::codec::{get_length, get_range, get_varint, put_varint, varint_bytes};
-use crate::entry::EntryKind;
+use crate::entry::{EntryKind, NewEntry};
 use crate::options::MAXIMUM_KEY_BYTES;
 use crate::part::{Identity, PartKind};
 

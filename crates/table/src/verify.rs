@@ -20,7 +20,18 @@ mod by_key;
 /// How much of the blocks is read at a time, and how often progress is told.
 const WINDOW_BYTES: usize = 1 << 20;
 
-pub(crate) fn verify(table: &TableReader, progress: &mut dyn FnMut(u64)) -> Vec<Error> {
+impl TableReader {
+    /// Reads the whole file and checks all of it: each block and its entries' order, that the key section says the same
+    /// as the blocks, that the properties are right, and that nothing but that is in the file. Returns everything found
+    /// wrong; a damaged key chunk leaves the blocks unchecked that it alone names.
+    ///
+    /// `progress` is called now and then with the number of bytes of this file that are done; at the end with its length.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Vec<Error> {
+        verify(self, progress)
+    }
+}
+
+fn verify(table: &TableReader, progress: &mut dyn FnMut(u64)) -> Vec<Error> {
     let mut verifier = Verifier {
         table,
         blocks: table.sequential(WINDOW_BYTES),

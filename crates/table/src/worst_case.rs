@@ -9,7 +9,7 @@ use crate::block_builder::ENTRY_HEAD_BYTES_AT_MOST;
 use crate::filter::LINE_BYTES;
 use crate::footer::FOOTER_BYTES;
 use crate::index_builder;
-use crate::key_section::{self, CHUNK_BYTES, CHUNK_HEADER_BYTES, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
+use crate::key_chunk_sizes::{self, CHUNK_BYTES, CHUNK_HEADER_BYTES, RUN_BYTES, RUN_HEAD_BYTES_AT_MOST};
 use crate::layout::TAIL_BYTES;
 use crate::options::{TableForm, TableOptions};
 use crate::part::TRAILER_BYTES;
@@ -43,8 +43,9 @@ impl WorstCase {
             .key_bytes
             .saturating_add(self.value_bytes)
             .saturating_add(self.entries.saturating_mul(ENTRY_HEAD_BYTES_AT_MOST as u64));
-        let in_runs =
-            self.key_bytes.saturating_add(self.entries.saturating_mul(key_section::ENTRY_HEAD_BYTES_AT_MOST as u64));
+        let in_runs = self
+            .key_bytes
+            .saturating_add(self.entries.saturating_mul(key_chunk_sizes::ENTRY_HEAD_BYTES_AT_MOST as u64));
         if let TableForm::ByKey { filter_bits_per_key } = options.form {
             return self.file_bytes_by_key(options, in_blocks, filter_bits_per_key);
         }

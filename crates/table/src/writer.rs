@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use slmdb_env::{Error, File, Result};
 
-use crate::block_builder::NewEntry;
 use crate::compression::Compression;
-use crate::entry::Place;
+use crate::entry::{NewEntry, Place};
 use crate::part::{self, Identity, PartKind};
 use crate::single;
 use crate::write_back::WriteBack;

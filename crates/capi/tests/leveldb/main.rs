@@ -23,6 +23,7 @@ use slmdb_capi::leveldb::management::*;
 use slmdb_capi::leveldb::options::*;
 use slmdb_capi::leveldb::properties::*;
 use slmdb_capi::leveldb::request_options::*;
+use slmdb_capi::leveldb::requests::*;
 use slmdb_capi::leveldb::snapshot::*;
 use slmdb_capi::leveldb::utility::*;
 use slmdb_capi::leveldb::write_batch::*;

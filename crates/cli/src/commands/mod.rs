@@ -6,26 +6,19 @@ mod compact;
 mod del;
 mod demo;
 mod destroy;
-mod export;
+pub mod export;
 mod get;
-mod import;
+pub mod import;
 mod insert;
-mod later;
+pub mod later;
 mod put;
 mod repair;
-mod scan;
+pub mod scan;
 mod shell;
 mod size;
-mod stats;
+pub mod stats;
 mod update;
-mod verify;
-
-pub use export::{ExportOptions, export};
-pub use import::{ImportOptions, import};
-pub use later::not_in_the_shell;
-pub use scan::ScanOptions;
-pub use stats::{StatsOptions, write_stats};
-pub use verify::check;
+pub mod verify;
 
 use crate::failure::{Exit, Result};
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use slmdb::{ErrorKind, Medium, Options};
 use tempfile::TempDir;
 
-use super::media;
+use super::machine;
 use crate::failure::{Failure, Result};
 use crate::replacement::check_outside_stores;
 use crate::units;
@@ -60,7 +60,8 @@ impl Ground {
             return Err(Failure::Told(ErrorKind::Full, text));
         }
         let stores = directory_in(&parent)?;
-        let direct = media::direct_mounts().into_iter().find_map(|mount| directory_on(&mount.place, pools_need_bytes));
+        let direct =
+            machine::direct_mounts().into_iter().find_map(|mount| directory_on(&mount.place, pools_need_bytes));
         let mut ground = Ground { stores: Some(stores), pool, direct, sweeper: None };
         ground.sweeper = Some(ground.start_sweeper()?);
         Ok(ground)

@@ -16,10 +16,9 @@ use slmdb::Db;
 
 use super::ground::own_program;
 use super::media::Stage;
-use super::report::Report;
+use super::report::{Report, wrong};
 use super::steps::compare;
 use super::workload::{fill_value, in_key_order, key};
-use super::wrong;
 use crate::failure::{Failure, Result};
 use crate::units::count;
 

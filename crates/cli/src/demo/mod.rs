@@ -1,11 +1,13 @@
 //! What the store does, shown on this machine in under a minute.
 //!
 //! Every line stands for work that was really done, and whose outcome was compared with what it had to be; a line is
-//! printed only once it is true. [`ground`] finds a place and clears it; [`media`] says what there is to run on;
-//! [`steps`] and [`kill`] are the show; [`workload`] makes keys and values that can be told from their number.
+//! printed only once it is true. [`ground`] finds a place and clears it; [`media`] says what there is to run on, and
+//! [`machine`] which persistent memory the system shows; [`steps`] and [`kill`] are the show; [`workload`] makes keys and
+//! values that can be told from their number.
 
 mod ground;
 mod kill;
+mod machine;
 mod media;
 mod report;
 mod steps;
@@ -14,12 +16,12 @@ mod workload;
 use std::path::Path;
 use std::time::Instant;
 
-use slmdb::{EngineName, ErrorKind};
+use slmdb::EngineName;
 
 pub use ground::sweep;
 pub use kill::write_until_killed;
 
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::units::{bytes, count};
 use ground::{Ground, free_bytes};
 use report::Report;
@@ -69,7 +71,7 @@ pub fn run(keys: u64, parent: Option<&Path>, engine: Option<EngineName>) -> Resu
 }
 
 fn persistent_memory(report: &mut Report, ground: &Ground) -> Result<()> {
-    let found = media::persistent_memory();
+    let found = machine::persistent_memory();
     if found.is_empty() {
         return report
             .say("persistent memory: none found on this machine (`--pm emulated:PATH` emulates it with any file)");
@@ -79,12 +81,4 @@ fn persistent_memory(report: &mut Report, ground: &Ground) -> Result<()> {
         report.say("  (none that this demo could use: mounted with -o dax, with room, and ours to write to)")?;
     }
     Ok(())
-}
-
-/// What the demo says when the store did not do what it must.
-fn wrong(what: impl Into<String>) -> Failure {
-    Failure::Told(
-        ErrorKind::Corruption,
-        format!("the demo failed: {}; this is a fault of slmdb or of this machine, please report it", what.into()),
-    )
 }

@@ -1,8 +1,10 @@
-//! The demo's lines: a word for the step, what was done, how long it took.
+//! The demo's lines: a word for the step, what was done, how long it took; and what it says when the store was wrong.
 
 use std::time::Duration;
 
-use crate::failure::Result;
+use slmdb::ErrorKind;
+
+use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::units;
 
@@ -37,4 +39,12 @@ impl Report {
         };
         self.say(format!("  {step:<8} {what:<64} {:>6.2} s  {rate:>9}", elapsed.as_secs_f64()).trim_end())
     }
+}
+
+/// What the demo says when the store did not do what it must.
+pub fn wrong(what: impl Into<String>) -> Failure {
+    Failure::Told(
+        ErrorKind::Corruption,
+        format!("the demo failed: {}; this is a fault of slmdb or of this machine, please report it", what.into()),
+    )
 }

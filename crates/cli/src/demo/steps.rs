@@ -5,9 +5,8 @@ use std::time::Instant;
 use slmdb::{Db, Slice};
 
 use super::media::Stage;
-use super::report::Report;
+use super::report::{Report, wrong};
 use super::workload::{KEY_BYTES, VALUE_BYTES, fill_value, in_key_order, key, shuffled};
-use super::wrong;
 use crate::failure::Result;
 use crate::units::{bytes, count};
 

@@ -3,7 +3,8 @@
 
 use std::io::{self, Read};
 
-use super::{BYTE_ORDER_MARK, ImportFormat};
+use super::format::ImportFormat;
+use super::lines::BYTE_ORDER_MARK;
 
 /// How a kind of file begins, its name, and what makes an input of it.
 struct Signature {

@@ -15,7 +15,8 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Line, Lines, Reader, Record, Step};
+use super::lines::{Line, Lines};
+use super::record::{Reader, Record, Step};
 use crate::bytes::escape;
 
 /// Reads `jsonl`.

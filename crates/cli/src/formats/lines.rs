@@ -7,6 +7,8 @@ use std::io::{self, BufRead, Read};
 
 use slmdb::MAXIMUM_VALUE_BYTES;
 
+use super::record::Malformed;
+
 /// The longest line taken: what the longest value may need when every byte of it is escaped, and then some.
 const MAXIMUM_LINE_BYTES: u64 = 4 * MAXIMUM_VALUE_BYTES as u64 + (1 << 20);
 
@@ -105,12 +107,12 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// A complaint about the line read last.
-    pub fn malformed(&self, why: impl Into<String>) -> super::Malformed {
-        super::Malformed { line: self.number, offset: self.start, why: why.into() }
+    pub fn malformed(&self, why: impl Into<String>) -> Malformed {
+        Malformed { line: self.number, offset: self.start, why: why.into() }
     }
 
     /// The complaint about a [`Line::TooLong`].
-    pub fn too_long(&self) -> super::Malformed {
+    pub fn too_long(&self) -> Malformed {
         self.malformed(format!("the line is longer than {} bytes", self.maximum_bytes))
     }
 }

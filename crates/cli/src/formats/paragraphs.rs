@@ -11,7 +11,8 @@ use std::io::{self, BufRead};
 
 use slmdb::MAXIMUM_VALUE_BYTES;
 
-use super::{Line, Lines, Malformed, Reader, Record, Step};
+use super::lines::{Line, Lines};
+use super::record::{Malformed, Reader, Record, Step};
 use crate::bytes::escape;
 
 /// Reads `paragraphs`.

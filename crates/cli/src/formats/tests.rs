@@ -1,5 +1,7 @@
 //! Every format on small inputs: what it takes, what it refuses and on which line, and that what it writes comes back.
 
+use std::path::Path;
+
 use super::*;
 
 #[derive(Debug, PartialEq, Eq)]

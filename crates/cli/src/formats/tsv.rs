@@ -5,7 +5,8 @@
 
 use std::io::{self, BufRead};
 
-use super::{BYTE_ORDER_MARK, Line, Lines, Reader, Record, Step};
+use super::lines::{BYTE_ORDER_MARK, Line, Lines};
+use super::record::{Reader, Record, Step};
 use crate::bytes::{escape_into, unescape_into};
 
 /// Reads `tsv`.

@@ -10,7 +10,11 @@ use clap::{Parser, Subcommand};
 
 use crate::arguments::fold;
 use crate::bytes::{escape, unescape};
-use crate::commands::{ExportOptions, ImportOptions, ScanOptions, StatsOptions, not_in_the_shell};
+use crate::commands::export::ExportOptions;
+use crate::commands::import::ImportOptions;
+use crate::commands::later::not_in_the_shell;
+use crate::commands::scan::ScanOptions;
+use crate::commands::stats::StatsOptions;
 use crate::failure::{Failure, Result};
 
 /// All verbs, for `help`, completion and the answer to an unknown one.

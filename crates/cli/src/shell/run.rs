@@ -11,10 +11,13 @@ use slmdb::{Cursor, Db, Snapshot, WriteBatch};
 
 use super::parse::{Request, VERBS, Verb, parse};
 use crate::bytes::escape_into;
-use crate::commands::{check, export, import, write_stats};
+use crate::commands::export::export;
+use crate::commands::import::import;
+use crate::commands::stats::write_stats;
+use crate::commands::verify::check;
 use crate::failure::{Failure, Result};
 use crate::formats::{Line, Lines};
-use crate::output::Output;
+use crate::output::{Output, report};
 use crate::progress::Progress;
 
 /// What every data line begins with.
@@ -228,7 +231,7 @@ impl Session {
                 "the batch that was begun is dropped: it was never committed (writes: {}); end it with `commit` or `abort`",
                 batch.len()
             ));
-            self.highest_code = self.highest_code.max(dropped.report());
+            self.highest_code = self.highest_code.max(report(dropped));
         }
         self.snapshot = None;
         match self.db.take() {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::{Errno, retry_on_intr};
 
-use super::{mapped, retried, write_back};
+use super::retried::retried;
+use super::{mapped, write_back};
 use crate::{Error, File, Mapped, Result};
 
 /// The largest offset a file can have in this system: beyond it calls fail with errors that say nothing.

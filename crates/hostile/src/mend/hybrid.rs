@@ -5,7 +5,7 @@
 
 use crc32c::{crc32c, crc32c_append};
 
-use super::pool::{ROOT_AREA, UNIT_BYTES};
+use super::extents::{ROOT_AREA, UNIT_BYTES};
 use super::{put, u64_at};
 
 const MAGIC: &[u8] = b"HYBRTREE";

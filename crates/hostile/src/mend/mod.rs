@@ -6,6 +6,7 @@
 //! more is left as it is. That a mended sound file is the sound file is asserted by this crate's tests.
 
 pub mod arena;
+pub mod extents;
 pub mod hybrid;
 pub mod image;
 pub mod manifest;

@@ -3,17 +3,13 @@
 
 use crc32c::{crc32c, crc32c_append};
 
+use super::extents::{ENTRY_BYTES, ROOT_AREA, UNIT_BYTES, extents};
 use super::{arena, array_at, hybrid, put, u64_at};
 
-/// Space is given out in so many bytes.
-pub const UNIT_BYTES: usize = 65_536;
-/// The root area, where the tree begins.
-pub const ROOT_AREA: usize = 4096;
 /// The state word's place.
 pub const STATE_AT: usize = 64;
 const LENGTH_AT: usize = 72;
 const BOOT_ID_AT: usize = 80;
-const ENTRY_BYTES: usize = 16;
 
 const OPEN: u64 = 1;
 
@@ -77,18 +73,6 @@ pub fn mend(bytes: &mut [u8]) {
             seal(bytes, unit, kind, end);
         }
     }
-}
-
-/// Unit, kind and end of every extent that the first region's map tells of and that lies within the pool.
-pub fn extents(bytes: &[u8]) -> Vec<(usize, u8, usize)> {
-    let units = bytes.len() / UNIT_BYTES;
-    (0..units.min(UNIT_BYTES / ENTRY_BYTES))
-        .filter_map(|unit| {
-            let word = u64_at(bytes, UNIT_BYTES + ENTRY_BYTES * unit);
-            let end = (unit + (word >> 32 & 0xff_ffff) as usize) * UNIT_BYTES;
-            (word != 0 && end <= bytes.len() && end > unit * UNIT_BYTES).then_some((unit, (word >> 56) as u8, end))
-        })
-        .collect()
 }
 
 fn seal(bytes: &mut [u8], unit: usize, kind: u8, end: usize) {

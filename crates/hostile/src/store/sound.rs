@@ -12,7 +12,7 @@ use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Result};
 use slmdb_manifest::Manifest;
 
-use super::{Kind, On, POOL, STORE, kinds, options};
+use super::kind::{Kind, On, POOL, STORE, kinds, options};
 use crate::mend;
 
 pub(super) type Model = BTreeMap<Vec<u8>, Vec<u8>>;

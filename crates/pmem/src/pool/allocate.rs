@@ -16,8 +16,10 @@ use std::sync::atomic::Ordering;
 
 use slmdb_env::{Error, Result};
 
+use super::growth_guard::GrowthGuard;
+use super::open_pool::Pool;
 use super::space::Space;
-use super::{Extent, ExtentKind, Pool};
+use crate::extent::{Extent, ExtentKind};
 use crate::layout::{Entry, UNIT_BYTES};
 use crate::medium::Medium;
 
@@ -34,14 +36,6 @@ pub enum Claim {
     Part(u64),
     /// May use it.
     Privileged,
-}
-
-/// Decides whether a pool may take more of its file system. It is asked under a lock of the pool, so it must not use the
-/// pool.
-pub trait GrowthGuard: Send + Sync {
-    /// Runs `grow`, once; or returns [`Error::Full`] instead, or another error that may be tried again, and the pool is full
-    /// for now.
-    fn grow(&self, grow: &mut dyn FnMut() -> Result<()>) -> Result<()>;
 }
 
 impl Claim {

@@ -17,8 +17,7 @@ use std::path::Path;
 use slmdb_env::{DaxDevice, Error, File, Result};
 use slmdb_sync::mapped::AtomicU64;
 
-use super::header::HEADER_FRONT_BYTES;
-use super::place::{is_replaceable, no_direct_file};
+use super::header::{HEADER_FRONT_BYTES, is_replaceable};
 use crate::layout::{Entry, Geometry, MAGIC_OFFSET, POOL_UNITS_MAX, UNIT_BYTES};
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::Medium;
@@ -163,6 +162,13 @@ pub(super) fn copy_used(
         }
     }
     Ok(())
+}
+
+pub(super) fn no_direct_file(path: &Path) -> Error {
+    Error::Unsupported {
+        what: "persistent memory in an environment without real files".into(),
+        file: Some(path.into()),
+    }
 }
 
 #[cfg(test)]

@@ -16,11 +16,12 @@ use slmdb_env::{Error, Result};
 use slmdb_sync::mapped::AtomicU64;
 use slmdb_sync::scheduled::MutexGuard;
 
-use super::allocate::GrowthGuard;
-use super::lifecycle::sharing;
+use super::growth_guard::GrowthGuard;
+use super::open_pool::{Backing, Pool};
 use super::space::Space;
-use super::{Backing, Extent, ExtentKind, Pool};
+use crate::extent::{Extent, ExtentKind};
 use crate::layout::{ENTRY_BYTES, Entry, LENGTH_OFFSET, UNIT_BYTES, checked_word};
+use crate::mapping::sharing;
 use crate::medium::Medium;
 
 /// A damaged map may hold very many faults; the first few tell the story.

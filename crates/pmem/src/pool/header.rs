@@ -99,3 +99,10 @@ impl Header {
 pub(super) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
     bytes.chunks_exact(8).map(|chunk| chunk.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte)))
 }
+
+/// Whether what begins with this unit, or less, is an unfinished creation, or nothing, or the pool with this uuid.
+pub(super) fn is_replaceable(unit: &[u8], uuid: Option<[u8; 16]>, path: &Path) -> bool {
+    let (front, rest) = unit.split_at(unit.len().min(HEADER_FRONT_BYTES));
+    let unfinished = front.iter().take(8).all(|&byte| byte == 0) && rest.iter().all(|&byte| byte == 0);
+    unfinished || uuid.is_some() && Header::parse(front, u64::MAX, path).ok().map(|header| header.uuid) == uuid
+}

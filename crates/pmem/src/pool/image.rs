@@ -28,7 +28,8 @@ use slmdb_sync::scheduled::{processors, thread, try_spawn};
 use super::extents::Walk;
 use super::header::{HEADER_FRONT_BYTES, Header};
 use super::lifecycle::whole_units;
-use super::{Backing, Extent, Pool, PoolOptions};
+use super::open_pool::{Backing, Pool, PoolOptions};
+use crate::extent::Extent;
 use crate::layout::{State, UNIT_BYTES};
 use crate::medium::Medium;
 

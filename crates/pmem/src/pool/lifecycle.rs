@@ -21,16 +21,17 @@ use slmdb_env::{Env, Error, OpenMode, Result};
 use slmdb_sync::mapped;
 use slmdb_sync::scheduled::Mutex;
 
+use super::device::{self, no_direct_file};
 use super::extents::Walk;
 use super::header::{HEADER_FRONT_BYTES, Header, words};
-use super::place::{front_of_file, no_direct_file, refuse_foreign_file};
+use super::open_pool::{Backing, Pool, PoolOptions};
+use super::place::{front_of_file, refuse_foreign_file};
 use super::space::{Space, UnitTable};
-use super::{Backing, Pool, PoolOptions, device};
 use crate::layout::{
     BOOT_ID_OFFSET, Geometry, LENGTH_OFFSET, MAGIC, MAGIC_OFFSET, POOL_UNITS_MAX, ROOT_OFFSET, STATE_OFFSET, State,
     UNIT_BYTES, VERSION_OFFSET, checked_word, state_word,
 };
-use crate::mapping::{Mapping, Sharing};
+use crate::mapping::{Mapping, Sharing, sharing};
 use crate::medium::Medium;
 
 /// A page that nobody has written.
@@ -365,11 +366,6 @@ fn memory_bytes() -> u64 {
 /// survive that.
 fn is_mixture(header: &Header, boot_id: [u8; 16], survives_power_cut: bool) -> bool {
     header.state == State::Open && header.boot_id != boot_id && !survives_power_cut
-}
-
-/// How a pool on this medium is mapped.
-pub(super) fn sharing<M: Medium>(medium: &M) -> Sharing {
-    if medium.needs_direct_mapping() { Sharing::Direct } else { Sharing::Shared }
 }
 
 /// A limit in bytes, rounded down to whole units, and to what can be mapped at all.

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 
-use super::device;
-use super::header::{HEADER_FRONT_BYTES, Header};
+use super::device::{self, no_direct_file};
+use super::header::{HEADER_FRONT_BYTES, Header, is_replaceable};
 use crate::layout::{MAGIC, UNIT_BYTES, UUID_OFFSET};
 use crate::mapping::{Mapping, Sharing};
 use crate::medium::Medium;
@@ -60,13 +60,6 @@ pub(super) fn refuse_foreign_file(env: &dyn Env, path: &Path, uuid: [u8; 16]) ->
     Err(Error::invalid(format!("{} is there and is not a pool of this store; it is left alone", path.display())))
 }
 
-/// Whether what begins with this unit, or less, is an unfinished creation, or nothing, or the pool with this uuid.
-pub(super) fn is_replaceable(unit: &[u8], uuid: Option<[u8; 16]>, path: &Path) -> bool {
-    let (front, rest) = unit.split_at(unit.len().min(HEADER_FRONT_BYTES));
-    let unfinished = front.iter().take(8).all(|&byte| byte == 0) && rest.iter().all(|&byte| byte == 0);
-    unfinished || uuid.is_some() && Header::parse(front, u64::MAX, path).ok().map(|header| header.uuid) == uuid
-}
-
 /// The first unit of a file, or what there is of it.
 pub(super) fn front_of_file(file: &dyn File) -> Result<Vec<u8>> {
     let mut unit = vec![0; UNIT_BYTES as usize];
@@ -118,11 +111,4 @@ pub fn remove_pool_on<M: Medium>(env: &dyn Env, path: &Path, uuid: [u8; 16], med
     }
     refuse_foreign_file(env, path, uuid)?;
     env.remove_file(path)
-}
-
-pub(super) fn no_direct_file(path: &Path) -> Error {
-    Error::Unsupported {
-        what: "persistent memory in an environment without real files".into(),
-        file: Some(path.into()),
-    }
 }

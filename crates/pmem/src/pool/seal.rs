@@ -16,7 +16,8 @@ use slmdb_env::Result;
 use slmdb_sync::mapped::AtomicU64;
 
 use super::extents::Walk;
-use super::{Backing, Extent, ExtentKind, Pool};
+use super::open_pool::{Backing, Pool};
+use crate::extent::{Extent, ExtentKind};
 use crate::layout::{BOOT_ID_OFFSET, STATE_OFFSET, State, UNIT_BYTES, seal_word};
 use crate::medium::Medium;
 

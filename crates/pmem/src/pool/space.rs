@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 
 use slmdb_env::Result;
 
+use crate::extent::ExtentKind;
 use crate::layout::Geometry;
 use crate::mapping::Mapping;
-use crate::pool::ExtentKind;
 
 /// The free units, as runs: start → length. Neighbouring runs are merged. No run crosses into another region, because
 /// every region begins with its map.

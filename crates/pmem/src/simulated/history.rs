@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use slmdb_env::Step;
 
-use super::Replay;
-
 /// One thing that the medium was asked for. Offsets are the pool's.
 #[derive(Debug, Clone)]
 pub(super) enum Event {
@@ -73,11 +71,6 @@ impl History {
     /// Where a crash is worth looking at, in order.
     pub fn stops(&self) -> &[Stop] {
         &self.stops
-    }
-
-    /// Goes through it from the beginning.
-    pub fn replay(self) -> Replay {
-        Replay::new(self)
     }
 
     pub(super) fn push(&mut self, moment: u64, event: Event) {

@@ -67,8 +67,15 @@ pub struct Pick {
     pub words: u8,
 }
 
+impl History {
+    /// Goes through it from the beginning.
+    pub fn replay(self) -> Replay {
+        Replay::new(self)
+    }
+}
+
 impl Replay {
-    pub(super) fn new(history: History) -> Replay {
+    fn new(history: History) -> Replay {
         let (durable, seen) = (Vec::new(), Vec::new());
         let (flushed, not_flushed) = (HashMap::new(), HashMap::new());
         Replay { history, index: 0, moment: 0, durable, seen, pending: BTreeMap::new(), flushed, not_flushed }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{OfFiles, OfPool, Pick};
+use super::pick::{OfFiles, OfPool, Pick};
 use crate::files::{Change, ChangeOf, Fate};
 use crate::oracle::Ending;
 

@@ -31,7 +31,6 @@ use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 use slmdb_sync::epoch::Guard;
 use slmdb_sync::mapped::AtomicU64;
 
-use super::segment::SegmentEntry;
 use crate::EntryKind;
 
 /// The longest key.
@@ -51,6 +50,21 @@ const LENGTH_SHIFT: u32 = 2;
 const LONG_BLOCK_BYTES: u32 = (1 << 22) - 1;
 const _: () = assert!(KEY_OFFSET <= SMALLEST_RECORD_BYTES && WORDS as u64 * 8 == SMALLEST_RECORD_BYTES);
 const _: () = assert!(LONG_BLOCK_BYTES >> 16 << LENGTH_SHIFT <= 0xff && EntryKind::Delete as u64 >> LENGTH_SHIFT == 0);
+
+/// One entry of a table file, for [`write_segment`](super::write_segment): what its record is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentEntry<'k> {
+    /// The key, up to [`MAXIMUM_KEY_BYTES`].
+    pub key: &'k [u8],
+    /// Its sequence number, below 2^56.
+    pub sequence: u64,
+    /// A put or a delete.
+    pub kind: EntryKind,
+    /// Where in the file its block begins.
+    pub block_offset: u32,
+    /// How long its block is, in bytes.
+    pub block_length: u32,
+}
 
 /// What the record of a key of so many bytes takes in its segment at most: 8 bytes less if its block is shorter than 4 MiB.
 pub(super) const fn key_record_bytes_max(key_bytes: usize) -> u64 {

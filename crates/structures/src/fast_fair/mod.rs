@@ -14,7 +14,7 @@
 //! * [`tree`]: root, descent, `get`; [`update`]: the one write; [`batch`]: the same for many keys in order;
 //! * [`bulk`]: filling an empty tree at once; [`segment_writer`]: the records for that;
 //! * `replace`, `intent_recovery`, `intent`, `reserve`, `build`, `merge`: splits, merges, a new root: one mechanism, and its recovery;
-//! * `shortcuts`: descents that begin below the root;
+//! * `shortcuts` and `shortcut_descent`: descents that begin below the root;
 //! * `lookup`: `get` of many keys at once; [`iterate`]: reading in order; [`verify`]: checking all of it;
 //! * [`estimate`]: how many keys are in a range, about;
 //! * [`space_bounds`]: how much of the pool it may come to need.
@@ -62,6 +62,7 @@ mod replace;
 mod reserve;
 pub mod segment;
 pub mod segment_writer;
+mod shortcut_descent;
 mod shortcuts;
 pub mod space_bounds;
 pub mod tree;
@@ -74,8 +75,9 @@ mod tests;
 pub use bulk::BulkPart;
 pub use estimate::Sample;
 pub use iterate::{Direction, LeafRead, Range};
-pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, set_replaced_file};
-pub use segment::{Part, Records, Segment, SegmentEntry, write_segment, write_segment_claiming};
+pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SegmentEntry, set_replaced_file};
+pub use part::Part;
+pub use segment::{Records, Segment, write_segment, write_segment_claiming};
 pub use segment_writer::SegmentWriter;
 pub use space_bounds::{SegmentSize, key_lengths_in_segments, piece_bytes, segment_bytes_max};
 pub use tree::{LARGEST_NODE_BYTES, SMALLEST_NODE_BYTES, Tree};

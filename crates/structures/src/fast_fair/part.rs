@@ -3,8 +3,9 @@
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Extent, ExtentKind, Medium, Pool};
 
-use super::key_record::{SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, bytes_by_words, damaged, encode_key_record};
-use super::segment::{Part, SegmentEntry};
+use super::key_record::{
+    SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, SegmentEntry, bytes_by_words, damaged, encode_key_record,
+};
 use crate::KeyLengths;
 use crate::memtable::MAXIMUM_KEY_BYTES;
 
@@ -12,6 +13,17 @@ const MAGIC: u64 = u64::from_le_bytes(*b"slmdbKEY");
 const HEADER_CRC_OFFSET: usize = 52;
 
 const _: () = assert!(HEADER_CRC_OFFSET + 4 <= SEGMENT_HEADER_BYTES as usize);
+
+/// A part of a segment: one extent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Where its extent begins.
+    pub offset: u64,
+    /// How many records it has.
+    pub count: u64,
+    /// How many bytes they take.
+    pub length_bytes: u64,
+}
 
 /// What the header of a part says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

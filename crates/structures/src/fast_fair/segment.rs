@@ -32,28 +32,12 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, Extent, ExtentKind, Medium, Pool};
 use slmdb_sync::epoch::Guard;
 
-use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, damaged, key_record_bytes};
-use super::part::{Header, PartWriter};
-use crate::EntryKind;
+use super::key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, SegmentEntry, damaged, key_record_bytes};
+use super::part::{Header, Part, PartWriter};
 use crate::KeyLengths;
 
 /// Records are gathered to about this many bytes before they are copied to the pool.
 const COPY_BYTES: usize = 64 * 1024;
-
-/// One entry of a table file, for [`write_segment`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SegmentEntry<'k> {
-    /// The key, up to [`MAXIMUM_KEY_BYTES`].
-    pub key: &'k [u8],
-    /// Its sequence number, below 2^56.
-    pub sequence: u64,
-    /// A put or a delete.
-    pub kind: EntryKind,
-    /// Where in the file its block begins.
-    pub block_offset: u32,
-    /// How long its block is, in bytes.
-    pub block_length: u32,
-}
 
 /// A segment that is whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,17 +45,6 @@ pub struct Segment {
     file: u32,
     parts: Vec<Part>,
     keys: KeyLengths,
-}
-
-/// A part of a segment: one extent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
-    /// Where its extent begins.
-    pub offset: u64,
-    /// How many records it has.
-    pub count: u64,
-    /// How many bytes they take.
-    pub length_bytes: u64,
 }
 
 /// Writes the segment of a table file; all of it is durable on return. The entries are walked twice, once to find out how

@@ -7,9 +7,9 @@
 use slmdb_env::{Error, Result};
 use slmdb_pmem::{Claim, ExtentKind, Medium, Pool};
 
-use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, key_record_bytes};
+use super::key_record::{MAXIMUM_KEY_BYTES, SEGMENT_HEADER_BYTES, SegmentEntry, key_record_bytes};
 use super::part::PartWriter;
-use super::segment::{Segment, SegmentEntry};
+use super::segment::Segment;
 
 /// Records are gathered to about this many bytes before they are copied to the pool: many segments are written at once.
 const COPY_BYTES: usize = 8 * 1024;

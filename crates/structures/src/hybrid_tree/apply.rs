@@ -12,7 +12,7 @@ use super::directory::{Directory, Position, Successors, separator};
 use super::layout::{FIRST_OFFSET, LEAF_BYTES, LEAF_SLOTS, VALID_BITS, fingerprint, link};
 use super::leaf::{Image, Leaf, slots_of};
 use super::record::{Entry, Record, Version};
-use super::{Counts, HybridTree, State};
+use super::tree::{Counts, HybridTree, State};
 
 /// Keys of a group: so many become durable by two fences.
 pub const GROUP_KEYS: usize = 256;

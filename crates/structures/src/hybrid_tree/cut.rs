@@ -12,7 +12,7 @@ use super::directory::{Directory, Position, Successors};
 use super::layout::{EPOCH_OFFSET, FIRST_OFFSET, VALID_BITS, epoch_word, fingerprint};
 use super::leaf::{Leaf, slots_of};
 use super::record::Record;
-use super::{Counts, HybridTree, State};
+use super::tree::{Counts, HybridTree, State};
 
 impl<M: Medium> HybridTree<M> {
     /// Takes out all keys up to this one, and this one. Durable on return. One store takes all leaves before the boundary; a

@@ -11,7 +11,7 @@ use slmdb_env::Result;
 use slmdb_pmem::{ExtentKind, Medium, Pool};
 use slmdb_sync::mapped::AtomicU64;
 
-use super::damaged;
+use super::damage::damaged;
 use super::layout::{
     COMMIT_WORD, FINGERPRINT_WORD, LEAF_BYTES, LEAF_SLOTS, LEAF_WORDS, NEXT_WORD, OWNER_MASK, RECORD_WORD, TAG_WORD,
     VALID_BITS, link, owner, parse_link, tag,

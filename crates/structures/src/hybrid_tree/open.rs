@@ -8,6 +8,7 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{ExtentKind, Medium, Pool, Slots};
 use slmdb_sync::epoch::{self, Guard};
 
+use super::damage::damaged;
 use super::directory::{Directory, separator};
 use super::layout::{
     CHECK_OFFSET, EPOCH_OFFSET, FIRST_OFFSET, LEAF_BYTES, MAGIC, MAGIC_OFFSET, SETTINGS_OFFSET, TREES, VALID_BITS,
@@ -15,7 +16,7 @@ use super::layout::{
 };
 use super::leaf::{Leaf, slots_of};
 use super::record::{Entry, Record};
-use super::{Counts, HybridTree, State, check, damaged, root_of, settings};
+use super::tree::{Counts, HybridTree, State, check, root_of, settings};
 
 impl<M: Medium> HybridTree<M> {
     /// Opens a tree of a pool, and marks its slots as used. Entries that `keep` does not want are taken out, durably: those of files

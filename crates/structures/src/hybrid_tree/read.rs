@@ -8,11 +8,11 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch;
 
-use super::HybridTree;
 use super::directory::{common_prefix_bytes, head_of};
 use super::layout::{VALID_BITS, fingerprint};
 use super::leaf::{Leaf, slots_of};
 use super::record::{Record, Version};
+use super::tree::HybridTree;
 
 /// How often a reader may find a leaf changed under its eyes before the tree counts as damaged: more than any reader
 /// meets.

@@ -4,7 +4,7 @@ use slmdb_env::Result;
 use slmdb_pmem::{ExtentKind, Medium, Pool};
 use slmdb_sync::epoch::Guard;
 
-use super::damaged;
+use super::damage::damaged;
 use super::layout::{MAXIMUM_KEY_BYTES, MAXIMUM_SEQUENCE, RECORD_HEADER_BYTES};
 use crate::EntryKind;
 

@@ -9,7 +9,7 @@ use slmdb_sync::epoch;
 use super::layout::{VALID_BITS, fingerprint};
 use super::leaf::slots_of;
 use super::record::Record;
-use super::{Counts, HybridTree};
+use super::tree::{Counts, HybridTree};
 
 /// A damaged tree may hold very many faults; the first few tell the story.
 const FAULTS_MAX: usize = 64;

@@ -46,7 +46,6 @@ const _: () = {
     assert!(STORE_UUID.end == CAPACITY.start);
     assert!(CAPACITY.end + 12 == CRC.start);
     assert!(CRC.end as u64 == ARENA_HEADER_BYTES);
-    assert!(ARENA_HEADER_BYTES.is_multiple_of(super::record::RECORD_ALIGNMENT_BYTES));
 };
 
 /// How long an arena is whose file begins so, by its header, in bytes; `None`: there is no whole header. The file may be shorter: a clean

@@ -4,9 +4,9 @@ use slmdb_env::Result;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Medium};
 
+use super::gathered::Gathered;
 use super::links::{FRONT_SLOT, LinkPolicy};
 use super::memtable::{MemTable, MemTableOptions};
-use super::rebuild::Gathered;
 use super::record::{PayloadEntry, RecordHeader, entries};
 use super::replay::{ExpectedSequence, read};
 use super::sort::{Sortable, Sorter};

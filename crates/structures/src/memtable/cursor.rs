@@ -22,8 +22,15 @@ pub struct MemTableCursor<M: Medium> {
     place: Option<DetachedEntry>,
 }
 
+impl<M: Medium> MemTable<M> {
+    /// A cursor over all versions of all keys, which keeps the MemTable alive. It is nowhere until it is moved.
+    pub fn cursor(self: &Arc<Self>) -> MemTableCursor<M> {
+        MemTableCursor::new(Arc::clone(self))
+    }
+}
+
 impl<M: Medium> MemTableCursor<M> {
-    pub(super) fn new(memtable: Arc<MemTable<M>>) -> MemTableCursor<M> {
+    fn new(memtable: Arc<MemTable<M>>) -> MemTableCursor<M> {
         MemTableCursor { memtable, place: None }
     }
 

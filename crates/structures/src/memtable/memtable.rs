@@ -13,7 +13,6 @@
 //! As long as links are not persisted, the fence in `fill` is the only one of a write; else [`chain`](super::chain) has two.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
@@ -23,11 +22,10 @@ use slmdb_sync::scheduled::atomic::AtomicU64;
 
 use super::arena_header::{ARENA_FORMAT_VERSION, ArenaHeader, MAXIMUM_ARENA_BYTES};
 use super::chain::{Chain, NewLink};
-use super::cursor::MemTableCursor;
 use super::entries::{AllEntries, Found, NewestEntries};
 use super::filter::Filter;
+use super::gathered::Gathered;
 use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, new_slot};
-use super::rebuild::Gathered;
 use super::record::{self, MAXIMUM_BATCH_BYTES, Payload, RECORD_ALIGNMENT_BYTES, RecordHeader, slot_of};
 use super::skiplist::{NewEntry, SkipList, Splice};
 
@@ -335,11 +333,6 @@ impl<M: Medium> MemTable<M> {
         }
         let entry = self.list.first_from(key, at_most_sequence)?;
         (entry.key() == key).then(|| Found { kind: entry.kind(), sequence: entry.sequence(), value: entry.value() })
-    }
-
-    /// A cursor over all versions of all keys, which keeps the MemTable alive. It is nowhere until it is moved.
-    pub fn cursor(self: &Arc<Self>) -> MemTableCursor<M> {
-        MemTableCursor::new(Arc::clone(self))
     }
 
     /// The newest version of each key, deletes included, in key order: what a flush writes. Meant for a MemTable that is

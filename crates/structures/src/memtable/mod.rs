@@ -17,8 +17,8 @@
 //! records by their CRCs and sorts, and a write needs one fence. The log is the same under both, and says what counts.
 //!
 //! To read: `record` (the bytes), `arena_header`, `links`; `node`, `key_heads` and `skiplist` (the order), `filter`; `memtable`
-//! (both together) with `chain` (persisted links); `verify`; `entries`, `cursor` and `sample`; then `log`, `replay`, `sort`, `rebuild` and `copy` (coming
-//! back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
+//! (both together) with `chain` (persisted links); `verify`; `entries`, `cursor` and `sample`; then `log`, `replay`, `gathered`, `sort`,
+//! `rebuild` and `copy` (coming back). `docs/formats/arena.md` has the format and the rules of recovery on one page.
 
 mod arena_header;
 mod chain;
@@ -26,6 +26,7 @@ mod copy;
 mod cursor;
 mod entries;
 mod filter;
+mod gathered;
 mod key_heads;
 mod links;
 mod log;

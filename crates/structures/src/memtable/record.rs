@@ -76,6 +76,7 @@ const _: () = {
     assert!(field::ENTRY_COUNT.end == field::FIRST_SEQUENCE.start);
     assert!(field::FIRST_SEQUENCE.end == field::KNOWN_SAFE_SEQUENCE.start);
     assert!(field::KNOWN_SAFE_SEQUENCE.end as u64 == RECORD_HEADER_BYTES);
+    assert!(ARENA_HEADER_BYTES.is_multiple_of(RECORD_ALIGNMENT_BYTES));
     assert!(
         RECORD_HEADER_BYTES.is_multiple_of(RECORD_ALIGNMENT_BYTES) && SLOT_BYTES.is_multiple_of(RECORD_ALIGNMENT_BYTES)
     );

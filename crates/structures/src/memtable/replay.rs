@@ -30,10 +30,10 @@ use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Medium};
 
 use super::arena_header::{ARENA_FORMAT_VERSION, ARENA_HEADER_BYTES, ArenaHeader, MAXIMUM_ARENA_BYTES};
+use super::gathered::Gathered;
 use super::links::LinkPolicy;
 use super::log::Log;
 use super::memtable::MemTable;
-use super::rebuild::Gathered;
 use super::record::{ENTRY_HEADER_BYTES, RecordHeader, crc_seed, slot_of, split_entry};
 use super::sort::shared_length;
 

@@ -6,7 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::EntryKind;
-use crate::block_builder::{BlockBuilder, NewEntry};
+use crate::block_builder::BlockBuilder;
+use crate::cursor::BlockCursor;
+use crate::entry::NewEntry;
 use crate::layout::{TAIL_BYTES, tag_of};
 use crate::testing::config;
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_order::KeyOrder;
 
-use super::{
+use super::layout::{
     CHUNK_BYTES_AT_MOST, CHUNK_HEADER_BYTES, CheckpointedFile, CheckpointedLocation, FILE_BYTES, FOOTER_BYTES, Footer,
     SUMMARY_HEADER_BYTES, SUMMARY_NUMBER,
 };

@@ -1,12 +1,15 @@
 //! Checkpoints come back as they were written, from any key on; and whatever else their bytes are, that is told.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::Error;
 use slmdb_env::memory::MemoryEnv;
+use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
 
+use super::layout::*;
 use super::*;
+use crate::entry::Place;
 
 const PATH: &str = "/4.checkpoint";
 const UUID: [u8; 16] = [9; 16];

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_order::KeyOrder;
 
-use super::{
+use super::layout::{
     CHUNK_BYTES, CHUNK_HEADER_BYTES, CheckpointedFile, CheckpointedLocation, ENTRY_HEAD_BYTES_AT_MOST, FOOTER_BYTES,
     Footer, SUMMARY_NUMBER,
 };

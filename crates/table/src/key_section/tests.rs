@@ -2,6 +2,8 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::*;
+use crate::key_chunk_sizes::{CHUNK_BYTES_AT_MOST, RUN_BYTES};
+use crate::options::MAXIMUM_KEY_BYTES;
 use crate::testing::config;
 
 #[derive(Debug, Clone, PartialEq)]

@@ -7,9 +7,9 @@ use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OpenMode};
 
 use super::*;
-use crate::block_builder::{BlockBuilder, NewEntry};
+use crate::block_builder::BlockBuilder;
 use crate::compression::Compression;
-use crate::entry::EntryKind;
+use crate::entry::{EntryKind, NewEntry};
 use crate::footer::{FOOTER_BYTES, Footer};
 use crate::key_section::KeySectionBuilder;
 use crate::part::{Identity, PartKind};

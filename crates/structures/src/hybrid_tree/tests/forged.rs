@@ -9,7 +9,7 @@ use slmdb_pmem::{Dram, Slots};
 use super::super::layout::{FIRST_OFFSET, VALID_BITS, link};
 use super::super::leaf::{Leaf, slots_of};
 use super::super::read::{LeafCopy, Place};
-use super::super::{HybridTree, root_of};
+use super::super::tree::{HybridTree, root_of};
 use super::pauses::{entry, tree};
 
 type Tree = HybridTree<Dram>;

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::entry::{EntryKind, Place};
-use crate::key_section::{CHUNK_BYTES_AT_MOST, KeySectionBuilder};
+use crate::key_chunk_sizes::CHUNK_BYTES_AT_MOST;
+use crate::key_section::KeySectionBuilder;
 use crate::testing::config;
 
 /// How long a run is, and its entries.

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, OpenMode};
 
-use crate::block_builder::NewEntry;
 use crate::compression::Compression;
-use crate::entry::EntryKind;
+use crate::entry::{EntryKind, NewEntry};
 use crate::filter::LINE_BYTES;
 use crate::footer::{FOOTER_BYTES, Footer, HAS_INDEX};
 use crate::index_builder::IndexBuilder;
