@@ -29,10 +29,15 @@ pub struct EngineKind {
     /// bytes, would refuse every write.
     pub check_pool: fn(&Options, MediumKind, Option<u64>) -> Result<()>,
     /// [`crate::store::opening::open`] of this engine.
-    pub open: fn(&Options, &Path, Option<AnyMedium>) -> Result<Arc<dyn Engine>>,
+    pub open: Open,
     /// [`crate::repair::repair`] of this engine.
-    pub repair: fn(&Options, &Path, Option<AnyMedium>, &mut dyn FnMut(RepairProgress)) -> Result<RepairReport>,
+    pub repair: Repair,
 }
+
+/// How a store is opened.
+pub type Open = fn(&Options, &Path, Option<AnyMedium>) -> Result<Arc<dyn Engine>>;
+/// How a store is repaired.
+pub type Repair = fn(&Options, &Path, Option<AnyMedium>, &mut dyn FnMut(RepairProgress)) -> Result<RepairReport>;
 
 /// For tests that need one.
 #[cfg(test)]
