@@ -15,10 +15,10 @@ use slmdb_manifest::{Edit, StoreState};
 use slmdb_sync::scheduled::Mutex;
 
 use super::chunk::{ChunkSource, EntryBytes};
-use super::observer::{Done, Work};
 use super::pace::LevelZeroPace;
 use super::sources::{LevelSource, window_bytes};
 use super::unreadable::Unreadable;
+use super::work::{Done, Work};
 use crate::level_zero::deletes_below;
 use crate::state::LabState;
 

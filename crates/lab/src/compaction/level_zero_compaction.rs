@@ -21,8 +21,8 @@ use slmdb_manifest::{Edit, EngineSection};
 
 use super::chunk::{Chunk, ChunkSource, EntryBytes, Found};
 use super::compactor::Compactor;
-use super::observer::{Done, Work};
 use super::unreadable::PassedOver;
+use super::work::{Done, Work};
 use crate::level_zero::state::LevelZeroState;
 use crate::level_zero::{run_files, run_files_done};
 

@@ -14,3 +14,4 @@ mod sources;
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
 pub(crate) mod unreadable;
+mod work;

@@ -1,47 +1,16 @@
 //! What listeners and counters are told of a compaction.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use slmdb_engine::Event;
 use slmdb_engine::observe::spans::timed;
 use slmdb_env::{Error, Result};
-use slmdb_levels::{Run, TableRun};
 use tracing::field::Empty;
 use tracing::info_span;
 
 use super::compactor::Compactor;
-
-/// What a compaction is to do.
-pub(super) struct Work {
-    pub(super) chosen_by: &'static str,
-    pub(super) inputs: Vec<u32>,
-    pub(super) input_bytes: u64,
-}
-
-/// What it has done.
-#[derive(Default)]
-pub(super) struct Done {
-    outputs: Vec<u32>,
-    bytes_read: u64,
-    bytes_written: u64,
-    /// The table file of an input that can't be read.
-    pub(super) unreadable: Option<u32>,
-}
-
-impl Done {
-    /// Notes that an input of this table file can't be read, unless that may pass.
-    pub(super) fn note_unreadable(&mut self, file: u32, error: &Error) {
-        self.unreadable = (!error.may_be_tried_again()).then_some(file);
-    }
-
-    pub(super) fn record(&mut self, outputs: &[Arc<TableRun>], bytes_read: u64) {
-        self.outputs = outputs.iter().map(|run| run.number()).collect();
-        self.bytes_written = outputs.iter().map(|run| run.record().bytes).sum();
-        self.bytes_read = bytes_read;
-    }
-}
+use super::work::{Done, Work};
 
 impl Compactor {
     /// Lets the store fail, unless the error may pass: behind what could not be written nothing is sure.
