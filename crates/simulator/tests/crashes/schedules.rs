@@ -45,7 +45,7 @@ fn the_same_seed_gives_the_same_history_and_another_another() {
 #[test]
 fn schedules_and_crashes_together_leave_nothing_wrong() {
     let kinds = engines::names().flat_map(|engine| [(engine, 100, 3, true), (engine, 200, 6, false)]);
-    for (&engine, first, seeds, has_pool) in kinds {
+    for (engine, first, seeds, has_pool) in kinds {
         let effort = Effort { again_one_in: 200, ..Effort::default() };
         let explorer = Explorer::new(CallPaths::new(), effort);
         let begun = Instant::now();
@@ -63,6 +63,11 @@ fn schedules_and_crashes_together_leave_nothing_wrong() {
 #[test]
 fn a_fence_left_out_is_noticed_and_its_crash_can_be_repeated() {
     engines::names().for_each(a_fence_left_out_is_noticed);
+}
+
+/// Why a store does not open. (Of some images the opening is recorded, too, and which opening tells of a failure depends on that.)
+fn cause(what: &str) -> &str {
+    what.split_once(": ").map_or(what, |(_, cause)| cause)
 }
 
 fn a_fence_left_out_is_noticed(engine: EngineName) {
@@ -87,7 +92,10 @@ fn a_fence_left_out_is_noticed(engine: EngineName) {
             let (plan, id, paths) = (failure.plan, id.clone(), without());
             let again = std::thread::spawn(move || replay(&plan, &id, &paths)).join().unwrap();
             let again = again.expect("it was found, and is not found again");
-            assert_eq!((again.what, again.image.fingerprint()), (failure.what.clone(), failure.image.fingerprint()));
+            assert_eq!(
+                (cause(&again.what), again.image.fingerprint()),
+                (cause(&failure.what), failure.image.fingerprint())
+            );
         }
         assert!(replay(&failure.plan, &id, &CallPaths::new()).is_none(), "with the fence something is wrong, too");
         return;
