@@ -75,7 +75,7 @@ fn a_fence_left_out_is_noticed(engine: EngineName) {
     let known = CallPaths::new();
     plans().take(3).for_each(|plan| drop(record_workload(&plan, &known).unwrap()));
     let effort = Effort { images: 24, looks: Looks::AtOwed, ..Effort::default() };
-    let until = Instant::now() + Duration::from_secs(120);
+    let until = Instant::now() + Duration::from_secs(600);
     for site in known.sites().into_iter().filter(|site| site.step == Step::Fence) {
         let without = || {
             let paths = CallPaths::new();
