@@ -234,7 +234,7 @@ impl Catalog {
         if matches!(provided, Err(Error::Full { .. })) {
             self.disk_is_full.store(true, Ordering::Relaxed);
             self.renew_if_long(manifest, bytes)?;
-            provided = self.reserve.give_while_full(bytes, Purpose::Records, || manifest.reserve(bytes));
+            provided = self.reserve.give_while_full(bytes, Purpose::Others, || manifest.reserve(bytes));
         }
         self.note_manifest(manifest);
         provided

@@ -142,7 +142,7 @@ impl SpaceController {
             TakenFrom::FreeSpace => self.catalog.while_whole(file_bytes, || space.raise(file_bytes)),
             TakenFrom::Reserve => self.catalog.provide_for_flushes().and_then(|()| {
                 let more_bytes = file_bytes.saturating_sub(space.length_bytes());
-                self.catalog.reserve.give_while_full(more_bytes, Purpose::Deletes, || space.raise(file_bytes))
+                self.catalog.reserve.give_while_full(more_bytes, Purpose::Others, || space.raise(file_bytes))
             }),
         };
         if on_disk.is_err() {

@@ -12,8 +12,8 @@
 //! writing until the disk has space.
 //!
 //! A put never uses the reserve. It is used by giving it back to the file system and taking it from there, so another process
-//! that fills the same disk may be faster. While a compaction [has it](Reserve::lend), no MemTable is made, and no other
-//! compaction begins.
+//! that fills the same disk may be faster. While a compaction [has it](Reserve::lend), no MemTable is made and no other
+//! compaction begins, unless there is plenty of space.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,10 +47,8 @@ const PLENTY_BYTES: u64 = 16 << 20;
 pub enum Purpose {
     /// A record of the MANIFEST that is being written, or a new MANIFEST: it must not fail, or gives the space back.
     Manifest,
-    /// Records of the MANIFEST to come.
-    Records,
-    /// A table file of deletes.
-    Deletes,
+    /// Records of the MANIFEST to come, and table files of deletes.
+    Others,
 }
 
 /// Where a compaction writes.
@@ -58,7 +56,7 @@ pub enum Purpose {
 pub enum OutputSpace {
     /// In free space, as many files as it takes.
     Free,
-    /// In the reserve, as one file.
+    /// In the space that the reserve lends, as one file.
     Reserve,
 }
 
@@ -161,7 +159,7 @@ impl Reserve {
     fn kept_from(&self, purpose: Purpose) -> u64 {
         match purpose {
             Purpose::Manifest => 0,
-            Purpose::Records | Purpose::Deletes => self.output_bytes().max(self.manifest_bytes.load(Ordering::Relaxed)),
+            Purpose::Others => self.output_bytes().max(self.manifest_bytes.load(Ordering::Relaxed)),
         }
     }
 

@@ -159,7 +159,7 @@ fn a_long_manifest_is_no_reason_to_refuse_deletes() {
     }
     env.set_capacity(CAPACITY_BYTES);
     fill_disk(&env, &store);
-    while store.shared.parts.catalog.reserve.give(1000, Purpose::Deletes).unwrap() > 0 {}
+    while store.shared.parts.catalog.reserve.give(1000, Purpose::Others).unwrap() > 0 {}
     fill_disk(&env, &store);
     assert!(store.shared.parts.catalog.reserve.length_bytes() < store.shared.parts.catalog.reserve.wanted_bytes());
     store.shared.parts.catalog.fill_reserve().unwrap();
