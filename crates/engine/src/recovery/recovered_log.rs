@@ -59,21 +59,22 @@ pub struct RecoveredLog {
 impl RecoveredLog {
     /// Replays the MemTables from their arenas, in the order of their generations, without a gap in sequence numbers
     /// (INV-3).
-    pub fn replay(options: &Options, directory: &Path, state: StoreState, arenas: Arenas) -> Result<RecoveredLog> {
-        let log = replay_log(options, &state, &arenas)?;
-        check_strays(options, &state, &arenas, log.last_sequence)?;
-        Ok(RecoveredLog {
-            options: options.clone(),
+    pub fn replay(options: Options, directory: &Path, state: StoreState, arenas: Arenas) -> Result<Box<RecoveredLog>> {
+        let log = replay_log(&options, &state, &arenas)?;
+        check_strays(&options, &state, &arenas, log.last_sequence)?;
+        let reserve = Reserve::new(&options, directory);
+        Ok(Box::new(RecoveredLog {
+            options,
             directory: directory.into(),
             arenas,
             catalog: CatalogState::ReadOnly(state),
             active: None,
             active_from: log.last_sequence + 1,
             memtables: log.memtables,
-            reserve: Reserve::new(options, directory),
+            reserve,
             last_sequence: log.last_sequence,
             file_bytes_written: 0,
-        })
+        }))
     }
 
     /// Takes the store over for new writes. `provide`: the engine sets its own reserves, and sets aside what the

@@ -75,7 +75,7 @@ pub struct Recovered<S> {
 /// See [`Recovered::remove_leftovers`].
 pub type RemoveLeftovers = Box<dyn FnOnce(&StoreState) -> Result<()>>;
 
-/// What an opening has found before the engine looks at it.
+/// What an opening has found before the engine looks at it. On the heap, so that threads with little stack can open stores.
 pub struct Found<'d> {
     /// The store's options. Their environment holds the directory, and that of the pool.
     pub options: Options,
@@ -91,12 +91,12 @@ pub struct Found<'d> {
 
 impl Found<'_> {
     /// Opens a directory. The background threads are made first: if they can't be had, nothing has changed.
-    pub fn of<'d>(engine: &EngineKind, options: &Options, directory: &'d Path) -> Result<Found<'d>> {
+    pub fn of<'d>(engine: &EngineKind, options: &Options, directory: &'d Path) -> Result<Box<Found<'d>>> {
         options.check()?;
         let workers = Workers::of(options, engine.threads)?;
         let Prepared { mut options, state, lock } = prepare(engine, options, directory)?;
         options.memtable_bytes = memtable_bytes(&options, directory);
-        Ok(Found { options, directory, state, lock, workers })
+        Ok(Box::new(Found { options, directory, state, lock, workers }))
     }
 }
 
@@ -119,7 +119,7 @@ pub fn open<O: Opening>(options: &Options, directory: &Path, medium: Option<AnyM
     })
 }
 
-fn on_its_medium<O: Opening>(mut found: Found<'_>) -> Result<Arc<dyn Engine>> {
+fn on_its_medium<O: Opening>(mut found: Box<Found<'_>>) -> Result<Arc<dyn Engine>> {
     let options = &found.options;
     let (unit_bytes, emulation) = (options.media_unit_bytes, options.emulation);
     let caches_are_persistent = options.caches_are_persistent;
@@ -137,13 +137,13 @@ fn on_its_medium<O: Opening>(mut found: Found<'_>) -> Result<Arc<dyn Engine>> {
     in_pool::<O>(found, medium)
 }
 
-fn in_pool<O: Opening>(found: Found<'_>, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
+fn in_pool<O: Opening>(found: Box<Found<'_>>, medium: AnyMedium) -> Result<Arc<dyn Engine>> {
     let fast = O::in_pool(medium, &found.options, &found.state)?;
     Ok(Arc::new(start::<O>(found, fast)?))
 }
 
 /// Recovers a store, and starts its background threads.
-pub fn start<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<Store<O::Tier>> {
+pub fn start<O: Opening>(found: Box<Found<'_>>, fast: O::Fast) -> Result<Store<O::Tier>> {
     let (store, workers) = recover::<O>(found, fast)?;
     store.start(workers);
     Ok(store)
@@ -159,20 +159,20 @@ pub fn start<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<Store<O::Tie
 /// Until step 3 nothing goes that the MANIFEST names, and what changes in the pool may be done again. So a crash in recovery is
 /// recovered the same way. Opened read-only, step 3 is left out and everything stays in memory. The store's background
 /// threads have no work yet.
-pub fn recover<O: Opening>(found: Found<'_>, fast: O::Fast) -> Result<(Store<O::Tier>, Workers)> {
-    let Found { options, directory, mut state, lock, mut workers } = found;
-    let pool = O::pool(&fast).clone();
-    note_openings(&mut state, &pool);
-    let tables = Arc::new(Tables::new(&options, directory.into(), state.files_uuid));
-    tables.set_table_bytes(state.files.values().map(|file| file.length_bytes).sum());
+pub fn recover<O: Opening>(mut found: Box<Found<'_>>, fast: O::Fast) -> Result<(Store<O::Tier>, Workers)> {
+    let (directory, pool) = (found.directory, O::pool(&fast).clone());
+    note_openings(&mut found.state, &pool);
+    let tables = Arc::new(Tables::new(&found.options, directory.into(), found.state.files_uuid));
+    tables.set_table_bytes(found.state.files.values().map(|file| file.length_bytes).sum());
     let env = tables.env();
-    let options = Options { env: env.clone(), ..options };
-    let arenas = Arenas::new(&pool, env.clone(), directory, options.memtable_bytes);
-    let recovery = Recovery { options: &options, directory, state: &mut state, tables: &tables };
+    found.options.env = env.clone();
+    let arenas = Arenas::new(&pool, env.clone(), directory, found.options.memtable_bytes);
+    let recovery = Recovery { options: &found.options, directory, state: &mut found.state, tables: &tables };
     let Recovered { state: tier, remove_leftovers } = O::recover(recovery, fast)?;
+    let Found { options, state, lock, mut workers, .. } = *found;
     let span = info_span!("replay_log", arenas = state.arenas.len(), ms = Empty);
-    let mut log = timed(&*env, span, || RecoveredLog::replay(&options, directory, state, arenas))?;
-    if !options.read_only {
+    let mut log = timed(&*env, span, || RecoveredLog::replay(options, directory, state, arenas))?;
+    if !log.options.read_only {
         let span = info_span!("take_over", memtables = log.memtables.len(), ms = Empty);
         timed(&*env, span, || log.take_over(|log| provide_for_recovered(log, &*tier)))?;
         log.remove_leftovers()?;

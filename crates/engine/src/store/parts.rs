@@ -44,12 +44,13 @@ pub struct Parts {
 impl Parts {
     /// Puts the parts of a recovered store together.
     pub fn new(
-        log: RecoveredLog,
+        log: Box<RecoveredLog>,
         tables: Arc<Tables>,
         state: Arc<dyn TierState>,
         lock: Option<Box<dyn Lock>>,
         events: Events,
     ) -> Arc<Parts> {
+        let log = *log;
         let manifest = log.catalog.state();
         let (flushed_through, lifetime_before) = (manifest.flushed_through, manifest.lifetime);
         let uuids = (manifest.uuid, manifest.files_uuid);
