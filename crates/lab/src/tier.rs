@@ -19,8 +19,7 @@ use slmdb_engine::store::parts::Parts;
 #[cfg(test)]
 use slmdb_engine::store::store::Store;
 use slmdb_engine::store::tier::{Moment, Tier};
-use slmdb_engine::write::memtables::MemTableView;
-use slmdb_engine::{Approximate, EngineCursor, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
+use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
 use slmdb_env::Result;
 use slmdb_levels::{Run, TableRun};
 use slmdb_manifest::FileRecord;
@@ -30,7 +29,7 @@ use crate::compaction::compactor::Compactor;
 use crate::compaction::pace::LevelZeroPace;
 use crate::flush::Flush;
 use crate::operations::get::Reader;
-use crate::operations::range_query::Cursor;
+use crate::operations::range_query::LabCursor;
 use crate::operations::verify::Verifier;
 use crate::state::LabState;
 
@@ -52,6 +51,7 @@ pub(crate) struct LabTier {
 
 impl Tier for LabTier {
     type State = LabState;
+    type Cursor = LabCursor;
 
     fn new(store: &Arc<Parts>, state: &Arc<LabState>) -> LabTier {
         let pace = Arc::new(LevelZeroPace::new(store.clone(), state.clone()));
@@ -85,8 +85,8 @@ impl Tier for LabTier {
         self.reader.contains_key(key, moment)
     }
 
-    fn cursor(&self, moment: u64, memtables: &MemTableView) -> Box<dyn EngineCursor> {
-        Box::new(Cursor::new(self.reader.clone(), moment, memtables))
+    fn cursor(&self, moment: u64) -> LabCursor {
+        LabCursor::new(self.reader.clone(), moment)
     }
 
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {

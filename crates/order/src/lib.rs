@@ -36,6 +36,16 @@ pub trait Comparator: Send + Sync + 'static {
     fn compare(&self, left: &[u8], right: &[u8]) -> Ordering;
 }
 
+/// The direction in which something goes through keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Direction {
+    /// To larger keys.
+    #[default]
+    Forward,
+    /// To smaller keys.
+    Backward,
+}
+
 /// The name of the order by bytes.
 pub const BYTEWISE_NAME: &str = "bytewise";
 

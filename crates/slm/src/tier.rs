@@ -19,8 +19,7 @@ use slmdb_engine::store::parts::Parts;
 #[cfg(test)]
 use slmdb_engine::store::store::Store;
 use slmdb_engine::store::tier::{Held, Moment, Tier};
-use slmdb_engine::write::memtables::MemTableView;
-use slmdb_engine::{Approximate, EngineCursor, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
+use slmdb_engine::{Approximate, Slice, Stats, TableFile, VerifyProgress, VerifyReport};
 use slmdb_env::Result;
 use slmdb_manifest::FileRecord;
 use slmdb_pmem::ExtentKind;
@@ -33,7 +32,7 @@ use crate::compaction::repointing::Repointing;
 use crate::flush::file_creation::FileCreation;
 use crate::flush::index_insertion::IndexInsertion;
 use crate::operations::get::Reader;
-use crate::operations::range_query::Cursor;
+use crate::operations::range_query::SlmCursor;
 use crate::operations::verify::Verifier;
 use crate::recovery::index_checkpoint::IndexCheckpointer;
 use crate::selection::leaf_node_scan::LeafNodeScan;
@@ -61,6 +60,7 @@ pub(crate) struct SlmTier {
 
 impl Tier for SlmTier {
     type State = SlmState;
+    type Cursor = SlmCursor;
 
     fn new(store: &Arc<Parts>, state: &Arc<SlmState>) -> SlmTier {
         let (store, state) = (|| store.clone(), || state.clone());
@@ -124,8 +124,8 @@ impl Tier for SlmTier {
         self.reader.contains_key(key, moment)
     }
 
-    fn cursor(&self, moment: u64, memtables: &MemTableView) -> Box<dyn EngineCursor> {
-        Box::new(Cursor::new(self.reader.clone(), moment, memtables))
+    fn cursor(&self, moment: u64) -> SlmCursor {
+        SlmCursor::new(self.reader.clone(), moment)
     }
 
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate> {

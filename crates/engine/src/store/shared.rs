@@ -5,6 +5,7 @@ use std::sync::Arc;
 use slmdb_env::Result;
 use slmdb_structures::EntryKind;
 
+use super::cursor::StoreCursor;
 use super::parts::Parts;
 use super::tier::{Moment, Tier};
 use crate::read::snapshot_registry::SnapshotKind;
@@ -63,7 +64,7 @@ impl<T: Tier> Shared<T> {
             }
             self.parts.release(moment, SnapshotKind::Cursor, 0);
         };
-        self.tier.cursor(moment, &view)
+        Box::new(StoreCursor::new(self.parts.clone(), self.tier.cursor(moment), moment, &view))
     }
 
     /// A cursor at the moment of a snapshot that is held.
@@ -71,6 +72,6 @@ impl<T: Tier> Shared<T> {
     pub(super) fn cursor_at(self: &Arc<Self>, moment: u64) -> Box<dyn EngineCursor> {
         let moment = self.parts.state.moments().register(SnapshotKind::Cursor, &|| moment);
         let view = self.parts.writes.view.load_full();
-        self.tier.cursor(moment, &view)
+        Box::new(StoreCursor::new(self.parts.clone(), self.tier.cursor(moment), moment, &view))
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use slmdb_env::Result;
 
+use super::cursor::TierCursor;
 use super::parts::Parts;
 use super::tier_state::TierState;
 use crate::background::workers::Work;
 use crate::stats::{Approximate, Stats, TableFile};
-use crate::write::memtables::MemTableView;
-use crate::{EngineCursor, Slice, VerifyProgress, VerifyReport};
+use crate::{Slice, VerifyProgress, VerifyReport};
 
 /// The moment that a read sees.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +30,8 @@ impl<T> Held for T {}
 pub trait Tier: Send + Sync + Sized + 'static {
     /// What it keeps.
     type State: TierState + 'static;
+    /// How it is read in key order.
+    type Cursor: TierCursor + 'static;
 
     /// The tier of an open store.
     fn new(store: &Arc<Parts>, state: &Arc<Self::State>) -> Self;
@@ -41,8 +43,8 @@ pub trait Tier: Send + Sync + Sized + 'static {
     fn get(&self, key: &[u8], moment: Moment) -> Result<Option<Slice>>;
     /// Whether a key that no MemTable has at this moment has a value.
     fn contains_key(&self, key: &[u8], moment: Moment) -> Result<bool>;
-    /// A cursor over the whole store, on no entry, at a moment that is registered for it. The cursor ends the registration.
-    fn cursor(&self, moment: u64, memtables: &MemTableView) -> Box<dyn EngineCursor>;
+    /// A cursor on no key, at a moment that is registered for it.
+    fn cursor(&self, moment: u64) -> Self::Cursor;
     /// The approximate size of a range below the MemTables.
     fn approximate(&self, range: (Bound<&[u8]>, Bound<&[u8]>)) -> Result<Approximate>;
     /// See [`crate::Engine::compact_range`].

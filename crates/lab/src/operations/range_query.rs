@@ -1,7 +1,7 @@
-//! Cursors: the whole store in key order, forwards and backwards, as it was at one moment (paper, section 3.2).
+//! A cursor's view of level 0 and the levels, as they were at one moment (paper, section 3.2).
 //!
-//! A cursor merges the MemTables of its moment, level 0 and the levels. Of level 0 it copies one *window* after the
-//! other: what both trees have between two keys, and what the map of replaced versions has there.
+//! Of level 0 the cursor copies one *window* after the other: what both trees have between two keys, and what the map of
+//! replaced versions has there.
 //!
 //! After each window it looks at the levels anew. A chunk that left level 0 before the window was copied is in the
 //! levels by then, because data moves that way only (I6). So a cursor misses nothing, and keeps no view, no file and no
@@ -10,17 +10,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use slmdb_engine::EngineCursor;
 use slmdb_engine::files::file_names::table;
-use slmdb_engine::read::empty_ranges::PassedDeletes;
-use slmdb_engine::read::memtable_iterator::MemTableSource;
 use slmdb_engine::read::scan_buffers::SeekCounter;
-use slmdb_engine::read::snapshot_registry::SnapshotKind;
 use slmdb_engine::read::values_ahead::ValuesAhead;
-use slmdb_engine::write::memtables::MemTableView;
+use slmdb_engine::store::cursor::{SeekTo, TierCursor};
+use slmdb_engine::store::tier::Moment;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{LevelsCursor, Run, TableRun};
-use slmdb_order::{CycleDetector, KeyOrder};
+use slmdb_order::{CycleDetector, Direction, KeyOrder};
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::Version;
 use slmdb_table::Slice;
@@ -28,25 +25,16 @@ use slmdb_table::Slice;
 use super::get::Reader;
 use crate::level_zero::location;
 use crate::operations::pauses::{Paused, pause};
-use crate::operations::window::{Window, WindowFrom};
-use slmdb_engine::store::tier::Moment;
+use crate::operations::window::Window;
 
-/// The direction in which a cursor goes. Its sources stand at the cursor's key, or beyond it in this direction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Heading {
-    Forward,
-    Backward,
-}
-
-/// Which source has the current entry.
+/// Which source has the newest version of the current key.
 #[derive(Debug, Clone, Copy)]
 enum At {
-    MemTable(usize),
     LevelZero(Version),
     Levels,
 }
 
-/// Which sources have the nearest key, and which of them has its newest version.
+/// The nearest key of both sources.
 #[derive(Debug, Clone, Copy)]
 struct Nearest {
     at: At,
@@ -56,8 +44,6 @@ struct Nearest {
     is_in_levels: bool,
 }
 
-const ON_NO_ENTRY: &str = "the cursor is on no entry";
-
 /// Nobody asks how often a cursor goes from one run file to another.
 struct Uncounted;
 
@@ -65,59 +51,40 @@ impl SeekCounter for Uncounted {
     fn count_seek(&self, _: u32) {}
 }
 
-/// See [`EngineCursor`].
-pub(crate) struct Cursor {
+/// See [`TierCursor`].
+pub(crate) struct LabCursor {
     reader: Arc<Reader>,
     order: KeyOrder,
     moment: u64,
-    memtables: Vec<MemTableSource>,
     window: Window,
     levels: LevelsCursor<TableRun>,
-    heading: Heading,
-    /// Where the current value is. `None`: the cursor is on no entry.
-    at: Option<At>,
-    /// The current key, or the last one.
-    key: Vec<u8>,
-    /// Memory for the next one.
-    next_key: Vec<u8>,
-    /// Whether the window is on that key, and whether the levels are.
-    is_window_on_key: bool,
-    are_levels_on_key: bool,
+    direction: Direction,
+    /// The current key's sources. `None`: there is no key left.
+    nearest: Option<Nearest>,
     /// The current value of level 0 and those that follow it there, where entries stand by themselves in mapped files.
     values_ahead: ValuesAhead,
     /// The last value that was lent from elsewhere.
     lent: Slice,
     /// What the budget was told that window and values take.
     held_bytes: u64,
-    /// The sources have not been moved to a place since `key` was found.
-    is_walking: bool,
-    /// Finds out if the comparator leads the cursor round in a circle (INV-25).
+    /// Finds out if the comparator leads windows round in a circle: a snapshot may see none of their entries (INV-25).
     cycle_detector: CycleDetector,
-    /// The same for where windows end: a snapshot may see none of their entries.
-    window_cycle_detector: CycleDetector,
 }
 
-impl Cursor {
-    /// A cursor on no entry, at a moment that is registered for it.
-    pub(crate) fn new(reader: Arc<Reader>, moment: u64, view: &MemTableView) -> Cursor {
-        Cursor {
+impl LabCursor {
+    /// A cursor on no key, at a moment that is registered for it.
+    pub(crate) fn new(reader: Arc<Reader>, moment: u64) -> LabCursor {
+        LabCursor {
             order: reader.state.level_zero.mutable().order().clone(),
             moment,
-            memtables: view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect(),
             window: Window::default(),
             levels: LevelsCursor::new(reader.state.levels.current(), moment),
-            heading: Heading::Forward,
-            at: None,
-            key: Vec::new(),
-            next_key: Vec::new(),
-            is_window_on_key: false,
-            are_levels_on_key: false,
+            direction: Direction::Forward,
+            nearest: None,
             values_ahead: ValuesAhead::default(),
             lent: Slice::default(),
             held_bytes: 0,
-            is_walking: false,
             cycle_detector: CycleDetector::default(),
-            window_cycle_detector: CycleDetector::default(),
             reader,
         }
     }
@@ -133,7 +100,7 @@ impl Cursor {
 
     /// Copies the window from here on, and looks at the levels as they are after that. If those are the same as before,
     /// and `goes_on`, they stand where they should.
-    fn load(&mut self, from: WindowFrom<'_>, goes_on: bool) -> Result<()> {
+    fn load(&mut self, from: SeekTo<'_>, goes_on: bool) -> Result<()> {
         pause(Paused::BeforeWindow);
         let loaded = self.window.load(&self.reader.state.level_zero, from, self.moment, goes_on);
         self.account();
@@ -147,228 +114,88 @@ impl Cursor {
             self.levels = LevelsCursor::new(current, self.moment);
         }
         match from {
-            WindowFrom::First => self.levels.seek_first(),
-            WindowFrom::Last => self.levels.seek_last(),
-            WindowFrom::At(key) => self.levels.seek(key),
-            WindowFrom::Before(key) => self.levels.seek_before(key),
+            SeekTo::First => self.levels.seek_first(),
+            SeekTo::Last => self.levels.seek_last(),
+            SeekTo::At(key) => self.levels.seek(key),
+            SeekTo::Before(key) => self.levels.seek_before(key),
         }
     }
 
-    /// Moves all sources to a place, and finds the entry there.
-    fn go(&mut self, from: WindowFrom<'_>) -> Result<()> {
-        (self.at, self.is_walking) = (None, false);
-        self.cycle_detector.begin();
-        self.window_cycle_detector.begin();
-        self.values_ahead.prepare_seek();
-        self.heading = match from {
-            WindowFrom::First | WindowFrom::At(_) => Heading::Forward,
-            WindowFrom::Last | WindowFrom::Before(_) => Heading::Backward,
-        };
-        self.move_sources(from)?;
-        self.settle()
-    }
-
-    /// Moves all sources to a place.
-    fn move_sources(&mut self, from: WindowFrom<'_>) -> Result<()> {
-        for memtable in &mut self.memtables {
-            match from {
-                WindowFrom::First => memtable.seek_first(),
-                WindowFrom::Last => memtable.seek_last(),
-                WindowFrom::At(key) => memtable.seek(key),
-                WindowFrom::Before(key) => memtable.seek_before(key),
+    /// Finds the nearest key, from where window and levels stand.
+    fn settle(&mut self) -> Result<()> {
+        if !self.lent.is_empty() {
+            self.lent = Slice::new();
+        }
+        while self.is_window_passed() {
+            let bound = match self.direction {
+                Direction::Forward => self.window.high(),
+                Direction::Backward => self.window.low(),
+            };
+            let bound = bound.unwrap_or_default().to_vec();
+            if !self.order.is_bytewise() && !self.cycle_detector.visit(&bound) {
+                return Err(Error::invalid("the comparator is no total order: a cursor went round in a circle"));
+            }
+            match self.direction {
+                Direction::Forward => self.load(SeekTo::At(&bound), true)?,
+                Direction::Backward => self.load(SeekTo::Before(&bound), true)?,
             }
         }
-        self.load(from, false)
+        self.nearest = self.find_nearest();
+        Ok(())
     }
 
-    /// How a key compares to another in the cursor's direction.
+    /// The nearest key of both, and which has its newest version.
     #[inline]
-    fn compare(&self, key: &[u8], other: &[u8]) -> Ordering {
-        let order = self.order.compare(key, other);
-        if self.heading == Heading::Forward { order } else { order.reverse() }
-    }
-
-    /// The key that comes next among all sources, and who has its newest version.
-    #[inline]
-    fn nearest(&self) -> Option<Nearest> {
+    fn find_nearest(&self) -> Option<Nearest> {
         let of_levels = || {
             let kind = self.levels.kind()?;
             let sequence = self.levels.sequence();
             Some(Nearest { at: At::Levels, kind, sequence, is_in_window: false, is_in_levels: true })
         };
-        let mut nearest = match self.window.current() {
-            None => of_levels(),
-            Some((key, version)) => {
-                let (at, Version { kind, sequence, .. }) = (At::LevelZero(version), version);
-                let of_window = Nearest { at, kind, sequence, is_in_window: true, is_in_levels: false };
-                match of_levels().map(|of_levels| (self.compare(key, self.levels.key()), of_levels)) {
-                    None | Some((Ordering::Less, _)) => Some(of_window),
-                    Some((Ordering::Greater, of_levels)) => Some(of_levels),
-                    Some((Ordering::Equal, of_levels)) => {
-                        let newer = if of_levels.sequence > sequence { of_levels } else { of_window };
-                        Some(Nearest { is_in_window: true, is_in_levels: true, ..newer })
-                    }
-                }
-            }
+        let Some((key, version)) = self.window.current() else { return of_levels() };
+        let (at, Version { kind, sequence, .. }) = (At::LevelZero(version), version);
+        let of_window = Nearest { at, kind, sequence, is_in_window: true, is_in_levels: false };
+        let Some(of_levels) = of_levels() else { return Some(of_window) };
+        let order = match self.direction {
+            Direction::Forward => self.order.compare(key, self.levels.key()),
+            Direction::Backward => self.order.compare(self.levels.key(), key),
         };
-        for (number, memtable) in self.memtables.iter().enumerate().filter(|(_, memtable)| memtable.valid()) {
-            let (at, kind, sequence) = (At::MemTable(number), memtable.kind(), memtable.sequence());
-            let order =
-                nearest.as_ref().map_or(Ordering::Less, |best| self.compare(memtable.key(), self.key_at(best.at)));
-            // What was flushed meanwhile is in level 0, too. Its value needs no file here.
-            nearest = match nearest {
-                Some(best) if order.is_gt() || (order.is_eq() && best.sequence > sequence) => Some(best),
-                Some(best) if order.is_eq() => Some(Nearest { at, kind, sequence, ..best }),
-                _ => Some(Nearest { at, kind, sequence, is_in_window: false, is_in_levels: false }),
-            };
-        }
-        nearest
+        Some(match order {
+            Ordering::Less => of_window,
+            Ordering::Greater => of_levels,
+            Ordering::Equal => {
+                let newer = if of_levels.sequence > sequence { of_levels } else { of_window };
+                Nearest { is_in_window: true, is_in_levels: true, ..newer }
+            }
+        })
     }
 
-    /// The key that a source is on.
-    #[inline]
-    fn key_at(&self, at: At) -> &[u8] {
-        match at {
-            At::MemTable(number) => self.memtables[number].key(),
-            At::LevelZero(_) => self.window.current().map_or(&[], |(key, _)| key),
-            At::Levels => self.levels.key(),
-        }
-    }
-
-    /// Finds the next entry that is no delete, from where the sources stand.
-    fn settle(&mut self) -> Result<()> {
-        if !self.lent.is_empty() {
-            self.lent = Slice::new();
-        }
-        let is_forward = self.heading == Heading::Forward;
-        let mut deletes = PassedDeletes::new(self.moment, is_forward);
-        loop {
-            let nearest = self.nearest();
-            if self.is_window_passed(nearest.map(|nearest| self.key_at(nearest.at))) {
-                self.load_next_window()?;
-                continue;
-            }
-            let Some(Nearest { at, kind, is_in_window, is_in_levels, .. }) = nearest else { break };
-            let mut key = std::mem::take(&mut self.next_key);
-            key.clear();
-            key.extend_from_slice(self.key_at(at));
-            if !self.order.is_bytewise() && !self.cycle_detector.visit(&key) {
-                return Err(round_in_a_circle());
-            }
-            if self.is_walking && !self.is_beyond(&key) {
-                return Err(self.out_of_order(at));
-            }
-            self.next_key = std::mem::replace(&mut self.key, key);
-            (self.is_window_on_key, self.are_levels_on_key) = (is_in_window, is_in_levels);
-            self.is_walking = true;
-            if kind == EntryKind::Put {
-                self.at = Some(at);
-                break;
-            }
-            match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
-                None => self.pass_key()?,
-                Some(key) if is_forward => self.move_sources(WindowFrom::At(&key))?,
-                Some(key) => self.move_sources(WindowFrom::Before(&key))?,
-            }
-        }
-        let writes = &self.reader.store.writes;
-        deletes.end(&writes.empty_ranges, || writes.publication.begun());
-        Ok(())
-    }
-
-    /// Whether a key comes after the last one in the cursor's direction.
-    fn is_beyond(&self, key: &[u8]) -> bool {
-        let order = self.order.compare(key, &self.key);
-        if self.heading == Heading::Forward { order.is_gt() } else { order.is_lt() }
-    }
-
-    /// What is wrong when a source gives keys that are not in their order.
-    fn out_of_order(&self, at: At) -> Error {
-        let file = match at {
-            At::MemTable(_) => {
-                return Error::invalid("the comparator is no total order: keys of a MemTable do not ascend");
-            }
-            At::LevelZero(version) => Some(version.file),
-            At::Levels => self.levels.run().map(|run| run.number()),
-        };
-        let path = table(&self.reader.store.context.directory, file.unwrap_or_default());
-        Error::corruption(path, 0, "keys of level 0 or of a level do not ascend, or a comparator is no total order")
-    }
-
-    /// Whether the window has no entry left, and more of level 0 may come before `nearest`.
-    fn is_window_passed(&self, nearest: Option<&[u8]>) -> bool {
+    /// Whether the window has no entry left, and more of level 0 may come before the levels' key.
+    fn is_window_passed(&self) -> bool {
         if self.window.current().is_some() {
             return false;
         }
-        match self.heading {
-            Heading::Forward => {
-                self.window.high().is_some_and(|high| nearest.is_none_or(|key| self.order.compare(key, high).is_ge()))
+        let key = self.levels.valid().then(|| self.levels.key());
+        match self.direction {
+            Direction::Forward => {
+                self.window.high().is_some_and(|high| key.is_none_or(|key| self.order.compare(key, high).is_ge()))
             }
-            Heading::Backward => {
-                self.window.low().is_some_and(|low| nearest.is_none_or(|key| self.order.compare(key, low).is_lt()))
+            Direction::Backward => {
+                self.window.low().is_some_and(|low| key.is_none_or(|key| self.order.compare(key, low).is_lt()))
             }
         }
     }
 
-    fn load_next_window(&mut self) -> Result<()> {
-        let bound = if self.heading == Heading::Forward { self.window.high() } else { self.window.low() };
-        let bound = bound.unwrap_or_default().to_vec();
-        if !self.order.is_bytewise() && !self.window_cycle_detector.visit(&bound) {
-            return Err(round_in_a_circle());
-        }
-        match self.heading {
-            Heading::Forward => self.load(WindowFrom::At(&bound), true),
-            Heading::Backward => self.load(WindowFrom::Before(&bound), true),
-        }
-    }
-
-    /// Moves every source that stands on the current key beyond it.
-    #[inline]
-    fn pass_key(&mut self) -> Result<()> {
-        let (key, is_forward) = (&self.key, self.heading == Heading::Forward);
-        for memtable in self.memtables.iter_mut().filter(|memtable| memtable.valid() && memtable.key() == key) {
-            if is_forward { memtable.next() } else { memtable.prev() }
-        }
-        if self.is_window_on_key {
-            self.window.pass(is_forward);
-        }
-        match self.are_levels_on_key {
-            true if is_forward => self.levels.next(),
-            true => self.levels.prev(),
-            false => Ok(()),
-        }
-    }
-
-    /// Moves one entry on in a direction.
-    fn step(&mut self, heading: Heading) -> Result<()> {
-        if self.at.is_none() {
-            return Ok(());
-        }
-        if self.heading != heading {
-            let key = std::mem::take(&mut self.key);
-            return match heading {
-                Heading::Backward => self.go(WindowFrom::Before(&key)),
-                Heading::Forward => {
-                    self.go(WindowFrom::At(&key))?;
-                    if self.at.is_some() && self.key == key { self.step(heading) } else { Ok(()) }
-                }
-            };
-        }
-        self.at = None;
-        self.pass_key()?;
-        self.settle()
-    }
-
-    /// The value of a version of level 0. `None`: [`Cursor::values_ahead`] has it.
+    /// The value of a version of level 0. `None`: [`LabCursor::values_ahead`] has it.
     fn value_in_level_zero(&mut self, version: &Version) -> Result<Option<Slice>> {
         let place = location(version);
         if self.values_ahead.turn_to(&Uncounted, place) {
             return Ok(None);
         }
         let (tables, ahead) = (&self.reader.store.tables, &mut self.values_ahead);
-        let brought = match self.heading {
-            Heading::Forward => ahead.bring(tables, &Uncounted, self.window.puts_forward(), place),
-            Heading::Backward => ahead.bring(tables, &Uncounted, self.window.puts_backward(), place),
+        let brought = match self.direction {
+            Direction::Forward => ahead.bring(tables, &Uncounted, self.window.puts_forward(), place),
+            Direction::Backward => ahead.bring(tables, &Uncounted, self.window.puts_backward(), place),
         };
         self.account();
         match brought {
@@ -376,95 +203,93 @@ impl Cursor {
             Err(error) if !self.reader.is_gone(version.file) => return Err(error),
             Ok(false) | Err(_) => {}
         }
-        match self.reader.value_of(&self.key, version) {
+        let key = self.window.current().map_or(&[][..], |(key, _)| key);
+        match self.reader.value_of(key, version) {
             // A chunk has moved it on. What the moment sees is still there.
             Err(error) if self.reader.is_gone(version.file) => {
-                self.reader.get(&self.key, Moment::At(self.moment))?.ok_or(error).map(Some)
+                self.reader.get(key, Moment::At(self.moment))?.ok_or(error).map(Some)
             }
             value => value.map(Some),
         }
     }
 }
 
-fn round_in_a_circle() -> Error {
-    Error::invalid("the comparator is no total order: a cursor went round in a circle")
-}
-
-impl EngineCursor for Cursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.go(WindowFrom::At(key))
+impl TierCursor for LabCursor {
+    fn begin_range(&mut self) {
+        self.cycle_detector.begin();
+        self.values_ahead.prepare_seek();
     }
 
-    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.go(WindowFrom::Before(key))
+    fn seek(&mut self, to: SeekTo<'_>) -> Result<()> {
+        self.nearest = None;
+        self.direction = to.direction();
+        self.load(to, false)?;
+        self.settle()
     }
 
-    fn seek_first(&mut self) -> Result<()> {
-        self.go(WindowFrom::First)
+    #[inline]
+    fn advance(&mut self) -> Result<()> {
+        let Some(nearest) = self.nearest.take() else { return Ok(()) };
+        let is_forward = self.direction == Direction::Forward;
+        if nearest.is_in_window {
+            self.window.pass(is_forward);
+        }
+        if nearest.is_in_levels {
+            if is_forward { self.levels.next()? } else { self.levels.prev()? }
+        }
+        self.settle()
     }
 
-    fn seek_last(&mut self) -> Result<()> {
-        self.go(WindowFrom::Last)
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        match self.nearest?.at {
+            At::LevelZero(_) => self.window.current().map(|(key, _)| key),
+            At::Levels => Some(self.levels.key()),
+        }
     }
 
-    fn next(&mut self) -> Result<()> {
-        self.step(Heading::Forward)
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        self.step(Heading::Backward)
-    }
-
-    fn valid(&self) -> bool {
-        self.at.is_some()
-    }
-
-    fn key(&self) -> &[u8] {
-        if self.at.is_some() { &self.key } else { &[] }
+    #[inline]
+    fn version(&self) -> (u64, EntryKind) {
+        self.nearest.map_or((0, EntryKind::Delete), |nearest| (nearest.sequence, nearest.kind))
     }
 
     fn value(&mut self) -> Result<Slice> {
-        match self.at {
-            None => Err(Error::invalid(ON_NO_ENTRY)),
-            Some(At::MemTable(number)) => Ok(Slice::from(self.memtables[number].value())),
-            Some(At::Levels) => self.levels.value(),
-            Some(At::LevelZero(version)) => {
-                if let Some(value) = self.value_in_level_zero(&version)? {
-                    return Ok(value);
-                }
-                let value = self.values_ahead.take_value();
-                self.account();
-                Ok(value)
+        let Some(Nearest { at: At::LevelZero(version), .. }) = self.nearest else { return self.levels.value() };
+        if let Some(value) = self.value_in_level_zero(&version)? {
+            return Ok(value);
+        }
+        let value = self.values_ahead.take_value();
+        self.account();
+        Ok(value)
+    }
+
+    fn value_ref(&mut self) -> Result<&[u8]> {
+        let Some(Nearest { at: At::LevelZero(version), .. }) = self.nearest else { return self.levels.value_ref() };
+        match self.value_in_level_zero(&version)? {
+            None => Ok(self.values_ahead.value_lent()),
+            Some(value) => {
+                self.lent = value;
+                Ok(&self.lent)
             }
         }
     }
 
-    fn value_ref(&mut self) -> Result<&[u8]> {
-        match self.at {
-            None => Err(Error::invalid(ON_NO_ENTRY)),
-            Some(At::MemTable(number)) => Ok(self.memtables[number].value()),
-            Some(At::Levels) => self.levels.value_ref(),
-            Some(At::LevelZero(version)) => match self.value_in_level_zero(&version)? {
-                None => Ok(self.values_ahead.value_lent()),
-                Some(value) => {
-                    self.lent = value;
-                    Ok(&self.lent)
-                }
-            },
-        }
+    fn out_of_order(&self) -> Error {
+        let file = self.nearest.and_then(|nearest| match nearest.at {
+            At::LevelZero(version) => Some(version.file),
+            At::Levels => self.levels.run().map(|run| run.number()),
+        });
+        let path = table(&self.reader.store.context.directory, file.unwrap_or_default());
+        Error::corruption(path, 0, "keys of level 0 or of a level do not ascend, or a comparator is no total order")
     }
-}
 
-impl Drop for Cursor {
-    fn drop(&mut self) {
+    fn let_go(&mut self) -> u64 {
         // What is given back to the system at the end of the last one is what was freed by then.
         let blocks_bytes = (self.levels.let_go() * self.reader.store.context.options.block_bytes) as u64;
-        let held_bytes = self.held_bytes + blocks_bytes;
+        let freed_bytes = self.held_bytes + blocks_bytes;
         (self.window, self.values_ahead) = (Window::default(), ValuesAhead::default());
         self.account();
-        // The MemTables before the registration: then their arenas can go.
-        self.memtables.clear();
-        self.reader.store.release(self.moment, SnapshotKind::Cursor, held_bytes);
+        freed_bytes
     }
 }
 

@@ -3,8 +3,9 @@
 use std::ops::{Bound, Range};
 
 use slmdb_engine::files::location::Location;
+use slmdb_engine::store::cursor::SeekTo;
 use slmdb_env::Result;
-use slmdb_order::KeyOrder;
+use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::AnyMedium;
 use slmdb_structures::EntryKind;
 use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Place, Version};
@@ -15,19 +16,6 @@ use crate::level_zero::{LevelZero, location};
 const LEAVES_AT_ONCE: [usize; 4] = [1, 2, 2, 4];
 /// Where the keys of one window are longer together, in bytes, the next has one leaf of each tree.
 const KEYS_BYTES_MAX: usize = 16 << 10;
-
-/// Where a window begins, and in which direction it goes on.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum WindowFrom<'k> {
-    /// At the smallest key, forwards.
-    First,
-    /// At the largest key, backwards.
-    Last,
-    /// At this key, forwards.
-    At(&'k [u8]),
-    /// Just before this key, backwards.
-    Before(&'k [u8]),
-}
 
 /// Entries of level 0 between two keys, in order, and a position among them.
 #[derive(Debug, Default)]
@@ -57,20 +45,14 @@ impl Window {
     /// of replaced versions comes after the trees, since versions move that way only. `goes_on`: the place is where the
     /// last window ended.
     /// LOCKS: snapshots
-    pub(crate) fn load(
-        &mut self,
-        level_zero: &LevelZero,
-        from: WindowFrom<'_>,
-        moment: u64,
-        goes_on: bool,
-    ) -> Result<()> {
+    pub(crate) fn load(&mut self, level_zero: &LevelZero, from: SeekTo<'_>, moment: u64, goes_on: bool) -> Result<()> {
         let trees = level_zero.trees();
         let order = trees[0].order();
-        let is_forward = matches!(from, WindowFrom::First | WindowFrom::At(_));
+        let is_forward = from.direction() == Direction::Forward;
         (self.low, self.high) = match from {
-            WindowFrom::At(key) => (Some(key.to_vec()), None),
-            WindowFrom::Before(key) => (None, Some(key.to_vec())),
-            WindowFrom::First | WindowFrom::Last => (None, None),
+            SeekTo::At(key) => (Some(key.to_vec()), None),
+            SeekTo::Before(key) => (None, Some(key.to_vec())),
+            SeekTo::First | SeekTo::Last => (None, None),
         };
         self.loads = if goes_on { self.loads + 1 } else { 0 };
         let has_long_keys = self.keys.len() > KEYS_BYTES_MAX;
@@ -119,17 +101,17 @@ impl Window {
     fn add_leaves(
         &mut self,
         tree: &HybridTree<AnyMedium>,
-        from: WindowFrom<'_>,
+        from: SeekTo<'_>,
         leaves: usize,
         moment: u64,
         copy: &mut LeafCopy,
         found: &mut Vec<Entry>,
     ) -> Result<()> {
         let order = tree.order();
-        let is_forward = matches!(from, WindowFrom::First | WindowFrom::At(_));
+        let is_forward = from.direction() == Direction::Forward;
         let mut end = match from {
-            WindowFrom::At(key) | WindowFrom::Before(key) => Some(key.to_vec()),
-            WindowFrom::First | WindowFrom::Last => None,
+            SeekTo::At(key) | SeekTo::Before(key) => Some(key.to_vec()),
+            SeekTo::First | SeekTo::Last => None,
         };
         // Forwards the tree copies several leaves by itself.
         let (calls, leaves) = if is_forward { (1, leaves) } else { (leaves, 1) };

@@ -18,11 +18,11 @@ pub(crate) mod range_lengths;
 
 use slmdb_engine::files::location::Location;
 use slmdb_engine::read::temperature::{FileSpan, Temperature};
+use slmdb_order::Direction;
 use slmdb_table::Place;
 
 use crate::index::index_iterator::IndexSource;
 use crate::operations::get::Reader;
-use crate::operations::heading::Heading;
 
 /// Entries that are asked for at once: at first, if nothing is known of ranges; the growth each time; and at most. The
 /// next are asked for when half of the last are used, or all of those that were expected.
@@ -43,7 +43,7 @@ pub(crate) const SCOUT_BYTES: u64 =
 pub(crate) struct Scout {
     source: IndexSource,
     /// The direction in which it goes.
-    heading: Heading,
+    direction: Direction,
     /// How many entries it is ahead. These were asked for, the cursor's own included. `None`: it has not set out, or the
     /// cursor has overtaken it.
     lead: Option<usize>,
@@ -61,7 +61,7 @@ impl Scout {
     pub(crate) fn new(moment: u64) -> Scout {
         Scout {
             source: IndexSource::new(moment),
-            heading: Heading::Forward,
+            direction: Direction::Forward,
             lead: None,
             lead_min: 0,
             window: 0,
@@ -88,21 +88,21 @@ impl Scout {
         &mut self,
         reader: &Reader,
         key: &[u8],
-        heading: Heading,
+        direction: Direction,
         values_read: &mut usize,
         temperature: &mut Temperature,
     ) {
-        if self.lead.is_some() && self.heading != heading {
+        if self.lead.is_some() && self.direction != direction {
             reader.cold_ranges.record(std::mem::take(values_read));
         }
         let mut is_expected = false;
-        match self.lead.filter(|_| self.heading == heading) {
+        match self.lead.filter(|_| self.direction == direction) {
             Some(lead) if lead > self.lead_min => return,
             Some(_) => self.window = (self.window * WINDOW_GROWTH).min(WINDOW_MAX),
             None => {
-                let set_out = match heading {
-                    Heading::Forward => self.source.seek(&reader.state.index, key),
-                    Heading::Backward => self.source.seek_back(&reader.state.index, key),
+                let set_out = match direction {
+                    Direction::Forward => self.source.seek(&reader.state.index, key),
+                    Direction::Backward => self.source.seek_back(&reader.state.index, key),
                 };
                 if set_out.is_err() {
                     self.lead = None;
@@ -112,10 +112,10 @@ impl Scout {
                 let expected = is_range_new.then(|| reader.cold_ranges.expected(WINDOW_FIRST));
                 self.window = expected.unwrap_or(WINDOW_FIRST).min(WINDOW_MAX);
                 is_expected = self.window > WINDOW_FIRST;
-                (self.heading, self.lead) = (heading, Some(0));
+                (self.direction, self.lead) = (direction, Some(0));
             }
         }
-        self.gather(reader, heading);
+        self.gather(reader, direction);
         let entries = self.locations.len();
         if entries == 0 {
             return;
@@ -136,7 +136,7 @@ impl Scout {
     }
 
     /// Gathers the locations of the next window.
-    fn gather(&mut self, reader: &Reader, heading: Heading) {
+    fn gather(&mut self, reader: &Reader, direction: Direction) {
         self.locations.clear();
         let mut bytes = 0;
         while let Some(location) = self.source.location().filter(|_| self.locations.len() < self.window) {
@@ -145,9 +145,9 @@ impl Scout {
                 return;
             }
             self.locations.push(location);
-            let stepped = match heading {
-                Heading::Forward => self.source.next(&reader.state.index),
-                Heading::Backward => self.source.prev(&reader.state.index),
+            let stepped = match direction {
+                Direction::Forward => self.source.next(&reader.state.index),
+                Direction::Backward => self.source.prev(&reader.state.index),
             };
             if stepped.is_err() {
                 self.lead = None;

@@ -2,7 +2,6 @@
 
 pub(crate) mod ask_ahead;
 pub(crate) mod get;
-pub(crate) mod heading;
 pub(crate) mod range_estimate;
 pub(crate) mod range_query;
 pub(crate) mod verify;

@@ -1,61 +1,30 @@
-//! Cursors: the whole store in key order, forwards and backwards, as it was at one moment (paper, section 4 «Range
-//! query»).
+//! A cursor's view of the index, as it was at one moment (paper, section 4 «Range query»).
 //!
-//! A cursor merges the MemTables of its moment with the index. It keeps the MemTables alive. The index moves on:
-//! versions that it no longer holds are in the map of replaced records ([`slmdb_engine::read::snapshots`]). Every source
-//! gives at most one version of a key, the newest that the moment covers. Among sources the highest sequence number
-//! wins, and a delete hides the key. A block is read only when a value is asked for.
-//!
-//! The store takes a cursor's moment in two steps ([`slmdb_engine::store::shared`]): it registers what is published, and takes the list of MemTables. If the list
-//! has changed meanwhile, it starts over (INV-11). So everything up to its moment is in its list, or was in the index
-//! before it registered. A cursor of a snapshot takes over the snapshot's moment, and the present list. That is enough,
-//! because flushes keep what a snapshot sees.
-//!
-//! A cursor keeps alive the MemTables of its list and no later ones. So it costs what was in memory when it was made,
-//! and flushes write nothing for it.
+//! The index moves on while a cursor is there: versions that it no longer holds are in the map of replaced records
+//! ([`slmdb_engine::read::snapshots`]). A block is read only when a value is asked for.
 
-use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use slmdb_engine::EngineCursor;
-use slmdb_engine::files::location::Location;
-use slmdb_engine::read::empty_ranges::PassedDeletes;
-use slmdb_engine::read::memtable_iterator::MemTableSource;
 use slmdb_engine::read::scan_buffers::ScanBuffers;
-use slmdb_engine::read::snapshot_registry::SnapshotKind;
 use slmdb_engine::read::temperature::Temperature;
 use slmdb_engine::read::values_ahead::ValuesAhead;
-use slmdb_engine::write::memtables::MemTableView;
+use slmdb_engine::store::cursor::{SeekTo, TierCursor};
 use slmdb_env::{Error, Result};
-use slmdb_order::CycleDetector;
-use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::Direction;
+use slmdb_order::{Direction, EntryKind};
 use slmdb_table::Slice;
 
 use crate::index::index_iterator::IndexSource;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout};
 use crate::operations::get::Reader;
-use crate::operations::heading::Heading;
 use crate::selection::sequentiality_degree::Sequentiality;
 
-/// See [`EngineCursor`].
-pub(crate) struct Cursor {
+/// See [`TierCursor`].
+pub(crate) struct SlmCursor {
     reader: Arc<Reader>,
     moment: u64,
-    memtables: Vec<MemTableSource>,
     index: IndexSource,
-    heading: Heading,
-    /// Where the current value is. `None`: the cursor is on no entry.
-    at: Option<At>,
-    /// The current key, or the last one.
-    key: Vec<u8>,
-    /// Whether the index stands on that key.
-    is_index_on_key: bool,
-    /// Whether no MemTable has an entry left in this direction. Never with a comparator, whose keys are watched one by one.
-    is_index_alone: bool,
-    /// Finds out if the comparator leads the cursor round in a circle (INV-25).
-    cycle_detector: CycleDetector,
+    direction: Direction,
     /// The current value and those that follow, where entries stand by themselves in mapped files.
     values_ahead: ValuesAhead,
     /// What it keeps of the files that it scans.
@@ -72,41 +41,22 @@ pub(crate) struct Cursor {
     sequentiality: Sequentiality,
 }
 
-const ON_NO_ENTRY: &str = "the cursor is on no entry";
-
-#[derive(Debug, Clone, Copy)]
-enum At {
-    MemTable(usize),
-    Index(Location),
-}
-
-impl Cursor {
-    /// A cursor on no entry, at a moment that is registered for it.
-    pub(crate) fn new(reader: Arc<Reader>, moment: u64, view: &MemTableView) -> Cursor {
-        let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
-        let index = IndexSource::new(moment);
-        let (heading, key, cycle_detector) = (Heading::Forward, Vec::new(), CycleDetector::default());
-        let sequentiality = reader.naming.candidates.range_query();
-        let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.store.tables.are_cold.load(Relaxed))), None);
-        let (at, held_bytes) = (None, 0);
-        Cursor {
+impl SlmCursor {
+    /// A cursor on no key, at a moment that is registered for it.
+    pub(crate) fn new(reader: Arc<Reader>, moment: u64) -> SlmCursor {
+        let are_cold = reader.store.tables.are_cold.load(Relaxed);
+        SlmCursor {
+            sequentiality: reader.naming.candidates.range_query(),
             reader,
             moment,
-            memtables,
-            index,
-            heading,
-            at,
-            key,
-            is_index_on_key: false,
-            is_index_alone: false,
-            cycle_detector,
+            index: IndexSource::new(moment),
+            direction: Direction::Forward,
             values_ahead: ValuesAhead::default(),
-            buffers,
+            buffers: ScanBuffers::new(Temperature::new(are_cold)),
             lent: Slice::new(),
-            scout,
+            scout: None,
             values_read: 0,
-            held_bytes,
-            sequentiality,
+            held_bytes: 0,
         }
     }
 
@@ -120,136 +70,9 @@ impl Cursor {
         }
     }
 
-    /// Stops at the smallest key that is not deleted. REQUIRES: all sources are at or after the wanted place.
-    fn settle_forward(&mut self) -> Result<()> {
-        self.heading = Heading::Forward;
-        let mut deletes = PassedDeletes::new(self.moment, true);
-        while !self.settle_on(Ordering::Less)? {
-            match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
-                None => self.step_sources_forward()?,
-                Some(key) => {
-                    self.memtables.iter_mut().for_each(|source| source.seek(&key));
-                    self.index.seek(&self.reader.state.index, &key)?;
-                }
-            }
-        }
-        self.end_deletes(deletes);
-        Ok(())
-    }
-
-    /// Stops at the largest key that is not deleted. REQUIRES: all sources are before the wanted place.
-    fn settle_backward(&mut self) -> Result<()> {
-        self.heading = Heading::Backward;
-        let mut deletes = PassedDeletes::new(self.moment, false);
-        while !self.settle_on(Ordering::Greater)? {
-            match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
-                None => self.step_sources_backward()?,
-                Some(key) => {
-                    self.memtables.iter_mut().for_each(|source| source.seek_before(&key));
-                    self.index.seek_before(&self.reader.state.index, &key)?;
-                }
-            }
-        }
-        self.end_deletes(deletes);
-        Ok(())
-    }
-
-    #[inline]
-    fn end_deletes(&self, deletes: PassedDeletes) {
-        let writes = &self.reader.store.writes;
-        deletes.end(&writes.empty_ranges, || writes.publication.begun());
-    }
-
-    /// Moves to the key of the sources that compares as `stands` to all others. Returns `false` if that key is
-    /// deleted. If no source has a key left, the cursor is on no entry.
-    fn settle_on(&mut self, stands: Ordering) -> Result<bool> {
-        let order = self.reader.state.index.tree.order();
-        self.at = None;
-        let mut best = self.index.key();
-        self.is_index_on_key = best.is_some();
-        self.is_index_alone = order.is_bytewise() && self.memtables.iter().all(|source| !source.valid());
-        for source in self.memtables.iter().filter(|source| source.valid()) {
-            if best.is_none_or(|best| order.compare(source.key(), best) == stands) {
-                (best, self.is_index_on_key) = (Some(source.key()), false);
-            }
-        }
-        self.key.clear();
-        let Some(best) = best else { return Ok(true) };
-        self.key.extend_from_slice(best);
-        if !order.is_bytewise() && !self.cycle_detector.visit(&self.key) {
-            let what = format!("the comparator {:?} is no total order: a cursor came back to a key", order.name());
-            return Err(Error::invalid(what));
-        }
-
-        let mut newest = 0;
-        let mut deleted = false;
-        if let Some(location) = self.index.location().filter(|_| self.is_index_on_key) {
-            (newest, self.at) = (location.sequence, Some(At::Index(location)));
-        }
-        for (number, source) in self.memtables.iter().enumerate() {
-            if source.valid() && source.key() == self.key && source.sequence() >= newest {
-                newest = source.sequence();
-                deleted = source.kind() == EntryKind::Delete;
-                self.at = Some(At::MemTable(number));
-            }
-        }
-        if deleted {
-            self.at = None;
-        }
-        Ok(!deleted)
-    }
-
-    /// The value of the current key, at the place that the index or the map of replaced records had. A compaction may
-    /// have moved the entry since and removed the file. Then the key is looked up again. `None`: [`Cursor::values_ahead`]
-    /// has the value.
-    fn value_at(&mut self, location: Location) -> Result<Option<Slice>> {
-        let mut location = location;
-        loop {
-            match self.bring(location) {
-                Ok(true) => {
-                    self.account();
-                    return Ok(None);
-                }
-                // If a compaction has moved the entry, fetching its block below finds that out.
-                Err(error) if !self.reader.store.catalog.is_gone(location.file) => return Err(error),
-                Ok(false) | Err(_) => {}
-            }
-            self.keep_key();
-            let block = match self.buffers.block(location) {
-                Some(block) => Ok(block.clone()),
-                None => self.buffers.fetch(&self.reader.store.tables, &*self.reader.naming, location),
-            };
-            self.account();
-            match block {
-                Ok(block) => return self.reader.store.tables.value_in(&block, &self.key, location).map(Some),
-                Err(error) if self.reader.store.catalog.is_gone(location.file) => {
-                    match self.reader.state.index.location_at(&self.key, self.moment)? {
-                        Some(moved) if moved != location => location = moved,
-                        _ => return Err(error),
-                    }
-                    self.at = Some(At::Index(location));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Has [`Cursor::values_ahead`] bring the value at a place; `false`: it can't.
-    fn bring(&mut self, location: Location) -> Result<bool> {
-        let (tables, seeks) = (&self.reader.store.tables, &*self.reader.naming);
-        match self.heading {
-            Heading::Forward => self.values_ahead.bring(tables, seeks, self.index.entries_forward(), location),
-            Heading::Backward => self.values_ahead.bring(tables, seeks, self.index.entries_backward(), location),
-        }
-    }
-
-    fn value_in_memtable(&mut self, number: usize) -> &[u8] {
-        self.sequentiality.read(self.memtables[number].sequence(), None);
-        self.memtables[number].value()
-    }
-
-    /// The value of the current key at a place of the index, as [`Cursor::value_at`] has it.
-    fn value_in_table(&mut self, location: Location) -> Result<Option<Slice>> {
+    /// The value of the current key. `None`: [`SlmCursor::values_ahead`] has it.
+    fn read_value(&mut self) -> Result<Option<Slice>> {
+        let Some(location) = self.index.location() else { return Ok(Some(Slice::new())) };
         self.sequentiality.read(location.sequence, Some(location.file));
         if self.values_ahead.turn_to(&*self.reader.naming, location) {
             return Ok(None);
@@ -258,14 +81,48 @@ impl Cursor {
             self.ask_ahead();
         }
         self.values_read += 1;
-        self.value_at(location)
+        let value = self.value_at();
+        self.account();
+        value
+    }
+
+    /// The value of the current key, at the place that the index or the map of replaced records had. A compaction may
+    /// have moved the entry since and removed the file. Then the key is looked up again.
+    fn value_at(&mut self) -> Result<Option<Slice>> {
+        let (Some(key), Some(mut location)) = (self.index.key(), self.index.location()) else { return Ok(None) };
+        let (tables, naming) = (&self.reader.store.tables, &*self.reader.naming);
+        loop {
+            let brought = match self.direction {
+                Direction::Forward => self.values_ahead.bring(tables, naming, self.index.entries_forward(), location),
+                Direction::Backward => self.values_ahead.bring(tables, naming, self.index.entries_backward(), location),
+            };
+            let block = match brought {
+                Ok(true) => break Ok(None),
+                // If a compaction has moved the entry, fetching its block below finds that out.
+                Err(error) if !self.reader.store.catalog.is_gone(location.file) => break Err(error),
+                Ok(false) | Err(_) => match self.buffers.block(location) {
+                    Some(block) => Ok(block.clone()),
+                    None => self.buffers.fetch(tables, naming, location),
+                },
+            };
+            match block {
+                Ok(block) => break tables.value_in(&block, key, location).map(Some),
+                Err(error) if self.reader.store.catalog.is_gone(location.file) => {
+                    match self.reader.state.index.location_at(key, self.moment)? {
+                        Some(moved) if moved != location => location = moved,
+                        _ => break Err(error),
+                    }
+                }
+                Err(error) => break Err(error),
+            }
+        }
     }
 
     /// Asks the disk for the value that is about to be read and for those behind it.
     fn ask_ahead(&mut self) {
-        self.keep_key();
         let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
-        scout.ask(&self.reader, &self.key, self.heading, &mut self.values_read, &mut self.buffers.temperature);
+        let key = self.index.key().unwrap_or_default();
+        scout.ask(&self.reader, key, self.direction, &mut self.values_read, &mut self.buffers.temperature);
     }
 
     /// Ends the range query. Another may begin.
@@ -280,180 +137,87 @@ impl Cursor {
             self.reader.naming.range_query_ended(files);
         }
     }
+}
 
-    /// Leaves the current entry before a seek.
-    fn leave_entry(&mut self) {
-        self.at = None;
-        self.cycle_detector.begin();
+impl TierCursor for SlmCursor {
+    fn begin_range(&mut self) {
         self.values_ahead.prepare_seek();
         self.buffers.prepare_seek();
         self.account();
         self.end_range_query();
     }
 
-    /// Moves to the next entry in this direction if only the index has entries left, and has read that one already; else `false`.
+    fn seek(&mut self, to: SeekTo<'_>) -> Result<()> {
+        self.direction = to.direction();
+        let index = &self.reader.state.index;
+        match to {
+            SeekTo::First => self.index.seek_first(index),
+            SeekTo::Last => self.index.seek_last(index),
+            SeekTo::At(key) => self.index.seek(index, key),
+            SeekTo::Before(key) => self.index.seek_before(index, key),
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        if let Some(scout) = &mut self.scout {
+            scout.passed();
+        }
+        match self.direction {
+            Direction::Forward => self.index.next(&self.reader.state.index),
+            Direction::Backward => self.index.prev(&self.reader.state.index),
+        }
+    }
+
     #[inline]
-    fn step_within_batch(&mut self, direction: Direction) -> bool {
-        if !self.is_index_alone || !self.index.step(direction) {
+    fn advance_to_known(&mut self) -> bool {
+        if !self.index.step(self.direction) {
             return false;
         }
         if let Some(scout) = &mut self.scout {
             scout.passed();
         }
-        self.at = self.index.location().map(At::Index);
         true
     }
 
-    /// Keeps the key that the cursor is on, if the index alone has it.
-    fn keep_key(&mut self) {
-        if self.is_index_alone {
-            self.key.clear();
-            self.key.extend_from_slice(self.index.key().unwrap_or_default());
-        }
+    #[inline]
+    fn key(&self) -> Option<&[u8]> {
+        self.index.key()
     }
 
-    /// Moves every source that stands on the cursor's key past it.
-    fn step_sources_forward(&mut self) -> Result<()> {
-        for source in &mut self.memtables {
-            if source.valid() && source.key() == self.key {
-                source.next();
-            }
-        }
-        self.step_index(Heading::Forward)
-    }
-
-    fn step_sources_backward(&mut self) -> Result<()> {
-        for source in &mut self.memtables {
-            if source.valid() && source.key() == self.key {
-                source.prev();
-            }
-        }
-        self.step_index(Heading::Backward)
-    }
-
-    fn step_index(&mut self, heading: Heading) -> Result<()> {
-        if !self.is_index_on_key {
-            return Ok(());
-        }
-        if let Some(scout) = &mut self.scout {
-            scout.passed();
-        }
-        match heading {
-            Heading::Forward => self.index.next(&self.reader.state.index),
-            Heading::Backward => self.index.prev(&self.reader.state.index),
-        }
-    }
-}
-
-/// Every move first leaves the entry, so that after an error the cursor is on none.
-impl EngineCursor for Cursor {
-    fn seek(&mut self, key: &[u8]) -> Result<()> {
-        self.leave_entry();
-        self.memtables.iter_mut().for_each(|source| source.seek(key));
-        self.index.seek(&self.reader.state.index, key)?;
-        self.settle_forward()
-    }
-
-    fn seek_before(&mut self, key: &[u8]) -> Result<()> {
-        self.leave_entry();
-        self.memtables.iter_mut().for_each(|source| source.seek_before(key));
-        self.index.seek_before(&self.reader.state.index, key)?;
-        self.settle_backward()
-    }
-
-    fn seek_first(&mut self) -> Result<()> {
-        self.leave_entry();
-        self.memtables.iter_mut().for_each(MemTableSource::seek_first);
-        self.index.seek_first(&self.reader.state.index)?;
-        self.settle_forward()
-    }
-
-    fn seek_last(&mut self) -> Result<()> {
-        self.leave_entry();
-        self.memtables.iter_mut().for_each(MemTableSource::seek_last);
-        self.index.seek_last(&self.reader.state.index)?;
-        self.settle_backward()
-    }
-
-    fn next(&mut self) -> Result<()> {
-        if self.at.take().is_none() {
-            return Ok(());
-        }
-        if self.heading == Heading::Forward && self.step_within_batch(Direction::Forward) {
-            return Ok(());
-        }
-        self.keep_key();
-        if self.heading == Heading::Backward {
-            self.cycle_detector.begin();
-            let key = self.key.clone();
-            self.memtables.iter_mut().for_each(|source| source.seek(&key));
-            self.index.seek(&self.reader.state.index, &key)?;
-            self.is_index_on_key = self.index.key() == Some(&key);
-        }
-        self.step_sources_forward()?;
-        self.settle_forward()
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        if self.at.take().is_none() {
-            return Ok(());
-        }
-        if self.heading == Heading::Backward && self.step_within_batch(Direction::Backward) {
-            return Ok(());
-        }
-        self.keep_key();
-        if self.heading == Heading::Forward {
-            let key = self.key.clone();
-            return self.seek_before(&key);
-        }
-        self.step_sources_backward()?;
-        self.settle_backward()
-    }
-
-    fn valid(&self) -> bool {
-        self.at.is_some()
-    }
-
-    fn key(&self) -> &[u8] {
-        match self.at {
-            None => &[],
-            Some(At::MemTable(_)) => &self.key,
-            Some(At::Index(_)) => self.index.key().unwrap_or_default(),
-        }
+    /// The index points to puts only.
+    #[inline]
+    fn version(&self) -> (u64, EntryKind) {
+        (self.index.location().map_or(0, |location| location.sequence), EntryKind::Put)
     }
 
     fn value(&mut self) -> Result<Slice> {
-        match self.at {
-            None => Err(Error::invalid(ON_NO_ENTRY)),
-            Some(At::MemTable(number)) => Ok(Slice::from(self.value_in_memtable(number))),
-            Some(At::Index(location)) => {
-                if let Some(value) = self.value_in_table(location)? {
-                    return Ok(value);
-                }
-                let value = self.values_ahead.take_value();
-                self.account();
-                Ok(value)
+        if let Some(value) = self.read_value()? {
+            return Ok(value);
+        }
+        let value = self.values_ahead.take_value();
+        self.account();
+        Ok(value)
+    }
+
+    fn value_ref(&mut self) -> Result<&[u8]> {
+        match self.read_value()? {
+            None => Ok(self.values_ahead.value_lent()),
+            Some(value) => {
+                self.lent = value;
+                Ok(&self.lent)
             }
         }
     }
 
-    fn value_ref(&mut self) -> Result<&[u8]> {
-        match self.at {
-            None => Err(Error::invalid(ON_NO_ENTRY)),
-            Some(At::MemTable(number)) => Ok(self.value_in_memtable(number)),
-            Some(At::Index(location)) => match self.value_in_table(location)? {
-                None => Ok(self.values_ahead.value_lent()),
-                Some(value) => {
-                    self.lent = value;
-                    Ok(&self.lent)
-                }
-            },
-        }
+    fn note_memtable_value(&mut self, sequence: u64) {
+        self.sequentiality.read(sequence, None);
     }
-}
 
-impl Drop for Cursor {
-    fn drop(&mut self) {
+    fn out_of_order(&self) -> Error {
+        Error::corruption(self.reader.state.index.pool.path(), 0, "the keys of the index do not ascend")
+    }
+
+    fn let_go(&mut self) -> u64 {
         self.end_range_query();
         let is_cold = self.buffers.temperature.is_cold();
         if self.reader.store.tables.are_cold.load(Relaxed) != is_cold {
@@ -461,8 +225,7 @@ impl Drop for Cursor {
         }
         (self.values_ahead, self.buffers, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
         self.account();
-        self.memtables.clear();
-        self.reader.store.release(self.moment, SnapshotKind::Cursor, 0);
+        0
     }
 }
 

@@ -14,7 +14,8 @@ use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
-use slmdb_structures::fast_fair::{Direction, LeafRead};
+use slmdb_order::Direction;
+use slmdb_structures::fast_fair::LeafRead;
 use slmdb_sync::epoch;
 use std::sync::Arc;
 

@@ -15,9 +15,9 @@ use slmdb_pmem::Medium;
 use slmdb_sync::epoch::Guard;
 
 use super::fences::Target;
-use super::iterate::Direction;
 use super::node::{Entry, Node};
 use super::tree::Tree;
+use slmdb_order::Direction;
 
 /// So many keys are counted one by one.
 const COUNTED_MAX: usize = 4096;

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::ops::Bound;
 
 use slmdb_env::Result;
-use slmdb_order::CycleDetector;
+use slmdb_order::{CycleDetector, Direction};
 use slmdb_pmem::Medium;
 use slmdb_sync::epoch::{self, Guard};
 
@@ -22,16 +22,6 @@ use super::tree::{OUT_OF_ORDER, Tree};
 
 /// As many leaves are asked for ahead at most.
 const LEAVES_AHEAD_MAX: usize = 8;
-
-/// Which way to read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Direction {
-    /// Ascending keys.
-    #[default]
-    Forward,
-    /// Descending keys.
-    Backward,
-}
 
 /// What [`Tree::read_leaf`] has read. Made once and used again for every leaf.
 #[derive(Debug, Default)]

@@ -74,7 +74,7 @@ mod tests;
 
 pub use bulk::BulkPart;
 pub use estimate::Sample;
-pub use iterate::{Direction, LeafRead, Range};
+pub use iterate::{LeafRead, Range};
 pub use key_record::{KeyRecord, MAXIMUM_KEY_BYTES, SegmentEntry, set_replaced_file};
 pub use part::Part;
 pub use segment::{Records, Segment, write_segment, write_segment_claiming};

@@ -14,7 +14,8 @@ use slmdb_sync::epoch;
 use super::pause::{Gate, with_hook};
 use crate::EntryKind;
 use crate::fast_fair::fences::{Side, Target};
-use crate::fast_fair::{Decision, Direction, LeafRead, SegmentEntry, Tree, write_segment};
+use crate::fast_fair::{Decision, LeafRead, SegmentEntry, Tree, write_segment};
+use slmdb_order::Direction;
 
 /// By bytes, but whole keys are compared.
 struct WholeKeys;

@@ -11,7 +11,8 @@ use slmdb_sync::epoch;
 
 use crate::EntryKind;
 use crate::fast_fair::fences::Target;
-use crate::fast_fair::{Direction, SegmentEntry, Tree, write_segment};
+use crate::fast_fair::{SegmentEntry, Tree, write_segment};
+use slmdb_order::Direction;
 
 pub(super) struct Store {
     pub tree: Tree<Dram>,

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use slmdb_sync::epoch;
 
 use super::shortcuts::Store;
-use crate::fast_fair::{Direction, LeafRead};
+use crate::fast_fair::LeafRead;
+use slmdb_order::Direction;
 
 /// Grows and shrinks a tree between no inner level and two while this is done.
 fn while_it_shrinks(read: impl Fn(&Store) + Sync) {

@@ -12,8 +12,9 @@ use std::time::Duration;
 use super::support::{Random, Store};
 use crate::hooked::{Event, Hooked};
 use slmdb_env::ErrorKind;
+use slmdb_order::Direction;
 use slmdb_pmem::{Dram, ExtentKind, Medium, Pool, Simulated};
-use slmdb_structures::fast_fair::{Applied, Decision, Direction};
+use slmdb_structures::fast_fair::{Applied, Decision};
 
 /// Two-letter keys: `aa`, `ab`, ...
 fn keys(count: u8) -> Vec<Vec<u8>> {

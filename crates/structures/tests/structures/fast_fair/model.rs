@@ -9,11 +9,11 @@ use super::support::workload::Workload;
 use super::support::{Random, Store, budget, hostile_keys};
 use proptest::prelude::*;
 use slmdb_env::{Error, ErrorKind};
+use slmdb_order::Direction;
 use slmdb_pmem::Dram;
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
-    Applied, Decision, Direction, KeyRecord, LeafRead, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, set_replaced_file,
-    write_segment,
+    Applied, Decision, KeyRecord, LeafRead, MAXIMUM_KEY_BYTES, Segment, SegmentEntry, set_replaced_file, write_segment,
 };
 use slmdb_sync::epoch;
 

@@ -9,9 +9,10 @@ use std::time::Duration;
 use super::support::workload::Workload;
 use super::support::{Random, Store, budget, hostile_keys, orders};
 use slmdb_env::{Error, ErrorKind};
+use slmdb_order::Direction;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Dram, Pool, Simulated, simulated::Choice};
-use slmdb_structures::fast_fair::{Decision, Direction, LeafRead, Tree};
+use slmdb_structures::fast_fair::{Decision, LeafRead, Tree};
 use slmdb_sync::epoch;
 
 fn store(node_bytes: u32, order: KeyOrder) -> Store<Dram> {

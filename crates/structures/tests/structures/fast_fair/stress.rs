@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::support::{Random, Store, budget, orders};
+use slmdb_order::Direction;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::Dram;
-use slmdb_structures::fast_fair::{Decision, Direction, LeafRead};
+use slmdb_structures::fast_fair::{Decision, LeafRead};
 use slmdb_sync::epoch;
 
 fn key(number: u64) -> Vec<u8> {

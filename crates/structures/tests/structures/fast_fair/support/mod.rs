@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
+use slmdb_order::Direction;
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Blocks, Medium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
-use slmdb_structures::fast_fair::{Direction, LeafRead, SegmentEntry, Tree, write_segment};
+use slmdb_structures::fast_fair::{LeafRead, SegmentEntry, Tree, write_segment};
 use slmdb_sync::epoch;
 
 /// A small generator of random numbers (SplitMix64): the same seed gives the same test.
