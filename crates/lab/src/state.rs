@@ -18,9 +18,9 @@ use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
-use crate::compaction::queue::{CompactionQueue, SpaceWanted};
 use crate::level_zero::LevelZero;
 use crate::space::{OUTPUTS_FOR_SPACE, outputs, reserve};
+use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
 
 /// What LAB-DB keeps of an open store: level 0, and the levels below.
 pub(crate) struct LabState {

@@ -1,3 +1,4 @@
 //! Background threads.
 
+pub mod compaction_queue;
 pub mod workers;

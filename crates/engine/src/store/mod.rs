@@ -9,6 +9,7 @@
 //! Store ──> Tier ──> Parts ──> TierState ──> pool, index, candidates …
 //! ```
 
+pub mod compaction;
 pub mod cursor;
 pub mod estimate;
 pub mod flush;

@@ -1,7 +1,7 @@
 //! [`Parts`]: the parts of an open store that know no engine.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_env::Lock;
 use slmdb_manifest::{Counters, Edit, StoreState};
@@ -37,6 +37,8 @@ pub struct Parts {
     pub lifetime: Arc<LifetimeCounters>,
     /// What the engine keeps.
     pub state: Arc<dyn TierState>,
+    /// Compactions that have begun since the store was opened.
+    pub(super) compactions_begun: AtomicU64,
     /// Lock of the store's directory. Released when the last cursor and the last handle are gone.
     _lock: Option<Box<dyn Lock>>,
 }
@@ -90,6 +92,7 @@ impl Parts {
             space: Arc::new(space),
             lifetime,
             state,
+            compactions_begun: AtomicU64::new(0),
             _lock: lock,
         })
     }

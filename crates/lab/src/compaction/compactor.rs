@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use slmdb_engine::files::file_records::numbered;
+use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::{CompactionPolicy, lock_order};
 use slmdb_env::{Error, Result};
@@ -18,7 +19,6 @@ use super::chunk::{ChunkSource, EntryBytes};
 use super::pace::LevelZeroPace;
 use super::sources::{LevelSource, window_bytes};
 use super::unreadable::Unreadable;
-use super::work::{Done, Work};
 use crate::level_zero::deletes_below;
 use crate::state::LabState;
 
@@ -28,6 +28,8 @@ const REPORT_EVERY_BYTES: u64 = 1 << 20;
 const RUNS_OF_LEVEL_ONE: u64 = 32;
 /// if they are so long.
 const RUN_BYTES_LEAST: u64 = 1 << 20;
+/// For the MANIFEST record of a compaction for space: about as many files.
+pub(super) const INPUTS: usize = 16;
 /// A merge has a window on each of two levels.
 const LEVEL_WINDOWS: usize = 2;
 
@@ -37,8 +39,6 @@ pub(crate) struct Compactor {
     pub(crate) state: Arc<LabState>,
     /// Held while a chunk is moved: one at a time.
     pub(crate) chunk: Mutex<()>,
-    /// Compactions that have begun since the store was opened.
-    pub(crate) begun: AtomicU64,
     /// What can't be read. It is left alone until the next opening.
     pub(crate) unreadable: Unreadable,
     pub(crate) pace: Arc<LevelZeroPace>,
@@ -47,57 +47,24 @@ pub(crate) struct Compactor {
 impl Compactor {
     /// Nothing is compacted yet.
     pub(crate) fn new(store: Arc<Parts>, state: Arc<LabState>, pace: Arc<LevelZeroPace>) -> Compactor {
-        Compactor {
-            store,
-            state,
-            chunk: Mutex::ranked(lock_order::CHUNK, ()),
-            begun: AtomicU64::new(0),
-            unreadable: Unreadable::default(),
-            pace,
-        }
+        Compactor { store, state, chunk: Mutex::ranked(lock_order::CHUNK, ()), unreadable: Unreadable::default(), pace }
     }
 
     /// A thread's loop, until the store closes or fails.
     pub(crate) fn run(&self) {
-        let mut seen = 0;
-        loop {
-            match self.work_once() {
-                Ok(true) => continue,
-                _ if self.store.context.has_failed() => return,
-                Err(Error::ReadOnly { .. }) => return,
-                // It is tried again when something has changed, but not what can't be read.
-                Ok(false) | Err(_) => {}
-            }
-            // A reader that held the levels does not say when it lets go of them.
-            if self.store.obsolete.remove_unpinned()
-                && let Err(error) = self.gave_space_back()
-            {
-                tracing::warn!(%error, "the reserve is not full");
-            }
-            match self.state.compactions.wait(seen) {
-                Some(changes) => seen = changes,
-                None => return,
-            }
-        }
-    }
-
-    /// Does one piece of work. Returns whether there was any.
-    /// LOCKS: compactions; memtables; those of the work
-    fn work_once(&self) -> Result<bool> {
-        if self.state.compactions.is_stopping() || self.store.context.has_failed() {
-            return Ok(false);
-        }
-        let wanted = self.state.compactions.begin();
-        let worked = match wanted {
+        let compact = |wanted| match wanted {
             Some(wanted) => self.compact_for_space(wanted),
             None => self.compact_what_is_due(),
         };
-        if self.state.compactions.end(matches!(worked, Ok(true)), wanted) {
-            // Whoever waits for a compaction looks again, whether it has given anything back or not.
-            drop(self.store.writes.memtables.lock());
-            self.store.writes.work_to_do.notify_all();
-        }
-        worked
+        // A reader that held the levels does not say when it lets go of them.
+        let idle = || {
+            if self.store.obsolete.remove_unpinned()
+                && let Err(error) = self.store.gave_space_back(None)
+            {
+                tracing::warn!(%error, "the reserve is not full");
+            }
+        };
+        self.store.run_compactions(&self.state.compactions, compact, idle);
     }
 
     /// Level 0 comes first.
@@ -108,7 +75,7 @@ impl Compactor {
         }
         match self.compact_level_zero() {
             Ok(false) if is_manual => Ok(false),
-            Ok(false) if self.drop_run_files()? => self.gave_space_back().map(|()| true),
+            Ok(false) if self.drop_run_files()? => self.store.gave_space_back(None).map(|()| true),
             Ok(false) => self.compact_levels(),
             worked => worked,
         }
@@ -131,7 +98,7 @@ impl Compactor {
             return Ok(false);
         }
         if let Some(cause) = self.unreadable.why_stuck(self.moment()) {
-            self.state.compactions.record_level_zero(Some(cause));
+            self.state.compactions.record_drain(Some(cause));
             return Ok(false);
         }
         let Some(chunk) = self.chunk.try_lock() else { return Ok(false) };
@@ -141,7 +108,7 @@ impl Compactor {
         let worked =
             if self.state.compactions.was_in_vain() { self.compact_chunk() } else { self.compact_chunk_or_part() };
         drop(chunk);
-        self.state.compactions.record_level_zero(worked.as_ref().err().cloned());
+        self.state.compactions.record_drain(worked.as_ref().err().cloned());
         if self.unreadable.why_stuck(self.moment()).is_some() { Ok(false) } else { worked }
     }
 
@@ -155,7 +122,7 @@ impl Compactor {
     /// LOCKS: chunk (held)
     pub(super) fn compact_chunk_or_part(&self) -> Result<bool> {
         match self.compact_chunk() {
-            Err(Error::Full { .. }) => self.in_reserve(|| self.compact_oldest_run_file()),
+            Err(Error::Full { .. }) => self.store.in_reserve(INPUTS, || self.compact_oldest_run_file()),
             worked => worked,
         }
     }
@@ -179,7 +146,7 @@ impl Compactor {
     /// As [`Compactor::compact`], and leaves the reserve alone.
     pub(super) fn compact_in_free_space(&self, plan: Plan<TableRun>) -> Result<()> {
         if !plan.is_move() {
-            self.check_space(plan.input_bytes())?;
+            self.store.check_space(plan.input_bytes())?;
         }
         self.compact(plan)
     }
@@ -190,16 +157,41 @@ impl Compactor {
         if plan.is_move() {
             return self.commit_change(plan.change_of_move(), &[], plan);
         }
-        let work = Work {
+        let work = CompactionWork {
             chosen_by: plan.reason().as_str(),
             inputs: plan.inputs().map(|run| run.number()).collect(),
             input_bytes: plan.input_bytes(),
         };
-        self.observe(work, |done| {
-            let (outputs, bytes_read) = self.merge(&plan, None, done)?;
-            done.record(&outputs, bytes_read);
+        self.observe(work, |done, unreadable| {
+            let (outputs, bytes_read) = self.merge(&plan, None, unreadable)?;
+            record(done, &outputs, bytes_read);
             self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan)
         })
+    }
+
+    /// Runs a compaction, and tells of it. What it gave back is there when it is told. An input that can't be read is passed over
+    /// from then on.
+    /// LOCKS: those of `compact` and [`Parts::gave_space_back`]
+    pub(super) fn observe(
+        &self,
+        work: CompactionWork,
+        compact: impl FnOnce(&mut CompactionDone, &mut Option<u32>) -> Result<()>,
+    ) -> Result<()> {
+        let mut unreadable = None;
+        self.store.observe_compaction(work, Error::clone, |done| {
+            let compacted = compact(done, &mut unreadable).and_then(|()| self.store.gave_space_back(None));
+            compacted.inspect_err(|error| match unreadable {
+                Some(file) => self.unreadable.note(file, error),
+                None => self.fail_unless_it_passes(error),
+            })
+        })
+    }
+
+    /// Lets the store fail, unless the error may pass: behind what could not be written nothing is sure.
+    pub(super) fn fail_unless_it_passes(&self, error: &Error) {
+        if !error.may_be_tried_again() && !matches!(error, Error::ReadOnly { .. }) {
+            self.store.context.fail(error.clone());
+        }
     }
 
     /// LOCKS: indexing, catalog
@@ -217,13 +209,13 @@ impl Compactor {
     }
 
     /// Merges the inputs of a plan with what a chunk of level 0 has. Returns the outputs, which are durable, and how many
-    /// bytes were read.
+    /// bytes were read. `unreadable`: set to the table file of an input that can't be read.
     /// LOCKS: catalog; snapshots; file numbers
     pub(super) fn merge(
         &self,
         plan: &Plan<TableRun>,
         chunk: Option<ChunkSource>,
-        done: &mut Done,
+        unreadable: &mut Option<u32>,
     ) -> Result<(Vec<Arc<TableRun>>, u64)> {
         // Which table file each source reads.
         let mut reads: Vec<Arc<AtomicU32>> = Vec::new();
@@ -269,7 +261,9 @@ impl Compactor {
         let (outputs, counts) = merged.map_err(|error| match error {
             MergeError::Ended => Error::ReadOnly { cause: "the store closes".into() },
             MergeError::Source(position, error) => {
-                done.note_unreadable(reads.get(position).map_or(0, |file| file.load(Ordering::Relaxed)), &error);
+                if !error.may_be_tried_again() {
+                    *unreadable = reads.get(position).map(|file| file.load(Ordering::Relaxed));
+                }
                 error
             }
             MergeError::Output(error) => error,
@@ -332,4 +326,11 @@ impl Compactor {
     pub(super) fn retire(&self, removed: &[u32]) {
         self.store.obsolete.retire(removed, || ());
     }
+}
+
+/// Notes what a compaction has made.
+pub(super) fn record(done: &mut CompactionDone, outputs: &[Arc<TableRun>], bytes_read: u64) {
+    done.outputs = outputs.iter().map(|run| run.number()).collect();
+    done.bytes_written = outputs.iter().map(|run| run.record().bytes).sum();
+    done.bytes_read = bytes_read;
 }

@@ -14,21 +14,13 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_engine::CompactionPolicy;
-use slmdb_engine::space::controller::{Resource, TierSpace};
-use slmdb_engine::space::reserve::OutputSpace;
+use slmdb_engine::background::compaction_queue::SpaceWanted;
+use slmdb_engine::space::controller::Resource;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, Run, TableRun, Version};
-use slmdb_sync::epoch;
 
-use super::compactor::Compactor;
-use super::queue::SpaceWanted;
+use super::compactor::{Compactor, INPUTS};
 use crate::level_zero::deletes_below;
-
-/// For the MANIFEST record of a compaction for space: about as many files.
-const INPUTS: usize = 16;
-
-/// Outputs may be longer than their inputs by this part, where they are cut shorter.
-const OUTPUTS_MORE_PART: u64 = 16;
 
 /// All keys.
 const EVERYTHING: KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
@@ -39,7 +31,7 @@ impl Compactor {
     pub(super) fn compact_for_space(&self, wanted: SpaceWanted) -> Result<bool> {
         let Some(_chunk) = self.chunk.try_lock() else { return Ok(false) };
         if self.drop_run_files()? {
-            return self.gave_space_back().map(|()| true);
+            return self.store.gave_space_back(None).map(|()| true);
         }
         match wanted.resource {
             Resource::Pool => {
@@ -51,7 +43,7 @@ impl Compactor {
                 let state = self.store.catalog.lock().state().clone();
                 if self.have_run_files_garbage(&state, wanted.at_any_cost)? {
                     self.switch_if_empty()?;
-                    if self.in_reserve(|| self.compact_oldest_run_file())? {
+                    if self.store.in_reserve(INPUTS, || self.compact_oldest_run_file())? {
                         return Ok(true);
                     }
                 }
@@ -59,7 +51,7 @@ impl Compactor {
                 let is_worth_it = |version: &_, level, run: &_| {
                     matches!(self.hides_garbage(version, level, run, wanted.at_any_cost), Ok(true))
                 };
-                self.in_reserve(|| self.compact_levels_in_reserve(EVERYTHING, is_worth_it))
+                self.store.in_reserve(INPUTS, || self.compact_levels_in_reserve(EVERYTHING, is_worth_it))
             }
         }
     }
@@ -70,30 +62,6 @@ impl Compactor {
             self.switch()?;
         }
         Ok(())
-    }
-
-    /// Runs a compaction that may use the reserve. `false`: another one has it, or there was nothing to do. One that was
-    /// in vain is no reason to look for space again: then whoever waits would ask for the next one, and so on.
-    /// LOCKS: catalog, reserve; those of `compact`
-    pub(super) fn in_reserve(&self, compact: impl FnOnce() -> Result<bool>) -> Result<bool> {
-        // Not without space for its own record in the MANIFEST (INV-34).
-        self.store.catalog.provide_for_compaction(INPUTS, OutputSpace::Reserve)?;
-        let Some(loan) = self.store.catalog.reserve.lend()? else { return Ok(false) };
-        let done = compact();
-        self.count_files();
-        drop(loan);
-        let done = done?;
-        if done {
-            self.gave_space_back()?;
-        }
-        Ok(done)
-    }
-
-    /// Tells the reserve which files there are.
-    /// LOCKS: catalog
-    fn count_files(&self) {
-        let (options, catalog) = (&self.store.context.options, &self.store.catalog);
-        self.state.count_files(options, catalog.lock().state(), &catalog.reserve);
     }
 
     /// Merges a run of an upper level that `is_worth_it`, and for which there is space, with what is below it. If there is none,
@@ -146,7 +114,7 @@ impl Compactor {
         if !self.can_read(&plan) {
             return Ok(false);
         }
-        if plan.is_move() || plan.input_bytes() <= self.room_bytes() {
+        if plan.is_move() || plan.input_bytes() <= self.store.room_bytes() {
             return self.compact(plan).map(|()| true);
         }
         if plan.lower().len() < 2 {
@@ -187,40 +155,6 @@ impl Compactor {
         let of_level = |level| version.overlapping(level, range).into_iter().map(move |run| (level, run));
         let runs = (1..=LEVEL_LAST).flat_map(of_level).filter(|(level, run)| has_garbage(*level, run));
         runs.map(|(level, run)| (level, run.number())).collect()
-    }
-
-    /// [`Error::Full`] if a compaction that writes so much must not begin: it would come to no end, or take what another
-    /// one was lent.
-    /// LOCKS: reserve
-    pub(super) fn check_space(&self, bytes: u64) -> Result<()> {
-        self.store.catalog.reserve.check_not_taken(bytes)?;
-        if self.room_bytes() < bytes {
-            return Err(Error::Full { path: self.store.context.directory.clone(), what: "compact".into() });
-        }
-        Ok(())
-    }
-
-    /// How many bytes of inputs there is space for: outputs may take a little more.
-    pub(super) fn room_bytes(&self) -> u64 {
-        let free_bytes = self.store.context.env.available_bytes(&self.store.context.directory).unwrap_or(u64::MAX);
-        free_bytes - free_bytes / OUTPUTS_MORE_PART
-    }
-
-    /// After a compaction's inputs are gone: refills the reserve first, then wakes the threads that wait for space.
-    /// LOCKS: catalog; reserve; memtables; compactions
-    pub(super) fn gave_space_back(&self) -> Result<()> {
-        self.count_files();
-        match self.store.catalog.fill_reserve() {
-            Err(error) if !error.may_be_tried_again() => return Err(error),
-            _ => {}
-        }
-        // Or slots of the pool would wait until this thread takes out as much again.
-        epoch::pin().flush();
-        self.state.compactions.wake();
-        let mut memtables = self.store.writes.memtables.lock();
-        memtables.space_returned += 1;
-        self.store.writes.work_to_do.notify_all();
-        Ok(())
     }
 }
 

@@ -15,14 +15,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use slmdb_engine::store::compaction::CompactionWork;
 use slmdb_env::{Error, Result};
 use slmdb_levels::{Change, Plan, Run, TableRun};
 use slmdb_manifest::{Edit, EngineSection};
 
 use super::chunk::{Chunk, ChunkSource, EntryBytes, Found};
-use super::compactor::Compactor;
+use super::compactor::{Compactor, record};
 use super::unreadable::PassedOver;
-use super::work::{Done, Work};
 use crate::level_zero::state::LevelZeroState;
 use crate::level_zero::{run_files, run_files_done};
 
@@ -43,7 +43,7 @@ impl Compactor {
         let entry_bytes = EntryBytes::of(self.store.catalog.lock().state(), self.store.context.options.block_bytes);
         let chunk_bytes = self.chunk_bytes(&entry_bytes);
         if let Some((chunk, plan)) = self.plan_file_scan(chunk_bytes, &entry_bytes, &passed)? {
-            self.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
+            self.store.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
             return self.move_or_note(chunk, plan, "l0 file scan", passed);
         }
         let leaves = |bytes_max, end: Option<&[u8]>| {
@@ -59,7 +59,7 @@ impl Compactor {
         loop {
             match self.plan_chunk(&chunk) {
                 Ok(plan) => {
-                    self.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
+                    self.store.check_space(chunk.value_bytes() + plan.as_ref().map_or(0, Plan::input_bytes))?;
                     return self.move_or_note(chunk, plan, "l0 leaf scan", passed);
                 }
                 Err(busy) => match leaves(chunk_bytes, Some(&busy))? {
@@ -217,18 +217,18 @@ impl Compactor {
         passed: PassedOver,
     ) -> Result<()> {
         let runs = plan.iter().flat_map(Plan::inputs);
-        let work = Work {
+        let work = CompactionWork {
             chosen_by,
             inputs: chunk.leaving.keys().copied().chain(runs.clone().map(|run| run.number())).collect(),
             input_bytes: chunk.value_bytes() + runs.map(|run| run.record().bytes).sum::<u64>(),
         };
         let began_ns = self.store.context.env.monotonic_ns();
-        self.observe(work, |done| {
+        self.observe(work, |done, unreadable| {
             let (chunk, outputs, bytes_read) = match &plan {
-                Some(plan) => self.merge_chunk(chunk, plan, passed, done)?,
+                Some(plan) => self.merge_chunk(chunk, plan, passed, unreadable)?,
                 None => (chunk, Vec::new(), 0),
             };
-            done.record(&outputs, bytes_read);
+            record(done, &outputs, bytes_read);
             let change = plan.as_ref().map_or_else(Change::default, |plan| plan.change(outputs.iter().cloned()));
             let run_files = self.commit_chunk(&chunk, slmdb_levels::edit_of(&change), &outputs)?;
             self.state.levels.apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
@@ -249,11 +249,11 @@ impl Compactor {
         chunk: Chunk,
         plan: &Plan<TableRun>,
         passed: PassedOver,
-        done: &mut Done,
+        unreadable: &mut Option<u32>,
     ) -> Result<(Chunk, Vec<Arc<TableRun>>, u64)> {
         let (chunk, found) = (Arc::new(chunk), Arc::new(Found::default()));
         let of_chunk = ChunkSource::new(chunk.clone(), self.store.tables.clone(), passed, found.clone());
-        let (outputs, bytes_read) = self.merge(plan, Some(of_chunk), done)?;
+        let (outputs, bytes_read) = self.merge(plan, Some(of_chunk), unreadable)?;
         let left_out = std::mem::take(&mut *found.left_out.lock());
         let entries = left_out.iter().filter_map(|&position| chunk.entries.get(position));
         self.unreadable.note_keys(entries.map(|(key, version)| (key.to_vec(), version.sequence)));

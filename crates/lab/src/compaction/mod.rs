@@ -5,13 +5,10 @@ pub(crate) mod compactor;
 mod for_space;
 mod garbage;
 mod level_zero_compaction;
-mod observer;
 pub(crate) mod pace;
-pub(crate) mod queue;
 mod requests;
 mod sources;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
 pub(crate) mod unreadable;
-mod work;

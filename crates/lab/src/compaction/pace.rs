@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_engine::batch::Totals;
 use slmdb_engine::stall::pacing::multiple;
-use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_engine::store::parts::Parts;
 
 use crate::state::LabState;
@@ -78,9 +77,7 @@ impl LevelZeroPace {
     pub(crate) fn set(&self) {
         let multiple = multiple(PACE, self.situation().debt());
         // Chunks go one by one, so no thread is idle that could help.
-        self.store.writes.pacing.set_compaction_pace(multiple, 1, 1);
-        let is_limited = self.store.writes.pacing.is_limited_by(StallCause::Compaction);
-        self.store.context.events.paced(StallCause::Compaction, is_limited, || self.store.context.env.monotonic_ns());
+        self.store.set_compaction_pace(multiple, 1, 1);
     }
 
     fn situation(&self) -> Situation {

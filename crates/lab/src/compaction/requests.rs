@@ -6,7 +6,7 @@ use slmdb_env::{Error, Result};
 use slmdb_levels::{KeyRange, LEVEL_LAST, Picked, Plan, TableRun};
 use slmdb_sync::scheduled::MutexGuard;
 
-use super::compactor::Compactor;
+use super::compactor::{Compactor, INPUTS};
 
 impl Compactor {
     /// See [`slmdb_engine::Engine::compact_range`]: all of level 0, then the range, level by level, and at last what is
@@ -16,14 +16,7 @@ impl Compactor {
         self.store.writes.flush()?;
         // (Held before it counts as one that runs: another request may be waiting until none does.)
         let chunk = self.chunk.lock();
-        let wanted = self.state.compactions.begin();
-        let compacted = self.compact_all(chunk, range);
-        self.state.compactions.end(compacted.is_ok(), wanted);
-        // Another one may still be removing what it has replaced.
-        self.state.compactions.wait_until_idle();
-        drop(self.store.writes.memtables.lock());
-        self.store.writes.work_to_do.notify_all();
-        compacted
+        self.store.run_requested(&self.state.compactions, || self.compact_all(chunk, range))
     }
 
     /// LOCKS: chunk (held, given back)
@@ -33,7 +26,7 @@ impl Compactor {
         self.switch()?;
         self.empty_immutable()?;
         if self.drop_run_files()? {
-            self.gave_space_back()?;
+            self.store.gave_space_back(None)?;
         }
         drop(chunk);
         for level in 1..LEVEL_LAST {
@@ -44,7 +37,7 @@ impl Compactor {
             self.compact_range_of(level, range)?;
         }
         for (level, number) in self.runs_with_garbage(range) {
-            self.again_alone(|| match self.state.levels.plan_run(level, number) {
+            self.state.compactions.again_alone(|| match self.state.levels.plan_run(level, number) {
                 Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number)),
                 _ => Ok(()),
             })?;
@@ -56,7 +49,7 @@ impl Compactor {
     fn empty_immutable(&self) -> Result<()> {
         while self.state.level_zero.immutable().counts().keys > 0 {
             self.store.context.check_writable()?;
-            if !self.again_alone(|| self.compact_chunk_or_part())? {
+            if !self.state.compactions.again_alone(|| self.compact_chunk_or_part())? {
                 self.state.compactions.wait_for_another();
             }
         }
@@ -65,7 +58,7 @@ impl Compactor {
 
     fn compact_range_of(&self, level: u8, range: KeyRange<'_>) -> Result<()> {
         // Not more at a time than there is space for.
-        let step = || match self.state.levels.plan_range_within(level, range, self.room_bytes()) {
+        let step = || match self.state.levels.plan_range_within(level, range, self.store.room_bytes()) {
             Picked::Nothing => Ok(ControlFlow::Break(())),
             Picked::Busy => {
                 self.state.compactions.wait_for_another();
@@ -77,7 +70,7 @@ impl Compactor {
         };
         loop {
             self.store.context.check_writable()?;
-            if self.again_alone(step)?.is_break() {
+            if self.state.compactions.again_alone(step)?.is_break() {
                 return Ok(());
             }
         }
@@ -86,19 +79,10 @@ impl Compactor {
     /// Carries out a plan, or what gives back space if there is too little.
     fn compact_somehow(&self, plan: Plan<TableRun>, compact_in_reserve: impl FnOnce() -> Result<bool>) -> Result<()> {
         match self.compact_in_free_space(plan) {
-            Err(full @ Error::Full { .. }) => self.in_reserve(compact_in_reserve)?.then_some(()).ok_or(full),
+            Err(full @ Error::Full { .. }) => {
+                self.store.in_reserve(INPUTS, compact_in_reserve)?.then_some(()).ok_or(full)
+            }
             compacted => compacted,
         }
-    }
-
-    /// Where there is no space, tries once more while nothing else compacts: others may have had the space, the reserve or the
-    /// runs for a moment.
-    fn again_alone<T>(&self, compact: impl Fn() -> Result<T>) -> Result<T> {
-        match compact() {
-            Err(Error::Full { .. }) => {}
-            compacted => return compacted,
-        }
-        let _alone = self.state.compactions.alone();
-        compact()
     }
 }

@@ -50,7 +50,7 @@ impl Flush {
 
     /// Flushes a MemTable. `false`: level 0 is full and the store closes, so it is left to the next opening.
     fn flush(&self, immutable: Immutable) -> Result<bool> {
-        let wait = || self.state.compactions.wait_for_level_zero(|| self.is_full(), || self.store.writes.gives_up());
+        let wait = || self.state.compactions.wait_for_drain(|| self.is_full(), || self.store.writes.gives_up());
         if !self.store.space.until_there_is_space(wait)? {
             return Ok(false);
         }

@@ -14,10 +14,10 @@ use slmdb_levels::{LevelOptions, Levels, TableRun};
 use slmdb_manifest::{FILE_NAME, StoreState};
 
 use super::trees_in_pool::Trees;
-use crate::compaction::queue::CompactionQueue;
 use crate::level_zero::LevelZero;
 use crate::level_zero::state::LevelZeroState;
 use crate::state::LabState;
+use slmdb_engine::background::compaction_queue::CompactionQueue;
 
 /// Makes what the engine keeps of a store.
 pub(crate) fn recover(recovery: Recovery<'_>, trees: Trees) -> Result<Recovered<LabState>> {

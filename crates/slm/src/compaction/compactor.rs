@@ -48,20 +48,15 @@ mod step_by_step;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use slmdb_engine::Event;
-use slmdb_engine::observe::spans::timed;
-use slmdb_engine::space::controller::{READERS_PAUSE, TierSpace};
+use slmdb_engine::space::controller::READERS_PAUSE;
 use slmdb_engine::space::reserve::{Loan, OutputSpace};
+use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Error, Result};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::mpsc::SyncSender;
 use slmdb_sync::scheduled::thread;
-use tracing::field::Empty;
-use tracing::info_span;
 
 use crate::compaction::inputs;
 use crate::compaction::outputs::{OutputFiles, Outputs};
@@ -152,84 +147,84 @@ impl Compactor {
         space: OutputSpace,
         finished: &SyncSender<Finished>,
     ) -> Result<CompactionResult, Stopped> {
-        // Not without space for its own MANIFEST record (INV-34).
-        self.store.catalog.provide_for_compaction(plan.inputs.len(), space)?;
-        let reserve = &self.store.catalog.reserve;
-        let loan = if space == OutputSpace::Reserve { reserve.lend()? } else { None };
-        if space == OutputSpace::Reserve && loan.is_none() {
-            return Err(reserve.taken().into());
-        }
-        let number = self.state.compactions.begun.fetch_add(1, Ordering::Relaxed) + 1;
-        let began_ns = self.store.context.env.monotonic_ns();
-        let span =
-            info_span!("compaction", number, chosen_by = plan.reason.as_str(), files = plan.inputs.len(), ms = Empty);
+        let loan = match space {
+            OutputSpace::Reserve => match self.store.lend_reserve(plan.inputs.len())? {
+                None => return Err(self.store.catalog.reserve.taken().into()),
+                lent => lent,
+            },
+            // Not without space for its own record in the MANIFEST (INV-34).
+            OutputSpace::Free => {
+                self.store.catalog.provide_for_compaction(plan.inputs.len(), space)?;
+                None
+            }
+        };
+        let (chosen_by, inputs) = (plan.reason.as_str(), plan.inputs.clone());
         let input_bytes = self.length_bytes_of(&plan.inputs);
-        self.store.context.notify(|| Event::CompactionBegan {
-            number,
-            chosen_by: plan.reason.as_str(),
-            inputs: plan.inputs.clone(),
-            input_bytes,
-        });
-        // Copy what is valid, and wait until the last output is in the MANIFEST.
-        let mut outputs = Outputs::new(&self.files, finished, space, plan.inputs.len());
-        let mut bytes_read = 0;
-        let ended = timed(&*self.store.context.env, span, || {
-            let merged = self.merge(plan, &mut outputs, &mut bytes_read);
-            match merged {
-                Ok(()) => outputs.end(&plan.inputs).map(|()| false),
-                // The inputs stay, with what was moved as garbage.
-                Err(Stopped::GivesWay) => outputs.end(&[]).map(|()| true),
-                Err(stopped) => Err(stopped),
-            }
-        });
-        outputs.abandon();
-        let has_given_way = ended.as_ref().is_ok_and(|&has_given_way| has_given_way);
-        let (files, bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
-        let made = CompactionResult { files, bytes_written, has_given_way };
-        self.store.context.counted.compaction_bytes_read.fetch_add(bytes_read, Ordering::Relaxed);
-        // Buffers for chunks and blocks, and those of the outputs: about as many bytes as went in and out.
-        self.store
-            .context
-            .budget
-            .compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
-        self.store.context.budget.freed(bytes_read + bytes_written);
-        self.store.share_memory();
-        // Given up: if an output was committed, a part of each input is garbage.
-        ended.inspect_err(|stopped| {
-            let catalog = self.store.catalog.lock();
-            if made.files.iter().any(|number| catalog.state().files.contains_key(number)) {
-                self.state.compactions.inner.lock().left_over.extend(&plan.inputs);
-            }
-            drop(catalog);
-            let cause = stopped.cause();
-            tracing::warn!(%cause, "a compaction was given up");
-            self.store.context.notify(|| Event::CompactionGivenUp { number, inputs: plan.inputs.clone(), cause });
+        let work = CompactionWork { chosen_by, inputs, input_bytes };
+        let mut made = CompactionResult::default();
+        let began_ns = self.store.context.env.monotonic_ns();
+        self.store.observe_compaction(work, Stopped::cause, |done| {
+            let ended = self.merge_inputs(plan, space, finished, done);
+            made = CompactionResult {
+                files: done.outputs.clone(),
+                bytes_written: done.bytes_written,
+                has_given_way: matches!(ended, Ok(true)),
+            };
+            self.end(plan, ended, done, loan)
         })?;
-        self.store.context.counted.compactions.fetch_add(1, Ordering::Relaxed);
-        // Committed: the inputs go, and what they took comes back.
-        if !has_given_way {
-            self.store.obsolete.retire(&plan.inputs, || self.state.index.segments.retire(&plan.inputs));
-        }
-        self.gave_space_back(loan).map_err(Stopped::Failed)?;
-        let now_ns = self.store.context.env.monotonic_ns();
         if plan.reason.is_garbage() {
-            let removed_bytes = input_bytes.saturating_sub(bytes_written);
-            self.store.writes.pacing.debt_paid(removed_bytes, bytes_written, now_ns.saturating_sub(began_ns));
+            let removed_bytes = input_bytes.saturating_sub(made.bytes_written);
+            let took_ns = self.store.context.env.monotonic_ns().saturating_sub(began_ns);
+            self.store.writes.pacing.debt_paid(removed_bytes, made.bytes_written, took_ns);
         }
-        self.store.context.notify(|| Event::CompactionEnded {
-            number,
-            inputs: plan.inputs.clone(),
-            outputs: made.files.clone(),
-            bytes_read,
-            bytes_written,
-            duration: Duration::from_nanos(now_ns.saturating_sub(began_ns)),
-        });
         Ok(made)
     }
 
-    /// After a compaction's inputs are gone: refills the reserves first, then wakes the threads that wait for space.
-    /// LOCKS: catalog; indexed keys, memtables; compactions
-    fn gave_space_back(&self, loan: Option<Loan<'_>>) -> Result<()> {
+    /// Copies what is valid, and waits until the last output is in the MANIFEST. Returns whether it has given way.
+    fn merge_inputs(
+        &self,
+        plan: &Plan,
+        space: OutputSpace,
+        finished: &SyncSender<Finished>,
+        done: &mut CompactionDone,
+    ) -> Result<bool, Stopped> {
+        let mut outputs = Outputs::new(&self.files, finished, space, plan.inputs.len());
+        let merged = self.merge(plan, &mut outputs, &mut done.bytes_read);
+        let ended = match merged {
+            Ok(()) => outputs.end(&plan.inputs).map(|()| false),
+            // The inputs stay, with what was moved as garbage.
+            Err(Stopped::GivesWay) => outputs.end(&[]).map(|()| true),
+            Err(stopped) => Err(stopped),
+        };
+        outputs.abandon();
+        (done.outputs, done.bytes_written) = (std::mem::take(&mut outputs.made), outputs.bytes_written);
+        // Buffers for chunks and blocks, and those of the outputs: about as many bytes as went in and out.
+        let budget = &self.store.context.budget;
+        budget.compaction_has_ended(inputs::memory_bytes(plan.inputs.len()) + outputs.memory_bytes_max);
+        budget.freed(done.bytes_read + done.bytes_written);
+        self.store.share_memory();
+        ended
+    }
+
+    /// Removes the inputs of a compaction that was committed, and gives back what they took.
+    /// LOCKS: catalog, compactions; memtables
+    fn end(
+        &self,
+        plan: &Plan,
+        ended: Result<bool, Stopped>,
+        done: &CompactionDone,
+        loan: Option<Loan<'_>>,
+    ) -> Result<(), Stopped> {
+        let has_given_way = ended.inspect_err(|_| {
+            // If an output was committed, a part of each input is garbage.
+            let catalog = self.store.catalog.lock();
+            if done.outputs.iter().any(|number| catalog.state().files.contains_key(number)) {
+                self.state.compactions.inner.lock().left_over.extend(&plan.inputs);
+            }
+        })?;
+        if !has_given_way {
+            self.store.obsolete.retire(&plan.inputs, || self.state.index.segments.retire(&plan.inputs));
+        }
         if loan.is_some() {
             // A thread waits for this space, so wait for the segments' last readers.
             while self.state.index.segments.awaits_readers() && !self.state.compactions.is_stopping() {
@@ -237,17 +232,7 @@ impl Compactor {
                 epoch::pin().flush();
             }
         }
-        let (options, catalog) = (&self.store.context.options, &self.store.catalog);
-        self.state.count_files(options, catalog.lock().state(), &catalog.reserve);
-        drop(loan);
-        for filled in [self.store.catalog.fill_reserve(), self.store.space.reserve_again()] {
-            match filled {
-                Err(error) if !error.may_be_tried_again() => return Err(error),
-                _ => {}
-            }
-        }
-        self.store.space_came_back();
-        Ok(())
+        self.store.gave_space_back(loan).map_err(Stopped::Failed)
     }
 
     /// Total length of these table files in bytes.

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use slmdb_engine::stall::stall_stats::StallCause;
 use slmdb_engine::store::parts::Parts;
 
 use crate::compaction::controller::Situation;
@@ -25,9 +24,7 @@ impl CompactionPace {
     pub(crate) fn set(&self) {
         let (situation, running) = self.situation();
         let threads = self.store.context.options.compaction.threads_to_start();
-        self.store.writes.pacing.set_compaction_pace(situation.pace(running), running, threads);
-        let is_limited = self.store.writes.pacing.is_limited_by(StallCause::Compaction);
-        self.store.context.events.paced(StallCause::Compaction, is_limited, || self.store.context.env.monotonic_ns());
+        self.store.set_compaction_pace(situation.pace(running), running, threads);
     }
 
     /// What the store has, and how many compactions run.

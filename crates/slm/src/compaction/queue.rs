@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use slmdb_engine::background::compaction_queue::SpaceWanted;
 use slmdb_engine::lock_order;
-use slmdb_engine::space::controller::Resource;
 use slmdb_env::Result;
-use slmdb_sync::scheduled::atomic::{AtomicBool, AtomicU64};
+use slmdb_sync::scheduled::atomic::AtomicBool;
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
 use crate::compaction::order_schedule::OrderSchedule;
@@ -19,14 +19,6 @@ use crate::compaction::plan::{CompactionReason, Plan, Stopped};
 /// failure.
 const NO_SPACE_PAUSE_FIRST: Duration = Duration::from_millis(10);
 const NO_SPACE_PAUSE_MAX: Duration = Duration::from_secs(2);
-
-/// What space is wanted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SpaceWanted {
-    pub(crate) resource: Resource,
-    /// Wanted by a delete or a background job, which must not get stuck: even the least garbage is worth a compaction.
-    pub(crate) at_any_cost: bool,
-}
 
 /// A bound on keys of [`slmdb_engine::Engine::compact_range`].
 pub(crate) type KeyBound = Bound<Vec<u8>>;
@@ -39,8 +31,6 @@ pub(crate) struct CompactionQueue {
     pub(crate) changed: Condvar,
     /// The store closes, or has failed.
     pub(crate) stopping: AtomicBool,
-    /// Compactions begun since the store was opened.
-    pub(crate) begun: AtomicU64,
 }
 
 impl Default for CompactionQueue {
@@ -49,7 +39,6 @@ impl Default for CompactionQueue {
             inner: Mutex::ranked(lock_order::COMPACTIONS, QueueState::default()),
             changed: Condvar::new(),
             stopping: AtomicBool::new(false),
-            begun: AtomicU64::new(0),
         }
     }
 }

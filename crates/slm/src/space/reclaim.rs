@@ -23,9 +23,9 @@ use slmdb_env::Result;
 use slmdb_manifest::StoreState;
 use slmdb_structures::fast_fair::SegmentSize;
 
-use crate::compaction::queue::SpaceWanted;
 use crate::space::pool_reserve::reserve;
 use crate::state::SlmState;
+use slmdb_engine::background::compaction_queue::SpaceWanted;
 
 impl TierSpace for SlmState {
     fn pool_path(&self) -> &Path {

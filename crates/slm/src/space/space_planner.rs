@@ -11,10 +11,11 @@ use slmdb_pmem::UNIT_BYTES;
 use slmdb_structures::fast_fair::SegmentSize;
 
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::compaction::queue::{QueueState, SpaceWanted};
+use crate::compaction::queue::QueueState;
 use crate::selection::live_key_ratio::garbage;
 use crate::selection::low_space_policy::{self, Candidate, Limits};
 use crate::state::SlmState;
+use slmdb_engine::background::compaction_queue::SpaceWanted;
 
 /// A file is compacted for a put only below this needed part. Above it, ever more would be rewritten for ever less.
 /// Deletes are the way out of a full disk, and have no such limit.

@@ -1,20 +1,25 @@
 //! [`CompactionQueue`]: when compaction threads look for work, and who waits for them.
+//!
+//! Flushes may fill a place of limited size below the MemTables (level 0 of LAB-DB). The compaction that takes entries out of
+//! there is the *drain*: flushes wait for it where the place is full.
 
 use std::time::Duration;
 
-use slmdb_engine::lock_order;
-use slmdb_engine::space::controller::Resource;
 use slmdb_env::{Error, Result};
 use slmdb_sync::scheduled::{Condvar, Instant, Mutex};
 
+use crate::lock_order;
+use crate::space::controller::Resource;
+
 /// How long a thread waits before it looks again, if nobody wakes it.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// If the reserve was not enough for a compaction of level 0, it is not lent for another one before this time has passed or
+/// If the reserve was not enough for the drain, it is not lent for another one before this time has passed or
 /// something has changed. Each try writes outputs and gives them up.
 const IN_VAIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// When compaction threads look for work.
-pub(crate) struct CompactionQueue {
+#[derive(Debug)]
+pub struct CompactionQueue {
     inner: Mutex<Inner>,
     /// There may be work: for threads that look for some.
     work_came: Condvar,
@@ -24,10 +29,11 @@ pub(crate) struct CompactionQueue {
 
 /// Somebody needs space.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct SpaceWanted {
-    pub(crate) resource: Resource,
+pub struct SpaceWanted {
+    /// Of which kind.
+    pub resource: Resource,
     /// Even the least garbage is worth a compaction.
-    pub(crate) at_any_cost: bool,
+    pub at_any_cost: bool,
 }
 
 #[derive(Debug, Default)]
@@ -44,9 +50,9 @@ struct Inner {
     is_alone: bool,
     /// Somebody waits for what runs, although it was begun for something else.
     is_awaited: bool,
-    /// Why level 0 could not be compacted when that was last tried.
+    /// Why the drain could do nothing when that was last tried.
     lack: Option<Error>,
-    /// Until then the reserve would not be enough for level 0, unless something changes.
+    /// Until then the reserve would not be enough for the drain, unless something changes.
     in_vain_until: Option<Instant>,
     is_stopping: bool,
 }
@@ -62,7 +68,8 @@ impl Default for CompactionQueue {
 }
 
 /// While this lives, no other thread compacts.
-pub(crate) struct Alone<'q>(&'q CompactionQueue);
+#[must_use = "others compact as soon as it is dropped"]
+pub struct Alone<'q>(&'q CompactionQueue);
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
@@ -74,7 +81,7 @@ impl Drop for Alone<'_> {
 impl CompactionQueue {
     /// Lets all threads look again: there may be more to compact than before.
     /// LOCKS: compactions
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         let mut inner = self.inner.lock();
         inner.found_nothing = None;
         inner.in_vain_until = None;
@@ -86,7 +93,7 @@ impl CompactionQueue {
 
     /// Ends the threads.
     /// LOCKS: compactions
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.inner.lock().is_stopping = true;
         self.work_came.notify_all();
         self.compaction_ended.notify_all();
@@ -94,13 +101,13 @@ impl CompactionQueue {
 
     /// Whether the threads are to end.
     /// LOCKS: compactions
-    pub(crate) fn is_stopping(&self) -> bool {
+    pub fn is_stopping(&self) -> bool {
         self.inner.lock().is_stopping
     }
 
     /// Asks for a compaction for space. Returns whether one runs or will.
     /// LOCKS: compactions
-    pub(crate) fn want_space(&self, wanted: SpaceWanted) -> bool {
+    pub fn want_space(&self, wanted: SpaceWanted) -> bool {
         let mut inner = self.inner.lock();
         if inner.is_stopping {
             return false;
@@ -121,7 +128,7 @@ impl CompactionQueue {
     /// Takes note that a thread looks for work. Returns of what space is wanted: it alone compacts for that. Waits while another
     /// one [compacts alone](CompactionQueue::alone).
     /// LOCKS: compactions
-    pub(crate) fn begin(&self) -> Option<SpaceWanted> {
+    pub fn begin(&self) -> Option<SpaceWanted> {
         let mut inner = self.inner.lock();
         while inner.is_alone {
             inner = self.compaction_ended.wait_timeout(inner, LOOK_AGAIN);
@@ -133,7 +140,7 @@ impl CompactionQueue {
     /// Takes note that it has ended. `has_worked`: something was compacted. `wanted`: that was for space alone. Returns whether
     /// somebody may wait for that. A thread that has looked for work in vain wakes no other, or they would do so in turn.
     /// LOCKS: compactions
-    pub(crate) fn end(&self, has_worked: bool, wanted: Option<SpaceWanted>) -> bool {
+    pub fn end(&self, has_worked: bool, wanted: Option<SpaceWanted>) -> bool {
         let mut inner = self.inner.lock();
         inner.running -= 1;
         if has_worked {
@@ -150,7 +157,7 @@ impl CompactionQueue {
     /// Waits until no other thread compacts, and lets none begin. REQUIRES: the caller compacts, and holds neither a plan nor the
     /// reserve.
     /// LOCKS: compactions
-    pub(crate) fn alone(&self) -> Alone<'_> {
+    pub fn alone(&self) -> Alone<'_> {
         let mut inner = self.inner.lock();
         // Another one may want the same.
         inner.running -= 1;
@@ -163,9 +170,21 @@ impl CompactionQueue {
         Alone(self)
     }
 
+    /// Where there is no space, tries once more while nothing else compacts: others may have had the space, the reserve or the
+    /// inputs for a moment.
+    /// LOCKS: those of `compact`; compactions
+    pub fn again_alone<T>(&self, compact: impl Fn() -> Result<T>) -> Result<T> {
+        match compact() {
+            Err(Error::Full { .. }) => {}
+            compacted => return compacted,
+        }
+        let _alone = self.alone();
+        compact()
+    }
+
     /// Waits until no thread compacts. REQUIRES: the caller is none of them.
     /// LOCKS: compactions
-    pub(crate) fn wait_until_idle(&self) {
+    pub fn wait_until_idle(&self) {
         let mut inner = self.inner.lock();
         while inner.running > 0 && !inner.is_stopping {
             inner = self.compaction_ended.wait_timeout(inner, LOOK_AGAIN);
@@ -174,16 +193,16 @@ impl CompactionQueue {
 
     /// Waits until another compaction has ended, for a while at most.
     /// LOCKS: compactions
-    pub(crate) fn wait_for_another(&self) {
+    pub fn wait_for_another(&self) {
         let inner = self.inner.lock();
         if !inner.is_stopping {
             drop(self.compaction_ended.wait_timeout(inner, LOOK_AGAIN));
         }
     }
 
-    /// Records how a compaction of level 0 has ended.
+    /// Records how the drain has ended.
     /// LOCKS: compactions
-    pub(crate) fn record_level_zero(&self, lack: Option<Error>) {
+    pub fn record_drain(&self, lack: Option<Error>) {
         let mut inner = self.inner.lock();
         if matches!(lack, Some(Error::Full { .. })) {
             let now = Instant::now();
@@ -193,16 +212,16 @@ impl CompactionQueue {
         self.compaction_ended.notify_all();
     }
 
-    /// Whether the reserve was not enough for a compaction of level 0 a moment ago, and nothing has changed since.
+    /// Whether the reserve was not enough for the drain a moment ago, and nothing has changed since.
     /// LOCKS: compactions
-    pub(crate) fn was_in_vain(&self) -> bool {
+    pub fn was_in_vain(&self) -> bool {
         self.inner.lock().in_vain_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Waits until there may be more work than there was at `seen`, for a while at most. Returns what to compare with next time,
     /// or `None` if the threads are to end.
     /// LOCKS: compactions
-    pub(crate) fn wait(&self, seen: u64) -> Option<u64> {
+    pub fn wait(&self, seen: u64) -> Option<u64> {
         let mut inner = self.inner.lock();
         if inner.changes == seen && !inner.is_stopping {
             inner = self.work_came.wait_timeout(inner, LOOK_AGAIN);
@@ -210,11 +229,11 @@ impl CompactionQueue {
         (!inner.is_stopping).then_some(inner.changes)
     }
 
-    /// Waits while level 0 is full. `false`: the caller gives up. An error: why level 0 can't be compacted. But where it is the
+    /// Waits while the place that flushes fill is full. `false`: the caller gives up. An error: why the drain can do nothing. But where it is the
     /// disk that is full, nobody waits: what was accepted is flushed whatever happens, and there are few writes that the disk
     /// still has space for.
     /// LOCKS: compactions
-    pub(crate) fn wait_for_level_zero(&self, is_full: impl Fn() -> bool, gives_up: impl Fn() -> bool) -> Result<bool> {
+    pub fn wait_for_drain(&self, is_full: impl Fn() -> bool, gives_up: impl Fn() -> bool) -> Result<bool> {
         while is_full() {
             if gives_up() {
                 return Ok(false);
@@ -249,14 +268,14 @@ mod tests {
     /// A disk was so full that no part of level 0 could go to level 1: with long values, which the reserve does not count. Then
     /// what had been accepted was never flushed.
     #[test]
-    fn a_full_disk_keeps_no_flush_waiting_for_level_0() {
+    fn a_full_disk_keeps_no_flush_waiting_for_the_drain() {
         let queue = CompactionQueue::default();
-        assert!(queue.wait_for_level_zero(|| false, || false).unwrap());
-        assert!(!queue.wait_for_level_zero(|| true, || true).unwrap(), "the store closes");
-        queue.record_level_zero(Some(Error::Full { path: "/db".into(), what: "compact".into() }));
-        assert!(queue.wait_for_level_zero(|| true, || false).unwrap());
-        queue.record_level_zero(Some(Error::corruption("/db/1.sst", 0, "a block")));
-        let told = queue.wait_for_level_zero(|| true, || false).unwrap_err();
+        assert!(queue.wait_for_drain(|| false, || false).unwrap());
+        assert!(!queue.wait_for_drain(|| true, || true).unwrap(), "the store closes");
+        queue.record_drain(Some(Error::Full { path: "/db".into(), what: "compact".into() }));
+        assert!(queue.wait_for_drain(|| true, || false).unwrap());
+        queue.record_drain(Some(Error::corruption("/db/1.sst", 0, "a block")));
+        let told = queue.wait_for_drain(|| true, || false).unwrap_err();
         assert_eq!(told.kind(), ErrorKind::Corruption, "what can't be read is another matter");
     }
 
@@ -266,15 +285,15 @@ mod tests {
         let queue = CompactionQueue::default();
         let full = || Some(Error::Full { path: "/db".into(), what: "compact".into() });
         assert!(!queue.was_in_vain());
-        queue.record_level_zero(Some(Error::corruption("/db/1.sst", 0, "a block")));
+        queue.record_drain(Some(Error::corruption("/db/1.sst", 0, "a block")));
         assert!(!queue.was_in_vain(), "that is no lack of space");
-        queue.record_level_zero(full());
+        queue.record_drain(full());
         assert!(queue.was_in_vain());
         queue.wake();
         assert!(!queue.was_in_vain());
-        queue.record_level_zero(full());
+        queue.record_drain(full());
         let until = queue.inner.lock().in_vain_until;
-        queue.record_level_zero(full());
+        queue.record_drain(full());
         assert_eq!(queue.inner.lock().in_vain_until, until, "tries without the reserve put it off no further");
         queue.inner.lock().in_vain_until = Some(Instant::now());
         assert!(!queue.was_in_vain(), "something may have changed outside");
