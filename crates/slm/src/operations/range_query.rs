@@ -37,12 +37,12 @@ use crate::index::index_iterator::IndexSource;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout};
 use crate::operations::get::Reader;
 use crate::operations::heading::Heading;
-use crate::selection::sequentiality_degree::Sequentiality;
+use crate::paper::PaperPolicy;
+use crate::paper::sequentiality_degree::Sequentiality;
 
 /// See [`EngineCursor`].
 pub(crate) struct Cursor {
     reader: Arc<Reader>,
-    moment: u64,
     memtables: Vec<MemTableSource>,
     index: IndexSource,
     heading: Heading,
@@ -68,8 +68,8 @@ pub(crate) struct Cursor {
     values_read: usize,
     /// Memory of the buffers and the scout, as reported to the budget.
     held_bytes: u64,
-    /// In how many files the keys of the range query are.
-    sequentiality: Sequentiality,
+    /// In how many files the keys of the range query are, where the paper's policy asks for that.
+    sequentiality: Option<Box<Sequentiality>>,
 }
 
 const ON_NO_ENTRY: &str = "the cursor is on no entry";
@@ -86,12 +86,11 @@ impl Cursor {
         let memtables = view.memtables.iter().map(|memtable| MemTableSource::new(memtable, moment)).collect();
         let index = IndexSource::new(moment);
         let (heading, key, cycle_detector) = (Heading::Forward, Vec::new(), CycleDetector::default());
-        let sequentiality = reader.naming.candidates.range_query();
+        let sequentiality = reader.state.paper.as_ref().and_then(PaperPolicy::range_query);
         let (buffers, scout) = (ScanBuffers::new(Temperature::new(reader.store.tables.are_cold.load(Relaxed))), None);
         let (at, held_bytes) = (None, 0);
         Cursor {
             reader,
-            moment,
             memtables,
             index,
             heading,
@@ -123,7 +122,7 @@ impl Cursor {
     /// Stops at the smallest key that is not deleted. REQUIRES: all sources are at or after the wanted place.
     fn settle_forward(&mut self) -> Result<()> {
         self.heading = Heading::Forward;
-        let mut deletes = PassedDeletes::new(self.moment, true);
+        let mut deletes = PassedDeletes::new(self.index.moment, true);
         while !self.settle_on(Ordering::Less)? {
             match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
                 None => self.step_sources_forward()?,
@@ -140,7 +139,7 @@ impl Cursor {
     /// Stops at the largest key that is not deleted. REQUIRES: all sources are before the wanted place.
     fn settle_backward(&mut self) -> Result<()> {
         self.heading = Heading::Backward;
-        let mut deletes = PassedDeletes::new(self.moment, false);
+        let mut deletes = PassedDeletes::new(self.index.moment, false);
         while !self.settle_on(Ordering::Greater)? {
             match deletes.pass(&self.key, &self.reader.store.writes.empty_ranges) {
                 None => self.step_sources_backward()?,
@@ -217,13 +216,13 @@ impl Cursor {
             self.keep_key();
             let block = match self.buffers.block(location) {
                 Some(block) => Ok(block.clone()),
-                None => self.buffers.fetch(&self.reader.store.tables, &*self.reader.naming, location),
+                None => self.buffers.fetch(&self.reader.store.tables, &*self.reader, location),
             };
             self.account();
             match block {
                 Ok(block) => return self.reader.store.tables.value_in(&block, &self.key, location).map(Some),
                 Err(error) if self.reader.store.catalog.is_gone(location.file) => {
-                    match self.reader.state.index.location_at(&self.key, self.moment)? {
+                    match self.reader.state.index.location_at(&self.key, self.index.moment)? {
                         Some(moved) if moved != location => location = moved,
                         _ => return Err(error),
                     }
@@ -236,7 +235,7 @@ impl Cursor {
 
     /// Has [`Cursor::values_ahead`] bring the value at a place; `false`: it can't.
     fn bring(&mut self, location: Location) -> Result<bool> {
-        let (tables, seeks) = (&self.reader.store.tables, &*self.reader.naming);
+        let (tables, seeks) = (&self.reader.store.tables, &*self.reader);
         match self.heading {
             Heading::Forward => self.values_ahead.bring(tables, seeks, self.index.entries_forward(), location),
             Heading::Backward => self.values_ahead.bring(tables, seeks, self.index.entries_backward(), location),
@@ -244,14 +243,18 @@ impl Cursor {
     }
 
     fn value_in_memtable(&mut self, number: usize) -> &[u8] {
-        self.sequentiality.read(self.memtables[number].sequence(), None);
+        if let Some(sequentiality) = &mut self.sequentiality {
+            sequentiality.read(self.memtables[number].sequence(), None);
+        }
         self.memtables[number].value()
     }
 
     /// The value of the current key at a place of the index, as [`Cursor::value_at`] has it.
     fn value_in_table(&mut self, location: Location) -> Result<Option<Slice>> {
-        self.sequentiality.read(location.sequence, Some(location.file));
-        if self.values_ahead.turn_to(&*self.reader.naming, location) {
+        if let Some(sequentiality) = &mut self.sequentiality {
+            sequentiality.read(location.sequence, Some(location.file));
+        }
+        if self.values_ahead.turn_to(&*self.reader, location) {
             return Ok(None);
         }
         if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
@@ -264,7 +267,7 @@ impl Cursor {
     /// Asks the disk for the value that is about to be read and for those behind it.
     fn ask_ahead(&mut self) {
         self.keep_key();
-        let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
+        let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.index.moment)));
         scout.ask(&self.reader, &self.key, self.heading, &mut self.values_read, &mut self.buffers.temperature);
     }
 
@@ -275,9 +278,8 @@ impl Cursor {
             scout.end_range();
             self.reader.cold_ranges.record(values_read);
         }
-        let files = self.sequentiality.end();
-        if files.len() > 1 {
-            self.reader.naming.range_query_ended(files);
+        if let (Some(sequentiality), Some(paper)) = (&mut self.sequentiality, &self.reader.state.paper) {
+            paper.range_query_ended(sequentiality.end());
         }
     }
 
@@ -462,7 +464,7 @@ impl Drop for Cursor {
         (self.values_ahead, self.buffers, self.scout) = (ValuesAhead::default(), ScanBuffers::default(), None);
         self.account();
         self.memtables.clear();
-        self.reader.store.release(self.moment, SnapshotKind::Cursor, 0);
+        self.reader.store.release(self.index.moment, SnapshotKind::Cursor, 0);
     }
 }
 
