@@ -1,8 +1,8 @@
 //! The compaction candidate list: table files that are worth merging, and what has named them (paper, section 3.3).
 //!
-//! Four [sources](Source) name files. The live-key ratio is checked here, as commits change it. A file stays on the list
-//! until it is compacted. The list goes into MANIFEST records that are written anyway. A crash loses the names added
-//! since the last one; they are found again. Another policy leaves the MANIFEST's list as it is.
+//! Four [sources](Source) name files. The live-key ratio is checked here, as commits change it. A file stays on the
+//! list until it is compacted. The list goes into MANIFEST records that are written anyway. A crash loses the names
+//! added since the last one; they are found again. Another policy leaves the MANIFEST's list as it is.
 //!
 //! Readers name files in passing. They take the list's lock only when there is a file to name, and no holder of that
 //! lock waits for a disk.

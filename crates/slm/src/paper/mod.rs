@@ -1,8 +1,8 @@
 //! SLM-DB's own policy (section 3.3), which runs only where [`CompactionPolicy::Paper`] is chosen.
 //!
 //! Table files that are worth merging are on a [list](candidate_list). The live-key ratio names them, and
-//! [leaf node scans](leaf_node_scan), range queries ([`sequentiality_degree`]) and [seeks](crate::selection::seeks). From
-//! these the policy [chooses](choice).
+//! [leaf node scans](leaf_node_scan), range queries ([`sequentiality_degree`]) and [seeks](crate::selection::seeks).
+//! From these the policy [chooses](choice).
 
 pub(crate) mod candidate_list;
 pub(crate) mod candidate_source;
