@@ -34,7 +34,7 @@ order! {
     MEMTABLES = 50, "memtables";
     /// Running compactions, and requested ones.
     COMPACTIONS = 60, "compactions";
-    /// The compaction candidate list.
+    /// Files that seeks have named, or the paper's policy.
     CANDIDATES = 64, "compaction candidates";
     /// Table files that left the MANIFEST and may still be seen.
     OBSOLETE_WAITING = 66, "obsolete files, waiting";

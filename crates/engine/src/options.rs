@@ -110,8 +110,9 @@ pub struct CompactionOptions {
     /// them; 1.4. With overwrites spread evenly, a smaller number costs bytes written (2 per byte put at 1.4, 3.2 at
     /// 1.2), a larger one saves some (1.4 at 1.8).
     pub space_amplification_max: f64,
-    /// The live-key threshold: a file with a smaller part of live entries is a candidate. The paper's 0.7. Higher: less
-    /// space is taken, and more is rewritten.
+    /// [`CompactionPolicy::Paper`], as all up to [`CompactionOptions::seeks`]: the live-key threshold. A file with a
+    /// smaller part of live entries is a candidate. The paper's 0.7. Higher: less space is taken, and more is rewritten.
+    /// On a disk that was just found full every policy goes by it.
     pub live_key_threshold: f64,
     /// Whether files below the live-key threshold become candidates.
     pub live_key_ratio: bool,
@@ -129,15 +130,15 @@ pub struct CompactionOptions {
     pub sequentiality_degree_threshold: usize,
     /// Keys of a range query per sub-range: from 2 to 64. The paper's 30.
     pub sub_range_keys: usize,
-    /// Whether files that cursors often turn to are candidates, as in LevelDB, which the paper follows.
-    /// [`CompactionPolicy::GarbageFirst`] puts files in order for these alone.
+    /// Whether files that cursors often turn to are named, as in LevelDB, which the paper follows: as candidates of
+    /// [`CompactionPolicy::Paper`], or for [`CompactionPolicy::GarbageFirst`] to put in order.
     pub seeks: bool,
     /// Bytes of a file per seek that it may take: LevelDB's 16 KiB ...
     pub seek_bytes: u64,
     /// ... and the fewest seeks that name it: LevelDB's 100.
     pub seeks_min: u32,
-    /// Range queries alone have files compacted once there are more candidates than this. After a flush or a compaction
-    /// the list is checked in any case.
+    /// [`CompactionPolicy::Paper`]: range queries alone have files compacted once there are more candidates than this.
+    /// After a flush or a compaction the list is checked in any case.
     pub candidates_threshold: usize,
 }
 

@@ -125,6 +125,9 @@ impl Memory {
 }
 
 /// What was chosen for compaction since the store was opened (paper, section 3.3), without `compact_range`.
+///
+/// [`CompactionPolicy::Paper`](crate::CompactionPolicy) counts all of it. Under other policies all is 0 but
+/// [`CompactionChoices::by_seeks`] and [`CompactionChoices::all`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompactionChoices {
     /// Table files on the compaction candidate list now.
@@ -139,7 +142,8 @@ pub struct CompactionChoices {
     pub by_leaf_node_scans: Chosen,
     /// Files that a range query found in disorder.
     pub by_range_queries: Chosen,
-    /// Files that cursors turned to too often.
+    /// Files that cursors turned to too often. [`CompactionPolicy::GarbageFirst`](crate::CompactionPolicy) counts those
+    /// that it merges for order.
     pub by_seeks: Chosen,
     /// Files that were on the list when the store was opened.
     pub by_manifest: Chosen,

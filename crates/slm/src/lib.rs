@@ -14,10 +14,10 @@
 //! | 3.2 B+-tree insertion; the location object | `index::insertion`, `compaction::repointing`; `index::location`, `index::key_segments` |
 //! | 3.2 scanning the index | `index::index_iterator` |
 //! | 3.3 selective compaction | `compaction::compactor` and the files beside it |
-//! | 3.3 the compaction candidate list, the live-key ratio | `selection::{candidate_list, candidate_source, live_key_ratio}` |
-//! | 3.3 leaf node scans | `selection::leaf_node_scan` |
-//! | 3.3 the degree of sequentiality per range query | `selection::sequentiality_degree`, watched by `operations::range_query` |
-//! | 3.3 overlap ratios, and the choice | `selection::distances`, `selection::overlap_ratio`, `selection::paper_policy` |
+//! | 3.3 the compaction candidate list, the live-key ratio | `paper::{candidate_list, candidate_source}`, `selection::live_key_ratio` |
+//! | 3.3 leaf node scans | `paper::leaf_node_scan` |
+//! | 3.3 the degree of sequentiality per range query | `paper::sequentiality_degree`, watched by `operations::range_query` |
+//! | 3.3 overlap ratios, and the choice | `selection::distances`, `selection::overlap_ratio`, `paper::choice` |
 //! | 3.3 the validity check | `compaction::validity_check` |
 //! | 3.3 the compaction log: key and old file | the replaced-file word of a key record, and `index::compaction_log` |
 //! | 4 get | `operations::get` |
@@ -49,6 +49,7 @@ mod compaction;
 mod flush;
 mod index;
 mod operations;
+mod paper;
 mod recovery;
 mod selection;
 mod space;

@@ -11,8 +11,9 @@ use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
+use crate::paper::PaperPolicy;
 use crate::recovery::checkpoint_schedule::Checkpoints;
-use crate::selection::candidate_list::Candidates;
+use crate::selection::file_notes::FileNotes;
 use crate::space::pool_reserve::PoolReserve;
 
 /// What SLM-DB keeps of an open store: the index, and what compactions know.
@@ -20,8 +21,10 @@ pub(crate) struct SlmState {
     pub(crate) index: Index,
     /// What is kept free in the pool.
     pub(crate) pool_reserve: PoolReserve,
-    /// The compaction candidate list.
-    pub(crate) candidates: Arc<Candidates>,
+    /// What is known of files beside the MANIFEST.
+    pub(crate) notes: FileNotes,
+    /// The paper's policy, if it is chosen.
+    pub(crate) paper: Option<PaperPolicy>,
     /// When index checkpoints are due, and what they cover.
     pub(crate) checkpoints: Checkpoints,
     /// Which compactions run, and what is wanted of them.
@@ -33,12 +36,14 @@ pub(crate) struct SlmState {
 impl SlmState {
     /// The state of a store whose MANIFEST says `state`.
     pub(crate) fn new(options: &Options, state: &StoreState, index: Index, pool_reserve: PoolReserve) -> Arc<SlmState> {
+        let compactions = Arc::default();
         Arc::new(SlmState {
             index,
             pool_reserve,
-            candidates: Arc::new(Candidates::new(options, state)),
+            notes: FileNotes::default(),
+            paper: PaperPolicy::chosen(options, state, &compactions),
             checkpoints: Checkpoints::new(state, options.checkpoint_entries),
-            compactions: Arc::default(),
+            compactions,
             is_manual: options.compaction.policy == CompactionPolicy::Manual,
         })
     }
@@ -62,7 +67,8 @@ impl TierState for SlmState {
     /// LOCKS: compaction candidates
     fn count_memory(&self, memory: &mut Memory) {
         memory.index_bytes += self.index.tree.memory_bytes();
-        memory.catalog_bytes += self.candidates.memory_bytes();
+        memory.catalog_bytes += self.notes.memory_bytes();
+        memory.catalog_bytes += self.paper.as_ref().map_or(0, |paper| paper.candidates.memory_bytes());
     }
 
     /// LOCKS: indexed keys
@@ -71,11 +77,15 @@ impl TierState for SlmState {
     }
 
     fn before_commit(&self, state: &StoreState, edit: &mut Edit) {
-        self.candidates.before_commit(state, edit, self.checkpoints.deletes_droppable_through());
+        if let Some(paper) = &self.paper {
+            paper.candidates.before_commit(state, edit, self.checkpoints.deletes_droppable_through());
+        }
     }
 
     fn after_commit(&self, edit: &Edit, is_committed: bool) {
-        self.candidates.after_commit(edit, is_committed);
+        if let Some(paper) = &self.paper {
+            paper.candidates.after_commit(edit, is_committed);
+        }
     }
 
     fn wake_compactions(&self) {

@@ -35,8 +35,6 @@ use crate::operations::get::Reader;
 use crate::operations::range_query::SlmCursor;
 use crate::operations::verify::Verifier;
 use crate::recovery::index_checkpoint::IndexCheckpointer;
-use crate::selection::leaf_node_scan::LeafNodeScan;
-use crate::selection::naming::CandidateNaming;
 use crate::space::space_planner::SpacePlanner;
 use crate::state::SlmState;
 
@@ -65,16 +63,9 @@ impl Tier for SlmTier {
     fn new(store: &Arc<Parts>, state: &Arc<SlmState>) -> SlmTier {
         let (store, state) = (|| store.clone(), || state.clone());
         let pace = Arc::new(CompactionPace { store: store(), state: state() });
-        let naming = Arc::new(CandidateNaming {
-            context: store().context.clone(),
-            catalog: store().catalog.clone(),
-            candidates: state().candidates.clone(),
-            compactions: state().compactions.clone(),
-        });
         let files = Arc::new(OutputFiles { store: store(), state: state() });
         let checkpointer = Arc::new(IndexCheckpointer { store: store(), state: state() });
         let repointing = Repointing { store: store(), state: state(), files: files.clone() };
-        let leaf_node_scan = LeafNodeScan { naming: naming.clone(), state: state() };
         SlmTier {
             file_creation: Arc::new(FileCreation { store: store(), state: state() }),
             index_insertion: Arc::new(IndexInsertion {
@@ -88,11 +79,10 @@ impl Tier for SlmTier {
                 state: state(),
                 planner: SpacePlanner { store: store(), state: state() },
                 pace,
-                leaf_node_scan,
                 files,
                 checkpointer: checkpointer.clone(),
             }),
-            reader: Arc::new(Reader { store: store(), state: state(), naming, cold_ranges: Default::default() }),
+            reader: Arc::new(Reader { store: store(), state: state(), cold_ranges: Default::default() }),
             checkpointer,
             store: store(),
             state: state(),
@@ -167,7 +157,10 @@ impl Tier for SlmTier {
         stats.count_index(index_keys, taken_by(ExtentKind::Blocks), taken_by(ExtentKind::KeySegment));
         // If the root can't be read, `verify` reports it.
         stats.index_height = self.state.index.tree.height().unwrap_or(0);
-        stats.choices = self.state.candidates.choices();
+        stats.choices = self.state.notes.choices();
+        if let Some(paper) = &self.state.paper {
+            paper.count(&mut stats.choices);
+        }
     }
 
     fn leave(&self) -> Result<()> {

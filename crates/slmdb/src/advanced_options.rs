@@ -16,7 +16,7 @@ use slmdb_engine::{CompactionOptions, Emulation, LinkPolicy, MapTables};
 pub struct AdvancedOptions(pub(crate) slmdb_engine::Options);
 
 impl AdvancedOptions {
-    /// Everything about compaction: which files become candidates, how many are merged, how large their outputs are. It takes the
+    /// Everything about compaction: which files are chosen, how many are merged, how large their outputs are. It takes the
     /// place of what [`Options::compaction_policy`](crate::Options::compaction_policy) and its neighbours have set before.
     ///
     /// ```

@@ -65,7 +65,6 @@ use crate::compaction::plan::{CompactionResult, Plan, Stopped};
 use crate::compaction::queue::CompactionKind;
 use crate::flush::finished::Finished;
 use crate::recovery::index_checkpoint::IndexCheckpointer;
-use crate::selection::leaf_node_scan::LeafNodeScan;
 use crate::space::space_planner::SpacePlanner;
 use crate::state::SlmState;
 
@@ -86,7 +85,6 @@ pub(crate) struct Compactor {
     pub(crate) state: Arc<SlmState>,
     pub(crate) planner: SpacePlanner,
     pub(crate) pace: Arc<CompactionPace>,
-    pub(crate) leaf_node_scan: LeafNodeScan,
     pub(crate) files: Arc<OutputFiles>,
     pub(crate) checkpointer: Arc<IndexCheckpointer>,
 }
@@ -122,20 +120,19 @@ impl Compactor {
         self.state.compactions.changed.notify_all();
     }
 
-    /// Runs a compaction that the policy chose, and credits what named its files.
+    /// Runs a compaction that the policy chose, and notes what it gained.
     /// LOCKS: catalog, compaction candidates
     fn compact_picked(&self, plan: &Plan, finished: &SyncSender<Finished>) -> Result<(), Stopped> {
-        let taken = {
-            let catalog = self.store.catalog.lock();
-            self.state.candidates.take(
-                &plan.inputs,
-                catalog.state(),
-                self.state.checkpoints.deletes_droppable_through(),
-            )
-        };
+        let (catalog, state) = (&self.store.catalog, &self.state);
+        let taken = state.paper.as_ref().map(|paper| {
+            let droppable_through = state.checkpoints.deletes_droppable_through();
+            (paper, paper.candidates.take(&plan.inputs, catalog.lock().state(), droppable_through))
+        });
         let made = self.compact(plan, OutputSpace::Free, finished)?;
-        self.state.candidates.compacted(&taken, plan, &made);
-        self.leaf_node_scan.scan();
+        state.notes.compacted(plan, &made);
+        if let Some((paper, taken)) = taken {
+            paper.compacted(&taken, &made, catalog, &state.index);
+        }
         Ok(())
     }
 
@@ -167,6 +164,7 @@ impl Compactor {
             let ended = self.merge_inputs(plan, space, finished, done);
             made = CompactionResult {
                 files: done.outputs.clone(),
+                input_bytes,
                 bytes_written: done.bytes_written,
                 has_given_way: matches!(ended, Ok(true)),
             };

@@ -14,9 +14,9 @@ use crate::compaction::controller::Load;
 use crate::compaction::order_schedule::{Counted, Traffic, look_again_in};
 use crate::compaction::plan::{CompactionReason, Plan};
 use crate::compaction::queue::{CompactionKind, QueueState};
+use crate::selection::garbage_policy;
 use crate::selection::live_key_ratio::{garbage, needed_part};
 use crate::selection::policy::Choice;
-use crate::selection::{garbage_policy, paper_policy};
 
 /// A store that was not written to for so long is quiet.
 const QUIET: Duration = Duration::from_millis(400);
@@ -29,7 +29,7 @@ impl Compactor {
     pub(crate) fn next_compaction(&self) -> Option<(Plan, CompactionKind)> {
         let compactions = &self.state.compactions;
         loop {
-            // The catalog first: it may be held while the disk syncs, and readers that name candidates must not wait
+            // The catalog first: it may be held while the disk syncs, and readers that name files must not wait
             // that long for the compactions lock.
             let catalog = self.store.catalog.lock();
             let mut inner = compactions.inner.lock();
@@ -93,8 +93,7 @@ impl Compactor {
                 if plan.is_none() && self.store.context.options.compaction.policy == CompactionPolicy::GarbageFirst {
                     let at_rest = Load { is_quiet: true, is_at_rest: true, order_bytes_max: f64::INFINITY, ..load };
                     let waits_for_quiet = !load.is_at_rest && self.pick(&inner, catalog.state(), at_rest).is_some();
-                    let waits_for_order =
-                        load.order_bytes_max < f64::INFINITY && self.state.candidates.sought().len() > 1;
+                    let waits_for_order = load.order_bytes_max < f64::INFINITY && self.state.notes.sought().len() > 1;
                     let order_in = waits_for_order.then(|| look_again_in(&traffic));
                     quiet_in = order_in.or(waits_for_quiet.then_some(QUIET));
                 }
@@ -159,7 +158,7 @@ impl Compactor {
         inner.order.look(Counted {
             now: Instant::now(),
             put_bytes: self.store.context.counted.user_bytes_put.load(Ordering::Relaxed),
-            seeks: self.state.candidates.seeks.fingerprint(),
+            seeks: self.state.notes.seeks.fingerprint(),
             flush_rate: self.store.writes.pacing.flush_rate(),
             is_slowed_for_flushes: self.store.writes.pacing.is_limited_by(StallCause::Pace),
             are_ranges_cold: self.store.tables.are_cold.load(Ordering::Relaxed),
@@ -179,12 +178,12 @@ impl Compactor {
     pub(crate) fn pick(&self, inner: &QueueState, state: &StoreState, load: Load) -> Option<Plan> {
         let is_free = |number: u32| !inner.busy.contains(&number) && !inner.unfit.contains(&number);
         let deletes_droppable_through = self.state.checkpoints.deletes_droppable_through();
-        self.state.candidates.refresh(state, deletes_droppable_through);
+        self.state.notes.refresh(state);
         let choice = Choice {
             options: &self.store.context.options.compaction,
             state,
             order: &self.store.context.options.comparator,
-            candidates: &self.state.candidates,
+            notes: &self.state.notes,
             is_free: &is_free,
             running: &inner.busy,
             deletes_droppable_through,
@@ -193,9 +192,8 @@ impl Compactor {
             coming_bytes: self.pace.coming_bytes(),
         };
         match choice.options.policy {
-            CompactionPolicy::Paper => paper_policy::pick(&choice),
             CompactionPolicy::GarbageFirst => garbage_policy::pick(&choice),
-            _ => None,
+            _ => self.state.paper.as_ref()?.pick(&choice),
         }
     }
 

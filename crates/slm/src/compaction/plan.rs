@@ -1,14 +1,13 @@
 //! What a compaction is to do and why, and its result.
 
+use slmdb_engine::Chosen;
 use slmdb_env::Error;
-
-use crate::selection::candidate_source::Source;
 
 /// Why files are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CompactionReason {
-    /// The paper's policy took a candidate that this source named.
-    Candidate(Source),
+    /// The paper's policy took a candidate. The name is that of its source.
+    Candidate(&'static str),
     /// They hold only garbage.
     GarbageAlone,
     /// They have the most garbage, and the bound on space is near.
@@ -27,7 +26,7 @@ impl CompactionReason {
     /// Its name in events and traces.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            CompactionReason::Candidate(source) => source.name(),
+            CompactionReason::Candidate(source) => source,
             CompactionReason::GarbageAlone => "garbage alone",
             CompactionReason::MostGarbage => "most garbage",
             CompactionReason::SmallFiles => "small files",
@@ -55,10 +54,24 @@ pub(crate) struct Plan {
 #[derive(Debug, Default)]
 pub(crate) struct CompactionResult {
     pub(crate) files: Vec<u32>,
+    /// Total length of its inputs.
+    pub(crate) input_bytes: u64,
     /// Total length of the files.
     pub(crate) bytes_written: u64,
     /// It gave way to writers: its inputs are still there.
     pub(crate) has_given_way: bool,
+}
+
+impl CompactionResult {
+    /// Credits so many inputs of this length, for which so much was written. A compaction that has given way has gained
+    /// nothing yet.
+    pub(crate) fn credit(&self, chosen: &mut Chosen, inputs: u64, length_bytes: u64, bytes_written: u64) {
+        chosen.rewritten_bytes += bytes_written;
+        if !self.has_given_way {
+            chosen.files += inputs;
+            chosen.gained_bytes += length_bytes.saturating_sub(bytes_written);
+        }
+    }
 }
 
 /// Why a compaction ended early.

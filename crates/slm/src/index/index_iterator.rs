@@ -29,7 +29,7 @@ const KEYS_BYTES_MAX: usize = 16 << 10;
 
 /// A position among the index's records that are visible at a moment.
 pub(crate) struct IndexSource {
-    moment: u64,
+    pub(crate) moment: u64,
     leaf: LeafRead,
     /// The keys of `entries`, concatenated.
     keys: Vec<u8>,

@@ -14,6 +14,7 @@
 use std::sync::Arc;
 
 use slmdb_engine::files::location::Location;
+use slmdb_engine::read::scan_buffers::SeekCounter;
 use slmdb_engine::store::parts::Parts;
 use slmdb_engine::store::tier::Moment;
 use slmdb_env::Result;
@@ -22,14 +23,13 @@ use slmdb_table::Slice;
 
 use crate::index::location::location;
 use crate::operations::ask_ahead::range_lengths::RangeLengths;
-use crate::selection::naming::CandidateNaming;
+use crate::paper::candidate_source::Source;
 use crate::state::SlmState;
 
 /// What readers need of the store.
 pub(crate) struct Reader {
     pub(crate) store: Arc<Parts>,
     pub(crate) state: Arc<SlmState>,
-    pub(crate) naming: Arc<CandidateNaming>,
     pub(crate) cold_ranges: RangeLengths,
 }
 
@@ -66,6 +66,34 @@ impl Reader {
                 Ok(self.state.index.tree.get(key, &guard)?.map(|record| location(&record)))
             }
             Moment::At(moment) => self.state.index.location_at(key, moment),
+        }
+    }
+}
+
+impl SeekCounter for Reader {
+    /// Names the file if cursors have turned to it too often.
+    /// LOCKS: catalog (tried); compaction candidates; compactions
+    fn count_seek(&self, file: u32) {
+        let (options, state) = (&self.store.context.options, &self.state);
+        if !options.compaction.seeks || options.read_only || state.is_manual {
+            return;
+        }
+        let seeks = state.notes.seeks.add(file);
+        if seeks % options.compaction.seeks_min != 0 {
+            return;
+        }
+        // A commit holds the catalog while the disk writes. A reader does not wait for that; a later seek checks again.
+        let Some(catalog) = self.store.catalog.try_lock() else { return };
+        let length_bytes = catalog.state().files.get(&file).map(|file| file.length_bytes);
+        drop(catalog);
+        if length_bytes.is_some_and(|bytes| u64::from(seeks) >= bytes / options.compaction.seek_bytes) {
+            state.notes.seeks.clear(file);
+            if let Some(paper) = &state.paper {
+                paper.candidates.name([file], Source::Seeks);
+            }
+            if state.notes.name_sought(file) {
+                state.compactions.wake();
+            }
         }
     }
 }

@@ -17,12 +17,12 @@ use slmdb_table::Slice;
 use crate::index::index_iterator::IndexSource;
 use crate::operations::ask_ahead::{SCOUT_BYTES, Scout};
 use crate::operations::get::Reader;
-use crate::selection::sequentiality_degree::Sequentiality;
+use crate::paper::PaperPolicy;
+use crate::paper::sequentiality_degree::Sequentiality;
 
 /// See [`TierCursor`].
 pub(crate) struct SlmCursor {
     reader: Arc<Reader>,
-    moment: u64,
     index: IndexSource,
     direction: Direction,
     /// The current value and those that follow, where entries stand by themselves in mapped files.
@@ -37,8 +37,8 @@ pub(crate) struct SlmCursor {
     values_read: usize,
     /// Memory of the buffers and the scout, as reported to the budget.
     held_bytes: u64,
-    /// In how many files the keys of the range query are.
-    sequentiality: Sequentiality,
+    /// In how many files the keys of the range query are, where the paper's policy asks for that.
+    sequentiality: Option<Box<Sequentiality>>,
 }
 
 impl SlmCursor {
@@ -46,9 +46,8 @@ impl SlmCursor {
     pub(crate) fn new(reader: Arc<Reader>, moment: u64) -> SlmCursor {
         let are_cold = reader.store.tables.are_cold.load(Relaxed);
         SlmCursor {
-            sequentiality: reader.naming.candidates.range_query(),
+            sequentiality: reader.state.paper.as_ref().and_then(PaperPolicy::range_query),
             reader,
-            moment,
             index: IndexSource::new(moment),
             direction: Direction::Forward,
             values_ahead: ValuesAhead::default(),
@@ -73,8 +72,10 @@ impl SlmCursor {
     /// The value of the current key. `None`: [`SlmCursor::values_ahead`] has it.
     fn read_value(&mut self) -> Result<Option<Slice>> {
         let Some(location) = self.index.location() else { return Ok(Some(Slice::new())) };
-        self.sequentiality.read(location.sequence, Some(location.file));
-        if self.values_ahead.turn_to(&*self.reader.naming, location) {
+        if let Some(sequentiality) = &mut self.sequentiality {
+            sequentiality.read(location.sequence, Some(location.file));
+        }
+        if self.values_ahead.turn_to(&*self.reader, location) {
             return Ok(None);
         }
         if self.buffers.temperature.is_cold() && !self.buffers.is_in_order() {
@@ -90,11 +91,11 @@ impl SlmCursor {
     /// have moved the entry since and removed the file. Then the key is looked up again.
     fn value_at(&mut self) -> Result<Option<Slice>> {
         let (Some(key), Some(mut location)) = (self.index.key(), self.index.location()) else { return Ok(None) };
-        let (tables, naming) = (&self.reader.store.tables, &*self.reader.naming);
+        let (tables, seeks) = (&self.reader.store.tables, &*self.reader);
         loop {
             let brought = match self.direction {
-                Direction::Forward => self.values_ahead.bring(tables, naming, self.index.entries_forward(), location),
-                Direction::Backward => self.values_ahead.bring(tables, naming, self.index.entries_backward(), location),
+                Direction::Forward => self.values_ahead.bring(tables, seeks, self.index.entries_forward(), location),
+                Direction::Backward => self.values_ahead.bring(tables, seeks, self.index.entries_backward(), location),
             };
             let block = match brought {
                 Ok(true) => break Ok(None),
@@ -102,13 +103,13 @@ impl SlmCursor {
                 Err(error) if !self.reader.store.catalog.is_gone(location.file) => break Err(error),
                 Ok(false) | Err(_) => match self.buffers.block(location) {
                     Some(block) => Ok(block.clone()),
-                    None => self.buffers.fetch(tables, naming, location),
+                    None => self.buffers.fetch(tables, seeks, location),
                 },
             };
             match block {
                 Ok(block) => break tables.value_in(&block, key, location).map(Some),
                 Err(error) if self.reader.store.catalog.is_gone(location.file) => {
-                    match self.reader.state.index.location_at(key, self.moment)? {
+                    match self.reader.state.index.location_at(key, self.index.moment)? {
                         Some(moved) if moved != location => location = moved,
                         _ => break Err(error),
                     }
@@ -120,7 +121,7 @@ impl SlmCursor {
 
     /// Asks the disk for the value that is about to be read and for those behind it.
     fn ask_ahead(&mut self) {
-        let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.moment)));
+        let scout = self.scout.get_or_insert_with(|| Box::new(Scout::new(self.index.moment)));
         let key = self.index.key().unwrap_or_default();
         scout.ask(&self.reader, key, self.direction, &mut self.values_read, &mut self.buffers.temperature);
     }
@@ -132,9 +133,8 @@ impl SlmCursor {
             scout.end_range();
             self.reader.cold_ranges.record(values_read);
         }
-        let files = self.sequentiality.end();
-        if files.len() > 1 {
-            self.reader.naming.range_query_ended(files);
+        if let (Some(sequentiality), Some(paper)) = (&mut self.sequentiality, &self.reader.state.paper) {
+            paper.range_query_ended(sequentiality.end());
         }
     }
 }
@@ -210,7 +210,9 @@ impl TierCursor for SlmCursor {
     }
 
     fn note_memtable_value(&mut self, sequence: u64) {
-        self.sequentiality.read(sequence, None);
+        if let Some(sequentiality) = &mut self.sequentiality {
+            sequentiality.read(sequence, None);
+        }
     }
 
     fn out_of_order(&self) -> Error {

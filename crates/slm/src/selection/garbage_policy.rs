@@ -20,7 +20,7 @@
 //! - Files without garbage are otherwise rewritten only for order: where they overlap and scans pay for it.
 //!
 //! **Order.** What a scan pays for disorder is seeks. They are counted for each file
-//! ([`candidates`](crate::selection::candidate_list)), and a file is named after one seek per 16 KiB of it: a cursor
+//! ([`seeks`](crate::selection::seeks)), and a file is named after one seek per 16 KiB of it: a cursor
 //! had to turn to it from another file and wait for a block. By LevelDB's reckoning so many seeks cost what merging the
 //! file costs. So a store without scans is never put in order, and one with scans pays once as much as its scans have
 //! paid.
@@ -146,7 +146,7 @@ fn small(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
         candidate.length_bytes < usual_bytes as f64 * SMALL_PART
             && (candidate.file.entries as f64) < entries_max(usual_bytes) as f64 * SMALL_PART
     };
-    let no_larger = choice.candidates.no_larger();
+    let no_larger = choice.notes.no_larger();
     let is_worth_it = |candidate: &&Candidate<'_>| is_small(candidate) && !no_larger.contains(&candidate.number);
     let mut small: Vec<&Candidate<'_>> = candidates.iter().filter(is_worth_it).collect();
     small.sort_by(|a, b| a.length_bytes.total_cmp(&b.length_bytes));
@@ -159,7 +159,7 @@ fn small(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
 /// Overlapping files that scans turn between. Only if there is space to have them twice for a while, and still to begin
 /// collecting garbage in time.
 fn out_of_order(choice: &Choice<'_>, candidates: &[Candidate<'_>], needed_bytes: f64) -> Option<Plan> {
-    let sought = choice.candidates.sought();
+    let sought = choice.notes.sought();
     let sought: Vec<&Candidate<'_>> =
         candidates.iter().filter(|candidate| sought.contains(&candidate.number)).collect();
     let files = sought.iter().map(|candidate| candidate.file);
@@ -183,9 +183,8 @@ mod tests {
 
     use super::*;
     use crate::compaction::controller::Load;
-    use crate::selection::candidate_list::Candidates;
-    use crate::selection::candidate_source::Source;
-    use slmdb_engine::{CompactionOptions, Options};
+    use crate::selection::file_notes::FileNotes;
+    use slmdb_engine::CompactionOptions;
 
     /// Table files of 1000 bytes and 100 entries, each with so many live ones.
     fn store(live: &[u64]) -> StoreState {
@@ -211,13 +210,13 @@ mod tests {
         let is_free = |number: u32| !busy.contains(&number);
         let running = busy.iter().copied().collect();
         let (options, deletes_droppable_through) = (&options, 0);
-        let candidates = Candidates::new(&Options::default(), state);
-        candidates.name(sought.iter().copied(), Source::Seeks);
+        let notes = FileNotes::default();
+        sought.iter().for_each(|&file| assert!(notes.name_sought(file)));
         let choice = Choice {
             options,
             state,
             order: &KeyOrder::Bytewise,
-            candidates: &candidates,
+            notes: &notes,
             is_free: &is_free,
             running: &running,
             deletes_droppable_through,

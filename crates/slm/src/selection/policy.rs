@@ -3,19 +3,18 @@
 use std::collections::BTreeSet;
 
 use slmdb_engine::CompactionOptions;
-use slmdb_manifest::{FileRecord, StoreState};
+use slmdb_manifest::StoreState;
 use slmdb_order::KeyOrder;
 
 use crate::compaction::controller::Load;
-use crate::selection::candidate_list::Candidates;
-use crate::selection::live_key_ratio::needed_part;
+use crate::selection::file_notes::FileNotes;
 
 /// The input of a policy.
 pub(crate) struct Choice<'a> {
     pub(crate) options: &'a CompactionOptions,
     pub(crate) state: &'a StoreState,
     pub(crate) order: &'a KeyOrder,
-    pub(crate) candidates: &'a Candidates,
+    pub(crate) notes: &'a FileNotes,
     /// Whether a file may be taken: it is in no other compaction, and could be read so far.
     pub(crate) is_free: &'a dyn Fn(u32) -> bool,
     /// Inputs of running compactions.
@@ -28,11 +27,4 @@ pub(crate) struct Choice<'a> {
     pub(crate) load: Load,
     /// Garbage that flushes of waiting MemTables will make.
     pub(crate) coming_bytes: f64,
-}
-
-impl Choice<'_> {
-    /// The part of a file's entries that is needed.
-    pub(crate) fn needed_part(&self, file: &FileRecord) -> f64 {
-        needed_part(file, self.deletes_droppable_through)
-    }
 }

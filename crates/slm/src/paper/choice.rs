@@ -1,4 +1,4 @@
-//! The paper's policy (section 3.3): merge the candidate whose key range overlaps the others' most with those that it
+//! The paper's choice (section 3.3): merge the candidate whose key range overlaps the others' most with those that it
 //! overlaps. [`overlap_ratio`](crate::selection::overlap_ratio) finds them.
 //!
 //! What the paper leaves open:
@@ -10,10 +10,13 @@
 //!   its inputs did. A store that is left alone comes to rest.
 //! - Writers are neither stopped nor slowed, however long the list is. The authors' published code stops them at 35.
 
+use std::collections::BTreeMap;
+
 use slmdb_manifest::FileRecord;
 
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::selection::candidate_source::Source;
+use crate::paper::candidate_source::Source;
+use crate::selection::live_key_ratio::needed_part;
 use crate::selection::overlap_ratio as overlaps;
 use crate::selection::policy::Choice;
 
@@ -21,12 +24,16 @@ struct Candidate<'a> {
     number: u32,
     file: &'a FileRecord,
     source: Source,
+    needed_part: f64,
 }
 
-pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
-    let listed = choice.candidates.listed().into_iter().filter(|(number, _)| (choice.is_free)(*number));
-    let found = listed
-        .filter_map(|(number, source)| choice.state.files.get(&number).map(|file| Candidate { number, file, source }));
+/// The choice from the files on the list.
+pub(super) fn pick(choice: &Choice<'_>, listed: BTreeMap<u32, Source>) -> Option<Plan> {
+    let free = listed.into_iter().filter(|(number, _)| (choice.is_free)(*number));
+    let found = free.filter_map(|(number, source)| {
+        let file = choice.state.files.get(&number)?;
+        Some(Candidate { number, file, source, needed_part: needed_part(file, choice.deletes_droppable_through) })
+    });
     let candidates: Vec<Candidate<'_>> = found.collect();
     unneeded(choice, &candidates)
         .or_else(|| most_overlapping(choice, &candidates))
@@ -36,13 +43,13 @@ pub(crate) fn pick(choice: &Choice<'_>) -> Option<Plan> {
 /// A plan for these candidates; the first gives the reason.
 fn plan<'c>(candidates: impl IntoIterator<Item = &'c Candidate<'c>>) -> Option<Plan> {
     let mut candidates = candidates.into_iter().peekable();
-    let reason = CompactionReason::Candidate(candidates.peek()?.source);
+    let reason = CompactionReason::Candidate(candidates.peek()?.source.name());
     Some(Plan { inputs: candidates.map(|candidate| candidate.number).collect(), reason })
 }
 
 /// Candidates in which nothing is needed.
 fn unneeded(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
-    let unneeded = candidates.iter().filter(|candidate| choice.needed_part(candidate.file) <= 0.0);
+    let unneeded = candidates.iter().filter(|candidate| candidate.needed_part <= 0.0);
     plan(unneeded.take(choice.options.files_merged_max))
 }
 
@@ -55,9 +62,8 @@ fn most_overlapping(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option
 
 /// The candidate with the most garbage, if it is below the live-key threshold.
 fn most_garbage(choice: &Choice<'_>, candidates: &[Candidate<'_>]) -> Option<Plan> {
-    let parts = candidates.iter().map(|candidate| (candidate, choice.needed_part(candidate.file)));
-    let below = parts.filter(|(_, part)| *part < choice.options.live_key_threshold);
-    plan(below.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(candidate, _)| candidate))
+    let below = candidates.iter().filter(|candidate| candidate.needed_part < choice.options.live_key_threshold);
+    plan(below.min_by(|a, b| a.needed_part.total_cmp(&b.needed_part)))
 }
 
 #[cfg(test)]

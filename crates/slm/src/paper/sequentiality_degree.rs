@@ -9,7 +9,7 @@ use slmdb_engine::options::SUB_RANGE_KEYS_MAX;
 /// The counts of one range query.
 #[derive(Debug)]
 pub(crate) struct Sequentiality {
-    /// Keys per sub-range. 0: nothing is watched.
+    /// Keys per sub-range.
     sub_range_keys: usize,
     /// Keys in the current sub-range.
     keys: usize,
@@ -42,7 +42,7 @@ impl Files {
 }
 
 impl Sequentiality {
-    /// For sub-ranges of `sub_range_keys`. 0: nothing is watched.
+    /// For sub-ranges of `sub_range_keys`.
     pub(crate) fn new(sub_range_keys: usize) -> Sequentiality {
         let sub_range_keys = sub_range_keys.min(SUB_RANGE_KEYS_MAX);
         Sequentiality { sub_range_keys, keys: 0, last_sequence: 0, present: NONE, worst: NONE }
@@ -51,7 +51,7 @@ impl Sequentiality {
     /// Reports that the value of the entry with this sequence number is read. `file`: the table file, or `None` for a
     /// MemTable.
     pub(crate) fn read(&mut self, sequence: u64, file: Option<u32>) {
-        if self.sub_range_keys == 0 || sequence == self.last_sequence {
+        if sequence == self.last_sequence {
             return;
         }
         self.last_sequence = sequence;
@@ -116,12 +116,5 @@ mod tests {
             assert_eq!(query.end().len(), SUB_RANGE_KEYS_MAX, "{round}");
             assert_eq!(query.end().len(), 0);
         }
-    }
-
-    #[test]
-    fn what_is_not_watched_costs_and_tells_nothing() {
-        let mut query = Sequentiality::new(0);
-        (1..100).for_each(|number| query.read(number, Some(number as u32)));
-        assert_eq!(query.end(), []);
     }
 }

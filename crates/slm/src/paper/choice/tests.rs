@@ -8,8 +8,9 @@ use slmdb_manifest::{MediumKind, MediumRecord, StoreState};
 use slmdb_order::{Comparator, KeyOrder};
 
 use crate::compaction::controller::Load;
-use crate::selection::candidate_list::Candidates;
-use crate::selection::paper_policy::*;
+use crate::paper::PaperPolicy;
+use crate::paper::choice::*;
+use crate::selection::file_notes::FileNotes;
 
 /// Number, smallest and largest key, live entries of 10.
 type File = (u32, &'static str, &'static str, u64);
@@ -71,20 +72,20 @@ impl Case {
 
     fn pick_in(&self, order: &KeyOrder, busy: &[u32]) -> Vec<u32> {
         let is_free = |number: u32| !busy.contains(&number);
-        let candidates = Candidates::new(&self.options, &self.state);
+        let policy = PaperPolicy::chosen(&self.options, &self.state, &Arc::default()).expect("it is chosen");
         let choice = Choice {
             running: &std::collections::BTreeSet::new(),
             options: &self.options.compaction,
             state: &self.state,
             order,
-            candidates: &candidates,
+            notes: &FileNotes::default(),
             is_free: &is_free,
             deletes_droppable_through: 0,
             memtable_bytes: 1000,
             load: Load::default(),
             coming_bytes: 0.0,
         };
-        pick(&choice).map_or(Vec::new(), |plan| plan.inputs)
+        policy.pick(&choice).map_or(Vec::new(), |plan| plan.inputs)
     }
 
     fn pick(&self) -> Vec<u32> {

@@ -1,7 +1,12 @@
-use slmdb_engine::Chosen;
+use std::sync::Arc;
+
+use slmdb_engine::{Chosen, CompactionPolicy, Options};
 use slmdb_manifest::{MediumKind, MediumRecord};
 
-use crate::selection::candidate_list::*;
+use crate::compaction::plan::{CompactionReason, Plan};
+use crate::paper::PaperPolicy;
+use crate::paper::candidate_list::*;
+use crate::selection::file_notes::FileNotes;
 
 /// A file of 10 entries, so many of them live.
 fn file(live: u64) -> FileRecord {
@@ -26,12 +31,20 @@ fn state(files: &[(u32, FileRecord)]) -> StoreState {
     StoreState { files, next_file_number: 100, ..StoreState::new([1; 16], "slm", "bytewise", medium) }
 }
 
+fn paper() -> CompactionOptions {
+    CompactionOptions { policy: CompactionPolicy::Paper, ..CompactionOptions::default() }
+}
+
+fn chosen(compaction: CompactionOptions, state: &StoreState) -> Option<PaperPolicy> {
+    PaperPolicy::chosen(&Options { compaction, ..Options::default() }, state, &Arc::default())
+}
+
 fn with(compaction: CompactionOptions, state: &StoreState) -> Candidates {
-    Candidates::new(&Options { compaction, ..Options::default() }, state)
+    chosen(compaction, state).expect("it is chosen").candidates
 }
 
 fn numbers(candidates: &Candidates) -> Vec<u32> {
-    candidates.listed().into_iter().map(|(number, _)| number).collect()
+    candidates.listed().into_keys().collect()
 }
 
 /// What the list is after a flush that has superseded so many entries of files 1 and 2, and added file 3 with two live.
@@ -51,7 +64,7 @@ fn after_a_flush(compaction: CompactionOptions, changes: [i64; 2]) -> (Vec<u32>,
 #[test]
 fn files_below_the_live_key_threshold_are_named() {
     let below = |live_key_threshold: f64, changes| {
-        let compaction = CompactionOptions { live_key_threshold, ..CompactionOptions::default() };
+        let compaction = CompactionOptions { live_key_threshold, ..paper() };
         let (listed, written) = after_a_flush(compaction, changes);
         assert_eq!(written.as_ref(), Some(&listed), "the list goes with the record that is written anyway");
         listed
@@ -60,17 +73,30 @@ fn files_below_the_live_key_threshold_are_named() {
     assert_eq!(below(0.6, [-3, -4]), [3]);
     assert_eq!(below(0.7, [-3, -4]), [2, 3]);
     assert_eq!(below(0.8, [-3, -4]), [1, 2, 3]);
-    let off = CompactionOptions { live_key_ratio: false, ..CompactionOptions::default() };
+    let off = CompactionOptions { live_key_ratio: false, ..paper() };
     assert_eq!(after_a_flush(off, [-9, -9]), (vec![], None));
-    let manual = CompactionOptions { policy: CompactionPolicy::Manual, ..CompactionOptions::default() };
-    assert_eq!(after_a_flush(manual, [-9, -9]), (vec![], None));
+}
+
+#[test]
+fn nothing_of_it_is_there_unless_it_is_chosen() {
+    let state = state(&[(1, file(1))]);
+    for policy in [CompactionPolicy::GarbageFirst, CompactionPolicy::Manual] {
+        assert!(chosen(CompactionOptions { policy, ..paper() }, &state).is_none(), "{policy:?}");
+    }
+    let options = Options { compaction: paper(), read_only: true, ..Options::default() };
+    assert!(PaperPolicy::chosen(&options, &state, &Arc::default()).is_none());
+    let watches = |range_queries| {
+        let policy = chosen(CompactionOptions { range_queries, ..paper() }, &state);
+        policy.is_some_and(|policy| policy.range_query().is_some())
+    };
+    assert_eq!((watches(true), watches(false)), (true, false));
 }
 
 #[test]
 fn the_list_survives_in_the_manifest_and_loses_files_that_go() {
     let state = StoreState { candidates: vec![1, 2], ..state(&[(1, file(10)), (2, file(10)), (3, file(1))]) };
-    let candidates = with(CompactionOptions::default(), &state);
-    assert_eq!(candidates.listed(), [(1, Source::Manifest), (2, Source::Manifest)]);
+    let candidates = with(paper(), &state);
+    assert_eq!(candidates.listed(), BTreeMap::from([(1, Source::Manifest), (2, Source::Manifest)]));
     let mut edit = Edit { files_removed: vec![1], ..Edit::default() };
     candidates.before_commit(&state, &mut edit, 0);
     assert_eq!(edit.candidates, None, "the MANIFEST takes removed files from its list by itself");
@@ -94,7 +120,7 @@ fn the_list_survives_in_the_manifest_and_loses_files_that_go() {
 #[test]
 fn what_is_no_file_of_the_store_is_neither_written_nor_kept() {
     let state = state(&[(1, file(10))]);
-    let candidates = with(CompactionOptions::default(), &state);
+    let candidates = with(paper(), &state);
     candidates.list.lock().add([1, 50], Source::RangeQuery);
     let mut edit = Edit::default();
     candidates.before_commit(&state, &mut edit, 0);
@@ -107,7 +133,7 @@ fn what_is_no_file_of_the_store_is_neither_written_nor_kept() {
 fn deletes_are_garbage_once_checkpoints_cover_them() {
     let deletes = FileRecord { deletes: 6, ..file(4) };
     let state = state(&[(1, deletes)]);
-    let candidates = with(CompactionOptions::default(), &state);
+    let candidates = with(paper(), &state);
     candidates.refresh(&state, 0);
     assert_eq!(numbers(&candidates), []);
     candidates.refresh(&state, 10);
@@ -117,22 +143,28 @@ fn deletes_are_garbage_once_checkpoints_cover_them() {
 #[test]
 fn what_a_compaction_wrote_and_gained_is_told_of_each_source() {
     let state = state(&[(1, file(10)), (2, file(5)), (3, file(0))]);
-    let candidates = with(CompactionOptions::default(), &state);
+    let (policy, notes) = (chosen(paper(), &state).expect("it is chosen"), FileNotes::default());
+    let candidates = &policy.candidates;
     candidates.refresh(&state, 0);
     candidates.list.lock().add([1, 2], Source::Seeks);
     let taken = candidates.take(&[1, 2, 3], &state, 0);
     let plan = Plan { inputs: vec![1, 2, 3], reason: CompactionReason::SmallFiles };
-    let made = |bytes_written, has_given_way| CompactionResult { files: vec![4], bytes_written, has_given_way };
-    candidates.compacted(&taken, &plan, &made(1500, false));
-    assert!(candidates.no_larger().is_empty(), "of three one was made");
-    let choices = candidates.choices();
+    let compacted = |bytes_written, has_given_way| {
+        let made = CompactionResult { files: vec![4], input_bytes: 3000, bytes_written, has_given_way };
+        candidates.compacted(&taken, &made);
+        notes.compacted(&plan, &made);
+        let mut choices = notes.choices();
+        policy.count(&mut choices);
+        choices
+    };
+    let choices = compacted(1500, false);
+    assert!(notes.no_larger().is_empty(), "of three one was made");
     let chosen = |of: Chosen| (of.candidates, of.files, of.rewritten_bytes, of.gained_bytes);
     assert_eq!(chosen(choices.by_seeks), (1, 1, 1000, 0), "file 2 was named before");
     assert_eq!(chosen(choices.by_live_key_ratio), (2, 2, 500, 1500));
     assert_eq!(chosen(choices.all), (3, 3, 1500, 1500));
     assert_eq!(chosen(choices.by_range_queries), (0, 0, 0, 0));
-    candidates.compacted(&taken, &plan, &made(150, true));
-    let choices = candidates.choices();
+    let choices = compacted(150, true);
     assert_eq!(chosen(choices.by_seeks), (1, 1, 1100, 0), "what gave way to writers has its inputs still to merge");
     assert_eq!(chosen(choices.all), (3, 3, 1650, 1500));
 }
