@@ -11,6 +11,7 @@ use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
+use crate::manifest_section::Section;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::candidate_list::Candidates;
 use crate::space::pool_reserve::PoolReserve;
@@ -32,12 +33,17 @@ pub(crate) struct SlmState {
 
 impl SlmState {
     /// The state of a store whose MANIFEST says `state`.
-    pub(crate) fn new(options: &Options, state: &StoreState, index: Index, pool_reserve: PoolReserve) -> Arc<SlmState> {
+    pub(crate) fn new(
+        options: &Options,
+        (state, section): (&StoreState, &Section),
+        index: Index,
+        pool_reserve: PoolReserve,
+    ) -> Arc<SlmState> {
         Arc::new(SlmState {
             index,
             pool_reserve,
-            candidates: Arc::new(Candidates::new(options, state)),
-            checkpoints: Checkpoints::new(state, options.checkpoint_entries),
+            candidates: Arc::new(Candidates::new(options, &section.candidates)),
+            checkpoints: Checkpoints::new(state, &section.checkpoints, options.checkpoint_entries),
             compactions: Arc::default(),
             is_manual: options.compaction.policy == CompactionPolicy::Manual,
         })

@@ -19,6 +19,7 @@ use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_sync::scheduled::Mutex;
 
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan};
+use crate::manifest_section::{candidates_part, has_candidates};
 use crate::selection::candidate_source::Source;
 use crate::selection::live_key_ratio::needed_part;
 use crate::selection::scan_position::LeafScan;
@@ -77,9 +78,10 @@ impl List {
 pub(crate) struct ChosenFiles(Vec<(Option<Source>, u64, f64)>);
 
 impl Candidates {
-    pub(crate) fn new(options: &Options, state: &StoreState) -> Candidates {
+    /// The list of a store that is opened. `candidates`: those of the MANIFEST.
+    pub(crate) fn new(options: &Options, candidates: &[u32]) -> Candidates {
         let mut list = List::default();
-        list.add(state.candidates.iter().copied(), Source::Manifest);
+        list.add(candidates.iter().copied(), Source::Manifest);
         list.is_changed = false;
         Candidates {
             is_fed: options.compaction.policy != CompactionPolicy::Manual && !options.read_only,
@@ -127,7 +129,7 @@ impl Candidates {
                 state.files.contains_key(number) || edit.files_added.iter().any(|(added, _)| added == number)
             };
             let stays = |number: &u32| is_there(number) && !edit.files_removed.contains(number);
-            edit.candidates = Some(list.files.keys().copied().filter(stays).collect());
+            edit.engine_section.extend([candidates_part(list.files.keys().copied().filter(stays))]);
         }
     }
 
@@ -136,7 +138,7 @@ impl Candidates {
     pub(crate) fn after_commit(&self, edit: &Edit, is_committed: bool) {
         let mut list = self.list.lock();
         if is_committed {
-            list.is_changed &= edit.candidates.is_none();
+            list.is_changed &= !has_candidates(edit);
             for number in &edit.files_removed {
                 list.files.remove(number);
                 list.sought.remove(number);

@@ -211,7 +211,7 @@ mod tests {
         let is_free = |number: u32| !busy.contains(&number);
         let running = busy.iter().copied().collect();
         let (options, deletes_droppable_through) = (&options, 0);
-        let candidates = Candidates::new(&Options::default(), state);
+        let candidates = Candidates::new(&Options::default(), &[]);
         candidates.name(sought.iter().copied(), Source::Seeks);
         let choice = Choice {
             options,

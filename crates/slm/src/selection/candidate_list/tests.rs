@@ -1,6 +1,7 @@
 use slmdb_engine::Chosen;
 use slmdb_manifest::{MediumKind, MediumRecord};
 
+use crate::manifest_section::Section;
 use crate::selection::candidate_list::*;
 
 /// A file of 10 entries, so many of them live.
@@ -27,11 +28,18 @@ fn state(files: &[(u32, FileRecord)]) -> StoreState {
 }
 
 fn with(compaction: CompactionOptions, state: &StoreState) -> Candidates {
-    Candidates::new(&Options { compaction, ..Options::default() }, state)
+    Candidates::new(&Options { compaction, ..Options::default() }, &Section::of(state).unwrap().candidates)
 }
 
 fn numbers(candidates: &Candidates) -> Vec<u32> {
     candidates.listed().into_iter().map(|(number, _)| number).collect()
+}
+
+/// The candidates that a record of the MANIFEST has.
+fn written(edit: &Edit) -> Option<Vec<u32>> {
+    let (part, _) = candidates_part([].into_iter());
+    let numbers = edit.engine_section.get(&part)?.chunks_exact(4);
+    Some(numbers.map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect())
 }
 
 /// What the list is after a flush that has superseded so many entries of files 1 and 2, and added file 3 with two live.
@@ -45,7 +53,7 @@ fn after_a_flush(compaction: CompactionOptions, changes: [i64; 2]) -> (Vec<u32>,
     };
     candidates.before_commit(&state, &mut edit, 0);
     candidates.after_commit(&edit, true);
-    (numbers(&candidates), edit.candidates)
+    (numbers(&candidates), written(&edit))
 }
 
 #[test]
@@ -68,27 +76,28 @@ fn files_below_the_live_key_threshold_are_named() {
 
 #[test]
 fn the_list_survives_in_the_manifest_and_loses_files_that_go() {
-    let state = StoreState { candidates: vec![1, 2], ..state(&[(1, file(10)), (2, file(10)), (3, file(1))]) };
+    let mut state = state(&[(1, file(10)), (2, file(10)), (3, file(1))]);
+    Section { candidates: vec![1, 2], ..Section::default() }.write_to(&mut state);
     let candidates = with(CompactionOptions::default(), &state);
     assert_eq!(candidates.listed(), [(1, Source::Manifest), (2, Source::Manifest)]);
     let mut edit = Edit { files_removed: vec![1], ..Edit::default() };
     candidates.before_commit(&state, &mut edit, 0);
-    assert_eq!(edit.candidates, None, "the MANIFEST takes removed files from its list by itself");
+    assert_eq!(written(&edit), None, "removed files count no more, whatever the MANIFEST's list has");
     candidates.after_commit(&edit, true);
     assert_eq!(numbers(&candidates), [2]);
     candidates.refresh(&state, 0);
     assert_eq!(numbers(&candidates), [2, 3], "at the opening all live-key ratios are looked at");
     let mut edit = Edit::default();
     candidates.before_commit(&state, &mut edit, 0);
-    assert_eq!(edit.candidates, Some(vec![2, 3]));
+    assert_eq!(written(&edit), Some(vec![2, 3]));
     candidates.after_commit(&edit, false);
     let mut again = Edit::default();
     candidates.before_commit(&state, &mut again, 0);
-    assert_eq!(again.candidates, Some(vec![2, 3]), "what was not written is written with the next record");
+    assert_eq!(written(&again), Some(vec![2, 3]), "what was not written is written with the next record");
     candidates.after_commit(&again, true);
     let mut nothing_new = Edit::default();
     candidates.before_commit(&state, &mut nothing_new, 0);
-    assert_eq!(nothing_new.candidates, None);
+    assert_eq!(written(&nothing_new), None);
 }
 
 #[test]
@@ -98,7 +107,7 @@ fn what_is_no_file_of_the_store_is_neither_written_nor_kept() {
     candidates.list.lock().add([1, 50], Source::RangeQuery);
     let mut edit = Edit::default();
     candidates.before_commit(&state, &mut edit, 0);
-    assert_eq!(edit.candidates, Some(vec![1]));
+    assert_eq!(written(&edit), Some(vec![1]));
     candidates.refresh(&state, 0);
     assert_eq!(numbers(&candidates), [1]);
 }
