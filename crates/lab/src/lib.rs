@@ -39,6 +39,7 @@ pub const KIND: EngineKind = EngineKind {
     capabilities: Capabilities::LEVELED,
     threads: tier::THREADS,
     check_pool: space::check_pool,
+    own_files: |_| Ok(Vec::new()),
     open: open::<LabOpening>,
     repair: repair::repair::<LabRepair>,
 };

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::edit::Edit;
-use crate::state::{CheckpointRecord, FileRecord, StoreState};
+use crate::state::{FileRecord, StoreState};
 
 /// Live counts as they will be, by file.
 type NewLive = BTreeMap<u32, u64>;
@@ -18,9 +18,6 @@ pub const NUMBERS_MAX: u64 = 1 << 56;
 
 /// No table file has so many entries, or bytes: places in it have 32 bits, and its last block ends soon after.
 const OF_ONE_FILE_MAX: u64 = 1 << 40;
-
-/// So many index checkpoints are kept.
-const CHECKPOINTS_MAX: usize = 2;
 
 impl StoreState {
     /// Applies an edit, or says why it does not fit; then nothing is changed.
@@ -45,10 +42,7 @@ impl StoreState {
             return Err("next_file_number is 0".to_string());
         }
         check_bounds(self.last_job, Some(self.next_generation), Some(self.flushed_through))?;
-        check_closing(self.closed_at_sequence, self.flushed_through)?;
-        check_checkpoints(&self.checkpoints, self.flushed_through)?;
-        check_dropped(self.deletes_dropped_through, self.flushed_through)?;
-        check_candidates(&self.candidates, |number| self.files.contains_key(&number))
+        check_closing(self.closed_at_sequence, self.flushed_through)
     }
 
     /// Whether `edit` fits, and the live counts it leads to.
@@ -63,19 +57,8 @@ impl StoreState {
         check_closing(edit.closed_at_sequence, edit.flushed_through.unwrap_or(self.flushed_through))?;
         self.check_arenas(edit)?;
         self.check_level_changes(edit)?;
-        let flushed_through = edit.flushed_through.unwrap_or(self.flushed_through);
-        if let Some(checkpoints) = &edit.checkpoints {
-            check_checkpoints(checkpoints, flushed_through)?;
-        }
-        never_back("deletes_dropped_through", self.deletes_dropped_through, edit.deletes_dropped_through)?;
-        check_dropped(edit.deletes_dropped_through.unwrap_or(0), flushed_through)?;
-
         let added = self.check_files_added(edit)?;
-        let removed = self.check_files_removed(edit)?;
-        if let Some(candidates) = &edit.candidates {
-            let known = |number| self.files.contains_key(&number) || added.contains_key(&number);
-            check_candidates(candidates, |number| known(number) && !removed.contains(&number))?;
-        }
+        self.check_files_removed(edit)?;
         self.new_live(edit, &added)
     }
 
@@ -105,21 +88,10 @@ impl StoreState {
         self.last_job = self.last_job.max(edit.job);
         self.closed_at_sequence = edit.closed_at_sequence;
         self.lifetime = edit.lifetime.unwrap_or(self.lifetime);
-        if let Some(checkpoints) = &edit.checkpoints {
-            self.checkpoints.clone_from(checkpoints);
-        }
-        self.deletes_dropped_through = edit.deletes_dropped_through.unwrap_or(self.deletes_dropped_through);
         if let Some(medium) = &edit.medium {
             self.medium = medium.clone();
         }
-        if let Some(section) = &edit.engine_section {
-            self.engine_section = Some(section.clone());
-        }
-        match &edit.candidates {
-            Some(candidates) => self.candidates.clone_from(candidates),
-            None if edit.files_removed.is_empty() => {}
-            None => self.candidates.retain(|number| self.files.contains_key(number)),
-        }
+        self.engine_section.extend(edit.engine_section.clone());
     }
 
     fn check_files_added<'e>(&self, edit: &'e Edit) -> Result<BTreeMap<u32, &'e FileRecord>, String> {
@@ -134,14 +106,14 @@ impl StoreState {
         Ok(added)
     }
 
-    fn check_files_removed(&self, edit: &Edit) -> Result<BTreeSet<u32>, String> {
+    fn check_files_removed(&self, edit: &Edit) -> Result<(), String> {
         let mut removed = BTreeSet::new();
         for &number in &edit.files_removed {
             if !self.files.contains_key(&number) || !removed.insert(number) {
                 return Err(format!("file {number} is removed, but is not there"));
             }
         }
-        Ok(removed)
+        Ok(())
     }
 
     fn check_level_changes(&self, edit: &Edit) -> Result<(), String> {
@@ -237,48 +209,6 @@ fn check_closing(closed_at_sequence: Option<u64>, flushed_through: u64) -> Resul
         }
         _ => Ok(()),
     }
-}
-
-fn check_checkpoints(checkpoints: &[CheckpointRecord], flushed_through: u64) -> Result<(), String> {
-    if checkpoints.len() > CHECKPOINTS_MAX {
-        return Err(format!("{} index checkpoints", checkpoints.len()));
-    }
-    if let Some(pair) =
-        checkpoints.windows(2).find(|pair| pair[0].number >= pair[1].number || pair[0].through > pair[1].through)
-    {
-        return Err(format!("index checkpoint {} comes after {}", pair[1].number, pair[0].number));
-    }
-    if let Some(last) = checkpoints.iter().find(|last| last.number == u32::MAX || last.entries > NUMBERS_MAX) {
-        return Err(format!("index checkpoint {} of {} entries", last.number, last.entries));
-    }
-    match checkpoints.iter().find(|checkpoint| checkpoint.number == 0 || checkpoint.through > flushed_through) {
-        None => Ok(()),
-        Some(CheckpointRecord { number, through, .. }) => {
-            Err(format!("index checkpoint {number} through {through}, but flushed through {flushed_through}"))
-        }
-    }
-}
-
-fn check_dropped(deletes_dropped_through: u64, flushed_through: u64) -> Result<(), String> {
-    if deletes_dropped_through > flushed_through {
-        return Err(format!(
-            "deletes dropped through {deletes_dropped_through}, but flushed through {flushed_through}"
-        ));
-    }
-    Ok(())
-}
-
-fn check_candidates(candidates: &[u32], is_there: impl Fn(u32) -> bool) -> Result<(), String> {
-    let mut seen = BTreeSet::new();
-    for &number in candidates {
-        if !is_there(number) {
-            return Err(format!("file {number} is a candidate, but is not there"));
-        }
-        if !seen.insert(number) {
-            return Err(format!("file {number} is a candidate twice"));
-        }
-    }
-    Ok(())
 }
 
 fn never_back<T: PartialOrd + std::fmt::Display>(name: &str, before: T, after: Option<T>) -> Result<(), String> {

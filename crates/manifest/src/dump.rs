@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use slmdb_env::FileIdentity;
 
-use crate::state::{CheckpointRecord, EngineSection, FileRecord, Home, MediumKind, StoreState, UnfinishedRepair};
+use crate::state::{FileRecord, Home, MediumKind, StoreState, UnfinishedRepair};
 
 /// More of a key than this is not shown.
 const KEY_SHOWN_BYTES: usize = 40;
@@ -67,18 +67,6 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
             None => writeln!(to, "open")?,
         }
     }
-    write!(to, "candidates {}", state.candidates.len())?;
-    for (index, number) in state.candidates.iter().enumerate() {
-        write!(to, "{} {number}", if index == 0 { ":" } else { "," })?;
-    }
-    writeln!(to)?;
-    for checkpoint in &state.checkpoints {
-        let CheckpointRecord { number, through, entries, length_bytes } = checkpoint;
-        writeln!(to, "checkpoint {number}: through {through}, {entries} entries, {length_bytes} bytes")?;
-    }
-    if state.deletes_dropped_through > 0 {
-        writeln!(to, "deletes dropped through {}", state.deletes_dropped_through)?;
-    }
     if let Some(UnfinishedRepair { old_pool, new_pool }) = &state.unfinished_repair {
         let old_pool = old_pool.as_ref().map_or_else(|| "none".into(), |uuid| Hex(uuid).to_string());
         writeln!(to, "unfinished repair, old pool {old_pool}, new pool {}", Hex(new_pool))?;
@@ -87,8 +75,8 @@ fn write_state(to: &mut String, state: &StoreState) -> fmt::Result {
         let FileIdentity { inode, born_ns } = directory;
         writeln!(to, "home: directory {inode}, made at {born_ns} ns since 1970, pool opened {pool_openings} times")?;
     }
-    if let Some(EngineSection { version, bytes }) = &state.engine_section {
-        writeln!(to, "engine section, version {version}, {} bytes", bytes.len())?;
+    for (part, bytes) in &state.engine_section {
+        writeln!(to, "engine's part {part}: {}", Hex(bytes))?;
     }
     writeln!(to, "lifetime")?;
     for (name, value) in state.lifetime.named() {

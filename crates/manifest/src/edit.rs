@@ -1,6 +1,6 @@
 //! One change of a [`StoreState`](crate::StoreState): what a flush, a compaction, a new arena or a clean close appends.
 
-use crate::state::{ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, MediumRecord};
+use crate::state::{ArenaRecord, Counters, EngineSection, FileRecord, MediumRecord};
 
 /// A change, applied as a whole or not at all. The default changes nothing but `closed_at_sequence`, which it clears.
 ///
@@ -12,7 +12,7 @@ pub struct Edit {
     pub job: u64,
     /// New table files, all of it durable already.
     pub files_added: Vec<(u32, FileRecord)>,
-    /// Table files that are no longer part of the store. They leave the candidate list too.
+    /// Table files that are no longer part of the store.
     pub files_removed: Vec<u32>,
     /// What is added to the live counts of files: changes, so that jobs may commit in another order than they counted.
     pub live_changes: Vec<(u32, i64)>,
@@ -31,17 +31,10 @@ pub struct Edit {
     pub closed_at_sequence: Option<u64>,
     /// The counters as they are now.
     pub lifetime: Option<Counters>,
-    /// The whole candidate list, if it changed otherwise than by removal of files.
-    pub candidates: Option<Vec<u32>>,
-    /// All index checkpoints there are from now on, oldest first, if that changed.
-    pub checkpoints: Option<Vec<CheckpointRecord>>,
-    /// Up to where tombstones may have been dropped, if that changed: what ends a compaction that has dropped some because
-    /// of their sequence numbers gives the largest of these.
-    pub deletes_dropped_through: Option<u64>,
     /// The medium, if it moved or was rebuilt.
     pub medium: Option<MediumRecord>,
     /// Files that were there and go to another level.
     pub level_changes: Vec<(u32, u8)>,
-    /// What the engine keeps of its own from now on, if that changed.
-    pub engine_section: Option<EngineSection>,
+    /// The parts of the engine's section that have changed, each as a whole.
+    pub engine_section: EngineSection,
 }

@@ -29,6 +29,7 @@ mod encoding;
 mod format;
 mod log;
 mod payload;
+mod section;
 mod state;
 
 pub use apply::NUMBERS_MAX;
@@ -37,6 +38,5 @@ pub use edit::Edit;
 pub use format::MAGIC;
 pub use log::{FILE_NAME, Manifest, Reading, TEMPORARY_FILE_NAME};
 pub use state::{
-    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, Home, MediumKind, MediumRecord, StoreState,
-    UnfinishedRepair,
+    ArenaRecord, Counters, EngineSection, FileRecord, Home, MediumKind, MediumRecord, StoreState, UnfinishedRepair,
 };

@@ -17,19 +17,16 @@
 //! | 8 | S E | job (last job; job, or 0) | u64 |
 //! | 9 | s e | closed at sequence number | u64; absent: not closed |
 //! | 10 | S e | lifetime counters | 11 × u64, in the order of [`Counters`] |
-//! | 11 | S e | candidates | n × u32 |
-//! | 12 | s e | checkpoints | n × (number u32, through u64, entries u64, length u64), oldest first; absent in a state: none |
-//! | 13 | s e | deletes dropped through | u64; absent in a state: 0 |
-//! | 14 | s | files uuid | 16 bytes: what table files and index checkpoints carry; absent: the uuid |
-//! | 15 | s | unfinished repair | present u8 (bit 1: old pool), uuid of the old pool 16 bytes (zeros if absent), uuid of the new pool 16 bytes; absent: none |
-//! | 16 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
-//! | 17 | e | files removed | n × u32 |
-//! | 18 | e | live changes | n × (file u32, change i64) |
-//! | 19 | s* e* | arena added | generation u64, length u64, sealed u8 (0 or 1), last sequence number u64 (0 unless sealed) |
-//! | 20 | e | arenas removed | n × u64 |
-//! | 21 | s e | levels | n × (file u32, level u8): of a file that is added by the same record or, in an edit, was there; absent: 0, or as it was |
-//! | 22 | s e | engine section | version u32, what the engine keeps of its own: the remaining bytes; absent: none, or as it was |
-//! | 23 | s | home | of a store that has a pool: inode of its directory u64, when that was made u64 (ns since 1970; 0: unknown), openings of the pool u32; absent: unknown |
+//! | 11 | s | files uuid | 16 bytes: what table files and index checkpoints carry; absent: the uuid |
+//! | 12 | s | unfinished repair | present u8 (bit 1: old pool), uuid of the old pool 16 bytes (zeros if absent), uuid of the new pool 16 bytes; absent: none |
+//! | 13 | s* e* | file added | number u32, length u64, entries u64, deletes u64, live u64, lowest and highest sequence number u64, created u64 (ns since 1970), length of the smallest key u32, smallest key, largest key: the remaining bytes |
+//! | 14 | e | files removed | n × u32 |
+//! | 15 | e | live changes | n × (file u32, change i64) |
+//! | 16 | s* e* | arena added | generation u64, length u64, sealed u8 (0 or 1), last sequence number u64 (0 unless sealed) |
+//! | 17 | e | arenas removed | n × u64 |
+//! | 18 | s e | levels | n × (file u32, level u8): of a file that is added by the same record or, in an edit, was there; absent: 0, or as it was |
+//! | 19 | s* e* | part of the engine's section | number u8, each once; content: the remaining bytes |
+//! | 20 | s | home | of a store that has a pool: inode of its directory u64, when that was made u64 (ns since 1970; 0: unknown), openings of the pool u32; absent: unknown |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -41,8 +38,8 @@ use slmdb_env::FileIdentity;
 use crate::edit::Edit;
 use crate::encoding::{Decoded, FieldWriter, Reader, Undecodable, malformed};
 use crate::state::{
-    ArenaRecord, CheckpointRecord, Counters, EngineSection, FileRecord, Home, LIFETIME_COUNTERS, MediumKind,
-    MediumRecord, StoreState, UnfinishedRepair,
+    ArenaRecord, Counters, EngineSection, FileRecord, Home, LIFETIME_COUNTERS, MediumKind, MediumRecord, StoreState,
+    UnfinishedRepair,
 };
 
 pub(crate) const UUID: u16 = 1;
@@ -55,19 +52,16 @@ pub(crate) const FLUSHED_THROUGH: u16 = 7;
 pub(crate) const JOB: u16 = 8;
 pub(crate) const CLOSED_AT_SEQUENCE: u16 = 9;
 pub(crate) const LIFETIME: u16 = 10;
-pub(crate) const CANDIDATES: u16 = 11;
-pub(crate) const CHECKPOINTS: u16 = 12;
-pub(crate) const DELETES_DROPPED_THROUGH: u16 = 13;
-pub(crate) const FILES_UUID: u16 = 14;
-pub(crate) const UNFINISHED_REPAIR: u16 = 15;
-pub(crate) const FILE_ADDED: u16 = 16;
-pub(crate) const FILES_REMOVED: u16 = 17;
-pub(crate) const LIVE_CHANGES: u16 = 18;
-pub(crate) const ARENA_ADDED: u16 = 19;
-pub(crate) const ARENAS_REMOVED: u16 = 20;
-pub(crate) const LEVELS: u16 = 21;
-pub(crate) const ENGINE_SECTION: u16 = 22;
-pub(crate) const HOME: u16 = 23;
+pub(crate) const FILES_UUID: u16 = 11;
+pub(crate) const UNFINISHED_REPAIR: u16 = 12;
+pub(crate) const FILE_ADDED: u16 = 13;
+pub(crate) const FILES_REMOVED: u16 = 14;
+pub(crate) const LIVE_CHANGES: u16 = 15;
+pub(crate) const ARENA_ADDED: u16 = 16;
+pub(crate) const ARENAS_REMOVED: u16 = 17;
+pub(crate) const LEVELS: u16 = 18;
+pub(crate) const ENGINE_SECTION: u16 = 19;
+pub(crate) const HOME: u16 = 20;
 
 const PATH_PRESENT: u8 = 1;
 const UUID_PRESENT: u8 = 2;
@@ -87,12 +81,6 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
     to.put(JOB, &[&state.last_job.to_le_bytes()]);
     put_u64(&mut to, CLOSED_AT_SEQUENCE, state.closed_at_sequence);
     put_lifetime(&mut to, &state.lifetime);
-    put_list(&mut to, CANDIDATES, state.candidates.iter().map(|number| number.to_le_bytes()));
-    if !state.checkpoints.is_empty() {
-        put_checkpoints(&mut to, &state.checkpoints);
-    }
-    let dropped_through = state.deletes_dropped_through;
-    put_u64(&mut to, DELETES_DROPPED_THROUGH, (dropped_through != 0).then_some(dropped_through));
     if let Some(UnfinishedRepair { old_pool, new_pool }) = &state.unfinished_repair {
         let present = old_pool.map_or(0, |_| UUID_PRESENT);
         to.put(UNFINISHED_REPAIR, &[&[present], &old_pool.unwrap_or_default(), new_pool]);
@@ -104,7 +92,7 @@ pub(crate) fn encode_state(state: &StoreState) -> Vec<u8> {
         put_arena(&mut to, generation, arena);
     }
     put_levels(&mut to, state.files.iter().map(|(&number, file)| (number, file.level)), &[]);
-    put_engine_section(&mut to, state.engine_section.as_ref());
+    put_engine_section(&mut to, &state.engine_section);
     if let Some(Home { directory: FileIdentity { inode, born_ns }, pool_openings }) = &state.home {
         to.put(HOME, &[&inode.to_le_bytes(), &born_ns.to_le_bytes(), &pool_openings.to_le_bytes()]);
     }
@@ -126,13 +114,6 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
     if let Some(lifetime) = &edit.lifetime {
         put_lifetime(&mut to, lifetime);
     }
-    if let Some(candidates) = &edit.candidates {
-        put_list(&mut to, CANDIDATES, candidates.iter().map(|number| number.to_le_bytes()));
-    }
-    if let Some(checkpoints) = &edit.checkpoints {
-        put_checkpoints(&mut to, checkpoints);
-    }
-    put_u64(&mut to, DELETES_DROPPED_THROUGH, edit.deletes_dropped_through);
     for (number, file) in &edit.files_added {
         put_file(&mut to, *number, file);
     }
@@ -154,7 +135,7 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
         put_list(&mut to, ARENAS_REMOVED, edit.arenas_removed.iter().map(|generation| generation.to_le_bytes()));
     }
     put_levels(&mut to, edit.files_added.iter().map(|(number, file)| (*number, file.level)), &edit.level_changes);
-    put_engine_section(&mut to, edit.engine_section.as_ref());
+    put_engine_section(&mut to, &edit.engine_section);
     to.into_bytes()
 }
 
@@ -181,21 +162,10 @@ fn put_levels(to: &mut FieldWriter, added: impl Iterator<Item = (u32, u8)>, chan
     }
 }
 
-fn put_engine_section(to: &mut FieldWriter, section: Option<&EngineSection>) {
-    if let Some(EngineSection { version, bytes }) = section {
-        to.put(ENGINE_SECTION, &[&version.to_le_bytes(), bytes]);
+fn put_engine_section(to: &mut FieldWriter, section: &EngineSection) {
+    for (part, bytes) in section {
+        to.put(ENGINE_SECTION, &[&[*part], bytes]);
     }
-}
-
-fn put_checkpoints(to: &mut FieldWriter, checkpoints: &[CheckpointRecord]) {
-    let mut bytes = Vec::with_capacity(checkpoints.len() * 28);
-    for CheckpointRecord { number, through, entries, length_bytes } in checkpoints {
-        bytes.extend_from_slice(&number.to_le_bytes());
-        for word in [through, entries, length_bytes] {
-            bytes.extend_from_slice(&word.to_le_bytes());
-        }
-    }
-    to.put(CHECKPOINTS, &[&bytes]);
 }
 
 fn put_medium(to: &mut FieldWriter, medium: &MediumRecord) {
@@ -270,9 +240,6 @@ pub(crate) fn decode_state(bytes: &[u8]) -> Decoded<StoreState> {
         last_job: present(fields.job, "last job")?,
         closed_at_sequence: fields.closed_at_sequence,
         lifetime: present(fields.lifetime, "lifetime counters")?,
-        candidates: present(fields.candidates, "candidates")?,
-        checkpoints: fields.checkpoints.unwrap_or_default(),
-        deletes_dropped_through: fields.deletes_dropped_through.unwrap_or_default(),
         unfinished_repair: fields.unfinished_repair,
         home: fields.home,
         engine_section: fields.engine_section,
@@ -301,9 +268,6 @@ pub(crate) fn decode_edit(bytes: &[u8]) -> Decoded<Edit> {
         flushed_through: fields.flushed_through,
         closed_at_sequence: fields.closed_at_sequence,
         lifetime: fields.lifetime,
-        candidates: fields.candidates,
-        checkpoints: fields.checkpoints,
-        deletes_dropped_through: fields.deletes_dropped_through,
         medium: fields.medium,
         level_changes,
         engine_section: fields.engine_section,
@@ -328,9 +292,6 @@ struct Fields {
     job: Option<u64>,
     closed_at_sequence: Option<u64>,
     lifetime: Option<Counters>,
-    candidates: Option<Vec<u32>>,
-    checkpoints: Option<Vec<CheckpointRecord>>,
-    deletes_dropped_through: Option<u64>,
     unfinished_repair: Option<UnfinishedRepair>,
     files_added: Vec<(u32, FileRecord)>,
     files_removed: Option<Vec<u32>>,
@@ -338,7 +299,7 @@ struct Fields {
     arenas_added: Vec<(u64, ArenaRecord)>,
     arenas_removed: Option<Vec<u64>>,
     levels: Option<Vec<(u32, u8)>>,
-    engine_section: Option<EngineSection>,
+    engine_section: EngineSection,
     home: Option<Home>,
 }
 
@@ -386,9 +347,6 @@ impl Fields {
             JOB => once(&mut self.job, value.u64()),
             CLOSED_AT_SEQUENCE => once(&mut self.closed_at_sequence, value.u64()),
             LIFETIME => once(&mut self.lifetime, lifetime(value)),
-            CANDIDATES => once(&mut self.candidates, value.list(Reader::u32)),
-            CHECKPOINTS => once(&mut self.checkpoints, value.list(checkpoint)),
-            DELETES_DROPPED_THROUGH => once(&mut self.deletes_dropped_through, value.u64()),
             UNFINISHED_REPAIR => once(&mut self.unfinished_repair, unfinished_repair(value)),
             FILE_ADDED => {
                 self.files_added.push((value.u32()?, file(value)?));
@@ -402,7 +360,10 @@ impl Fields {
             }
             ARENAS_REMOVED => once(&mut self.arenas_removed, value.list(Reader::u64)),
             LEVELS => once(&mut self.levels, value.list(|value| Ok((value.u32()?, value.u8()?)))),
-            ENGINE_SECTION => once(&mut self.engine_section, engine_section(value)),
+            ENGINE_SECTION => match self.engine_section.insert(value.u8()?, value.take_rest().to_vec()) {
+                None => Ok(()),
+                Some(_) => malformed("there twice"),
+            },
             HOME => once(&mut self.home, home(value)),
             unknown => Err(Undecodable::Unknown(format!("field {unknown}"))),
         }
@@ -477,15 +438,6 @@ fn file(value: &mut Reader<'_>) -> Decoded<FileRecord> {
         largest_key: value.take_rest().to_vec(),
         level: 0,
     })
-}
-
-fn engine_section(value: &mut Reader<'_>) -> Decoded<EngineSection> {
-    Ok(EngineSection { version: value.u32()?, bytes: value.take_rest().to_vec() })
-}
-
-fn checkpoint(value: &mut Reader<'_>) -> Decoded<CheckpointRecord> {
-    let (number, through) = (value.u32()?, value.u64()?);
-    Ok(CheckpointRecord { number, through, entries: value.u64()?, length_bytes: value.u64()? })
 }
 
 fn arena(value: &mut Reader<'_>) -> Decoded<ArenaRecord> {

@@ -39,17 +39,10 @@ pub struct StoreState {
     pub closed_at_sequence: Option<u64>,
     /// Counters since the store was created, as of the last record that carried them.
     pub lifetime: Counters,
-    /// The compaction candidate list, in the engine's order (section 3.3 of the paper). Each is one of `files`.
-    pub candidates: Vec<u32>,
-    /// The index checkpoints, oldest first: two at most.
-    pub checkpoints: Vec<CheckpointRecord>,
-    /// Tombstones up to this sequence number may have been dropped by compactions. Without a checkpoint that goes as far,
-    /// the index can't be rebuilt: deleted keys would come back.
-    pub deletes_dropped_through: u64,
     /// A repair has begun to make the pool anew, and has not come to its end: there is no index. Only a repair may go on here.
     pub unfinished_repair: Option<UnfinishedRepair>,
-    /// What the engine keeps here of its own, if it keeps anything.
-    pub engine_section: Option<EngineSection>,
+    /// What the engine keeps here of its own.
+    pub engine_section: EngineSection,
     /// Where a store that has a pool is at home. `None`: an older version made it, or it has no pool.
     pub home: Option<Home>,
 }
@@ -70,19 +63,6 @@ pub struct UnfinishedRepair {
     pub old_pool: Option<[u8; 16]>,
     /// The identity of the pool that is being made.
     pub new_pool: [u8; 16],
-}
-
-/// An index checkpoint: a file that says where the newest version of every key was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CheckpointRecord {
-    /// Its number; larger for later ones.
-    pub number: u32,
-    /// S: every flush up to this sequence number had been committed when it was begun.
-    pub through: u64,
-    /// How many entries it has.
-    pub entries: u64,
-    /// The file's length in bytes.
-    pub length_bytes: u64,
 }
 
 /// The medium of the fast tier, as it was when the MANIFEST was last written.
@@ -134,14 +114,9 @@ pub struct FileRecord {
     pub level: u8,
 }
 
-/// What an engine keeps in the MANIFEST of its own. Nobody else knows what is in it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EngineSection {
-    /// The version of its format, for the engine to check.
-    pub version: u32,
-    /// Its content.
-    pub bytes: Vec<u8>,
-}
+/// What an engine keeps in the MANIFEST of its own: parts, by their numbers. The engine alone knows what is in a part. A
+/// part whose format changes gets another number.
+pub type EngineSection = BTreeMap<u8, Vec<u8>>;
 
 /// An arena that holds a MemTable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -265,12 +240,9 @@ impl StoreState {
             last_job: 0,
             closed_at_sequence: None,
             lifetime: Counters::default(),
-            candidates: Vec::new(),
-            checkpoints: Vec::new(),
-            deletes_dropped_through: 0,
             unfinished_repair: None,
             home: None,
-            engine_section: None,
+            engine_section: EngineSection::new(),
         }
     }
 
@@ -279,7 +251,7 @@ impl StoreState {
         // A map's nodes are two thirds full on average; keys are allocations of their own.
         const KEY_BYTES: usize = 16;
         let keys: usize = self.files.values().map(|file| file.smallest_key.len() + file.largest_key.len()).sum();
-        let section = self.engine_section.as_ref().map_or(0, |section| section.bytes.len());
+        let section: usize = self.engine_section.values().map(Vec::len).sum();
         let per_file = size_of::<(u32, FileRecord)>() * 3 / 2 + 2 * KEY_BYTES;
         let per_arena = size_of::<(u64, ArenaRecord)>() * 3 / 2;
         (size_of::<StoreState>() + section + keys + self.files.len() * per_file + self.arenas.len() * per_arena) as u64

@@ -48,6 +48,7 @@
 mod compaction;
 mod flush;
 mod index;
+pub mod manifest_section;
 mod operations;
 mod paper;
 mod recovery;
@@ -69,6 +70,7 @@ pub const KIND: EngineKind = EngineKind {
     capabilities: Capabilities::INDEXED,
     threads: tier::THREADS,
     check_pool: space::smallest_pool::check_pool,
+    own_files: manifest_section::own_files,
     open: open::<SlmOpening>,
     repair: repair::repair::<SlmRepair>,
 };

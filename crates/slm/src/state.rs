@@ -11,6 +11,7 @@ use slmdb_pmem::{AnyMedium, Pool};
 
 use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
+use crate::manifest_section::Section;
 use crate::paper::PaperPolicy;
 use crate::recovery::checkpoint_schedule::Checkpoints;
 use crate::selection::file_notes::FileNotes;
@@ -35,14 +36,19 @@ pub(crate) struct SlmState {
 
 impl SlmState {
     /// The state of a store whose MANIFEST says `state`.
-    pub(crate) fn new(options: &Options, state: &StoreState, index: Index, pool_reserve: PoolReserve) -> Arc<SlmState> {
+    pub(crate) fn new(
+        options: &Options,
+        (state, section): (&StoreState, &Section),
+        index: Index,
+        pool_reserve: PoolReserve,
+    ) -> Arc<SlmState> {
         let compactions = Arc::default();
         Arc::new(SlmState {
             index,
             pool_reserve,
             notes: FileNotes::default(),
-            paper: PaperPolicy::chosen(options, state, &compactions),
-            checkpoints: Checkpoints::new(state, options.checkpoint_entries),
+            paper: PaperPolicy::chosen(options, &section.candidates, &compactions),
+            checkpoints: Checkpoints::new(state, &section.checkpoints, options.checkpoint_entries),
             compactions,
             is_manual: options.compaction.policy == CompactionPolicy::Manual,
         })

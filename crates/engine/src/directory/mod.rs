@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_env::Result;
-use slmdb_manifest::MediumKind;
+use slmdb_manifest::{MediumKind, StoreState};
 use slmdb_pmem::AnyMedium;
 
 use crate::{Capabilities, Engine, Options, RepairProgress, RepairReport};
@@ -28,10 +28,21 @@ pub struct EngineKind {
     /// [`slmdb_env::Error::Invalid`] if a pool with these options, and no larger than the given length of a device in
     /// bytes, would refuse every write.
     pub check_pool: fn(&Options, MediumKind, Option<u64>) -> Result<()>,
+    /// The files that its section of the MANIFEST names, beside table files.
+    pub own_files: fn(&StoreState) -> Result<Vec<OwnFile>>,
     /// [`crate::store::opening::open`] of this engine.
     pub open: Open,
     /// [`crate::repair::repair`] of this engine.
     pub repair: Repair,
+}
+
+/// A file of the store's directory that an engine's section of the MANIFEST names. It never changes once it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnFile {
+    /// Its name there.
+    pub name: String,
+    /// Its length in bytes.
+    pub length_bytes: u64,
 }
 
 /// How a store is opened.
@@ -46,6 +57,7 @@ const ANY: EngineKind = EngineKind {
     capabilities: Capabilities::INDEXED,
     threads: &[],
     check_pool: |_, _, _| Ok(()),
+    own_files: |_| Ok(Vec::new()),
     open: |_, _, _| unreachable!("no store is opened"),
     repair: |_, _, _, _| unreachable!("no store is repaired"),
 };

@@ -1,7 +1,7 @@
 //! A copy of the store, made while it is in use.
 //!
-//! Table files and index checkpoints never change once they are written (INV-26), so the copy shares them: each gets a
-//! second name in the copy's directory or, where that is impossible, is copied. The copy has a MANIFEST and an identity
+//! Table files and the engine's own files never change once they are written (INV-26), so the copy shares them: each gets
+//! a second name in the copy's directory or, where that is impossible, is copied. The copy has a MANIFEST and an identity
 //! of its own. A file says that it is no store until it is whole. It has no pool and no MemTables: it is on `Dram`, and its
 //! first opening rebuilds the index from the files.
 //!
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use slmdb_env::{DirectoryEntry, Env, Error, OpenMode, Result};
 use slmdb_manifest::{Manifest, MediumKind, MediumRecord, StoreState};
 
-use super::contents;
 use super::open::check_directory;
+use super::{EngineKind, contents};
 use crate::context::StoreContext;
 use crate::files::catalog::Catalog;
 use crate::files::file_names as names;
@@ -27,6 +27,8 @@ const COPY_BYTES: usize = 1 << 20;
 
 /// What a copy is made from.
 pub struct StoreCopy<'a> {
+    /// Its engine.
+    pub kind: &'a EngineKind,
     /// The store.
     pub context: &'a StoreContext,
     /// Its MANIFEST.
@@ -37,7 +39,7 @@ pub struct StoreCopy<'a> {
 
 impl StoreCopy<'_> {
     /// See [`crate::Engine::checkpoint`]. `flush` brings everything into table files. While the guard of `hold` lives,
-    /// no index checkpoint is made or removed.
+    /// no file of the engine's own is made or removed.
     pub fn make<H>(&self, directory: &Path, flush: impl FnOnce() -> Result<()>, hold: impl Fn() -> H) -> Result<()> {
         self.context.health.check_writable()?;
         let env = &self.context.env;
@@ -66,15 +68,14 @@ impl StoreCopy<'_> {
     }
 
     /// Shares the files of this moment with the copy. Returns the state of that moment.
-    /// LOCKS: index checkpoint, catalog
+    /// LOCKS: those of `hold`, catalog
     fn share_files<H>(&self, env: &dyn Env, directory: &Path, hold: &impl Fn() -> H) -> Result<StoreState> {
         let _held = self.obsolete.hold();
-        let _checkpoints = hold();
+        let _own_held = hold();
         let state = self.catalog.lock().state().clone();
         let tables = state.files.keys().map(|&number| names::table(&self.context.directory, number));
-        let checkpoints =
-            state.checkpoints.iter().map(|record| names::checkpoint(&self.context.directory, record.number));
-        tables.chain(checkpoints).try_for_each(|from| share(env, &from, directory))?;
+        let own = (self.kind.own_files)(&state)?.into_iter().map(|file| self.context.directory.join(file.name));
+        tables.chain(own).try_for_each(|from| share(env, &from, directory))?;
         Ok(state)
     }
 }

@@ -17,6 +17,7 @@ use slmdb_structures::memtable::{MemTable, MemTableOptions};
 use super::replay::{check_strays, replay_log};
 use crate::Options;
 use crate::batch::Totals;
+use crate::directory::EngineKind;
 use crate::files::catalog::CatalogState;
 use crate::files::file_names as names;
 use crate::files::file_names::FileKind;
@@ -195,13 +196,12 @@ impl RecoveredLog {
     }
 
     /// Removes what the new MANIFEST no longer names: arenas that were copied, and damaged index checkpoints.
-    pub fn remove_leftovers(&self) -> Result<()> {
+    pub fn remove_leftovers(&self, engine: &EngineKind) -> Result<()> {
         let state = self.catalog.state();
         self.discard_unnamed_arenas(state)?;
-        self.remove_files(|name| match names::kind(name) {
-            FileKind::Checkpoint(number) => state.checkpoints.iter().all(|checkpoint| checkpoint.number != number),
-            _ => false,
-        })
+        let own = (engine.own_files)(state)?;
+        let is_checkpoint = |name: &str| matches!(names::kind(name), FileKind::Checkpoint(_));
+        self.remove_files(|name| is_checkpoint(name) && own.iter().all(|file| file.name != name))
     }
 
     /// Removes the arenas that the state does not name.

@@ -94,7 +94,6 @@ impl Repair {
     /// Removes a damaged table file from the store.
     fn give_up(&mut self, number: u32, record: &FileRecord) -> Result<()> {
         self.state.files.remove(&number);
-        self.state.candidates.retain(|&candidate| candidate != number);
         self.given_up.push((number, record.clone()));
         self.set_aside(names::table(&self.directory, number))
     }

@@ -175,7 +175,7 @@ pub fn recover<O: Opening>(mut found: Box<Found<'_>>, fast: O::Fast) -> Result<(
     if !log.options.read_only {
         let span = info_span!("take_over", memtables = log.memtables.len(), ms = Empty);
         timed(&*env, span, || log.take_over(|log| provide_for_recovered(log, &*tier)))?;
-        log.remove_leftovers()?;
+        log.remove_leftovers(&O::KIND)?;
         remove_leftovers(log.catalog.state())?;
     }
     let table_files = log.catalog.state().files.len();

@@ -112,7 +112,8 @@ impl<T: Tier> Engine for Store<T> {
 
     fn checkpoint(&self, directory: &Path) -> Result<()> {
         let Shared { parts, tier } = &*self.shared;
-        let copy = StoreCopy { context: &parts.context, catalog: &parts.catalog, obsolete: &parts.obsolete };
+        let Parts { context, catalog, obsolete, .. } = &**parts;
+        let copy = StoreCopy { kind: &self.kind, context, catalog, obsolete };
         copy.make(directory, || parts.writes.flush(), || tier.hold_files())
     }
 

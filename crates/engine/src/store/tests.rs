@@ -222,6 +222,7 @@ impl Opening for MapOpening {
         capabilities: Capabilities::INDEXED,
         threads: &["slmdb-flush"],
         check_pool: |_, _, _| Ok(()),
+        own_files: |_| Ok(Vec::new()),
         open: super::opening::open::<MapOpening>,
         repair: |_, _, _, _| unreachable!("no test repairs one"),
     };

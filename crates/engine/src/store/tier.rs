@@ -51,7 +51,8 @@ pub trait Tier: Send + Sync + Sized + 'static {
     fn compact_range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<()>;
     /// See [`crate::Engine::verify`].
     fn verify(&self, progress: &mut dyn FnMut(VerifyProgress)) -> Result<VerifyReport>;
-    /// Keeps what a copy of the store shares beside table files, until the returned value is dropped.
+    /// Keeps its [own files](crate::directory::EngineKind::own_files), all of them and no others, until the returned value is
+    /// dropped.
     fn hold_files(&self) -> Box<dyn Held + '_> {
         Box::new(())
     }

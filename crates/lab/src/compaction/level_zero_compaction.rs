@@ -281,16 +281,16 @@ impl Compactor {
         committed.map(|()| run_files)
     }
 
-    /// What the MANIFEST says of level 0 once the chunk has gone. `None`: what it says now, because a file scan leaves keys
-    /// behind that are smaller than others which it takes.
+    /// What changes in the MANIFEST's section of level 0 once the chunk has gone: nothing by a file scan, because that leaves
+    /// keys behind that are smaller than others which it takes.
     /// LOCKS: indexing (held), catalog
-    fn section_after(&self, chunk: &Chunk) -> Result<Option<EngineSection>> {
+    fn section_after(&self, chunk: &Chunk) -> Result<EngineSection> {
         if chunk.scattered.is_some() {
-            return Ok(None);
+            return Ok(EngineSection::new());
         }
         let level_zero = LevelZeroState::of(self.store.catalog.lock().state())?;
         let compacted_through = Some(chunk.last.clone());
-        Ok(Some(LevelZeroState { compacted_through, ..level_zero }.section()))
+        Ok(LevelZeroState { compacted_through, ..level_zero }.section())
     }
 
     /// How many records lead to each run file once the chunk has left the tree.

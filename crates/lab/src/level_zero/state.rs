@@ -1,4 +1,4 @@
-//! [`LevelZeroState`]: what the MANIFEST says of level 0, in the section that is the engine's own.
+//! [`LevelZeroState`]: what the MANIFEST says of level 0, in the section that is the engine's own. It is the one part of it.
 //!
 //! ```text
 //! 0   u32    epoch: how often the trees have changed their roles
@@ -11,7 +11,7 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::{EngineSection, FILE_NAME, StoreState};
 use slmdb_order::KeyOrder;
 
-const VERSION: u32 = 1;
+const PART: u8 = 1;
 
 /// What the MANIFEST says of level 0.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,12 +27,11 @@ pub(crate) struct LevelZeroState {
 impl LevelZeroState {
     /// What a MANIFEST has. A store that never had a switch has nothing there.
     pub(crate) fn of(state: &StoreState) -> Result<LevelZeroState> {
-        let Some(section) = &state.engine_section else { return Ok(LevelZeroState::default()) };
-        if section.version != VERSION {
-            let what = format!("level 0 of format version {}", section.version);
-            return Err(Error::Unsupported { what, file: Some(FILE_NAME.into()) });
+        let [bytes] = state.engine_parts()?;
+        if bytes.is_empty() {
+            return Ok(LevelZeroState::default());
         }
-        Self::decode(&section.bytes).ok_or_else(|| Error::corruption(FILE_NAME, 0, "the section of level 0 is damaged"))
+        Self::decode(bytes).ok_or_else(|| Error::corruption(FILE_NAME, 0, "the section of level 0 is damaged"))
     }
 
     fn decode(bytes: &[u8]) -> Option<LevelZeroState> {
@@ -53,7 +52,7 @@ impl LevelZeroState {
         bytes.extend_from_slice(&self.immutable_through.to_le_bytes());
         bytes.push(u8::from(self.compacted_through.is_some()));
         bytes.extend_from_slice(self.compacted_through.as_deref().unwrap_or_default());
-        EngineSection { version: VERSION, bytes }
+        EngineSection::from([(PART, bytes)])
     }
 }
 
@@ -95,26 +94,26 @@ mod tests {
     fn what_is_written_is_read() {
         for compacted_through in [None, Some(Vec::new()), Some(b"key".to_vec())] {
             let state = LevelZeroState { epoch: 7, immutable_through: 1 << 40, compacted_through };
-            assert_eq!(LevelZeroState::decode(&state.section().bytes), Some(state));
+            assert_eq!(LevelZeroState::decode(&state.section()[&PART]), Some(state));
         }
     }
 
     /// A later build may mean something else by the same bytes (trap 16).
     #[test]
-    fn a_section_of_another_version_is_refused() {
+    fn a_part_of_another_version_is_refused() {
         let medium = MediumRecord { kind: MediumKind::Dram, pool_path: None, pool_uuid: None, boot_id: [0; 16] };
-        let section = LevelZeroState::default().section();
-        let with = |version| StoreState {
-            engine_section: Some(EngineSection { version, ..section.clone() }),
+        let bytes = LevelZeroState::default().section()[&PART].clone();
+        let with = |part| StoreState {
+            engine_section: EngineSection::from([(part, bytes.clone())]),
             ..StoreState::new([1; 16], "lab", "bytewise", medium.clone())
         };
-        assert_eq!(LevelZeroState::of(&with(VERSION)).unwrap(), LevelZeroState::default());
-        assert_eq!(LevelZeroState::of(&with(VERSION + 1)).unwrap_err().kind(), ErrorKind::Unsupported);
+        assert_eq!(LevelZeroState::of(&with(PART)).unwrap(), LevelZeroState::default());
+        assert_eq!(LevelZeroState::of(&with(PART + 1)).unwrap_err().kind(), ErrorKind::Unsupported);
     }
 
     #[test]
     fn other_bytes_are_refused() {
-        let bytes = LevelZeroState::default().section().bytes;
+        let bytes = LevelZeroState::default().section()[&PART].clone();
         for length in 0..bytes.len() {
             assert_eq!(LevelZeroState::decode(&bytes[..length]), None);
         }

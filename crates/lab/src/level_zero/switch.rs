@@ -22,7 +22,7 @@ impl LevelZero {
         self.immutable().begin_again(epoch)?;
         catalog.commit(|state| {
             let section = LevelZeroState { epoch, immutable_through: state.flushed_through, compacted_through: None };
-            Edit { engine_section: Some(section.section()), ..Edit::default() }
+            Edit { engine_section: section.section(), ..Edit::default() }
         })?;
         self.keys_at_switch.store(self.mutable().counts().keys, Ordering::Relaxed);
         self.epoch.store(u64::from(epoch), Ordering::Release);

@@ -52,7 +52,7 @@ impl RepairSteps for LabRepair {
         if on_levels(&repair) != before {
             level_zero.compacted_through = None;
         }
-        repair.state.engine_section = (level_zero != LevelZeroState::default()).then(|| level_zero.section());
+        repair.state.engine_section = level_zero.section();
         // Levels that contradict each other would be refused by every opening. That is better said before anything changes.
         let tables = Tables::new(options, repair.directory.clone(), repair.state.files_uuid).into();
         open_levels(options, &repair.directory, &repair.state, &tables)?;

@@ -1,9 +1,7 @@
 //! Each refusal by itself, and what a fitting edit does.
 
 use super::*;
-use crate::state::{
-    ArenaRecord, CheckpointRecord, Counters, EngineSection, MediumKind, MediumRecord, UnfinishedRepair,
-};
+use crate::state::{ArenaRecord, Counters, EngineSection, MediumKind, MediumRecord, UnfinishedRepair};
 
 fn file(entries: u64, live: u64) -> FileRecord {
     FileRecord {
@@ -24,14 +22,13 @@ fn medium(kind: MediumKind) -> MediumRecord {
     MediumRecord { kind, pool_path: None, pool_uuid: None, boot_id: [0; 16] }
 }
 
-/// Files 1 to 3 of 10 entries, 5 of them live; arenas 1 and 2; candidates 3 and 1; job 7; flushed through 100.
+/// Files 1 to 3 of 10 entries, 5 of them live; arenas 1 and 2; job 7; flushed through 100.
 fn state() -> StoreState {
     let mut state = StoreState::new([1; 16], "slm", "bytewise", medium(MediumKind::Dram));
     state.files = (1..=3).map(|number| (number, file(10, 5))).collect();
     state.arenas = BTreeMap::from([(1, arena(Some(120))), (2, arena(None))]);
     (state.next_file_number, state.next_generation) = (4, 3);
     (state.flushed_through, state.last_job) = (100, 7);
-    state.candidates = vec![3, 1];
     state.closed_at_sequence = Some(130);
     state.check().unwrap();
     state
@@ -67,7 +64,6 @@ fn a_flush_is_applied() {
         next_generation: Some(4),
         flushed_through: Some(120),
         lifetime: Some(Counters { flushes: 1, ..Counters::default() }),
-        candidates: Some(vec![1, 3, 5]),
         medium: Some(medium(MediumKind::Dax)),
         ..Edit::default()
     };
@@ -77,7 +73,7 @@ fn a_flush_is_applied() {
     assert_eq!(state.arenas, BTreeMap::from([(2, arena(Some(140))), (3, arena(None))]));
     assert_eq!((state.next_file_number, state.next_generation, state.flushed_through), (6, 4, 120));
     assert_eq!((state.last_job, state.closed_at_sequence, state.lifetime.flushes), (9, None, 1));
-    assert_eq!((state.candidates.as_slice(), state.medium.kind), ([1, 3, 5].as_slice(), MediumKind::Dax));
+    assert_eq!(state.medium.kind, MediumKind::Dax);
 }
 
 #[test]
@@ -93,7 +89,6 @@ fn a_compaction_is_applied() {
     };
     state.apply(&edit).unwrap();
     assert_eq!(state.files, BTreeMap::from([(1, file(10, 4)), (4, file(7, 7))]));
-    assert_eq!(state.candidates, [1], "a file that is gone is no candidate");
 }
 
 #[test]
@@ -126,11 +121,6 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
     let remove = |files: &[u32]| Edit { files_removed: files.to_vec(), ..Edit::default() };
     let add_arena = |generation, record| Edit { arenas_added: vec![(generation, record)], ..Edit::default() };
     let remove_arenas = |arenas: &[u64]| Edit { arenas_removed: arenas.to_vec(), ..Edit::default() };
-    let candidates = |files: &[u32]| Edit { candidates: Some(files.to_vec()), ..Edit::default() };
-    let checkpoints = |numbers: &[(u32, u64)]| {
-        let record = |&(number, through)| CheckpointRecord { number, through, ..CheckpointRecord::default() };
-        Edit { checkpoints: Some(numbers.iter().map(record).collect()), ..Edit::default() }
-    };
     let next = |number| Edit { next_file_number: Some(number), ..Edit::default() };
     let backwards = FileRecord { lowest_sequence: 10, ..file(10, 5) };
     let cases = [
@@ -163,15 +153,6 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
         ("twice", Edit { arenas_added: vec![(2, arena(Some(1))), (2, arena(Some(1)))], ..Edit::default() }),
         ("arena 3 is removed", remove_arenas(&[3])),
         ("arena 1 is removed", remove_arenas(&[1, 1])),
-        ("3 index checkpoints", checkpoints(&[(1, 1), (2, 2), (3, 3)])),
-        ("index checkpoint 2 comes after 2", checkpoints(&[(2, 1), (2, 2)])),
-        ("index checkpoint 3 comes after 2", checkpoints(&[(2, 9), (3, 8)])),
-        ("index checkpoint 1 through 101", checkpoints(&[(1, 101)])),
-        ("index checkpoint 0", checkpoints(&[(0, 1)])),
-        ("deletes dropped through 101", Edit { deletes_dropped_through: Some(101), ..Edit::default() }),
-        ("file 4 is a candidate", candidates(&[1, 4])),
-        ("candidate twice", candidates(&[1, 2, 1])),
-        ("file 2 is a candidate", Edit { candidates: Some(vec![2]), ..remove(&[2]) }),
     ];
     for (why, edit) in cases {
         let mut state = state();
@@ -184,23 +165,19 @@ fn edits_that_do_not_fit_are_refused_and_change_nothing() {
 #[test]
 fn states_that_contradict_themselves_are_refused() {
     type Change = fn(&mut StoreState);
-    let cases: [(&str, Change); 12] = [
-        ("deletes dropped", |state| state.deletes_dropped_through = 101),
+    let cases: [(&str, Change); 8] = [
         ("unfinished repair", |state| {
             state.unfinished_repair = Some(UnfinishedRepair { old_pool: None, new_pool: [1; 16] });
             state.medium.pool_uuid = Some([2; 16]);
         }),
-        ("index checkpoint", |state| state.checkpoints = vec![CheckpointRecord::default()]),
         ("beyond next_file_number", |state| state.next_file_number = 3),
         ("beyond next_generation", |state| state.next_generation = 2),
         ("next_file_number is 0", |state| {
-            (state.files, state.candidates) = (BTreeMap::new(), Vec::new());
+            state.files = BTreeMap::new();
             state.next_file_number = 0;
         }),
         ("means none", |state| drop(state.files.insert(0, file(1, 1)))),
         ("closed at", |state| state.closed_at_sequence = Some(99)),
-        ("not there", |state| state.candidates.push(9)),
-        ("twice", |state| state.candidates.push(1)),
         ("11 live", |state| drop(state.files.insert(2, file(10, 11)))),
         ("sequence numbers", |state| drop(state.files.insert(2, FileRecord { lowest_sequence: 10, ..file(10, 5) }))),
     ];
@@ -215,13 +192,17 @@ fn states_that_contradict_themselves_are_refused() {
 #[test]
 fn files_change_their_level_and_the_engine_its_section() {
     let mut state = state();
-    let section = |version| Some(EngineSection { version, bytes: vec![version as u8; 3] });
-    state.apply(&Edit { level_changes: vec![(1, 4)], engine_section: section(1), ..Edit::default() }).unwrap();
-    assert_eq!((state.files[&1].level, state.files[&2].level, &state.engine_section), (4, 0, &section(1)));
+    let section =
+        |parts: &[(u8, u8)]| -> EngineSection { parts.iter().map(|&(part, byte)| (part, vec![byte; 3])).collect() };
+    let first = section(&[(1, 1), (2, 1)]);
+    state.apply(&Edit { level_changes: vec![(1, 4)], engine_section: first.clone(), ..Edit::default() }).unwrap();
+    assert_eq!((state.files[&1].level, state.files[&2].level, &state.engine_section), (4, 0, &first));
     state.apply(&Edit::default()).unwrap();
-    assert_eq!((state.files[&1].level, &state.engine_section), (4, &section(1)), "they stay");
-    state.apply(&Edit { level_changes: vec![(1, 0)], engine_section: section(2), ..Edit::default() }).unwrap();
-    assert_eq!((state.files[&1].level, &state.engine_section), (0, &section(2)));
+    assert_eq!((state.files[&1].level, &state.engine_section), (4, &first), "they stay");
+    let second = section(&[(2, 2), (3, 2)]);
+    state.apply(&Edit { level_changes: vec![(1, 0)], engine_section: second, ..Edit::default() }).unwrap();
+    let both = section(&[(1, 1), (2, 2), (3, 2)]);
+    assert_eq!((state.files[&1].level, &state.engine_section), (0, &both), "each part by itself");
 
     for wrong in [vec![(9, 1)], vec![(1, 1), (1, 2)]] {
         let before = state.clone();

@@ -114,8 +114,12 @@ fn wrong_content_with_right_checksums_is_corruption_where_it_is() {
     assert_corrupt(&first(RecordKind::Edit, payload::encode_edit(&Edit::default())), HEADER_BYTES, "an edit");
     let foreign = StoreState { uuid: [8; 16], ..state() };
     assert_corrupt(&first(RecordKind::State, payload::encode_state(&foreign)), HEADER_BYTES, "uuid");
-    let implausible = StoreState { candidates: vec![3], ..state() };
-    assert_corrupt(&first(RecordKind::State, payload::encode_state(&implausible)), HEADER_BYTES, "candidate");
+    let implausible = StoreState { next_file_number: 0, ..state() };
+    assert_corrupt(
+        &first(RecordKind::State, payload::encode_state(&implausible)),
+        HEADER_BYTES,
+        "next_file_number is 0",
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use slmdb_env::Result;
 use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{
-    ArenaRecord, Counters, Edit, EngineSection, FileRecord, Manifest, MediumKind, MediumRecord, Reading, StoreState,
+    ArenaRecord, Counters, Edit, FileRecord, Manifest, MediumKind, MediumRecord, Reading, StoreState,
 };
 
 pub const DIRECTORY: &str = "/db";
@@ -142,16 +142,15 @@ impl Random {
         edit.flushed_through = self.one_in(2).then_some(flushed_through);
         edit.closed_at_sequence = self.one_in(4).then_some(flushed_through + self.below(10));
         edit.lifetime = self.one_in(2).then(|| self.counters());
-        if self.one_in(3) {
-            let added = edit.files_added.iter().map(|&(number, _)| number);
-            let all = files.iter().copied().chain(added).filter(|number| !edit.files_removed.contains(number));
-            edit.candidates = Some(all.filter(|_| self.one_in(2)).collect());
-        }
         edit.medium = self.one_in(5).then(|| self.medium());
         let kept = files.iter().copied().filter(|number| !edit.files_removed.contains(number));
         edit.level_changes = kept.filter(|_| self.one_in(6)).map(|number| (number, number as u8)).collect();
-        let section = EngineSection { version: self.next() as u32, bytes: self.bytes(longest_key) };
-        edit.engine_section = self.one_in(4).then_some(section);
+        edit.engine_section = (1..=3)
+            .filter(|_| self.one_in(4))
+            .collect::<Vec<u8>>()
+            .into_iter()
+            .map(|part| (part, self.bytes(longest_key)))
+            .collect();
         edit
     }
 

@@ -16,6 +16,7 @@ use slmdb_sync::epoch;
 
 use crate::compaction::outputs::OutputFiles;
 use crate::flush::finished::Output;
+use crate::manifest_section::{Section, deletes_dropped_part};
 use crate::state::SlmState;
 
 /// The index thread's part of compactions.
@@ -44,10 +45,14 @@ impl Repointing {
             let _ = done.send(());
             return Ok(());
         }
+        let mut edit = Edit { files_removed: removed, ..Edit::default() };
+        // The indexing lock is held, so nobody else raises it.
+        let recorded = Section::of(self.store.catalog.lock().state())?.deletes_dropped_through;
+        let dropped_through = Some(self.state.checkpoints.dropped_through(deletes_dropped_through));
+        edit.engine_section.extend(dropped_through.filter(|&dropped| dropped > recorded).map(deletes_dropped_part));
         // From the first move to the commit the index is ahead of the MANIFEST (INV-16).
         *index_is_ahead = true;
-        self.store.obsolete.announce(&removed);
-        let mut edit = Edit { files_removed: removed, ..Edit::default() };
+        self.store.obsolete.announce(&edit.files_removed);
         let (mut slot, mut number) = (None, None);
         if let Some(file) = file {
             let is_newest = edit.files_removed.iter().all(|&input| input < file.number);
@@ -56,13 +61,7 @@ impl Repointing {
             add_output(&mut edit, file.number, file.record, &moved);
             (slot, number) = (file.slot, Some(file.number));
         }
-        let deletes_dropped_through = self.state.checkpoints.dropped_through(deletes_dropped_through);
-        self.store.space.until_there_is_space(|| {
-            self.store.catalog.commit(|state| {
-                let dropped_through = state.deletes_dropped_through.max(deletes_dropped_through);
-                numbered(state, Edit { deletes_dropped_through: Some(dropped_through), ..edit.clone() })
-            })
-        })?;
+        self.store.space.until_there_is_space(|| self.store.catalog.commit(|state| numbered(state, edit.clone())))?;
         number.inspect(|&number| self.store.catalog.numbers.end(number));
         *index_is_ahead = false;
         drop(index_is_ahead);

@@ -30,6 +30,7 @@ use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::{CheckpointStream, EntryKind, KeySection, Place};
 
 use crate::index::location::location;
+use crate::manifest_section::Section;
 use crate::recovery::rebuild::open_checkpoint;
 use crate::state::SlmState;
 
@@ -52,7 +53,7 @@ impl Verifier {
 
         let keys = self.verify_tables(&files, &mut report, progress);
         let mut deleted_at = newest_deletes(&keys, &mut report);
-        deleted_at.dropped_through = self.files.catalog.lock().state().deletes_dropped_through;
+        deleted_at.dropped_through = Section::of(self.files.catalog.lock().state())?.deletes_dropped_through;
         let mut live = BTreeMap::new();
         for (&number, Keys { section, .. }) in &keys {
             live.insert(number, self.verify_entries(number, section, &deleted_at, &mut report)?);
@@ -174,8 +175,8 @@ impl Verifier {
 
     /// Reads the index checkpoints of the MANIFEST from end to end, and finds others that belong to nobody.
     fn verify_checkpoints(&self, report: &mut VerifyReport) -> Result<()> {
-        let listed = || self.files.catalog.lock().state().checkpoints.clone();
-        for checkpoint in listed() {
+        let listed = || Ok(Section::of(self.files.catalog.lock().state())?.checkpoints);
+        for checkpoint in listed()? {
             let checked = open_checkpoint(
                 &self.files.context.options,
                 &self.files.context.directory,
@@ -189,11 +190,11 @@ impl Verifier {
             });
             match checked {
                 // A newer one may have taken its place meanwhile.
-                Err(error) if listed().contains(&checkpoint) => report.findings.push(error),
+                Err(error) if listed()?.contains(&checkpoint) => report.findings.push(error),
                 _ => {}
             }
         }
-        let oldest = listed().first().map_or(0, |oldest| oldest.number);
+        let oldest = listed()?.first().map_or(0, |oldest| oldest.number);
         for entry in self.files.context.env.list_directory(&self.files.context.directory)? {
             match names::kind(&entry.name) {
                 // One may be about to be removed, and one about to be recorded. The next opening that writes removes

@@ -14,6 +14,7 @@ use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_sync::scheduled::Mutex;
 
 use crate::compaction::plan::CompactionResult;
+use crate::manifest_section::{candidates_part, has_candidates};
 use crate::paper::candidate_source::Source;
 use crate::selection::live_key_ratio::needed_part;
 
@@ -57,9 +58,10 @@ impl List {
 pub(crate) struct ChosenFiles(Vec<(Option<Source>, u64, f64)>);
 
 impl Candidates {
-    pub(crate) fn new(options: &CompactionOptions, state: &StoreState) -> Candidates {
+    /// The list of a store that is opened. `candidates`: those of the MANIFEST.
+    pub(crate) fn new(options: &CompactionOptions, candidates: &[u32]) -> Candidates {
         let mut list = List::default();
-        list.add(state.candidates.iter().copied(), Source::Manifest);
+        list.add(candidates.iter().copied(), Source::Manifest);
         list.is_changed = false;
         Candidates {
             live_key_threshold: options.live_key_ratio.then_some(options.live_key_threshold),
@@ -91,7 +93,7 @@ impl Candidates {
             let stays = |number: &u32| {
                 (state.files.contains_key(number) || new.contains_key(number)) && !edit.files_removed.contains(number)
             };
-            edit.candidates = Some(list.files.keys().copied().filter(stays).collect());
+            edit.engine_section.extend([candidates_part(list.files.keys().copied().filter(stays))]);
         }
     }
 
@@ -100,7 +102,7 @@ impl Candidates {
     pub(crate) fn after_commit(&self, edit: &Edit, is_committed: bool) {
         let mut list = self.list.lock();
         if is_committed {
-            list.is_changed &= edit.candidates.is_none();
+            list.is_changed &= !has_candidates(edit);
             list.files.retain(|number, _| !edit.files_removed.contains(number));
         }
     }

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use slmdb_engine::files::catalog::Catalog;
 use slmdb_engine::{CompactionChoices, CompactionOptions, CompactionPolicy, Options};
-use slmdb_manifest::StoreState;
 
 use self::candidate_list::{Candidates, ChosenFiles};
 use self::candidate_source::Source;
@@ -34,15 +33,15 @@ pub(crate) struct PaperPolicy {
 }
 
 impl PaperPolicy {
-    /// The policy of a store whose MANIFEST says `state`. `None`: another one is chosen, or nothing may be compacted.
+    /// The policy of a store whose MANIFEST has these `candidates`. `None`: another one is chosen, or nothing may be compacted.
     pub(crate) fn chosen(
         options: &Options,
-        state: &StoreState,
+        candidates: &[u32],
         compactions: &Arc<CompactionQueue>,
     ) -> Option<PaperPolicy> {
         let is_chosen = options.compaction.policy == CompactionPolicy::Paper && !options.read_only;
         is_chosen.then(|| PaperPolicy {
-            candidates: Candidates::new(&options.compaction, state),
+            candidates: Candidates::new(&options.compaction, candidates),
             leaf_scan: LeafNodeScan::default(),
             compactions: compactions.clone(),
             options: options.compaction.clone(),

@@ -3,9 +3,11 @@
 use std::sync::atomic::Ordering;
 
 use slmdb_engine::lock_order;
-use slmdb_manifest::{CheckpointRecord, StoreState};
+use slmdb_manifest::StoreState;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
+
+use crate::manifest_section::{CheckpointRecord, Section};
 
 /// A checkpoint costs about as much as the index is large. So none is taken before one in this many of the index's keys
 /// was flushed again.
@@ -37,9 +39,9 @@ pub(crate) fn droppable_through(checkpoints: &[CheckpointRecord]) -> u64 {
 /// How many checkpoints a store needs that takes a new one. The second is for deletes that are dropped: without it a
 /// damaged one would cost the store. While nothing was deleted, all table files are as good. A store that has two keeps
 /// two, because a compaction that is under way may be dropping deletes.
-pub(crate) fn wanted_checkpoints(state: &StoreState) -> usize {
-    let has_deletes = state.deletes_dropped_through > 0 || state.files.values().any(|file| file.deletes > 0);
-    if has_deletes || state.checkpoints.len() > 1 { 2 } else { 1 }
+pub(crate) fn wanted_checkpoints(state: &StoreState, section: &Section) -> usize {
+    let has_deletes = section.deletes_dropped_through > 0 || state.files.values().any(|file| file.deletes > 0);
+    if has_deletes || section.checkpoints.len() > 1 { 2 } else { 1 }
 }
 
 impl Default for Checkpoints {
@@ -55,14 +57,14 @@ impl Default for Checkpoints {
 }
 
 impl Checkpoints {
-    /// For a store that is opened.
-    pub(crate) fn new(state: &StoreState, entries_due: u64) -> Checkpoints {
-        let (through, entries) = state.checkpoints.last().map_or((0, 0), |last| (last.through, last.entries));
+    /// For a store that is opened. `taken`: the checkpoints of its MANIFEST.
+    pub(crate) fn new(state: &StoreState, taken: &[CheckpointRecord], entries_due: u64) -> Checkpoints {
+        let (through, entries) = taken.last().map_or((0, 0), |last| (last.through, last.entries));
         let since = state.files.values().filter(|file| file.highest_sequence > through).map(|file| file.entries).sum();
         let checkpoints = Checkpoints::default();
         checkpoints.entries_since.store(since, Ordering::Relaxed);
         checkpoints.entries_due.store(entries_due.max(entries / OF_INDEX_PART), Ordering::Relaxed);
-        checkpoints.deletes_droppable_through.store(droppable_through(&state.checkpoints), Ordering::Release);
+        checkpoints.deletes_droppable_through.store(droppable_through(taken), Ordering::Release);
         checkpoints
     }
 

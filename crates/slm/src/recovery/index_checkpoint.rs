@@ -23,7 +23,7 @@ use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::location::Location;
 use slmdb_engine::store::parts::Parts;
 use slmdb_env::{Env, Error, Result};
-use slmdb_manifest::{CheckpointRecord, Edit};
+use slmdb_manifest::Edit;
 use slmdb_order::Direction;
 use slmdb_pmem::AnyMedium;
 use slmdb_structures::fast_fair::{LeafRead, Tree};
@@ -32,6 +32,7 @@ use slmdb_sync::scheduled::MutexGuard;
 use slmdb_table::CheckpointWriter;
 
 use crate::index::location::location;
+use crate::manifest_section::{CheckpointRecord, Section, checkpoints_part};
 use crate::recovery::checkpoint_schedule::{OF_INDEX_PART, droppable_through, wanted_checkpoints};
 use crate::state::SlmState;
 
@@ -122,11 +123,12 @@ impl IndexCheckpointer {
     fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
         let began_ns = self.store.context.env.monotonic_ns();
         let entries_since = self.state.checkpoints.entries_since.load(Ordering::Relaxed);
-        let new = {
+        let (section, new) = {
             let catalog = self.store.catalog.lock();
             let state = catalog.state();
-            let last = state.checkpoints.last().map_or(0, |last| last.number);
-            NewCheckpoint {
+            let section = Section::of(state)?;
+            let last = section.checkpoints.last().map_or(0, |last| last.number);
+            let new = NewCheckpoint {
                 env: &*self.store.context.env,
                 directory: &self.store.context.directory,
                 store_uuid: self.store.context.files_uuid,
@@ -134,7 +136,8 @@ impl IndexCheckpointer {
                 number: last.saturating_add(1),
                 through: state.flushed_through,
                 files: state.files.keys().copied().collect(),
-            }
+            };
+            (section, new)
         };
         let path = names::checkpoint(&self.store.context.directory, new.number);
         let written = new.write(is_stopped);
@@ -156,10 +159,12 @@ impl IndexCheckpointer {
             return Ok(false);
         }
         let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        // While `taking` is held, nobody else changes the checkpoints. Deletes that were dropped meanwhile count only where there
+        // are fewer than two, and there none is dropped that a rebuild needs.
         let committed = self.store.catalog.commit(|state| {
-            kept = state.checkpoints.iter().copied().chain([record]).collect();
-            dropped = kept.drain(..kept.len().saturating_sub(wanted_checkpoints(state))).collect();
-            Edit { checkpoints: Some(kept.clone()), ..Edit::default() }
+            kept = section.checkpoints.iter().copied().chain([record]).collect();
+            dropped = kept.drain(..kept.len().saturating_sub(wanted_checkpoints(state, &section))).collect();
+            Edit { engine_section: [checkpoints_part(&kept)].into(), ..Edit::default() }
         });
         if let Err(error) = committed {
             // Unless the record may be there all the same.

@@ -15,8 +15,9 @@
 use std::sync::atomic::Ordering;
 
 use slmdb_env::Result;
-use slmdb_manifest::{CheckpointRecord, Edit, StoreState};
+use slmdb_manifest::{Edit, StoreState};
 
+use crate::manifest_section::{CheckpointRecord, Section, checkpoints_part};
 use crate::recovery::index_checkpoint::{IndexCheckpointer, remove_checkpoint};
 use crate::selection::live_key_ratio::has_superseded_puts;
 
@@ -38,13 +39,14 @@ impl IndexCheckpointer {
             return Ok(false);
         }
         let droppable_through = self.state.checkpoints.deletes_droppable_through();
-        let found = needless_deletes(self.store.catalog.lock().state(), droppable_through);
+        let found = needless_deletes(self.store.catalog.lock().state(), droppable_through)?;
         let Some(Needless { through, kept, stale }) = found else { return Ok(false) };
         if !stale.is_empty() {
             if !checkpoints_may_go {
                 return Ok(false);
             }
-            match self.store.catalog.commit(|_| Edit { checkpoints: Some(kept), ..Edit::default() }) {
+            let engine_section = [checkpoints_part(&kept)].into();
+            match self.store.catalog.commit(|_| Edit { engine_section, ..Edit::default() }) {
                 Err(error) if error.may_be_tried_again() => return Ok(false),
                 committed => committed?,
             }
@@ -73,15 +75,16 @@ struct Needless {
 }
 
 /// Whether deletes hide nothing any more, and some of them may not be dropped yet: those above `droppable_through`.
-fn needless_deletes(state: &StoreState, droppable_through: u64) -> Option<Needless> {
+fn needless_deletes(state: &StoreState, droppable_through: u64) -> Result<Option<Needless>> {
     let is_new = state.files.values().any(|file| file.deletes > 0 && file.highest_sequence > droppable_through);
     if !is_new || state.files.values().any(has_superseded_puts) {
-        return None;
+        return Ok(None);
     }
-    let through = state.flushed_through;
+    let (through, section) = (state.flushed_through, Section::of(state)?);
     let (kept, stale): (Vec<_>, Vec<_>) =
-        state.checkpoints.iter().partition(|checkpoint| checkpoint.through >= through);
-    (state.deletes_dropped_through == 0 || !kept.is_empty()).then_some(Needless { through, kept, stale })
+        section.checkpoints.iter().partition(|checkpoint| checkpoint.through >= through);
+    let is_safe = section.deletes_dropped_through == 0 || !kept.is_empty();
+    Ok(is_safe.then_some(Needless { through, kept, stale }))
 }
 
 #[cfg(test)]
@@ -119,13 +122,11 @@ mod tests {
 
     fn state(files: &[FileRecord], checkpoints: &[u64], dropped_through: u64) -> StoreState {
         let checkpoint = |(number, &through)| CheckpointRecord { number, through, entries: 1, length_bytes: 1 };
-        StoreState {
-            files: (1..).zip(files.iter().cloned()).collect(),
-            checkpoints: (1..).zip(checkpoints).map(checkpoint).collect(),
-            deletes_dropped_through: dropped_through,
-            flushed_through: THROUGH,
-            ..empty()
-        }
+        let files = (1..).zip(files.iter().cloned()).collect();
+        let mut state = StoreState { files, flushed_through: THROUGH, ..empty() };
+        let checkpoints = (1..).zip(checkpoints).map(checkpoint).collect();
+        Section { checkpoints, deletes_dropped_through: dropped_through, ..Section::default() }.write_to(&mut state);
+        state
     }
 
     fn empty() -> StoreState {
@@ -137,7 +138,7 @@ mod tests {
     fn found(state: &StoreState, droppable_through: u64) -> Option<(u64, Vec<u64>, Vec<u64>)> {
         let throughs =
             |checkpoints: &[CheckpointRecord]| checkpoints.iter().map(|checkpoint| checkpoint.through).collect();
-        let needless = needless_deletes(state, droppable_through)?;
+        let needless = needless_deletes(state, droppable_through).unwrap()?;
         Some((needless.through, throughs(&needless.kept), throughs(&needless.stale)))
     }
 
@@ -178,7 +179,7 @@ mod tests {
     fn deletes_and_checkpoints(store: &Slm) -> (u64, usize) {
         let catalog = store.shared.parts.catalog.lock();
         let state = catalog.state();
-        (state.files.values().map(|file| file.deletes).sum(), state.checkpoints.len())
+        (state.files.values().map(|file| file.deletes).sum(), Section::of(state).unwrap().checkpoints.len())
     }
 
     #[test]
@@ -203,7 +204,7 @@ mod tests {
         store.compact_range(Bound::Unbounded, Bound::Unbounded).unwrap();
         assert_eq!(deletes_and_checkpoints(&store), (0, 0));
         assert_eq!(
-            store.shared.parts.catalog.lock().state().deletes_dropped_through,
+            Section::of(store.shared.parts.catalog.lock().state()).unwrap().deletes_dropped_through,
             0,
             "a rebuild needs no checkpoint"
         );

@@ -27,7 +27,7 @@ use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::read::merge::{Merge, Source, TableKeys, common_prefix};
 use slmdb_engine::read::ordered_key::positions_in_order;
 use slmdb_env::{Error, Result};
-use slmdb_manifest::{CheckpointRecord, FILE_NAME as MANIFEST_NAME, FileRecord, StoreState};
+use slmdb_manifest::{FILE_NAME as MANIFEST_NAME, FileRecord, StoreState};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_structures::EntryKind;
@@ -36,6 +36,7 @@ use slmdb_sync::scheduled::{processors, thread};
 use slmdb_table::{CheckpointReader, CheckpointStream};
 use sources::Keys;
 
+use crate::manifest_section::{CheckpointRecord, Section};
 use crate::recovery::index_in_pool;
 use crate::recovery::recover::OpenPool;
 
@@ -52,7 +53,7 @@ pub(crate) fn in_memory(options: &Options, directory: &Path, state: &mut StoreSt
     let make = || index_in_pool::in_memory(options, state);
     let rebuilt = with_best_checkpoint(options, directory, state, make, OnDamage::Fail)?;
     check_live(directory, &state.files, &rebuilt.live)?;
-    state.checkpoints = rebuilt.checkpoints;
+    Section { checkpoints: rebuilt.checkpoints, ..Section::of(state)? }.write_to(state);
     Ok(rebuilt.fast)
 }
 
@@ -118,14 +119,15 @@ fn with_best_checkpoint(
     on_damage: OnDamage,
 ) -> Result<Rebuilt> {
     let tables = Tables::new(options, directory.into(), state.files_uuid);
-    let mut checkpoints = state.checkpoints.clone();
+    let Section { mut checkpoints, deletes_dropped_through, .. } = Section::of(state)?;
+    let newest = checkpoints.last().copied();
     let mut damage = None;
     loop {
         let checkpoint = checkpoints.last().copied();
         let through = checkpoint.map_or(0, |checkpoint| checkpoint.through);
-        let may_have_come_back = through < state.deletes_dropped_through;
+        let may_have_come_back = through < deletes_dropped_through;
         if may_have_come_back && on_damage == OnDamage::Fail {
-            let path = checkpoint_path(directory, state.checkpoints.last());
+            let path = checkpoint_path(directory, newest.as_ref());
             let what = "no index checkpoint is whole that tells of all deletes that were dropped since: without one, deleted \
                         keys would come back";
             return Err(damage.unwrap_or_else(|| Error::corruption(path, 0, what)));

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use slmdb_engine::repair::{LostKeys, Repair, RepairSteps};
 use slmdb_engine::{Loss, Options, RepairProgress};
-use slmdb_env::Result;
+use slmdb_env::{Error, Result};
 use slmdb_pmem::AnyMedium;
 use slmdb_structures::fast_fair::Tree;
 use slmdb_sync::epoch;
 
 use crate::KIND;
+use crate::manifest_section::Section;
 use crate::recovery::index_checkpoint::NewCheckpoint;
 use crate::recovery::rebuild::Rebuilt;
 use crate::recovery::{index_image, index_in_pool, rebuild};
@@ -24,6 +25,12 @@ pub(crate) struct SlmRepair;
 impl RepairSteps for SlmRepair {
     fn begin(options: &Options, directory: &Path, progress: &mut dyn FnMut(RepairProgress)) -> Result<Repair> {
         let mut repair = Repair::begin(&KIND, options, directory, |record| record.live_keys)?;
+        if let Err(error @ Error::Corruption { .. }) = Section::of(&repair.state) {
+            // Without it any delete may have been dropped.
+            repair.report.damage.push(error);
+            let deletes_dropped_through = repair.state.flushed_through;
+            Section { deletes_dropped_through, ..Section::default() }.write_to(&mut repair.state);
+        }
         repair.check_tables(progress)?;
         repair.save_run_files(&|_, _| None)?;
         Ok(repair)
@@ -38,7 +45,7 @@ impl RepairSteps for SlmRepair {
         drop(fast);
         let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
-            rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair), || {
+            rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair)?, || {
                 index_in_pool::in_memory(options, &state)
             })?;
         finish(repair, rebuilt)
@@ -48,7 +55,7 @@ impl RepairSteps for SlmRepair {
         repair.give_up_pool(medium)?;
         let (options, state) = (&*repair.options.clone(), repair.state.clone());
         let rebuilt =
-            rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair), || {
+            rebuild::as_far_as_possible(options, &repair.directory, &state, deletes_gone_through(repair)?, || {
                 index_in_pool::make(medium.clone(), options, &state)
             })?;
         rebuilt.fast.pool.seal()?;
@@ -58,9 +65,10 @@ impl RepairSteps for SlmRepair {
 
 /// The sequence number up to which deletes may be in no table file any more: compactions have dropped them, or they went
 /// with a damaged file.
-fn deletes_gone_through(repair: &Repair) -> u64 {
+fn deletes_gone_through(repair: &Repair) -> Result<u64> {
     let state = &repair.state;
-    if repair.has_given_up_tables() { state.flushed_through } else { state.deletes_dropped_through }
+    let dropped_through = Section::of(state)?.deletes_dropped_through;
+    Ok(if repair.has_given_up_tables() { state.flushed_through } else { dropped_through })
 }
 
 /// Makes the rebuilt index the store's.
@@ -77,17 +85,18 @@ fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
             repair.report.losses.push(loss);
         }
     }
+    let mut section = Section::of(&repair.state)?;
     if may_have_come_back {
-        let through_sequence = repair.state.deletes_dropped_through;
+        let through_sequence = section.deletes_dropped_through;
         repair.report.losses.push(Loss::Deletes { through_sequence });
     }
     if !repair.report.losses.is_empty() || repair.has_given_up_tables() {
         // Older versions of lost keys, and of keys whose deletes are lost, may lie in files. From now on no rebuild may
         // take them for the newest.
-        repair.state.deletes_dropped_through = repair.state.flushed_through;
+        section.deletes_dropped_through = repair.state.flushed_through;
     }
     // What is lost must stay lost in every later rebuild, and no other checkpoint says so.
-    let last = repair.state.checkpoints.iter().chain(&checkpoints).map(|checkpoint| checkpoint.number).max();
+    let last = section.checkpoints.iter().chain(&checkpoints).map(|checkpoint| checkpoint.number).max();
     let new = NewCheckpoint {
         env: repair.env(),
         directory: &repair.directory,
@@ -98,7 +107,8 @@ fn finish(repair: &mut Repair, rebuilt: Rebuilt) -> Result<()> {
         files: repair.state.files.keys().copied().collect(),
     };
     let checkpoint = new.write(&|| false)?;
-    repair.state.checkpoints = checkpoint.into_iter().collect();
+    section.checkpoints = checkpoint.into_iter().collect();
+    section.write_to(&mut repair.state);
     repair.end()
 }
 

@@ -4,6 +4,7 @@ use slmdb_engine::{Chosen, CompactionPolicy, Options};
 use slmdb_manifest::{MediumKind, MediumRecord};
 
 use crate::compaction::plan::{CompactionReason, Plan};
+use crate::manifest_section::Section;
 use crate::paper::PaperPolicy;
 use crate::paper::candidate_list::*;
 use crate::selection::file_notes::FileNotes;
@@ -36,7 +37,11 @@ fn paper() -> CompactionOptions {
 }
 
 fn chosen(compaction: CompactionOptions, state: &StoreState) -> Option<PaperPolicy> {
-    PaperPolicy::chosen(&Options { compaction, ..Options::default() }, state, &Arc::default())
+    PaperPolicy::chosen(
+        &Options { compaction, ..Options::default() },
+        &Section::of(state).unwrap().candidates,
+        &Arc::default(),
+    )
 }
 
 fn with(compaction: CompactionOptions, state: &StoreState) -> Candidates {
@@ -45,6 +50,13 @@ fn with(compaction: CompactionOptions, state: &StoreState) -> Candidates {
 
 fn numbers(candidates: &Candidates) -> Vec<u32> {
     candidates.listed().into_keys().collect()
+}
+
+/// The candidates that a record of the MANIFEST has.
+fn written(edit: &Edit) -> Option<Vec<u32>> {
+    let (part, _) = candidates_part([].into_iter());
+    let numbers = edit.engine_section.get(&part)?.chunks_exact(4);
+    Some(numbers.map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect())
 }
 
 /// What the list is after a flush that has superseded so many entries of files 1 and 2, and added file 3 with two live.
@@ -58,7 +70,7 @@ fn after_a_flush(compaction: CompactionOptions, changes: [i64; 2]) -> (Vec<u32>,
     };
     candidates.before_commit(&state, &mut edit, 0);
     candidates.after_commit(&edit, true);
-    (numbers(&candidates), edit.candidates)
+    (numbers(&candidates), written(&edit))
 }
 
 #[test]
@@ -84,7 +96,7 @@ fn nothing_of_it_is_there_unless_it_is_chosen() {
         assert!(chosen(CompactionOptions { policy, ..paper() }, &state).is_none(), "{policy:?}");
     }
     let options = Options { compaction: paper(), read_only: true, ..Options::default() };
-    assert!(PaperPolicy::chosen(&options, &state, &Arc::default()).is_none());
+    assert!(PaperPolicy::chosen(&options, &[], &Arc::default()).is_none());
     let watches = |range_queries| {
         let policy = chosen(CompactionOptions { range_queries, ..paper() }, &state);
         policy.is_some_and(|policy| policy.range_query().is_some())
@@ -94,27 +106,28 @@ fn nothing_of_it_is_there_unless_it_is_chosen() {
 
 #[test]
 fn the_list_survives_in_the_manifest_and_loses_files_that_go() {
-    let state = StoreState { candidates: vec![1, 2], ..state(&[(1, file(10)), (2, file(10)), (3, file(1))]) };
+    let mut state = state(&[(1, file(10)), (2, file(10)), (3, file(1))]);
+    Section { candidates: vec![1, 2], ..Section::default() }.write_to(&mut state);
     let candidates = with(paper(), &state);
     assert_eq!(candidates.listed(), BTreeMap::from([(1, Source::Manifest), (2, Source::Manifest)]));
     let mut edit = Edit { files_removed: vec![1], ..Edit::default() };
     candidates.before_commit(&state, &mut edit, 0);
-    assert_eq!(edit.candidates, None, "the MANIFEST takes removed files from its list by itself");
+    assert_eq!(written(&edit), None, "removed files count no more, whatever the MANIFEST's list has");
     candidates.after_commit(&edit, true);
     assert_eq!(numbers(&candidates), [2]);
     candidates.refresh(&state, 0);
     assert_eq!(numbers(&candidates), [2, 3], "at the opening all live-key ratios are looked at");
     let mut edit = Edit::default();
     candidates.before_commit(&state, &mut edit, 0);
-    assert_eq!(edit.candidates, Some(vec![2, 3]));
+    assert_eq!(written(&edit), Some(vec![2, 3]));
     candidates.after_commit(&edit, false);
     let mut again = Edit::default();
     candidates.before_commit(&state, &mut again, 0);
-    assert_eq!(again.candidates, Some(vec![2, 3]), "what was not written is written with the next record");
+    assert_eq!(written(&again), Some(vec![2, 3]), "what was not written is written with the next record");
     candidates.after_commit(&again, true);
     let mut nothing_new = Edit::default();
     candidates.before_commit(&state, &mut nothing_new, 0);
-    assert_eq!(nothing_new.candidates, None);
+    assert_eq!(written(&nothing_new), None);
 }
 
 #[test]
@@ -124,7 +137,7 @@ fn what_is_no_file_of_the_store_is_neither_written_nor_kept() {
     candidates.list.lock().add([1, 50], Source::RangeQuery);
     let mut edit = Edit::default();
     candidates.before_commit(&state, &mut edit, 0);
-    assert_eq!(edit.candidates, Some(vec![1]));
+    assert_eq!(written(&edit), Some(vec![1]));
     candidates.refresh(&state, 0);
     assert_eq!(numbers(&candidates), [1]);
 }

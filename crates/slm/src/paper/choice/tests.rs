@@ -54,7 +54,6 @@ fn listed(files: &[File]) -> Case {
             level: 0,
         };
         state.files.insert(number, record);
-        state.candidates.push(number);
     }
     let compaction = CompactionOptions { policy: CompactionPolicy::Paper, ..CompactionOptions::default() };
     Case { state, options: Options { compaction, ..Options::default() } }
@@ -72,7 +71,8 @@ impl Case {
 
     fn pick_in(&self, order: &KeyOrder, busy: &[u32]) -> Vec<u32> {
         let is_free = |number: u32| !busy.contains(&number);
-        let policy = PaperPolicy::chosen(&self.options, &self.state, &Arc::default()).expect("it is chosen");
+        let listed: Vec<u32> = self.state.files.keys().copied().collect();
+        let policy = PaperPolicy::chosen(&self.options, &listed, &Arc::default()).expect("it is chosen");
         let choice = Choice {
             running: &std::collections::BTreeSet::new(),
             options: &self.options.compaction,
@@ -143,14 +143,12 @@ fn a_list_of_thousands_is_chosen_from_as_soon() {
     let file = state.files[&1].clone();
     for number in 2..10_000 {
         state.files.insert(number, file.clone());
-        state.candidates.push(number);
     }
     // Not one of these overlaps another; there are as many as are compared, and more, with smaller numbers and keys.
     for number in 10_000..11_000 {
         let key = format!("A{number}").into_bytes();
         let ordered = FileRecord { smallest_key: key.clone(), largest_key: key, ..file.clone() };
         state.files.insert(number, ordered);
-        state.candidates.insert(0, number);
     }
     let many = Case { state, options: case.options.clone() };
     let counting = Counting::default();

@@ -306,6 +306,7 @@ mod slm {
     #[test]
     fn no_older_version_of_what_a_repair_lost_comes_back_untold() {
         use slmdb_manifest::Manifest;
+        use slmdb_slm::manifest_section::Section;
         for on in crate::common::MEDIA {
             let (home, env) = (Home::new(on), slmdb_env::OsEnv::new());
             let options =
@@ -318,7 +319,9 @@ mod slm {
             wait_until("an index checkpoint of all there is", || {
                 // (It may be written anew at this moment.)
                 let state = Manifest::read(&env, &home.store()).map(|reading| reading.state);
-                state.is_ok_and(|state| state.checkpoints.last().is_some_and(|newest| newest.through == 100))
+                state.is_ok_and(|state| {
+                    Section::of(&state).unwrap().checkpoints.last().is_some_and(|newest| newest.through == 100)
+                })
             });
             db.close().unwrap();
             let tables = tables(&home);
@@ -333,7 +336,8 @@ mod slm {
             db.close().unwrap();
 
             let state = Manifest::read(&env, &home.store()).unwrap().state;
-            let [checkpoint] = state.checkpoints[..] else { panic!("{on:?}: {:?}", state.checkpoints) };
+            let checkpoints = Section::of(&state).unwrap().checkpoints;
+            let [checkpoint] = checkpoints[..] else { panic!("{on:?}: {checkpoints:?}") };
             let checkpoint = home.store().join(format!("{:010}.checkpoint", checkpoint.number));
             std::fs::remove_file(&checkpoint).unwrap();
             let opened = options.open(home.store());

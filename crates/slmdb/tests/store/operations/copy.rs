@@ -13,7 +13,7 @@ use crate::common::{
 use slmdb::{Db, EngineName, ErrorKind};
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{Env, OpenMode, OsEnv};
-use slmdb_manifest::Manifest;
+use slmdb_manifest::{Manifest, StoreState};
 
 fn names(env: &dyn Env, directory: &Path) -> BTreeSet<String> {
     env.list_directory(directory).unwrap().into_iter().map(|entry| entry.name).collect()
@@ -32,19 +32,25 @@ fn bytes(env: &dyn Env, path: &Path) -> Vec<u8> {
 fn assert_has_what_its_manifest_names(env: &dyn Env, store: &Path, copy: &Path) -> usize {
     let state = Manifest::read(env, copy).unwrap().state;
     let tables = state.files.keys().map(|number| format!("{number:010}.sst"));
-    let checkpoints = state.checkpoints.iter().map(|record| format!("{:010}.checkpoint", record.number));
-    let shared: BTreeSet<String> = tables.chain(checkpoints).collect();
+    let checkpoints = own_files(&state);
+    let shared: BTreeSet<String> = tables.chain(checkpoints.iter().cloned()).collect();
     let own = ["LOCK", "MANIFEST"].map(String::from);
     assert_eq!(names(env, copy), shared.iter().cloned().chain(own).collect(), "{}", copy.display());
     for name in shared {
         assert!(bytes(env, &copy.join(&name)) == bytes(env, &store.join(&name)), "{name} is another file");
     }
-    state.checkpoints.len()
+    checkpoints.len()
+}
+
+/// The names of the index checkpoints that a MANIFEST names, oldest first.
+fn own_files(state: &StoreState) -> Vec<String> {
+    let files = slmdb::engines::of_name(engine()).and_then(|kind| (kind.own_files)(state)).unwrap();
+    files.into_iter().map(|file| file.name).collect()
 }
 
 /// Twice overwrites 400 keys and deletes one, each time in one flush, and waits for the index checkpoint that this makes due.
 /// No other is. (Where nothing was deleted there would be one.)
-fn fill_until_two_checkpoints(db: &Db, newest_checkpoint: impl Fn() -> u32, model: &mut Model) {
+fn fill_until_two_checkpoints(db: &Db, newest_checkpoint: impl Fn() -> Option<String>, model: &mut Model) {
     let mut random = Random(17);
     for _ in 0..2 {
         let before = newest_checkpoint();
@@ -66,11 +72,11 @@ fn checkpoints() -> usize {
     if engine() == EngineName::Slm { 2 } else { 0 }
 }
 
-/// The number of the newest index checkpoint that the MANIFEST names; 0 without one.
-fn newest_checkpoint(env: &dyn Env, store: &Path) -> u32 {
+/// The newest index checkpoint that the MANIFEST names.
+fn newest_checkpoint(env: &dyn Env, store: &Path) -> Option<String> {
     // (It may be written anew at this moment.)
     let state = Manifest::read(env, store).map(|reading| reading.state);
-    state.map_or(0, |state| state.checkpoints.last().map_or(0, |record| record.number))
+    own_files(&state.ok()?).pop()
 }
 
 /// A copy has the files that its manifest names before it is opened.

@@ -9,6 +9,7 @@ use slmdb::{Db, Error, ErrorKind, Loss, Options, WriteBatch};
 use slmdb_env::OsEnv;
 use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_manifest::Manifest;
+use slmdb_slm::manifest_section::Section;
 
 /// A checkpoint after every few flushes.
 fn options(home: &Home) -> Options {
@@ -287,7 +288,9 @@ fn with_dropped_deletes(home: &Home, older_are_gone: bool) -> (Model, u64) {
         wait_until("an index checkpoint of all there is", || {
             // (It may be written anew at this moment.)
             let state = Manifest::read(&OsEnv::new(), &home.store()).map(|reading| reading.state);
-            state.is_ok_and(|state| state.checkpoints.last().is_some_and(|newest| newest.through == last))
+            state.is_ok_and(|state| {
+                Section::of(&state).unwrap().checkpoints.last().is_some_and(|newest| newest.through == last)
+            })
         });
     }
     // What overlaps the range is compacted, with the deletes; not what they deleted.
@@ -295,8 +298,9 @@ fn with_dropped_deletes(home: &Home, older_are_gone: bool) -> (Model, u64) {
     assert_eq!(db.table_files().iter().map(|file| file.deletes).sum::<u64>(), 0);
     db.close().unwrap();
     let state = Manifest::read(&OsEnv::new(), &home.store()).unwrap().state;
-    assert_eq!((state.deletes_dropped_through, state.checkpoints.len()), (last_delete, 2));
-    assert!(state.checkpoints[0].through > last_delete);
+    let section = Section::of(&state).unwrap();
+    assert_eq!((section.deletes_dropped_through, section.checkpoints.len()), (last_delete, 2));
+    assert!(section.checkpoints[0].through > last_delete);
     model.retain(|key, _| !key.ends_with(b"deleted"));
     (model, last_delete)
 }
