@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{
     ArenaRecord, CheckpointRecord, Edit, FileRecord, Manifest, MediumKind, MediumRecord, StoreState, dump,
 };
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::within;
 use crate::mend;

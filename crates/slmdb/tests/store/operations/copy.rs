@@ -11,9 +11,9 @@ use crate::common::{
     wait_until,
 };
 use slmdb::{Db, EngineName, ErrorKind};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{Env, OpenMode, OsEnv};
 use slmdb_manifest::Manifest;
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 fn names(env: &dyn Env, directory: &Path) -> BTreeSet<String> {
     env.list_directory(directory).unwrap().into_iter().map(|entry| entry.name).collect()

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, no_compaction, wait_until};
 use slmdb::{Db, Error, ErrorKind, Loss, Options, WriteBatch};
 use slmdb_env::OsEnv;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_manifest::Manifest;
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// A checkpoint after every few flushes.
 fn options(home: &Home) -> Options {

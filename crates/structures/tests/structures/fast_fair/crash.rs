@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use super::support::{Random, Store, budget, hostile_keys, orders, pool_options};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Blocks, Dram, Medium, Pool, Simulated};
+use slmdb_pmem::{Blocks, Dram, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{
     Decision, Direction, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment,
 };
 use slmdb_sync::epoch;
+use slmdb_testkit::Simulated;
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
