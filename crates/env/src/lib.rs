@@ -1,8 +1,7 @@
 //! The operating system as slmdb sees it.
 //!
 //! Every file operation of every layer goes through [`Env`] and [`File`], and so do the clock, randomness and the boot
-//! id. [`OsEnv`] is the real one; [`memory::MemoryEnv`] keeps files in memory, counts operations and fails the k-th on
-//! request, which is the seam behind which a crash simulator stands. [`Error`] is the one error type of slmdb.
+//! id. [`OsEnv`] is the real one; tests put another in its place (`crates/testkit`). [`Error`] is the one error type of slmdb.
 //!
 //! `unsafe` is allowed in three modules: one maps files for reading (`os/mapped.rs`), two make a system call that no safe
 //! library has (`os/process.rs`, `os/write_back.rs`).
@@ -11,12 +10,9 @@
 mod environment;
 mod error;
 mod file;
-pub mod memory;
 pub mod os;
-mod recording;
 
 pub use environment::{DaxDevice, DirectoryEntry, Env, FileIdentity, Lock, LockMode, OpenMode};
 pub use error::{Error, ErrorKind, Result, START_THREAD};
 pub use file::{File, Mapped};
 pub use os::{OsEnv, process_number};
-pub use recording::{Recording, Seen, Step, Watcher};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, ErrorKind, File, LockMode, OpenMode, OsEnv, Result};
+use slmdb_testkit::MemoryEnv;
 
 /// An environment and a fresh directory in it.
 struct Place {

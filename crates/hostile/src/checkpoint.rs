@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use slmdb_env::Result;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_order::KeyOrder;
 use slmdb_table::{CheckpointReader, CheckpointStream, CheckpointWriter, Place};
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::mend::parts::mend_checkpoint;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{ArenaRecord, Edit, FileRecord, Manifest, MediumKind, MediumRecord, StoreState, dump};
 use slmdb_slm::manifest_section::{CheckpointRecord, Section};
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::within;
 use crate::mend;

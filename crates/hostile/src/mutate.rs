@@ -1,6 +1,6 @@
 //! Mutations for where libFuzzer is not: few, plain, and the same on every machine.
 
-use slmdb_env::memory::Random;
+use slmdb_testkit::Random;
 
 /// Changes an input in one to four places.
 pub fn mutate(input: &mut Vec<u8>, random: &mut Random) {

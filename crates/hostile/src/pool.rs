@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, ErrorKind, Result};
 use slmdb_pmem::{Blocks, Emulated, Extent, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::within;
 use crate::mend;

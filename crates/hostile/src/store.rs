@@ -7,8 +7,8 @@ pub mod sound;
 use std::path::Path;
 
 use slmdb::Db;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, ErrorKind, Result};
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::mode::Mode;

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Result};
 use slmdb_table::{
     Block, Compression, EntryKind, FinishedTable, KeyStream, Lent, MappedRead, Place, TableBuilder, TableOptions,
     TableReader,
 };
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::mend::parts::mend_table;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use slmdb_env::Result;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_table::{Compression, EntryKind, TableBuilder, TableCursor, TableForm, TableOptions, TableReader};
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::{UNPACKED_BYTES, within};
 use crate::mend::parts::mend_table;

@@ -1,6 +1,6 @@
 //! [`Target`]: what bytes are given to, by name.
 
-use slmdb_env::memory::Random;
+use slmdb_testkit::Random;
 
 use crate::mode::Mode;
 use crate::store::kind::On;

@@ -8,13 +8,12 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use crossbeam_epoch as epoch;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, ErrorKind, Result};
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
+use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::{Blocks, Dram, Emulated, ExtentKind, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, LeafRead, Segment, SegmentEntry, Tree, write_segment};
+use slmdb_testkit::MemoryEnv;
 
 use crate::memory::within;
 use crate::mode::Mode;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use slmdb_env::memory::Random;
 use slmdb_hostile::{Mode, Target, mutate, tree};
+use slmdb_testkit::Random;
 
 /// No input takes so long, on the slowest machine.
 const LONGEST: Duration = Duration::from_secs(60);

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use slmdb_engine::{
     CompactionOptions, Condition, Engine, EngineCursor, EngineSnapshot, LabOptions, Medium, Options, WriteBatch,
 };
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

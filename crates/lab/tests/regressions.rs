@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, Engine, LabOptions, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 fn key(number: u64) -> Vec<u8> {
     format!("key {number:05}").into_bytes()

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, Engine, LabOptions, Loss, Medium, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
+use slmdb_testkit::MemoryEnv;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 

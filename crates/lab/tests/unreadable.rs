@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, LabOptions, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, ErrorKind};
+use slmdb_testkit::MemoryEnv;
 
 fn options(env: &MemoryEnv) -> Options {
     Options {

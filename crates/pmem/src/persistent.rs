@@ -21,7 +21,6 @@ use std::fmt;
 use slmdb_env::{Error, Result};
 
 use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
-pub(crate) use counting::Unfenced;
 use counting::{Counters, flushed};
 use instruction::{Instruction, store_fence, stream};
 

@@ -9,18 +9,11 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use slmdb_env::{Seen, Step, Watcher};
+use slmdb_testkit::{Seen, Step, Watcher};
 
 /// Where calls are that are no site: the recorders, and the wrappers that lead to them.
-const WRAPPERS: [&str; 7] = [
-    "simulator/src/call_paths.rs",
-    "env/src/recording.rs",
-    "env/src/memory.rs",
-    "env/src/memory/",
-    "pmem/src/simulated.rs",
-    "pmem/src/medium.rs",
-    "pmem/src/any_medium.rs",
-];
+const WRAPPERS: [&str; 4] =
+    ["simulator/src/call_paths.rs", "testkit/src/", "pmem/src/medium.rs", "pmem/src/any_medium.rs"];
 
 /// Files of which some functions are wrappers, with those.
 const SOME_WRAPPERS: [(&str, &[&str]); 4] = [

@@ -7,7 +7,8 @@ use slmdb::engines::of_name;
 use slmdb_engine::directory::OwnFile;
 use slmdb_engine::{Engine, EngineName, Options, RepairReport, Result};
 use slmdb_manifest::StoreState;
-use slmdb_pmem::{AnyMedium, Simulated};
+use slmdb_pmem::AnyMedium;
+use slmdb_testkit::Simulated;
 
 /// Opens a store of the engine that the options name: on this medium, or, without one, on the machine's own.
 pub fn open(options: &Options, directory: &Path, medium: Option<&Simulated>) -> Result<Arc<dyn Engine>> {

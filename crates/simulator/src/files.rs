@@ -1,6 +1,6 @@
 //! What a crash may leave of files.
 //!
-//! A [`Files`] goes through what a [`MemoryEnv`](slmdb_env::memory::MemoryEnv) has recorded, and makes images at any moment on the
+//! A [`Files`] goes through what a [`MemoryEnv`](slmdb_testkit::MemoryEnv) has recorded, and makes images at any moment on the
 //! way. An image is what was synced, and of everything that happened since the last sync *of that file or directory* whatever
 //! is picked, change by change: kept, dropped, torn at sectors of 512 bytes, zeroed, or garbage (but for bytes that were written over with the
 //! same). How long a file is, is picked apart from what is in it, and a name apart from both.
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_env::memory::{FileEvent, FileRecord};
+use slmdb_testkit::{FileEvent, FileRecord};
 
 use crate::Random;
 

@@ -12,15 +12,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use slmdb_env::{Error, Recording, Result};
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
-use slmdb_pmem::simulated::{Choice, Pick as LinePick, Replay};
-use slmdb_pmem::{Blocks, Dram, ExtentKind, Medium, Pool, PoolOptions, Simulated, UNIT_BYTES};
+use slmdb_env::{Error, Result};
+use slmdb_order::{Direction, KeyOrder};
+use slmdb_pmem::{Blocks, Dram, ExtentKind, Medium, Pool, PoolOptions, UNIT_BYTES};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, SegmentEntry, Tree, write_segment};
 use slmdb_sync::scheduled::thread;
 use slmdb_sync::{epoch, turns};
+use slmdb_testkit::{
+    Recording, Simulated,
+    medium::{Choice, Pick as LinePick, Replay},
+};
 
 use crate::Random;
 use crate::call_paths::CallPaths;

@@ -23,4 +23,4 @@ pub mod self_test;
 pub mod upkeep;
 pub mod workload;
 
-use slmdb_env::memory::Random;
+use slmdb_testkit::Random;

@@ -8,11 +8,13 @@ use slmdb_engine::{
     CompactionOptions, CompactionPolicy, Destroyed, Engine, EngineName, LabOptions, LinkPolicy, Medium, Options,
     RepairReport, Result,
 };
-use slmdb_env::memory::{DeviceMemory, FileEvent, MemoryEnv};
-use slmdb_env::{DaxDevice, Env, OpenMode, Recording, Step};
-use slmdb_pmem::simulated::{Replay, Stop};
+use slmdb_env::{DaxDevice, Env, OpenMode};
+use slmdb_pmem::UNIT_BYTES;
 use slmdb_pmem::{AnyMedium, medium::CACHE_LINE_BYTES};
-use slmdb_pmem::{Simulated, UNIT_BYTES};
+use slmdb_testkit::{
+    DeviceMemory, FileEvent, MemoryEnv, Recording, Simulated, Step,
+    medium::{Replay, Stop},
+};
 
 use crate::Random;
 use crate::call_paths::CallPaths;

@@ -145,7 +145,7 @@ fn prove(arguments: &Arguments) -> ExitCode {
     let (mut noticed, mut tried) = (0, 0);
     for known in sites.iter().filter(|known| format!("{:?}", known.site).contains(&arguments.site)) {
         let site = &known.site;
-        if site.step == slmdb_env::Step::CompareExchange {
+        if site.step == slmdb_testkit::Step::CompareExchange {
             continue;
         }
         let begun = Instant::now();

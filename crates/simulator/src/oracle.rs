@@ -9,9 +9,9 @@ use std::path::Path;
 
 use slmdb_engine::directory::OwnFile;
 use slmdb_engine::{Engine, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
 use slmdb_pmem::{Dram, Pool};
+use slmdb_testkit::MemoryEnv;
 
 use crate::Random;
 use crate::engines;

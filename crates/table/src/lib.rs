@@ -32,7 +32,7 @@
 //!
 //! ```
 //! # use std::path::Path;
-//! # use slmdb_env::memory::MemoryEnv;
+//! # use slmdb_testkit::MemoryEnv;
 //! use slmdb_table::{EntryKind, TableBuilder, TableOptions, TableReader};
 //!
 //! # let (env, path, store_uuid) = (MemoryEnv::new(), Path::new("/7.table"), [0; 16]);

@@ -121,7 +121,7 @@ impl TableReader {
 mod tests {
     use std::path::Path;
 
-    use slmdb_env::memory::MemoryEnv;
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
     use crate::{EntryKind, TableBuilder, TableForm, TableOptions};

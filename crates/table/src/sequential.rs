@@ -177,8 +177,8 @@ impl TableReader {
 
 #[cfg(test)]
 mod tests {
-    use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
     use slmdb_order::KeyOrder;
+    use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
     use super::*;
     use crate::{TableBuilder, TableOptions};

@@ -201,7 +201,7 @@ fn check_files(options: &Options, directory: &Path, state: &StoreState) -> Resul
 mod tests {
     use std::sync::Arc;
 
-    use slmdb_env::memory::MemoryEnv;
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
     use crate::directory::ANY;

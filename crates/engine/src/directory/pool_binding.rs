@@ -211,8 +211,8 @@ mod tests {
     use std::sync::Arc;
 
     use slmdb_env::ErrorKind;
-    use slmdb_env::memory::MemoryEnv;
     use slmdb_pmem::Emulation;
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
     use crate::directory::ANY;

@@ -119,7 +119,7 @@ impl Mapping {
 
 #[cfg(test)]
 mod tests {
-    use slmdb_env::memory::MemoryEnv;
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
 

@@ -142,9 +142,9 @@ mod tests {
     use std::path::PathBuf;
 
     use slmdb_env::Env;
-    use slmdb_env::memory::MemoryEnv;
     use slmdb_order::KeyOrder;
     use slmdb_table::{Compression, EntryKind, TableBuilder, TableForm, TableOptions};
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
     use crate::files::file_names as names;
@@ -217,7 +217,7 @@ mod tests {
     fn what_is_cached_is_not_read_again() {
         let (env, tables) = tables(MapTables::Never, Compression::None, 64 << 20);
         check(&tables);
-        env.fail_after(0, "read ", slmdb_env::memory::Failure::Io, slmdb_env::memory::Repeat::ForGood);
+        env.fail_after(0, "read ", slmdb_testkit::Failure::Io, slmdb_testkit::Repeat::ForGood);
         check(&tables);
     }
 

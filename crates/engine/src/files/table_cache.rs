@@ -333,8 +333,8 @@ impl Tables {
 
 #[cfg(test)]
 mod tests {
-    use slmdb_env::memory::MemoryEnv;
     use slmdb_table::{EntryKind, TableBuilder, TableOptions};
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
 

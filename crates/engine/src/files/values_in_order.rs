@@ -67,8 +67,8 @@ fn disagreement(path: &Path, entry: &KeyEntry<'_>) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use slmdb_env::memory::MemoryEnv;
     use slmdb_table::{TableBuilder, TableOptions};
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
 

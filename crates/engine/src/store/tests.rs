@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::{AnyMedium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_sync::scheduled::Mutex;
+use slmdb_testkit::{MemoryEnv, Random};
 
 use super::cursor::{SeekTo, TierCursor};
 use super::opening::{Found, Opening, Recovered, Recovery, StateOf, start};

@@ -411,8 +411,8 @@ fn owner(generation: u64) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slmdb_env::memory::MemoryEnv;
     use slmdb_pmem::PoolOptions;
+    use slmdb_testkit::MemoryEnv;
 
     #[test]
     fn a_length_that_no_arena_has_is_not_believed() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use slmdb::{CompactionOptions, CompactionPolicy, EngineName, Medium, Options, engines};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 /// The medium of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Result};
 use slmdb_manifest::Manifest;
+use slmdb_testkit::{MemoryEnv, Random};
 
 use super::kind::{Kind, On, POOL, STORE, kinds, options};
 use crate::mend;

@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use slmdb_engine::store::opening::{Found, start};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_order::{Comparator, KeyOrder};
+use slmdb_testkit::MemoryEnv;
 
 use crate::KIND;
 use crate::level_zero::state::LevelZeroState;

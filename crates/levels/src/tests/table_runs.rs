@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use proptest::prelude::*;
 use slmdb_engine::MapTables;
-use slmdb_env::memory::{Failure, Repeat};
 use slmdb_order::KeyOrder;
+use slmdb_testkit::{Failure, Repeat};
 
 use super::cursors::Backwards;
 use super::merging::{Step, key, steps};

@@ -12,11 +12,11 @@ use slmdb_engine::files::file_numbers::FileNumbers;
 use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::files::table_cache::Tables;
 use slmdb_engine::{MapTables, Options};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error};
 use slmdb_manifest::{Edit, MediumKind, MediumRecord, StoreState};
 use slmdb_order::KeyOrder;
 use slmdb_table::EntryKind;
+use slmdb_testkit::MemoryEnv;
 
 use super::memory_run::{Entry, MemoryRun};
 use crate::{

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use slmdb_env::Result;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{
     ArenaRecord, Counters, Edit, FileRecord, Manifest, MediumKind, MediumRecord, Reading, StoreState,
 };
+use slmdb_testkit::MemoryEnv;
 
 pub const DIRECTORY: &str = "/db";
 pub const FILE: &str = "/db/MANIFEST";

@@ -6,9 +6,9 @@
 use std::path::Path;
 
 use crate::common::{DIRECTORY, FILE, Random, budget, machine, machine_with, read};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{Env, Error, ErrorKind, OpenMode};
 use slmdb_manifest::{Manifest, StoreState, TEMPORARY_FILE_NAME};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const FAILURES: [Failure; 4] = [Failure::Io, Failure::Full, Failure::ShortWrite, Failure::FailedSync];
 

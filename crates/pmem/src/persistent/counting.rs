@@ -15,7 +15,7 @@ const OWN_COUNTERS: usize = 63;
 
 /// What has been flushed since the last fence. Units are numbered by address.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unfenced {
+pub(super) struct Unfenced {
     lines: u64,
     media_units: u64,
     bytes_asked: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Unfenced {
 
 /// What one flush adds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flushed {
+pub(super) struct Flushed {
     pub lines: u64,
     pub media_units: u64,
 }

@@ -130,7 +130,7 @@ impl<M: Medium> Pool<M> {
         pool.start(&header, env.boot_id())
     }
 
-    /// Opens a copy of a pool that is given as bytes, such as a crash image of [`Simulated`](crate::Simulated). Like
+    /// Opens a copy of a pool that is given as bytes, such as a crash image of a medium that records. Like
     /// [`Pool::open`], but whatever the uuid and the boot, and in plain memory. It may grow to four times its length, or to
     /// 64 MiB.
     pub fn from_image(medium: M, bytes: Vec<u8>) -> Result<Pool<M>> {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::small;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, ErrorKind, OsEnv};
 use slmdb_pmem::{Arena, ArenaKind, Dram, Emulated, ExtentKind, Medium, Pool};
+use slmdb_testkit::MemoryEnv;
 
 /// Writes records front to back and reads them again.
 fn works<M: Medium>(arena: &Arena<M>) {

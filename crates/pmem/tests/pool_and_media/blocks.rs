@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::common::small;
 use proptest::prelude::*;
-use slmdb_env::memory::Random;
 use slmdb_env::{ErrorKind, OsEnv};
 use slmdb_pmem::blocks::BLOCK_BYTES_MAX;
 use slmdb_pmem::{Blocks, Dram, Emulated, ExtentKind, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_testkit::Random;
 
 fn blocks() -> Blocks<Dram> {
     Blocks::open(Arc::new(Pool::anonymous(Dram, &small()).unwrap())).unwrap()

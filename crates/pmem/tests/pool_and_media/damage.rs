@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use crate::common::{fill, is_filled, small};
-use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Error, ErrorKind};
 use slmdb_pmem::{Blocks, Dram, Emulated, Extent, ExtentKind, Pool, ROOT_BYTES, UNIT_BYTES};
+use slmdb_testkit::{MemoryEnv, Random};
 
 const PATH: &str = "/pool";
 

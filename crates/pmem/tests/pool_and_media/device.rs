@@ -7,11 +7,11 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use crate::common::{UUID, fill, is_filled, small};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{DaxDevice, ErrorKind};
 use slmdb_pmem::persistent::Undelayed;
 use slmdb_pmem::pool::{check_direct, check_new_device, creation_finished, remove_pool};
 use slmdb_pmem::{Extent, ExtentKind, Persistent, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_testkit::MemoryEnv;
 
 const PATH: &str = "/dev/dax0.0";
 const DEVICE_BYTES: u64 = 8 << 20;

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use crate::common::{fill, is_filled, small};
-use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, Error};
 use slmdb_pmem::{Dram, Extent, ExtentKind, Pool, PoolOptions, ROOT_BYTES, UNIT_BYTES};
+use slmdb_testkit::{MemoryEnv, Random};
 
 const PATH: &str = "/image";
 const BINDING: [u8; 32] = [7; 32];

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::common::{fill, is_filled, small};
-use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_env::{Env, ErrorKind, OsEnv};
 use slmdb_pmem::persistent::{MEDIA_UNIT_BYTES, STREAM_BYTES_MIN};
 use slmdb_pmem::pool::check_direct;
-use slmdb_pmem::simulated::Choice;
-use slmdb_pmem::{Arena, Dram, Emulation, ExtentKind, LatencyModel, Medium, Persistent, Pool, Simulated, UNIT_BYTES};
+use slmdb_pmem::{Arena, Dram, Emulation, ExtentKind, LatencyModel, Medium, Persistent, Pool, UNIT_BYTES};
+use slmdb_testkit::{MemoryEnv, Random, Simulated, medium::Choice};
 
 #[test]
 fn bytes_asked_bytes_flushed_and_media_bytes_are_told_apart() {

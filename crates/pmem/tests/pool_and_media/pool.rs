@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::common::{UUID, fill, is_filled, small};
 use proptest::prelude::*;
-use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, ErrorKind, OpenMode, OsEnv};
 use slmdb_pmem::pool::creation_finished;
-use slmdb_pmem::{Dram, Emulated, Extent, ExtentKind, Medium, Pool, PoolOptions, ROOT_BYTES, Simulated, UNIT_BYTES};
+use slmdb_pmem::{Dram, Emulated, Extent, ExtentKind, Medium, Pool, PoolOptions, ROOT_BYTES, UNIT_BYTES};
+use slmdb_testkit::{Failure, MemoryEnv, Random, Repeat, Simulated};
 
 /// What every medium must do.
 fn works_on<M: Medium>(medium: M) {

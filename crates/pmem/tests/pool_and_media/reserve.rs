@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::common::{fill, is_filled, small};
 use proptest::prelude::*;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{ErrorKind, OsEnv};
-use slmdb_pmem::{Blocks, Claim, Dram, Emulated, Extent, ExtentKind, Medium, Pool, PoolOptions, Simulated, UNIT_BYTES};
+use slmdb_pmem::{Blocks, Claim, Dram, Emulated, Extent, ExtentKind, Medium, Pool, PoolOptions, UNIT_BYTES};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat, Simulated};
 
 /// Header and map of a small pool.
 const OWN_UNITS: u64 = 2;

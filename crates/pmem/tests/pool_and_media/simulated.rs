@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{UUID, is_filled, small};
-use slmdb_env::Recording;
-use slmdb_env::memory::{MemoryEnv, Random};
-use slmdb_pmem::simulated::{Choice, Pick, Replay};
-use slmdb_pmem::{Blocks, Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
+use slmdb_pmem::{Blocks, Dram, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
+use slmdb_testkit::{
+    MemoryEnv, Random, Recording, Simulated,
+    medium::{Choice, Pick, Replay},
+};
 
 fn pool() -> (Simulated, Pool<Simulated>) {
     let medium = Simulated::new();

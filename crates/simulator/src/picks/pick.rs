@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use slmdb_pmem::simulated::{Choice, Pick as LinePick, Replay};
+use slmdb_testkit::medium::{Choice, Pick as LinePick, Replay};
 
 use crate::Random;
 use crate::files::{Change, Fate};

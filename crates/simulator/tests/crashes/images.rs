@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use slmdb::engines;
 use slmdb_engine::EngineName;
-use slmdb_env::memory::MemoryEnv;
-use slmdb_env::{Env, OpenMode, Recording};
+use slmdb_env::{Env, OpenMode};
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::explore::{Counts, Effort, Explorer, Looks};
 use slmdb_simulator::files::{ChangeOf, Fate, Files};
@@ -15,6 +14,7 @@ use slmdb_simulator::machine::{Image, Setup};
 use slmdb_simulator::oracle::{Ending, Expected, check};
 use slmdb_simulator::upkeep;
 use slmdb_simulator::workload::{Done, Plan, Write};
+use slmdb_testkit::{MemoryEnv, Recording};
 
 use crate::budget;
 

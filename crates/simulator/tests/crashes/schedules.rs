@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use slmdb::engines;
 use slmdb_engine::EngineName;
-use slmdb_env::Step;
 use slmdb_simulator::call_paths::CallPaths;
 use slmdb_simulator::crashed::{record_workload, replay};
 use slmdb_simulator::explore::{Effort, Explorer, Looks};
@@ -12,6 +11,7 @@ use slmdb_simulator::failure::Failure;
 use slmdb_simulator::picks::CrashId;
 use slmdb_simulator::workload::Plan;
 use slmdb_sync::turns;
+use slmdb_testkit::Step;
 
 use crate::budget;
 

@@ -181,8 +181,8 @@ fn slot_offset(pool: &Pool<AnyMedium>, index: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slmdb_pmem::simulated::Choice;
-    use slmdb_pmem::{AnyMedium, PoolOptions, Simulated};
+    use slmdb_pmem::{AnyMedium, PoolOptions};
+    use slmdb_testkit::{Simulated, medium::Choice};
 
     #[test]
     fn records_are_found_again_in_order_and_torn_ones_not_believed() {

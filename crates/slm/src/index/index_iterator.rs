@@ -14,8 +14,7 @@ use std::sync::Arc;
 
 use slmdb_engine::files::location::Location;
 use slmdb_env::{Error, Result};
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
+use slmdb_order::{Direction, KeyOrder};
 use slmdb_structures::fast_fair::LeafRead;
 use slmdb_sync::epoch;
 

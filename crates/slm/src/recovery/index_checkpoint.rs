@@ -275,11 +275,11 @@ mod tests {
     use std::cmp;
     use std::sync::atomic::AtomicBool;
 
-    use slmdb_env::memory::MemoryEnv;
     use slmdb_order::{Comparator, KeyOrder};
     use slmdb_pmem::{AnyMedium, Blocks, Pool, PoolOptions};
     use slmdb_structures::EntryKind;
     use slmdb_structures::fast_fair::{SegmentEntry, SegmentWriter};
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
 

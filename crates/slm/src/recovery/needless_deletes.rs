@@ -96,8 +96,8 @@ mod tests {
 
     use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
     use slmdb_env::Env;
-    use slmdb_env::memory::MemoryEnv;
     use slmdb_manifest::{FileRecord, MediumKind, MediumRecord};
+    use slmdb_testkit::MemoryEnv;
 
     use super::*;
     use crate::recovery::open;

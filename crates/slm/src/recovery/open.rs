@@ -81,8 +81,8 @@ mod test_stores {
 
 #[cfg(test)]
 mod tests {
-    use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
     use slmdb_pmem::ExtentKind;
+    use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
     use slmdb_engine::{Engine, Medium, WriteBatch};
     use slmdb_env::Error;

@@ -12,10 +12,10 @@ use slmdb_engine::files::file_names as names;
 use slmdb_engine::files::file_names::RESERVE;
 use slmdb_engine::space::reserve::{OutputSpace, Purpose};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options, WriteBatch};
-use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{Claim, ExtentKind, Persistent, UNIT_BYTES};
+use slmdb_testkit::{Failure, MemoryEnv, Random, Repeat};
 
 use crate::recovery::open;
 use crate::tier::Slm;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use slmdb::ErrorKind;
-use slmdb_env::memory::{Failure, Repeat};
+use slmdb_testkit::{Failure, Repeat};
 
 use crate::common::contents;
 use crate::turns::{every_place_in_turn, in_turn};

@@ -12,7 +12,7 @@ mod regressions;
 mod turns;
 mod workload;
 
-use slmdb_env::memory::{Failure, Repeat};
+use slmdb_testkit::{Failure, Repeat};
 use turns::{every_place_in_turn, every_place_of_recovery_in_turn};
 use workload::Store;
 

@@ -1,7 +1,7 @@
 //! Bugs that these tests have found, each by name.
 
 use slmdb::ErrorKind;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 use crate::common::{assert_verified, contents};
 use crate::workload::{self, End, STORE, Store};

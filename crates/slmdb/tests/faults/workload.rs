@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use slmdb::{CompactionOptions, Db, Error, ErrorKind, Medium, Options, WriteBatch};
 use slmdb_env::DaxDevice;
-use slmdb_env::memory::{Failure, MemoryEnv};
+use slmdb_testkit::{Failure, MemoryEnv};
 
 use crate::common::{
     Model, Random, assert_verified, contents, eager_compaction, no_compaction, once_the_lack_has_passed,

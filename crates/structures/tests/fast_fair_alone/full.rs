@@ -5,8 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_env::Error;
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
+use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::{Dram, ExtentKind};
 use slmdb_structures::fast_fair::{Decision, Tree};
 use slmdb_sync::epoch;

@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, Result};
 use slmdb_order::KeyOrder;
+use slmdb_testkit::MemoryEnv;
 
 use super::layout::*;
 use super::*;

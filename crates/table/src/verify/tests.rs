@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OpenMode};
+use slmdb_testkit::MemoryEnv;
 
 use super::*;
 use crate::block_builder::BlockBuilder;

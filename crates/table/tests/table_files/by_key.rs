@@ -7,13 +7,13 @@ use crate::support::testing::config;
 use crate::support::{Entry, NUMBER, PATH, UUID, open, small_entries};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_table::{
     Compression, MappedRead, Place, TableBuilder, TableCursor, TableForm, TableOptions, TableParts, TableReader,
     WorstCase,
 };
+use slmdb_testkit::MemoryEnv;
 
 pub fn options(block_bytes: usize, compression: Compression, filter_bits_per_key: u32) -> TableOptions {
     let form = TableForm::ByKey { filter_bits_per_key };

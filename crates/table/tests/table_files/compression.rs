@@ -1,8 +1,8 @@
 //! Which blocks are compressed.
 
 use crate::support::{Entry, build, open, places_of, read_all, small_options};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_table::Compression;
+use slmdb_testkit::MemoryEnv;
 
 /// Bytes that can't be compressed (xorshift64).
 fn noise(number: u32) -> Vec<u8> {

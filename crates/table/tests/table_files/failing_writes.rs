@@ -2,9 +2,9 @@
 //! on telling it, and what it left is no table.
 
 use crate::support::{Entry, PATH, build, builder, open, read_all};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_table::{Compression, EntryKind, TableOptions};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// More than is written at a time, so that building writes several times.
 fn entries() -> Vec<Entry> {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::support::watched::WatchedEnv;
 use crate::support::{Entry, PATH, build, open, read_all};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_table::{Compression, FORMAT_VERSION, TableOptions};
+use slmdb_testkit::MemoryEnv;
 
 /// What the fixtures hold. Never to be changed.
 fn entries_of_fixtures() -> Vec<Entry> {

@@ -6,8 +6,8 @@ use crate::support::{Entry, NUMBER, PATH, UUID, build, open, places_of, read_all
 use proptest::collection::vec;
 use proptest::prelude::*;
 use slmdb_env::Error;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_table::{Block, Compression, MappedRead, Place, TableOptions, TableReader};
+use slmdb_testkit::MemoryEnv;
 
 const FOOTER_BYTES: usize = 80;
 

@@ -7,9 +7,9 @@ use crate::support::testing::config;
 use crate::support::{Entry, PATH, build, open, small_entries};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Error, Result};
 use slmdb_table::{Compression, EntryKind, TableCursor, TableReader};
+use slmdb_testkit::MemoryEnv;
 
 fn entries() -> Vec<Entry> {
     let mut entries = small_entries();

@@ -2,9 +2,9 @@
 
 use crate::support::watched::WatchedEnv;
 use crate::support::{Entry, NUMBER, UUID, keys_of, places_of, small_entries};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, OsEnv};
 use slmdb_table::{Compression, EntryKind, MappedRead, Piece, Place, TableBuilder, TableOptions, TableReader};
+use slmdb_testkit::MemoryEnv;
 
 /// A sync that finds nothing on the device yet waits for the whole file.
 #[test]

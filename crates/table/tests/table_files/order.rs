@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::support::{NUMBER, PATH, UUID, places_of, small_options};
 use slmdb_env::ErrorKind;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_table::{Compression, EntryKind, TableBuilder, TableReader};
+use slmdb_testkit::MemoryEnv;
 
 struct Backwards;
 

@@ -10,13 +10,13 @@ use crate::support::{
 };
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, OpenMode, OsEnv};
 use slmdb_order::KeyOrder;
 use slmdb_table::{
     Compression, EntryKind, KeySection, MAXIMUM_FILE_BYTES, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, Place,
     TableBuilder, TableOptions, TableReader, WorstCase,
 };
+use slmdb_testkit::MemoryEnv;
 
 /// Builds a table of the entries and holds everything that can be read from it against them.
 fn check(entries: &[Entry], options: TableOptions) {

@@ -1,9 +1,9 @@
 use std::path::{Path, PathBuf};
 
 use slmdb_env::Env;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_order::KeyOrder;
 use slmdb_table::{TableBuilder, TableOptions};
+use slmdb_testkit::MemoryEnv;
 
 use super::*;
 use crate::Options;

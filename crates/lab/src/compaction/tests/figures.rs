@@ -1,8 +1,8 @@
 //! What stats say of the fast tier (trap 15).
 
 use slmdb_engine::Engine;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_pmem::ExtentKind;
+use slmdb_testkit::MemoryEnv;
 
 use super::repaired::{KEYS, fill};
 

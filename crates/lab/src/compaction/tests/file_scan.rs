@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use slmdb_engine::{Engine, LabOptions, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_table::Compression;
+use slmdb_testkit::MemoryEnv;
 
 use super::passed_over::{STORE, key, open_in};
 use crate::level_zero::run_files;

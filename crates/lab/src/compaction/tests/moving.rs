@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use slmdb_engine::{CompactionOptions, Engine, EngineCursor, EngineSnapshot, LabOptions, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 use super::passed_over::{KEYS, STORE, fill, key, move_chunks, open_in, put, value};
 use crate::operations::pauses::{Paused, meanwhile};

@@ -4,9 +4,9 @@ use std::ops::Bound;
 use std::path::Path;
 
 use slmdb_engine::{Engine, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
 use slmdb_table::EntryKind;
+use slmdb_testkit::MemoryEnv;
 
 use super::backwards;
 use super::passed_over::{KEYS, STORE, damage, fill, key, move_chunks, open_in, put, table, value};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use slmdb_engine::events::Listener;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Event, LabOptions, Options, WriteBatch};
 use slmdb_env::Error;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_levels::Run;
 use slmdb_sync::scheduled::Mutex;
+use slmdb_testkit::MemoryEnv;
 
 use crate::tier::Lab;
 

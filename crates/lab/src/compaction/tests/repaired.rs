@@ -6,9 +6,9 @@ use std::sync::Arc;
 use slmdb_engine::store::opening::{Found, start};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Loss, Medium, Options, RepairReport, WriteBatch};
 use slmdb_env::Env;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{Manifest, StoreState};
 use slmdb_pmem::Persistent;
+use slmdb_testkit::MemoryEnv;
 
 use super::backwards;
 use crate::KIND;

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options};
 use slmdb_env::Env;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_levels::{Picked, Run};
+use slmdb_testkit::MemoryEnv;
 
 use super::passed_over::{STORE, key, move_chunks, open_in, put, value};
 

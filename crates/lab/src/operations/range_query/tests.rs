@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, ErrorKind, Options, Slice, WriteBatch};
-use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_table::Compression;
+use slmdb_testkit::{MemoryEnv, Random};
 
 use crate::tier::Lab;
 

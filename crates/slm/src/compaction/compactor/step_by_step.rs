@@ -10,12 +10,12 @@ use std::time::Duration;
 use slmdb_engine::files::catalog::CatalogState;
 use slmdb_engine::space::reserve::{OutputSpace, Purpose};
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Medium, Options, WriteBatch};
-use slmdb_env::memory::{Failure, MemoryEnv, Random, Repeat};
 use slmdb_env::{Env, Error};
 use slmdb_manifest::Edit;
 use slmdb_pmem::{ExtentKind, Persistent};
 use slmdb_sync::scheduled::Mutex;
 use slmdb_sync::scheduled::mpsc::sync_channel;
+use slmdb_testkit::{Failure, MemoryEnv, Random, Repeat};
 
 use crate::compaction::controller::Load;
 use crate::compaction::order_schedule::WINDOW;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use slmdb_manifest::{Edit, FileRecord};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{AnyMedium, Blocks, Pool, PoolOptions, Simulated};
+use slmdb_pmem::{AnyMedium, Blocks, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, Segment, SegmentEntry, Tree, write_segment};
 use slmdb_sync::epoch;
+use slmdb_testkit::Simulated;
 
 use crate::compaction::repointing::{add_output, repoint_to};
 use crate::index::compaction_log::{CompactionLog, Job, Phase};

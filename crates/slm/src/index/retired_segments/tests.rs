@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use slmdb_engine::{CompactionOptions, Engine, Medium, Options, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::Manifest;
 use slmdb_pmem::{AnyMedium, ExtentKind, Pool};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::thread;
+use slmdb_testkit::MemoryEnv;
 
 use crate::recovery::open;
 

@@ -2,7 +2,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, EngineCursor, Options, WriteBatch};
-use slmdb_env::memory::{MemoryEnv, Random};
+use slmdb_testkit::{MemoryEnv, Random};
 
 use crate::operations::ask_ahead::*;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::memory::{MemoryEnv, Random};
+use slmdb_testkit::{MemoryEnv, Random};
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Options, WriteBatch};
 

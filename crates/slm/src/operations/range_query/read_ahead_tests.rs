@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, MapTables, Options, WriteBatch};
 

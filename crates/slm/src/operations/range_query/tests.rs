@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, ErrorKind, Options, Slice, WriteBatch};
-use slmdb_env::memory::{MemoryEnv, Random};
 use slmdb_table::Compression;
+use slmdb_testkit::{MemoryEnv, Random};
 
 const KEYS: usize = 600;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use slmdb_engine::space::rest::LONG_REST;
 use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Options, WriteBatch};
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 use crate::recovery::open;
 use crate::tier::Slm;

@@ -39,8 +39,8 @@ use std::time::{Duration, Instant};
 use slmdb::{
     CompactionOptions, CompactionPolicy, Compression, Db, Error, ErrorKind, Event, Medium, Snapshot, WriteBatch,
 };
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{DaxDevice, Env};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 use crate::common;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use crate::common::{Home, MEDIA, On, assert_verified, eager_compaction, no_compaction, wait_until};
 use crate::space::machine::{STORE, tables};
 use slmdb::{CompactionOptions, Db, Event, Result};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{DaxDevice, DirectoryEntry, Env, File, FileIdentity, Lock, LockMode, OpenMode};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// A disk that takes its time to remove a file, and to make an index checkpoint.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use crate::common::{
     Home, MEDIA, On, Random, SetAtEnd, assert_verified, budget, eager_compaction, no_compaction, wait_until,
 };
 use slmdb::{CompactionOptions, CompactionPolicy, Compression, Db};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 fn key(number: u64) -> Vec<u8> {
     format!("key{number:05}").into_bytes()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use slmdb::ErrorKind;
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 use crate::common::{Home, MEDIA};
 

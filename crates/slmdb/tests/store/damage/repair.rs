@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, no_compaction, wait_until};
 use slmdb::{Db, Error, Loss, Medium, Options, RepairReport};
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 fn options(home: &Home) -> Options {
     home.options().memtable_bytes(16 << 10).advanced(|advanced| advanced.checkpoint_entries(200))

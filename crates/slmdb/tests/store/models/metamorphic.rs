@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::common::{Home, MEDIA, Model, On, Random, assert_same, assert_verified, budget, contents, wait_until};
 use slmdb::{CompactionOptions, CompactionPolicy, Compression, Db, MapTables, Options, Range, Snapshot, WriteBatch};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 /// How many steps a run has.
 const STEPS: u64 = 1500;

@@ -1,6 +1,7 @@
 //! Copies of a store in use: what was acknowledged before is in them, both go their own ways, and a copy that was cut
 //! short is no store.
 
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +12,6 @@ use crate::common::{
     wait_until,
 };
 use slmdb::{Db, EngineName, ErrorKind};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{Env, OpenMode, OsEnv};
 use slmdb_manifest::{Manifest, StoreState};
 

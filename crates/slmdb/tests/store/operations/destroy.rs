@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::{Home, MEDIA, Model, assert_same, contents};
 use slmdb::{Db, ErrorKind, Medium, Options, PoolFate, destroy};
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const STORE: &str = "/above/db";
 const POOL: &str = "/pools/pool";

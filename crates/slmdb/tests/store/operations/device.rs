@@ -14,8 +14,8 @@ use crate::common::{
     wait_until,
 };
 use slmdb::{Db, ErrorKind, Medium, Options};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{DaxDevice, Env};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const DEVICE: &str = "/dev/dax0.0";
 const DEVICE_BYTES: u64 = 16 << 20;

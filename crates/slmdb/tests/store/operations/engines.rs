@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::common::{self, engine, engines};
 use slmdb::{EngineName, Error, ErrorKind, Medium, Options};
 use slmdb_env::Env;
-use slmdb_env::memory::MemoryEnv;
 use slmdb_manifest::{Manifest, StoreState};
+use slmdb_testkit::MemoryEnv;
 
 const STORE: &str = "/db";
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::{Home, MEDIA, no_compaction};
 use slmdb::{Db, ErrorKind, Event, Options, SpaceFor, StallCause};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const STORE: &str = "/db";
 

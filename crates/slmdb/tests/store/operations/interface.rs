@@ -228,8 +228,8 @@ fn a_store_keeps_its_medium() {
 
 #[test]
 fn a_pool_of_another_boot_is_refused_and_names_repair() {
-    let env = slmdb_env::memory::MemoryEnv::new();
-    let open = |env: &slmdb_env::memory::MemoryEnv, read_only| {
+    let env = slmdb_testkit::MemoryEnv::new();
+    let open = |env: &slmdb_testkit::MemoryEnv, read_only| {
         let options = crate::common::options().memtable_bytes(64 << 10).pool_initial_bytes(1 << 20);
         let options = options.read_only(read_only);
         options.medium(Medium::Emulated { path: "/pool".into() }).env(std::sync::Arc::new(env.clone())).open("/db")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::common::{Home, MEDIA, Model, On, assert_same, assert_verified, contents};
 use slmdb::{Db, ErrorKind, Medium, PoolFate};
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// As `cp -r` does it.
 fn copy_directory(from: &Path, to: &Path) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb::{Db, Error, ErrorKind, Options, destroy};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 use crate::common::{Home, MEDIA, On};
 

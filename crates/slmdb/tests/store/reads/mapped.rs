@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use slmdb::{Compression, Db, ErrorKind, MapTables, Options};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 use crate::common::{Home, On, Random, SetAtEnd, no_compaction};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::common::{Model, On, assert_same, assert_verified, contents};
 use slmdb::Options;
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_manifest::Manifest;
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const STORE: &str = "/db";
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::common::{Model, Random, assert_same, assert_verified, budget, contents, put_or_delete};
 use slmdb::{Db, ErrorKind, Medium, Options, PoolFate, destroy};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_env::{DaxDevice, Env};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const STORE: &str = "/stores/db";
 const COPY: &str = "/stores/copy";

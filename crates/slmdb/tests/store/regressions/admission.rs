@@ -8,7 +8,7 @@ use super::{STORE, options};
 use crate::common::{Model, SetAtEnd, assert_same, assert_verified, contents, wait_until};
 use slmdb::{Db, ErrorKind, Medium};
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// What all files of the store take.
 fn used_bytes(env: &MemoryEnv) -> u64 {

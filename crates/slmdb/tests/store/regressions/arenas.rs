@@ -4,7 +4,7 @@ use super::{MORE_THAN_HALF, STORE, options, put_many, until_quiet};
 use crate::common::{Home, Model, On, assert_same, assert_verified, contents, wait_until};
 use slmdb::{ErrorKind, Medium};
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// A manifest that was full leaves no second arena of one generation.
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::common::{self, Model, wait_until};
 use slmdb::{Db, Options};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 const STORE: &str = "/db";
 const MEMTABLE_BYTES: u64 = 64 << 10;

@@ -3,7 +3,7 @@
 use super::{MORE_THAN_HALF, STORE, options, put_many, until_quiet};
 use crate::common::{Model, assert_same, assert_verified, contents};
 use slmdb::ErrorKind;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 use std::sync::Arc;
 
 fn records_without_header(synced: bool) {

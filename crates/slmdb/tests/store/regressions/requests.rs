@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{MORE_THAN_HALF, STORE, options, put_many, until_quiet};
 use crate::common::{Home, MEDIA, Model, On, assert_same, assert_verified, contents};
 use slmdb::{Db, ErrorKind};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 #[test]
 fn options_that_no_flush_could_use_are_refused_at_once() {

@@ -19,7 +19,7 @@ use std::sync::{Arc, Once};
 use crate::common::{Home, Model, On, assert_same, assert_verified, contents};
 use slmdb::{CompactionOptions, CompactionPolicy, Medium, Options, WriteBatch};
 use slmdb_env::Env;
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 const STORE: &str = "/db";
 const POOL: &str = "/pool";

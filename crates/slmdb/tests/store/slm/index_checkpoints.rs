@@ -1,13 +1,13 @@
 //! Index checkpoints, and the index made from files alone: whatever was flushed, deleted and closed or killed when, and
 //! whichever checkpoint is damaged or missing, the store holds what it held, or says that it can't be opened.
 
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, no_compaction, wait_until};
 use slmdb::{Db, Error, ErrorKind, Loss, Options, WriteBatch};
 use slmdb_env::OsEnv;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
 use slmdb_manifest::Manifest;
 use slmdb_slm::manifest_section::Section;
 

@@ -8,7 +8,7 @@ use super::index_checkpoints::write;
 use crate::common::{Model, Random, assert_same, assert_verified, contents, eager_compaction, options};
 use slmdb::{Db, Options};
 use slmdb_env::Env;
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 const STORE: &str = "/db";
 const IMAGE: &str = "/db/INDEX";

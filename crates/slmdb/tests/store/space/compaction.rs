@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::machine::{Machine, STORE, VALUE_BYTES, fill, key, put, scarce, tables, two_files, value_bytes};
 use crate::common::{Model, Random, assert_same, assert_verified, contents, eager_compaction, wait_until, watched};
 use slmdb::{ErrorKind, Event};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// A third of what there is space for is overwritten for ever: no write is refused, for its garbage can be compacted away.
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{Home, Model, On, Random, assert_same, assert_verified, contents, eager_compaction, no_compaction};
 use slmdb::{CompactionOptions, Db, ErrorKind, Medium, WriteBatch};
 use slmdb_env::DaxDevice;
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 const MEMTABLE_BYTES: u64 = 32 << 10;
 /// Much more than any test here fills.

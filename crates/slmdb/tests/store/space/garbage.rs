@@ -9,7 +9,7 @@ use crate::common::{
     Model, Random, assert_same, assert_verified, budget, contents, eager_compaction, wait_until, watched,
 };
 use slmdb::{CompactionOptions, CompactionPolicy, Db, ErrorKind, Medium, TableFile};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// The pool's size where there is one. The disk has as much more for it.
 const POOL_BYTES: u64 = 16 << 20;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::{Home, Model, On, Random, eager_compaction};
 use slmdb::{CompactionOptions, CompactionPolicy, Db, EngineName, ErrorKind, Medium, Options};
 use slmdb_env::Env;
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 pub(crate) const STORE: &str = "/db";
 const MEMTABLE_BYTES: u64 = 32 << 10;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use slmdb::{Db, Medium, Options};
 use slmdb_env::Env;
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 use crate::common::{self, Model, assert_same, assert_verified, contents, wait_until};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb::{Db, ErrorKind, Medium, Options};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 use crate::common::{self, Random, contents};
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::common::{Home, MEDIA, Model, Random, assert_same, assert_verified, budget, contents};
 use slmdb::{Db, ErrorKind, MAXIMUM_KEY_BYTES, MAXIMUM_VALUE_BYTES, WriteOptions};
-use slmdb_env::memory::{Failure, MemoryEnv, Repeat};
+use slmdb_testkit::{Failure, MemoryEnv, Repeat};
 
 /// So small that MemTables are rotated and flushed all the time.
 const TINY_MEMTABLE_BYTES: u64 = 4 << 10;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use slmdb::{Db, WriteBatch, WriteOptions};
-use slmdb_env::memory::MemoryEnv;
+use slmdb_testkit::MemoryEnv;
 
 fn open(env: &MemoryEnv, sync: bool) -> Db {
     crate::common::options().env(Arc::new(env.clone())).memtable_bytes(64 << 10).sync(sync).open("/db").unwrap()

@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use super::support::{Random, Store, hostile_keys, orders};
 use slmdb_env::{Error, ErrorKind};
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, Medium, Simulated, simulated::Choice};
+use slmdb_pmem::{Dram, Medium};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Segment, SegmentEntry, SegmentWriter};
 use slmdb_sync::epoch;
+use slmdb_testkit::{Simulated, medium::Choice};
 
 fn entry(key: &[u8], number: u64) -> SegmentEntry<'_> {
     SegmentEntry { key, sequence: number, kind: EntryKind::Put, block_offset: number as u32, block_length: 5 << 20 }

@@ -7,12 +7,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::support::{Random, Store, budget, hostile_keys, orders, pool_options};
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
-use slmdb_pmem::{Blocks, Dram, Medium, Pool, Simulated};
+use slmdb_order::{Direction, KeyOrder};
+use slmdb_pmem::{Blocks, Dram, Medium, Pool};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{Decision, KeyRecord, Segment, SegmentEntry, Tree, set_replaced_file, write_segment};
 use slmdb_sync::epoch;
+use slmdb_testkit::Simulated;
 
 type Model = BTreeMap<Vec<u8>, u64>;
 

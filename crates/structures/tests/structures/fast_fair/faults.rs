@@ -13,8 +13,9 @@ use super::support::{Random, Store};
 use crate::hooked::{Event, Hooked};
 use slmdb_env::ErrorKind;
 use slmdb_order::Direction;
-use slmdb_pmem::{Dram, ExtentKind, Medium, Pool, Simulated};
+use slmdb_pmem::{Dram, ExtentKind, Medium, Pool};
 use slmdb_structures::fast_fair::{Applied, Decision};
+use slmdb_testkit::Simulated;
 
 /// Two-letter keys: `aa`, `ab`, ...
 fn keys(count: u8) -> Vec<Vec<u8>> {
@@ -453,7 +454,7 @@ fn volatile_lock_word_trusted_after_a_restart() {
     replay.to_moment(begin);
     let mut images = Vec::new();
     while replay.to_next_crash() {
-        images.push(replay.image(slmdb_pmem::simulated::Choice::Everything));
+        images.push(replay.image(slmdb_testkit::medium::Choice::Everything));
     }
     must_end("an update after a restart", {
         let (keys, records) = (keys.clone(), records.clone());
@@ -468,7 +469,7 @@ fn volatile_lock_word_trusted_after_a_restart() {
         }
     });
     // Lock words from hostile hands, as the next opening might write them.
-    let image = replay.image(slmdb_pmem::simulated::Choice::Everything);
+    let image = replay.image(slmdb_testkit::medium::Choice::Everything);
     let opened = Store::open_image(Dram, image.clone());
     let number = u64::from(opened.pool.open_count());
     for held in [number << 32 | 1, number << 32 | 3, number << 32 | u64::from(u32::MAX)] {

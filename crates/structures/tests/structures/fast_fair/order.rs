@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::support::workload::Workload;
 use super::support::{Random, Store, budget, hostile_keys, orders};
 use slmdb_env::{Error, ErrorKind};
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, Pool, Simulated, simulated::Choice};
+use slmdb_order::{Direction, KeyOrder};
+use slmdb_pmem::{Dram, Pool};
 use slmdb_structures::fast_fair::{Decision, LeafRead, Tree};
 use slmdb_sync::epoch;
+use slmdb_testkit::{Simulated, medium::Choice};
 
 fn store(node_bytes: u32, order: KeyOrder) -> Store<Dram> {
     Store::create_ordered(Dram, node_bytes, 200 << 20, order)

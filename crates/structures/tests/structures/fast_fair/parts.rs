@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::support::{Random, budget, hostile_keys, pool_options};
 use slmdb_env::ErrorKind;
-use slmdb_pmem::simulated::Choice;
-use slmdb_pmem::{Dram, Extent, ExtentKind, Medium, Pool, Simulated, UNIT_BYTES};
+use slmdb_pmem::{Dram, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
 use slmdb_structures::fast_fair::{
     MAXIMUM_KEY_BYTES, Segment, SegmentEntry, key_lengths_in_segments, segment_bytes_max, space_bounds, write_segment,
 };
 use slmdb_structures::{EntryKind, KeyLengths};
 use slmdb_sync::epoch;
+use slmdb_testkit::{Simulated, medium::Choice};
 
 fn entries<K: AsRef<[u8]>>(keys: &[K]) -> impl Iterator<Item = SegmentEntry<'_>> + Clone {
     keys.iter().enumerate().map(|(index, key)| SegmentEntry {

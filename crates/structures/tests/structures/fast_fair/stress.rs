@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::support::{Random, Store, budget, orders};
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
+use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::Dram;
 use slmdb_structures::fast_fair::{Decision, LeafRead};
 use slmdb_sync::epoch;

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, Simulated};
+use slmdb_pmem::Dram;
+use slmdb_testkit::Simulated;
 
 use super::{Model, Store, version};
 use crate::fast_fair::support::{Random, budget};

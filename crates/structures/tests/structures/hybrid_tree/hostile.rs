@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use slmdb_env::ErrorKind;
 use slmdb_order::KeyOrder;
-use slmdb_pmem::{Dram, ExtentKind, Simulated};
+use slmdb_pmem::{Dram, ExtentKind};
 use slmdb_structures::hybrid_tree::{HybridTree, LeafCopy, Place};
+use slmdb_testkit::Simulated;
 
 use super::{Model, Store, version};
 use crate::fast_fair::support::Random;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use slmdb_order::{Comparator, KeyOrder};
-use slmdb_pmem::{Dram, Simulated, Slots};
+use slmdb_pmem::{Dram, Slots};
 use slmdb_structures::hybrid_tree::{Entry, HybridTree, MAXIMUM_KEY_BYTES, MAXIMUM_SEQUENCE};
 use slmdb_sync::epoch;
+use slmdb_testkit::Simulated;
 
 use super::{Model, Store, version};
 

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use super::support::*;
 use crate::hooked::{Event, Hooked};
-use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, PoolOptions, Simulated};
+use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, PoolOptions};
 use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, Payload, Replayed, Reservation, replay};
+use slmdb_testkit::Simulated;
 
 const FIRST_LIFE: u64 = 5;
 const SECOND_LIFE: u64 = 6;

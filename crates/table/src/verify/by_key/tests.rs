@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_env::memory::MemoryEnv;
 use slmdb_env::{Env, Error, OpenMode};
+use slmdb_testkit::MemoryEnv;
 
 use crate::compression::Compression;
 use crate::entry::{EntryKind, NewEntry};

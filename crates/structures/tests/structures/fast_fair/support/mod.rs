@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use slmdb_order::Direction;
-use slmdb_order::KeyOrder;
+use slmdb_order::{Direction, KeyOrder};
 use slmdb_pmem::{Blocks, Medium, Pool, PoolOptions};
 use slmdb_structures::EntryKind;
 use slmdb_structures::fast_fair::{LeafRead, SegmentEntry, Tree, write_segment};

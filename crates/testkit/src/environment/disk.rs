@@ -9,9 +9,10 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use slmdb_env::{DirectoryEntry, LockMode, OpenMode};
+
 use super::FileEvent;
 use super::mapped::Mapped;
-use crate::{DirectoryEntry, LockMode, OpenMode};
 
 /// Contents are vectors without holes, so a wild offset must not be taken at its word.
 const LARGEST_FILE_BYTES: u64 = 2 << 30;

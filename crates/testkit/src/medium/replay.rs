@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use slmdb_env::memory::Random;
+use slmdb_pmem::medium::CACHE_LINE_BYTES;
 
 use super::history::{Event, History};
-use crate::medium::CACHE_LINE_BYTES;
+use crate::Random;
 
 const LINE: usize = CACHE_LINE_BYTES as usize;
 

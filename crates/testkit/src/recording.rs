@@ -1,7 +1,7 @@
 //! One order for what several recorders see.
 //!
 //! A crash simulator records the stores to the fast tier in one place (a medium) and the file operations in another
-//! ([`MemoryEnv`](crate::memory::MemoryEnv)). Both draw the numbers of their events from one [`Recording`], while they hold the
+//! ([`MemoryEnv`](crate::MemoryEnv)). Both draw the numbers of their events from one [`Recording`], while they hold the
 //! lock under which the event happens: put side by side by these numbers the two records are one, in the order in which things
 //! happened.
 //!

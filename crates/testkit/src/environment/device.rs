@@ -11,8 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::MemfdFlags;
-
-use crate::{DaxDevice, Error, File, OpenMode, Result};
+use slmdb_env::{DaxDevice, Error, File, OpenMode, Result};
 
 /// Contents are copied in pieces of this size; those that are all zero are left out.
 const PIECE_BYTES: usize = 64 << 10;

@@ -5,12 +5,14 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use slmdb_env::{Error, File, Lock, LockMode, Result};
+
 use super::disk::Node;
 use super::faults::Effect;
 use super::mapped::Mapped;
 use super::mapped_for_reading::MappedForReading;
 use super::{FileEvent, Machine, MemoryEnv};
-use crate::{Error, File, Lock, LockMode, Result, Step};
+use crate::Step;
 
 /// A file of a [`MemoryEnv`]. Lives on when its name is taken away, as files do.
 #[derive(Debug)]
@@ -130,7 +132,7 @@ impl File for MemoryFile {
         self.env.machine().will_read(&self.path, offset_bytes, length_bytes);
     }
 
-    fn map(&self, length_bytes: u64) -> Option<Arc<dyn crate::Mapped>> {
+    fn map(&self, length_bytes: u64) -> Option<Arc<dyn slmdb_env::Mapped>> {
         let (env, path, node) = (self.env.clone(), self.path.clone(), self.node.clone());
         Some(Arc::new(MappedForReading { env, path, node, length_bytes }))
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use slmdb_env::Step;
+use crate::Step;
 
 /// One thing that the medium was asked for. Offsets are the pool's.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(super) enum Event {
 /// A place of the record that a crash simulator looks at: what is about to happen there, and from where in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stop {
-    /// The number, in the [`Recording`](slmdb_env::Recording), of the event that is about to happen.
+    /// The number, in the [`Recording`](crate::Recording), of the event that is about to happen.
     pub moment: u64,
     /// What it is: a fence, a compare-exchange that succeeds, or a flush that is left out.
     pub step: Step,

@@ -30,8 +30,8 @@ impl MemoryEnv {
         (slow.read_ns, slow.will_read_ns) = (read_ns, will_read_ns);
     }
 
-    /// What was said since the last call to be read soon ([`File::advise_will_read`](crate::File::advise_will_read)): file, offset and
-    /// length, in order. The first call has it noted.
+    /// What was said since the last call to be read soon ([`slmdb_env::File::advise_will_read`]): file, offset and length, in
+    /// order. The first call has it noted.
     pub fn take_will_read(&self) -> Vec<(PathBuf, u64, u64)> {
         self.machine().slow.will_read.replace(Vec::new()).unwrap_or_default()
     }

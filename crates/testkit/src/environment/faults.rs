@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 
 use rustix::io::Errno;
-
-use crate::{Error, Result};
+use slmdb_env::{Error, Result};
 
 /// The operations that take a descriptor.
 const OPENING: [&str; 6] = ["create", "list directory", "lock", "open", "open directory", "sync directory"];

@@ -30,13 +30,11 @@ mod history;
 mod interception;
 mod mapped;
 mod mapped_for_reading;
-mod random;
 mod slow;
 
 pub use device::DeviceMemory;
 pub use faults::{Failure, Repeat};
 pub use history::{FileEvent, FileRecord};
-pub use random::Random;
 
 use std::collections::BTreeMap;
 use std::fs::File as StdFile;
@@ -44,11 +42,10 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use slmdb_env::{DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Result};
 use slmdb_sync::scheduled::point;
 
-use crate::{
-    DaxDevice, DirectoryEntry, Env, Error, File, FileIdentity, Lock, LockMode, OpenMode, Recording, Result, Step,
-};
+use crate::{Random, Recording, Step};
 use device::Device;
 use disk::{Disk, Node};
 use faults::{Effect, Script};

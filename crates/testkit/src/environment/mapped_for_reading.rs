@@ -1,14 +1,15 @@
 //! A file of a [`MemoryEnv`] as it is mapped for reading: the file's own bytes.
 //!
-//! A read of it is a read, with a line of its own in the log: whatever can strike [`File::read_at`](crate::File::read_at) strikes it. On
-//! a machine with a [slow disk](MemoryEnv::set_read_times) nothing is in memory, so that all has to be read from files.
+//! A read of it is a read, with a line of its own in the log: whatever can strike [`slmdb_env::File::read_at`] strikes it. On a
+//! machine with a [slow disk](MemoryEnv::set_read_times) nothing is in memory, so that all has to be read from files.
 
 use std::path::PathBuf;
+
+use slmdb_env::{Mapped, Result};
 
 use super::MemoryEnv;
 use super::disk::Node;
 use super::faults::Effect;
-use crate::{Mapped, Result};
 
 /// See the module.
 #[derive(Debug)]

@@ -2,11 +2,12 @@
 //!
 //! A [`Simulated`] medium records every store, copy, flush and fence that the pool on it is asked for, in one order. The
 //! record, a [`History`], is replayed after the run; a [`Replay`] stops at every moment worth crashing at and makes
-//! *images*: the bytes of the pool as a crash at that moment could leave them. [`Pool::from_image`](crate::Pool::from_image)
+//! *images*: the bytes of the pool as a crash at that moment could leave them. [`Pool::from_image`](slmdb_pmem::Pool::from_image)
 //! opens one, and the test looks whether everything that was acknowledged by then is there.
 //!
 //! ```
-//! use slmdb_pmem::{Pool, PoolOptions, Simulated};
+//! use slmdb_pmem::{Pool, PoolOptions};
+//! use slmdb_testkit::Simulated;
 //!
 //! let options = PoolOptions { initial_bytes: 0, growth_bytes: 0, maximum_bytes: 1 << 20, uuid: [1; 16] };
 //! let medium = Simulated::new();
@@ -32,13 +33,14 @@
 //! # Ok::<(), slmdb_env::Error>(())
 //! ```
 //!
-//! What a crash may leave follows the rules of [`medium`](crate::medium), line by line and independently: everything that
+//! What a crash may leave follows the rules of [`slmdb_pmem::medium`], line by line and independently: everything that
 //! was flushed and then fenced by the same thread, and of the later stores to that line any prefix; and where the next
 //! one is a copy, any of its words beside. Since later stores only add prefixes, crashing just before every fence and at
 //! the end shows everything that a crash in between could.
 //!
 //! One medium serves one pool at a time. It may be used by many threads; they wait for each other, and the record's order
 //! is the order in which the stores happened. With one thread the record is the same in every run.
+#![allow(unsafe_code)]
 
 mod history;
 mod replay;
@@ -47,16 +49,17 @@ pub use history::{History, Stop};
 pub use replay::{Choice, Pick, Replay};
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use slmdb_env::{Recording, Step};
+use slmdb_pmem::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
+use slmdb_pmem::persistent::MEDIA_UNIT_BYTES;
 use slmdb_sync::mapped::AtomicU64;
 use slmdb_sync::scheduled::{Mutex, MutexGuard};
 use slmdb_sync::turns;
 
-use crate::medium::{CACHE_LINE_BYTES, FlushCounters, Medium};
-use crate::persistent::{MEDIA_UNIT_BYTES, Unfenced};
+use crate::{Recording, Step};
 use history::Event;
 
 /// Content is compared by pages first.
@@ -86,8 +89,9 @@ struct Recorder {
     /// Of those before it, in other memory.
     earlier: Vec<History>,
     counters: FlushCounters,
-    /// What each thread has flushed since its last fence.
-    unfenced: HashMap<u32, Unfenced>,
+    /// By thread, if it has flushed since its last fence: the media units of the latest flush and of those before it that
+    /// overlap with it.
+    unfenced: HashMap<u32, Range<u64>>,
 }
 
 impl Simulated {
@@ -152,6 +156,18 @@ impl Recorder {
         let (base, length) = self.memory?;
         let offset = address.checked_sub(base)?;
         (offset + length_bytes <= length).then_some(offset as u64)
+    }
+
+    /// Counts a flush. Media units that the thread's flush before this one touched, too, are not counted again.
+    fn count(&mut self, thread: u32, address: u64, length_bytes: u64) {
+        let touched = |unit_bytes: u64| address / unit_bytes..(address + length_bytes).div_ceil(unit_bytes);
+        let (lines, units) = (touched(CACHE_LINE_BYTES), touched(MEDIA_UNIT_BYTES));
+        let latest = self.unfenced.entry(thread).or_default();
+        let again = (units.end.min(latest.end)).saturating_sub(units.start.max(latest.start));
+        self.counters.lines_flushed += lines.end - lines.start;
+        self.counters.media_bytes += (units.end - units.start - again) * MEDIA_UNIT_BYTES;
+        self.counters.bytes_asked += length_bytes;
+        *latest = if again > 0 { units.start.min(latest.start)..units.end.max(latest.end) } else { units };
     }
 }
 
@@ -221,11 +237,7 @@ impl Medium for Simulated {
             lines.into_iter().for_each(|lines| self.push(&mut recorder, Event::FlushLeftOut { thread, lines }));
             return;
         }
-        let unfenced = recorder.unfenced.entry(thread).or_insert(Unfenced::NOTHING);
-        let flushed = unfenced.add(start.addr(), length_bytes, MEDIA_UNIT_BYTES.trailing_zeros());
-        recorder.counters.lines_flushed += flushed.lines;
-        recorder.counters.media_bytes += flushed.media_units * MEDIA_UNIT_BYTES;
-        recorder.counters.bytes_asked += length_bytes as u64;
+        recorder.count(thread, start.addr() as u64, length_bytes as u64);
         lines.into_iter().for_each(|lines| self.push(&mut recorder, Event::Flush { thread, lines }));
     }
 

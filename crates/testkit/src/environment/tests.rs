@@ -1,7 +1,8 @@
 //! What only [`MemoryEnv`] has: numbered operations, failures, what is durable, and a deterministic machine.
 
+use slmdb_env::ErrorKind;
+
 use super::*;
-use crate::ErrorKind;
 
 const FILE: &str = "/db/file";
 
