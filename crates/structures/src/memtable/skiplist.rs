@@ -31,10 +31,10 @@ use slmdb_order::KeyOrder;
 use slmdb_sync::modelled::{AtomicPtr, AtomicUsize};
 
 use super::key_heads::{Heads, Target};
-use super::links::FRONT_SLOT;
 pub(super) use super::node::NewEntry;
 use super::node::{LINK_BYTES, NODE_BYTES, Node, Towers, key_of, link, new_node, slot_of};
 use crate::EntryKind;
+use crate::log::FRONT_SLOT;
 use crate::prefetch::prefetch_range;
 
 /// Levels that a list can have: with one node in four going higher, enough for 4^14 entries.
@@ -105,12 +105,6 @@ impl SkipList {
     /// Its heads, and so its order.
     pub fn heads(&self) -> &Heads {
         &self.heads
-    }
-
-    /// Expects another beginning of most keys. REQUIRES: the list is empty.
-    pub fn expect_prefix(&mut self, prefix: &[u8]) {
-        assert!(self.first().is_none(), "heads of a list in use can't change");
-        self.heads = Heads::new(self.heads.order(), prefix);
     }
 
     /// Links entries that come in the list's order, each with its head. REQUIRES: the list is empty.
