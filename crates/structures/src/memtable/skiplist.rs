@@ -52,6 +52,7 @@ pub(super) struct Splice {
 }
 
 impl Splice {
+    #[inline]
     pub fn new() -> Splice {
         Splice { levels: 0, before: [ptr::null_mut(); MAXIMUM_HEIGHT], after: [ptr::null_mut(); MAXIMUM_HEIGHT] }
     }
@@ -103,6 +104,7 @@ impl SkipList {
     }
 
     /// Its heads, and so its order.
+    #[inline]
     pub fn heads(&self) -> &Heads {
         &self.heads
     }
@@ -333,6 +335,7 @@ impl SkipList {
         self.entry_at(node)
     }
 
+    #[inline]
     fn entry_at(&self, node: *const Node) -> Option<EntryRef<'_>> {
         (!node.is_null() && node != self.front).then_some(EntryRef { node, list: PhantomData })
     }
@@ -361,11 +364,13 @@ unsafe impl Send for EntryRef<'_> {}
 unsafe impl Sync for EntryRef<'_> {}
 
 impl<'a> EntryRef<'a> {
+    #[inline]
     pub fn key(self) -> &'a [u8] {
         // SAFETY: the list is borrowed, so the node lives.
         unsafe { key_of(self.node) }
     }
 
+    #[inline]
     pub fn value(self) -> &'a [u8] {
         // SAFETY: the list is borrowed, so the node lives; and by the contract of `insert` the value follows the key and
         // lives as long as the list.
@@ -375,17 +380,20 @@ impl<'a> EntryRef<'a> {
         }
     }
 
+    #[inline]
     pub fn sequence(self) -> u64 {
         // SAFETY: the list is borrowed, so the node lives.
         unsafe { (*self.node).sequence }
     }
 
+    #[inline]
     pub fn kind(self) -> EntryKind {
         // SAFETY: the list is borrowed, so the node lives.
         unsafe { (*self.node).kind }
     }
 
     /// The entry that follows now.
+    #[inline]
     pub fn next(self) -> Option<EntryRef<'a>> {
         // SAFETY: the list is borrowed, so the node lives; every node has level 0.
         let node = unsafe { link(self.node, 0) }.load(Ordering::Acquire);
@@ -411,6 +419,7 @@ impl<'a> EntryRef<'a> {
     }
 
     /// The same entry without the borrow, for a cursor that keeps the list alive by other means.
+    #[inline]
     pub fn detach(self) -> DetachedEntry {
         DetachedEntry(self.node)
     }
@@ -428,6 +437,7 @@ unsafe impl Sync for DetachedEntry {}
 impl DetachedEntry {
     /// # Safety
     /// The entry came from this list.
+    #[inline]
     pub unsafe fn attach(self, _list: &SkipList) -> EntryRef<'_> {
         EntryRef { node: self.0, list: PhantomData }
     }
