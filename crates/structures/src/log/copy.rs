@@ -17,17 +17,14 @@ impl<M: Medium> Log<M> {
     /// is so on return where a fence is enough, else after a [`sync`](Log::sync).
     ///
     /// Panics when the arena is too small: [`copied_bytes`](Log::copied_bytes) says what each takes.
-    pub fn copied_from<'l>(
+    pub fn copied_from(
         arena: Arena<M>,
         generation: u64,
         store_uuid: [u8; 16],
         form: RecordForm,
-        recovered: impl IntoIterator<Item = &'l Log<M>>,
+        recovered: &[&Log<M>],
         take: impl FnMut(LoggedEntry<'_>),
-    ) -> Result<Log<M>>
-    where
-        M: 'l,
-    {
+    ) -> Result<Log<M>> {
         let copy = Log::create(arena, generation, store_uuid, form);
         for original in recovered {
             for (header, payload) in original.records() {
@@ -46,8 +43,8 @@ impl<M: Medium> Log<M> {
 
         // Read back as after a crash, CRCs and all: bytes that changed since they were read are not sealed anew.
         let expected = ExpectedSequence::Exactly(first_sequence);
-        let (mut copy, _) = read(copy.into_arena(), generation, store_uuid, expected, last_sequence, take)?;
-        copy.go_on();
+        let (mut copy, _) = read(copy.arena, generation, store_uuid, expected, last_sequence, take)?;
+        copy.appendable = true;
         Ok(copy)
     }
 

@@ -1,11 +1,9 @@
 //! The log of an arena: records, front to back.
 //!
-//! A record goes through two hands. The one that holds the write path's lock **reserves** ([`Log::try_reserve`]) and
-//! numbers, which takes nanoseconds; then it lets go, and any number of threads **write** ([`Log::write`]) to their
-//! reservations side by side, and **persist** ([`Log::persist`]) what they wrote: its cache lines are written back, and one
-//! fence. An index takes its entries in between, or behind that. Nothing that can fail stands between the reservation and
-//! its end, because a place that is reserved and never filled ends the log there for good: the replay can't look past a
-//! hole, and nothing behind it was ever published.
+//! The holder of the write path's lock **reserves** a place ([`Log::try_reserve`]) and numbers it, which takes nanoseconds.
+//! Then any number of threads **write** ([`Log::write`]) and **persist** ([`Log::persist`]) their records side by side, and an
+//! index takes the entries. Nothing of that can fail, because a place that is reserved and never filled ends the log there
+//! for good: the replay can't look past a hole, and nothing behind it was ever published.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -50,22 +48,22 @@ pub struct Written<'a> {
 
 /// An arena with its records; see the module.
 ///
-/// What survives what: a record that was [persisted](Log::persist) survives all that the medium promises a flushed and
+/// A record that was [persisted](Log::persist) survives all that the medium promises a flushed and
 /// fenced store to survive; on a medium backed by a file it survives a power cut once [`sync`](Log::sync) returned.
 pub struct Log<M: Medium> {
-    arena: Arena<M>,
+    pub(super) arena: Arena<M>,
     generation: u64,
     store_uuid: [u8; 16],
     form: RecordForm,
-    crc_seed: u32,
+    pub(super) crc_seed: u32,
     identity: u64,
     capacity_bytes: u64,
-    /// Whether records may be added: not to one that was recovered.
-    appendable: bool,
+    /// Whether records may be added: only if nothing was ever written behind the end in this generation.
+    pub(super) appendable: bool,
     /// Where the first record starts that counts: only a recovered log may have others in front.
-    first_record: u64,
+    pub(super) first_record: u64,
     /// Where the next record goes.
-    end_offset: AtomicU64,
+    pub(super) end_offset: AtomicU64,
     /// `u64::MAX` while there is no entry.
     first_sequence: AtomicU64,
     /// 0 while there is no entry.
@@ -85,7 +83,7 @@ impl<M: Medium> Log<M> {
         assert!((front_bytes..=MAXIMUM_ARENA_BYTES).contains(&capacity_bytes), "an arena of {capacity_bytes} bytes");
         let header = ArenaHeader {
             format_version: ARENA_FORMAT_VERSION,
-            form: form.number(),
+            form: form as u32,
             generation,
             store_uuid,
             capacity_bytes,
@@ -223,33 +221,12 @@ impl<M: Medium> Log<M> {
 
     /// Adds entries to the figures.
     #[inline]
-    fn count(&self, first_sequence: u64, last_sequence: u64) {
+    pub(super) fn count(&self, first_sequence: u64, last_sequence: u64) {
         // Looking first saves a write to a cache line that all writers share.
         if self.first_sequence.load(Ordering::Relaxed) > first_sequence {
             self.first_sequence.fetch_min(first_sequence, Ordering::Relaxed);
         }
         self.last_sequence.fetch_max(last_sequence, Ordering::Relaxed);
-    }
-
-    /// Settles which records of a recovered log count: those from `first` on, its first sequence number and its place, to
-    /// `end_offset`. `None`: none does.
-    pub(super) fn recovered_until(&mut self, end_offset: u64, first: Option<(u64, u64)>, last_sequence: Option<u64>) {
-        *self.end_offset.get_mut() = end_offset;
-        self.first_record = first.map_or(end_offset, |(_, offset)| offset);
-        if let (Some((first_sequence, _)), Some(last_sequence)) = (first, last_sequence) {
-            self.count(first_sequence, last_sequence);
-        }
-    }
-
-    /// Gives the arena up.
-    pub(super) fn into_arena(self) -> Arena<M> {
-        self.arena
-    }
-
-    /// Lets a log that was read back take records again. REQUIRES: nothing was ever written behind its end in this
-    /// generation.
-    pub(super) fn go_on(&mut self) {
-        self.appendable = true;
     }
 
     /// The arena's generation.
@@ -262,7 +239,7 @@ impl<M: Medium> Log<M> {
         self.store_uuid
     }
 
-    /// What its records have beside their entries.
+    /// The form of its records.
     #[inline]
     pub fn form(&self) -> RecordForm {
         self.form
@@ -326,15 +303,6 @@ impl<M: Medium> Log<M> {
     /// included.
     pub fn logged_entries(&self) -> impl Iterator<Item = PayloadEntry<'_>> {
         self.records().flat_map(|(_, payload)| record::entries(payload))
-    }
-
-    /// Where the first record starts that counts.
-    pub(super) fn first_record(&self) -> u64 {
-        self.first_record
-    }
-
-    pub(super) fn crc_seed(&self) -> u32 {
-        self.crc_seed
     }
 }
 

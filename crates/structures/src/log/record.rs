@@ -200,19 +200,16 @@ impl Payload {
     }
 
     /// Number of entries, hence of sequence numbers it takes.
-    #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
 
     /// Whether it has no entry.
-    #[inline]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// CRC-32C of [`as_bytes`](Payload::as_bytes).
-    #[inline]
     pub fn crc(&self) -> u32 {
         self.crc
     }
@@ -332,7 +329,7 @@ pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16], form: RecordForm)
     }
 }
 
-/// How long records are in each form.
+/// The length of records in each form.
 impl RecordForm {
     /// Where the first record of an arena starts, in bytes.
     #[inline]

@@ -1,4 +1,4 @@
-//! [`RecordForm`]: what records have beside their entries.
+//! [`RecordForm`]: whether records have slots beside their entries.
 //!
 //! An index over a log may keep words of its own in the arena. Its records then have a **slot** for each entry, between
 //! header and payload, and one slot stands in front of the first record. A slot is [`SLOT_BYTES`] bytes, little endian, at
@@ -23,7 +23,7 @@ pub(crate) const FRONT_SLOT: u64 = ARENA_HEADER_BYTES;
 
 const _: () = assert!(FRONT_SLOT.is_multiple_of(8));
 
-/// What records have beside their entries.
+/// Records with their entries alone, or with slots beside.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RecordForm {
     /// Nothing.
@@ -34,20 +34,12 @@ pub enum RecordForm {
 }
 
 impl RecordForm {
-    /// All there are.
+    /// All there are, by their numbers in the arena header.
     pub const ALL: [RecordForm; 2] = [RecordForm::Plain, RecordForm::WithSlots];
 
-    /// The number in the arena header.
-    pub(super) fn number(self) -> u32 {
-        match self {
-            RecordForm::Plain => 0,
-            RecordForm::WithSlots => 1,
-        }
-    }
-
-    /// Undoes [`RecordForm::number`].
+    /// The form with this number in the arena header.
     pub(super) fn of_number(number: u32) -> Option<RecordForm> {
-        RecordForm::ALL.into_iter().find(|form| form.number() == number)
+        RecordForm::ALL.get(number as usize).copied()
     }
 }
 
@@ -62,18 +54,11 @@ pub(crate) struct Slot {
 impl Slot {
     /// The bytes of a slot whose word is 0.
     pub(super) fn encode(entry_offset: u64, entry_index: u32) -> [u8; SLOT_BYTES as usize] {
-        let mut bytes = [0; SLOT_BYTES as usize];
-        bytes[8..12].copy_from_slice(&(entry_offset as u32).to_le_bytes());
-        bytes[12..].copy_from_slice(&entry_index.to_le_bytes());
-        bytes
+        (u128::from(entry_index) << 96 | u128::from(entry_offset as u32) << 64).to_le_bytes()
     }
 
     pub fn read(bytes: &[u8; SLOT_BYTES as usize]) -> Slot {
-        let [word_low, word_high, entry_offset, entry_index] = [0, 4, 8, 12].map(|at| {
-            let mut part = [0; 4];
-            part.copy_from_slice(&bytes[at..at + 4]);
-            u32::from_le_bytes(part)
-        });
-        Slot { word: u64::from(word_low) | u64::from(word_high) << 32, entry_offset, entry_index }
+        let slot = u128::from_le_bytes(*bytes);
+        Slot { word: slot as u64, entry_offset: (slot >> 64) as u32, entry_index: (slot >> 96) as u32 }
     }
 }

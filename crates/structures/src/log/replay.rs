@@ -64,7 +64,7 @@ pub enum Stop {
     },
 }
 
-/// How a reading of a log went.
+/// The outcome of a reading of a log.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading {
     /// Sequence number of the last entry read, taken or passed over; `None` if there was none.
@@ -134,7 +134,11 @@ pub fn read<M: Medium>(
     let stopped = reader.run()?;
     let Reader { expected, offset, last_sequence, entries_skipped, first, known_safe_sequence, .. } = reader;
     let end_offset = offset.min(log.bytes.len()) as u64;
-    recovered.recovered_until(end_offset, first, last_sequence);
+    let (first_sequence, first_record) = first.unwrap_or((u64::MAX, end_offset));
+    (*recovered.end_offset.get_mut(), recovered.first_record) = (end_offset, first_record);
+    if let Some(last_sequence) = last_sequence.filter(|_| first.is_some()) {
+        recovered.count(first_sequence, last_sequence);
+    }
     let expected_next = expected;
     Ok((recovered, Reading { last_sequence, expected_next, entries_skipped, end_offset, stopped, known_safe_sequence }))
 }
@@ -238,7 +242,7 @@ impl<M: Medium, T: FnMut(LoggedEntry<'_>)> Reader<'_, M, T> {
                 return Err(Error::Unsupported { what, file });
             }
             if RecordForm::of_number(header.form).is_none() {
-                return Err(self.corruption(0, format!("an arena with records of form {}", header.form)));
+                return Err(self.corruption(0, format!("an arena with records of kind {}", header.form)));
             }
             if header.capacity_bytes > MAXIMUM_ARENA_BYTES {
                 return Err(self.corruption(0, format!("no arena has {} bytes", header.capacity_bytes)));

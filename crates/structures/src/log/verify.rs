@@ -14,7 +14,7 @@ impl<M: Medium> Log<M> {
         if self.first_sequence().is_none_or(|first| first > through) {
             return Ok(());
         }
-        let (mut offset, mut checked_through) = (self.first_record(), 0);
+        let (mut offset, mut checked_through) = (self.first_record, 0);
         while checked_through < through {
             let header = self.whole_record(offset).ok_or_else(|| {
                 let (file, offset) = self.arena().place(offset);
@@ -31,7 +31,7 @@ impl<M: Medium> Log<M> {
         // SAFETY: a published record is not written again.
         let bytes = unsafe { self.arena().bytes(offset, RECORD_HEADER_BYTES) }?;
         let bytes = bytes.first_chunk()?;
-        if !RecordHeader::crc_matches(bytes, self.crc_seed()) {
+        if !RecordHeader::crc_matches(bytes, self.crc_seed) {
             return None;
         }
         let header = RecordHeader::read(bytes);

@@ -6,22 +6,21 @@ use slmdb_pmem::{Arena, Medium};
 use super::gathered::Gathered;
 use super::memtable::{MemTable, MemTableOptions};
 use super::sort::{Sortable, Sorter};
-use crate::log::{FRONT_SLOT, Log, RecordForm};
+use crate::log::{FRONT_SLOT, Log, LoggedEntry, RecordForm};
 
 impl<M: Medium> MemTable<M> {
-    /// A new MemTable in this arena that holds all entries of recovered ones, which come oldest first, and takes more. See
+    /// A new MemTable in this arena that holds all entries of recovered logs, which come oldest first, and takes more. See
     /// [`Log::copied_from`] for what counts when.
     pub fn copied_from(
         arena: Arena<M>,
         generation: u64,
         store_uuid: [u8; 16],
         options: &MemTableOptions,
-        recovered: &[&MemTable<M>],
+        recovered: &[&Log<M>],
     ) -> Result<MemTable<M>> {
         let mut gathered = Gathered::default();
-        let logs = recovered.iter().map(|original| -> &Log<M> { original });
-        let log =
-            Log::copied_from(arena, generation, store_uuid, options.links.form(), logs, |entry| gathered.add(&entry))?;
+        let (form, take) = (options.links.form(), |entry: LoggedEntry<'_>| gathered.add(&entry));
+        let log = Log::copied_from(arena, generation, store_uuid, form, recovered, take)?;
         let mut copy = MemTable::over(log, &options.order, &options.expected_prefix);
         let entries = gathered.sorted(&Sorter { bytes: copy.bytes().bytes, heads: copy.list().heads() });
         copy.build(&entries, &gathered);

@@ -29,7 +29,7 @@ pub struct MemTableEntry<'a> {
 
 impl<'a> MemTableEntry<'a> {
     #[inline]
-    fn of(entry: EntryRef<'a>) -> MemTableEntry<'a> {
+    pub(super) fn of(entry: EntryRef<'a>) -> MemTableEntry<'a> {
         MemTableEntry { key: entry.key(), sequence: entry.sequence(), kind: entry.kind(), value: entry.value() }
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Gathered {
     slots: Vec<u32>,
     /// Of the first entry; 0 while there is none.
     pub first_sequence: u64,
-    /// What all keys begin with; `None` while there is no key.
+    /// The common beginning of all keys; `None` while there is no key.
     shared: Option<Vec<u8>>,
 }
 
@@ -39,7 +39,7 @@ impl Gathered {
         }
     }
 
-    /// What all keys begin with.
+    /// The common beginning of all keys.
     pub fn shared_prefix(&self) -> &[u8] {
         self.shared.as_deref().unwrap_or_default()
     }

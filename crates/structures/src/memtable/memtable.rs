@@ -66,13 +66,8 @@ impl<M: Medium> MemTable<M> {
 
     /// One over this log, whose list is empty yet.
     pub(super) fn over(log: Log<M>, order: &KeyOrder, expected_prefix: &[u8]) -> MemTable<M> {
-        let store_uuid = log.store_uuid();
-        let [uuid_low, uuid_high] = [0, 8].map(|at| {
-            let mut half = [0; 8];
-            half.copy_from_slice(&store_uuid[at..at + 8]);
-            u64::from_le_bytes(half)
-        });
-        let seed = uuid_low ^ uuid_high.rotate_left(32) ^ log.generation();
+        let uuid = u128::from_le_bytes(log.store_uuid());
+        let seed = uuid as u64 ^ ((uuid >> 64) as u64).rotate_left(32) ^ log.generation();
         let with_slots = log.form() == RecordForm::WithSlots;
         MemTable {
             filter: order.is_bytewise().then(|| Filter::for_arena(log.capacity_bytes())),

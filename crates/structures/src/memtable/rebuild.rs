@@ -22,6 +22,7 @@ use crate::log::{
     ENTRY_HEADER_BYTES, FRONT_SLOT, LogBytes, RecordForm, RecordHeader, SLOT_BYTES, Slot, entry_kind, entry_lengths,
     slot_of,
 };
+use crate::prefetch::prefetch_range;
 
 /// How many entries ahead of the one that is linked are fetched from memory.
 const AHEAD: usize = 24;
@@ -125,7 +126,7 @@ impl<M: Medium> MemTable<M> {
         let ahead = entries.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
         let entries = entries.iter().zip(ahead).filter_map(|(entry, ahead)| {
             if let Some(ahead) = ahead {
-                prefetch(&bytes[ahead.offset() as usize]);
+                prefetch_range(bytes.as_ptr().wrapping_add(ahead.offset() as usize), 1);
             }
             let offset = entry.offset() as usize;
             let (key_length, value_length) = entry_lengths(bytes, offset);
@@ -144,19 +145,4 @@ impl<M: Medium> MemTable<M> {
         // whole, and nobody writes there any more.
         unsafe { self.build_list(entries) };
     }
-}
-
-/// Has the processor fetch what will be looked at soon: entries in the list's order lie all over the arena.
-#[inline(always)]
-fn prefetch(byte: &u8) {
-    #[cfg(target_arch = "x86_64")]
-    // In newer compilers this is safe.
-    #[allow(unused_unsafe)]
-    // SAFETY: a prefetch changes nothing, and the address is good.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = byte;
 }

@@ -17,7 +17,7 @@ use crate::log::{self, ExpectedSequence, Log, Reading};
 pub struct Replayed<M: Medium> {
     /// The entries taken. It takes no more.
     pub memtable: MemTable<M>,
-    /// How the reading went.
+    /// The outcome of the reading.
     pub reading: Reading,
     /// With [`LinkPolicy::Persisted`](super::LinkPolicy::Persisted): the lowest sequence number of an entry that was taken
     /// though no link led to it, because the crash came first. Nothing from there on was ever acknowledged.
@@ -27,7 +27,7 @@ pub struct Replayed<M: Medium> {
 /// An arena whose records were read: what counts is settled, and there is no list yet.
 #[derive(Debug)]
 pub struct ReadArena<M: Medium> {
-    /// How the reading went.
+    /// The outcome of the reading.
     pub reading: Reading,
     log: Log<M>,
     order: KeyOrder,

@@ -62,7 +62,7 @@ fn a_hash_table_is_made_of_a_log_as_well() {
 
         let mut copied = Index::new();
         let copied_bytes = other_form.first_record_offset() + recovered.copied_bytes(other_form);
-        let copy = Log::copied_from(arena(vec![0; 8192]), 6, UUID, other_form, [&recovered], |logged| {
+        let copy = Log::copied_from(arena(vec![0; 8192]), 6, UUID, other_form, &[&recovered], |logged| {
             index(&mut copied, logged.entry.kind, logged.entry.key, logged.sequence, logged.entry.value);
         })
         .unwrap();
