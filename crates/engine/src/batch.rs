@@ -1,7 +1,7 @@
 //! [`WriteBatch`]: several changes that take effect together.
 
 use slmdb_env::Result;
-use slmdb_structures::memtable::Payload;
+use slmdb_structures::log::Payload;
 use slmdb_structures::{EntryKind, KeyLengths, LONG_KEY_BYTES};
 
 /// Puts and deletes that are applied together, in order, or not at all.

@@ -6,9 +6,8 @@ use std::sync::{Arc, OnceLock};
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Dram};
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{
-    ExpectedSequence, LinkPolicy, MemTable, MemTableOptions, Payload, Replayed, holds_records, known_safe_after, replay,
-};
+use slmdb_structures::log::{ExpectedSequence, Payload, holds_records, known_safe_after};
+use slmdb_structures::memtable::{LinkPolicy, MemTable, MemTableOptions, Replayed, replay};
 
 use crate::memory::within;
 use crate::mend;
@@ -105,9 +104,9 @@ pub fn run(input: &[u8]) {
 }
 
 fn judge(replayed: Replayed<Dram>, expectation: ExpectedSequence, mode: Mode, sound: &Sound) {
-    let last = replayed.last_sequence;
+    let last = replayed.reading.last_sequence;
     assert!(replayed.memtable.try_reserve(0, 1).is_none(), "a recovered MemTable is never appended to");
-    assert!(replayed.end_offset <= replayed.memtable.capacity_bytes());
+    assert!(replayed.reading.end_offset <= replayed.memtable.capacity_bytes());
     let memtable = Arc::new(replayed.memtable);
     let entries = contents(&memtable);
     assert!(entries.iter().all(|entry| last.is_some_and(|last| entry.1 <= last)), "an entry behind the last");

@@ -4,7 +4,7 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | 3.1 the MemTable, the log of values | `slmdb_structures::memtable`: the MemTable's arena is the log |
+//! | 3.1 the MemTable, the log of values | `slmdb_structures::memtable` over `slmdb_structures::log`: the MemTable's arena is the log |
 //! | 3.1 level 0, a pair of B+-trees | `level_zero`; the tree itself: `slmdb_structures::hybrid_tree` |
 //! | 3.1 level 1 and below | `slmdb_levels` |
 //! | 3.2 flush, in-place update (Figure 7) | `flush` |

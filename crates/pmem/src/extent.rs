@@ -57,6 +57,7 @@ pub struct Extent {
 
 impl Extent {
     /// Where it ends, in bytes.
+    #[inline]
     pub fn end(&self) -> u64 {
         self.offset + self.length_bytes
     }

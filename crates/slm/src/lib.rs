@@ -4,7 +4,7 @@
 //!
 //! | paper | here |
 //! |---|---|
-//! | 3.1 the persistent MemTable, no write-ahead log | `slmdb_structures::memtable`; its arenas: `slmdb_engine::write::arenas` |
+//! | 3.1 the persistent MemTable, no write-ahead log | `slmdb_structures::memtable` over `slmdb_structures::log`; its arenas: `slmdb_engine::write::arenas` |
 //! | 3.1 put, Immutable MemTables | `slmdb_engine::write::{write_path, memtables, memtable_preparer}` |
 //! | 3.1 Algorithm 1: the persistent skiplist | `slmdb_structures::memtable::chain` |
 //! | 3.2 the B+-tree index in persistent memory | `slmdb_structures::fast_fair`, `index` |

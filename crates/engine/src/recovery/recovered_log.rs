@@ -12,6 +12,7 @@ use std::sync::Arc;
 use slmdb_env::{Env, Error, Result};
 use slmdb_manifest::{ArenaRecord, Manifest, StoreState};
 use slmdb_pmem::{AnyMedium, Arena};
+use slmdb_structures::log::Log;
 use slmdb_structures::memtable::{MemTable, MemTableOptions};
 
 use super::replay::{check_strays, replay_log};
@@ -62,7 +63,7 @@ impl RecoveredLog {
     /// (INV-3).
     pub fn replay(options: Options, directory: &Path, state: StoreState, arenas: Arenas) -> Result<Box<RecoveredLog>> {
         let log = replay_log(&options, &state, &arenas)?;
-        check_strays(&options, &state, &arenas, log.last_sequence)?;
+        check_strays(&state, &arenas, log.last_sequence)?;
         let reserve = Reserve::new(&options, directory);
         Ok(Box::new(RecoveredLog {
             options,
@@ -146,8 +147,8 @@ impl RecoveredLog {
         let newest_first = self.memtables.iter().rev().map(|immutable| &immutable.memtable);
         let expected_prefix = expected_prefix(newest_first, &state.files);
         let options = MemTableOptions { expected_prefix, ..self.options.memtable(self.arenas.are_in_pool()) };
-        let recovered: Vec<_> = self.memtables.iter().map(|immutable| &*immutable.memtable).collect();
-        let copied_bytes: u64 = recovered.iter().map(|memtable| memtable.copied_bytes(options.links)).sum();
+        let recovered: Vec<&Log<_>> = self.memtables.iter().map(|immutable| &**immutable.memtable).collect();
+        let copied_bytes: u64 = recovered.iter().map(|log| log.copied_bytes(options.links.form())).sum();
         let is_copied = copied_bytes <= self.options.memtable_bytes / COPY_UP_TO_PART;
         let copied = if is_copied { &recovered[..] } else { &[] };
         let active = MemTable::copied_from(arena, generation, state.uuid, &options, copied)?;

@@ -10,7 +10,8 @@ use slmdb_env::{Error, Result};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Arena};
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{ExpectedSequence, MemTable, ReadArena, Replayed, Stop, read};
+use slmdb_structures::log::{self, ExpectedSequence, Log, Stop};
+use slmdb_structures::memtable::{ReadArena, Replayed, read};
 use slmdb_sync::scheduled::{Mutex, mpsc, processors, thread};
 
 use crate::Options;
@@ -23,7 +24,7 @@ use crate::write::memtables::Immutable;
 const ARENAS_AHEAD: usize = 1;
 
 /// What the arenas hold beyond the table files.
-pub struct Log {
+pub struct ReplayedLog {
     /// Oldest first; none is empty.
     pub memtables: Vec<Immutable>,
     /// The last sequence number before the log's end.
@@ -33,12 +34,12 @@ pub struct Log {
 /// Reads the log: the records of all arenas, up to the first missing sequence number (INV-3). Replaying an arena that
 /// goes on behind the end finds out whether its records vouch for what is missing. A clean close vouches for the whole
 /// log, which is checked here.
-pub fn replay_log(options: &Options, state: &StoreState, arenas: &Arenas) -> Result<Log> {
+pub fn replay_log(options: &Options, state: &StoreState, arenas: &Arenas) -> Result<ReplayedLog> {
     let mut expected = ExpectedSequence::First { flushed_through: state.flushed_through };
     let order = options.comparator.clone();
     let mut read_next = |(generation, sealed_last_sequence, loaded): Loaded| {
         let read = read(loaded?, generation, state.uuid, &order, expected, sealed_last_sequence)?;
-        expected = read.expected_next();
+        expected = read.reading.expected_next;
         Ok(read)
     };
     let built = if state.arenas.len() > 1 {
@@ -53,17 +54,17 @@ pub fn replay_log(options: &Options, state: &StoreState, arenas: &Arenas) -> Res
         // With one arena, nothing can run beside.
         load_in_order(state, arenas).map(|loaded| build(read_next(loaded)?)).collect::<Result<Vec<_>>>()?
     };
-    let mut log = Log { memtables: Vec::new(), last_sequence: state.flushed_through };
+    let mut log = ReplayedLog { memtables: Vec::new(), last_sequence: state.flushed_through };
     let mut end = (arenas.describe(0), 0);
-    for (replayed, totals) in built {
-        let memtable = Arc::new(replayed.memtable);
-        if matches!(replayed.stopped, Stop::Broken { .. }) {
-            arenas.check_end(memtable.generation(), memtable.arena(), replayed.end_offset)?;
+    for (Replayed { memtable, reading, .. }, totals) in built {
+        let memtable = Arc::new(memtable);
+        if matches!(reading.stopped, Stop::Broken { .. }) {
+            arenas.check_end(memtable.generation(), memtable.arena(), reading.end_offset)?;
         }
-        if replayed.last_sequence.is_some() || log.memtables.is_empty() {
-            end = memtable.arena().place(replayed.end_offset);
+        if reading.last_sequence.is_some() || log.memtables.is_empty() {
+            end = memtable.arena().place(reading.end_offset);
         }
-        if let Some(last_sequence) = replayed.last_sequence.filter(|&last| last > log.last_sequence) {
+        if let Some(last_sequence) = reading.last_sequence.filter(|&last| last > log.last_sequence) {
             log.last_sequence = last_sequence;
             log.memtables.push(Immutable { memtable, last_sequence, totals, space: None });
         }
@@ -132,10 +133,10 @@ fn build_side_by_side(
     Ok(built.into_iter().map(|(_, built)| built).collect())
 }
 
-/// The totals of a recovered MemTable's entries.
-fn totals_of(memtable: &MemTable<AnyMedium>) -> Totals {
+/// The totals of a recovered log's entries.
+fn totals_of(log: &Log<AnyMedium>) -> Totals {
     let mut totals = Totals::default();
-    for entry in memtable.logged_entries() {
+    for entry in log.logged_entries() {
         let is_put = entry.kind == Some(EntryKind::Put);
         totals.add(entry.key.len(), is_put.then_some(entry.value.len()));
     }
@@ -145,16 +146,16 @@ fn totals_of(memtable: &MemTable<AnyMedium>) -> Totals {
 /// Checks for an arena that the MANIFEST does not name and that goes on where the log ends: the MANIFEST is then not
 /// the newest. An arena with only copies of what the log holds is allowed; a recovery that was cut short may have left
 /// it.
-pub fn check_strays(options: &Options, state: &StoreState, arenas: &Arenas, last_sequence: u64) -> Result<()> {
+pub fn check_strays(state: &StoreState, arenas: &Arenas, last_sequence: u64) -> Result<()> {
     for generation in arenas.present()? {
         if generation < state.next_generation {
             continue;
         }
         let Some(arena) = arenas.load(generation, None)? else { continue };
         let expected = ExpectedSequence::First { flushed_through: last_sequence };
-        let read = read(arena, generation, state.uuid, &options.comparator.clone(), expected, None)?;
-        if read.last_sequence().is_some_and(|last| last > last_sequence) {
-            let (file, offset) = read.arena().place(0);
+        let (log, reading) = log::read(arena, generation, state.uuid, expected, None, |_| ())?;
+        if reading.last_sequence.is_some_and(|last| last > last_sequence) {
+            let (file, offset) = log.arena().place(0);
             let what = format!("arena {generation} goes on where the log ends, but the MANIFEST does not know it");
             return Err(Error::corruption(file, offset, what));
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use slmdb_env::{Error, Result};
 use slmdb_manifest::ArenaRecord;
 use slmdb_pmem::{AnyMedium, Pool};
-use slmdb_structures::memtable::{ExpectedSequence, MemTable, read};
+use slmdb_structures::log::{ExpectedSequence, Reading};
+use slmdb_structures::memtable::{MemTable, replay};
 use slmdb_table::TableForm;
 
 use super::Repair;
@@ -18,7 +19,7 @@ impl Repair {
     pub fn log_is_whole(&self, pool: &Arc<Pool<AnyMedium>>) -> bool {
         let arenas = self.arenas(pool);
         let replayed = replay_log(&self.options, &self.state, &arenas);
-        replayed.and_then(|log| check_strays(&self.options, &self.state, &arenas, log.last_sequence)).is_ok()
+        replayed.and_then(|log| check_strays(&self.state, &arenas, log.last_sequence)).is_ok()
     }
 
     fn arenas(&self, pool: &Arc<Pool<AnyMedium>>) -> Arenas {
@@ -91,14 +92,13 @@ impl Repair {
         };
         let order = self.options.comparator.clone();
         let sealed_last_sequence = record.and_then(|record| record.sealed_last_sequence);
-        let read = read(arena, generation, self.state.uuid, &order, expected, sealed_last_sequence)?;
-        let next = read.expected_next();
-        let replayed = read.build()?;
-        if let Some(last) = replayed.last_sequence.filter(|&last| last > self.state.flushed_through) {
+        let replayed = replay(arena, generation, self.state.uuid, &order, expected, sealed_last_sequence)?;
+        let Reading { last_sequence, expected_next, .. } = replayed.reading;
+        if let Some(last) = last_sequence.filter(|&last| last > self.state.flushed_through) {
             self.save_memtable(&replayed.memtable)?;
             self.state.flushed_through = last;
         }
-        Ok(next)
+        Ok(expected_next)
     }
 
     fn save_memtable(&mut self, memtable: &MemTable<AnyMedium>) -> Result<()> {

@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use slmdb_env::{Env, Error, File, OpenMode, Result};
 use slmdb_pmem::{AnyMedium, Arena, ArenaKind, ArenaPast, Extent, ExtentKind, Medium, Pool, UNIT_BYTES};
-use slmdb_structures::memtable::{ARENA_HEADER_BYTES, MemTable, arena_bytes_in_header};
+use slmdb_structures::log::{ARENA_HEADER_BYTES, Log, arena_bytes_in_header};
+use slmdb_structures::memtable::MemTable;
 use slmdb_sync::scheduled::atomic::{AtomicU64, AtomicUsize};
 use slmdb_sync::scheduled::{Instant, Mutex, MutexGuard};
 
@@ -196,7 +197,7 @@ impl Arenas {
     /// Makes what was replayed of an arena durable; on persistent media it is. The arena is written anew first. If an
     /// earlier opening ended because a sync failed, the system may count pages as written that are not, and a sync
     /// alone would believe it. The bytes written are those that were checked, not those of another reading.
-    pub fn make_durable(&self, recovered: &MemTable<AnyMedium>) -> Result<()> {
+    pub fn make_durable(&self, recovered: &Log<AnyMedium>) -> Result<()> {
         let Home::Directory { env, directory, .. } = &self.home else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, recovered.generation()), OpenMode::ReadWrite)?;
         let length_bytes = file.length_bytes()?.min(recovered.used_bytes());
@@ -342,7 +343,7 @@ impl Arenas {
     /// At a clean close: removes the arenas kept for recycling. On `Dram` it cuts `active` to what is used, so that a
     /// small store is a small directory. If a power cut takes that back, the next opening finds the longer file with
     /// the same content. REQUIRES: nothing is written to it any more.
-    pub fn tidy(&self, active: Option<&MemTable<AnyMedium>>) -> Result<()> {
+    pub fn tidy(&self, active: Option<&Log<AnyMedium>>) -> Result<()> {
         self.give_back_unused()?;
         let (Home::Directory { env, directory, .. }, Some(active)) = (&self.home, active) else { return Ok(()) };
         let file = env.open_file(&names::arena(directory, active.generation()), OpenMode::ReadWrite)?;

@@ -62,6 +62,6 @@ impl WritePath {
         if let Some(spare) = spare {
             self.arenas.retire(spare.memtable)?;
         }
-        self.arenas.tidy(active.as_ref().map(|active| &*active.memtable))
+        self.arenas.tidy(active.as_ref().map(|active| &**active.memtable))
     }
 }

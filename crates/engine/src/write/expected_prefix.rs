@@ -37,7 +37,8 @@ mod tests {
     use std::path::Path;
 
     use slmdb_pmem::Arena;
-    use slmdb_structures::memtable::{MemTableOptions, Payload};
+    use slmdb_structures::log::Payload;
+    use slmdb_structures::memtable::MemTableOptions;
 
     use super::*;
 

@@ -115,13 +115,10 @@ impl Filling {
         }
     }
 
-    /// Whether a batch may be admitted: its arena has a place for it, and its flush has space (INV-30).
+    /// Whether a batch may be admitted, if its arena has a place for it: its flush has space (INV-30).
     pub fn admits(&self, batch: &WriteBatch) -> bool {
-        let (memtable, payload, totals) = (&self.memtable, batch.payload(), batch.totals());
-        let record_bytes = memtable.links().space_for(payload.len_bytes(), payload.count());
-        memtable.capacity_bytes().saturating_sub(memtable.used_bytes()) >= record_bytes
-            && self.allowance.covers(&self.totals.plus(totals))
-            && (!self.is_for_deletes || totals.are_deletes())
+        let totals = batch.totals();
+        self.allowance.covers(&self.totals.plus(totals)) && (!self.is_for_deletes || totals.are_deletes())
     }
 
     /// Whether it does for a request. REQUIRES: it is empty.

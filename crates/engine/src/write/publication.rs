@@ -1,9 +1,9 @@
 //! Publication: which sequence numbers readers may see.
 //!
-//! Writers run in parallel. Each reserves its place in the MemTable's arena and its sequence numbers, fills the place,
-//! and is done when the medium has it. They finish in any order. The *published* sequence number moves only over a
-//! gapless prefix of finished writes, and a write returns once the prefix covers it (INV-1). So no acknowledged record
-//! stands behind a hole, where replay would end, and no reader sees what a crash could take back.
+//! Writers run in parallel. Each reserves its place in the log and its sequence numbers, fills the place, and is done
+//! when the medium has it. They finish in any order. The *published* sequence number moves only over a gapless prefix of
+//! finished writes, and a write returns once the prefix covers it (INV-1). So no acknowledged record stands behind a
+//! hole, where replay would end, and no reader sees what a crash could take back.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;

@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use slmdb_env::Result;
 use slmdb_pmem::{AnyMedium, ArenaKind};
-use slmdb_structures::memtable::{MemTable, Payload, Reservation};
+use slmdb_structures::log::{Log, Payload, Reservation};
+use slmdb_structures::memtable::MemTable;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 use slmdb_sync::scheduled::{ArcSwap, Condvar, Mutex, MutexGuard, thread};
 
@@ -265,9 +266,9 @@ impl WritePath {
                 break (active.memtable.clone(), reservation);
             }
             let stall = stall.get_or_insert_with(|| self.stall(&memtables));
-            let links = self.context.options.memtable(self.arenas.are_in_pool()).links;
-            let record_bytes = links.space_for(payload.len_bytes(), payload.count());
-            let arena_bytes = record_bytes.saturating_add(links.first_record_offset());
+            let form = self.context.options.memtable(self.arenas.are_in_pool()).links.form();
+            let record_bytes = form.space_for(payload.len_bytes(), payload.count());
+            let arena_bytes = record_bytes.saturating_add(form.first_record_offset());
             memtables = self.rotate(memtables, Request { arena_bytes, totals: *batch.totals() }, stall)?;
         };
         // From here on nothing fails. Sequence numbers, and turns to be published, are handed out in one order (INV-3).
@@ -300,9 +301,9 @@ impl WritePath {
     }
 
     /// Counts the bytes written to a filled place.
-    pub(super) fn count_filled(&self, memtable: &MemTable<AnyMedium>, payload: &Payload) {
+    pub(super) fn count_filled(&self, log: &Log<AnyMedium>, payload: &Payload) {
         if !self.arenas.are_in_pool() {
-            let record_bytes = memtable.links().space_for(payload.len_bytes(), payload.count());
+            let record_bytes = log.form().space_for(payload.len_bytes(), payload.count());
             self.context.counted.file_bytes_written.fetch_add(record_bytes, Ordering::Relaxed);
         }
     }

@@ -82,6 +82,7 @@ pub(super) fn key_record_bytes(entry: &SegmentEntry<'_>) -> u64 {
     exact_bytes(entry.key.len(), entry.block_length)
 }
 
+#[inline]
 const fn exact_bytes(key_bytes: usize, block_length: u32) -> u64 {
     let behind = if block_length >= LONG_BLOCK_BYTES { 8 } else { 0 };
     (KEY_OFFSET + key_bytes as u64).next_multiple_of(8) + behind
@@ -94,6 +95,7 @@ fn length_bits(first: u64, third: u64) -> u32 {
 }
 
 /// How long the record is whose first and third words these are, whatever they are.
+#[inline]
 pub(super) fn bytes_by_words(first: u64, third: u64) -> u64 {
     exact_bytes((third & 0xffff) as usize, length_bits(first, third))
 }

@@ -7,7 +7,7 @@ use super::key_record::{
     SEGMENT_HEADER_BYTES, SMALLEST_RECORD_BYTES, SegmentEntry, bytes_by_words, damaged, encode_key_record,
 };
 use crate::KeyLengths;
-use crate::memtable::MAXIMUM_KEY_BYTES;
+use crate::log::MAXIMUM_KEY_BYTES;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"slmdbKEY");
 const HEADER_CRC_OFFSET: usize = 52;

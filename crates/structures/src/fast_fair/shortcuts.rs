@@ -63,6 +63,7 @@ impl ShortcutCache {
         self.version.fetch_add(1, SeqCst);
     }
 
+    #[inline]
     pub fn version(&self) -> u64 {
         self.version.load(SeqCst)
     }
@@ -76,6 +77,7 @@ impl ShortcutCache {
     }
 
     /// Counts a descent without shortcuts. Returns whether enough were counted to make them.
+    #[inline]
     pub fn count_miss(&self) -> bool {
         self.misses.fetch_add(1, Relaxed) + 1 >= self.misses_due.load(Relaxed)
     }

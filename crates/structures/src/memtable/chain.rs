@@ -17,10 +17,10 @@ use std::ops::Range;
 
 use slmdb_pmem::{Arena, Medium};
 
-use super::links::{NOT_PERSISTED, SLOT_BYTES, Slot};
-use super::record::{ENTRY_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, entry_lengths, slot_of};
+use super::links::NOT_PERSISTED;
 use super::skiplist::SkipList;
 use super::sort::merge_sort;
+use crate::log::{ENTRY_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, SLOT_BYTES, Slot, entry_lengths, slot_of};
 
 /// An entry to be linked, whose record lies in the arena.
 #[derive(Debug, Clone, Copy)]

@@ -25,15 +25,11 @@ pub struct MemTableCursor<M: Medium> {
 impl<M: Medium> MemTable<M> {
     /// A cursor over all versions of all keys, which keeps the MemTable alive. It is nowhere until it is moved.
     pub fn cursor(self: &Arc<Self>) -> MemTableCursor<M> {
-        MemTableCursor::new(Arc::clone(self))
+        MemTableCursor { memtable: Arc::clone(self), place: None }
     }
 }
 
 impl<M: Medium> MemTableCursor<M> {
-    fn new(memtable: Arc<MemTable<M>>) -> MemTableCursor<M> {
-        MemTableCursor { memtable, place: None }
-    }
-
     /// Whether it stands on an entry. It does not at first, and after a move beyond either end.
     pub fn valid(&self) -> bool {
         self.place.is_some()
@@ -99,12 +95,7 @@ impl<M: Medium> MemTableCursor<M> {
 
     /// All of it, or `None` when not [`valid`](MemTableCursor::valid).
     pub fn entry(&self) -> Option<MemTableEntry<'_>> {
-        self.entry_ref().map(|here| MemTableEntry {
-            key: here.key(),
-            sequence: here.sequence(),
-            kind: here.kind(),
-            value: here.value(),
-        })
+        self.entry_ref().map(MemTableEntry::of)
     }
 
     /// The MemTable it is in.

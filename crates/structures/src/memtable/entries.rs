@@ -28,7 +28,8 @@ pub struct MemTableEntry<'a> {
 }
 
 impl<'a> MemTableEntry<'a> {
-    fn of(entry: EntryRef<'a>) -> MemTableEntry<'a> {
+    #[inline]
+    pub(super) fn of(entry: EntryRef<'a>) -> MemTableEntry<'a> {
         MemTableEntry { key: entry.key(), sequence: entry.sequence(), kind: entry.kind(), value: entry.value() }
     }
 }

@@ -1,39 +1,47 @@
-//! [`Gathered`]: what a reading of an arena's log found, before a list is made of it.
+//! [`Gathered`]: the entries of a log, before a list is made of them.
 
-use std::ops::Range;
+use super::sort::{Sortable, Sorter, shared_length};
+use crate::log::LoggedEntry;
 
-use super::record::RecordHeader;
-use super::sort::{Sortable, Sorter};
-
-/// What a reading of the log found: every entry that counts, in the order of the sequence numbers.
+/// Every entry of a log that counts, in the order of the sequence numbers.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Where each entry begins in the arena; 0 for a void one.
     pub offsets: Vec<u32>,
     /// Where the slot of each entry is; empty where there are none.
-    pub slots: Vec<u32>,
+    slots: Vec<u32>,
     /// Of the first entry; 0 while there is none.
     pub first_sequence: u64,
-    /// Where the first record that counts starts; 0 while there is none.
-    pub first_record: u64,
-    /// The largest known-safe sequence number of a record that counts.
-    pub known_safe_sequence: u64,
-    /// Where in the arena there is what all keys begin with.
-    pub shared: Range<usize>,
+    /// The common beginning of all keys; `None` while there is no key.
+    shared: Option<Vec<u8>>,
 }
 
 impl Gathered {
     #[inline]
-    pub fn add(&mut self, offset: u32, slot: Option<u32>) {
-        self.offsets.push(offset);
-        self.slots.extend(slot);
+    pub fn add(&mut self, logged: &LoggedEntry<'_>) {
+        if self.offsets.is_empty() {
+            self.first_sequence = logged.sequence;
+        }
+        let is_void = logged.entry.kind.is_none();
+        self.offsets.push(if is_void { 0 } else { logged.offset as u32 });
+        self.slots.extend(logged.slot.map(|slot| slot as u32));
+        if !is_void {
+            self.share(logged.entry.key);
+        }
     }
 
-    pub fn add_record(&mut self, header: &RecordHeader, offset: u64) {
-        if self.first_sequence == 0 {
-            (self.first_sequence, self.first_record) = (header.first_sequence, offset);
+    /// Cuts what all keys begin with down to what this one does.
+    #[inline]
+    fn share(&mut self, key: &[u8]) {
+        let shared = self.shared.get_or_insert_with(|| key.to_vec());
+        if !key.starts_with(shared) {
+            shared.truncate(shared_length(key, shared));
         }
-        self.known_safe_sequence = self.known_safe_sequence.max(header.known_safe_sequence);
+    }
+
+    /// The common beginning of all keys.
+    pub fn shared_prefix(&self) -> &[u8] {
+        self.shared.as_deref().unwrap_or_default()
     }
 
     /// Number of entries, void ones included.
@@ -41,20 +49,15 @@ impl Gathered {
         self.offsets.len() as u64
     }
 
-    /// Where the slot of an entry is.
-    pub fn slot(&self, index: u32) -> u32 {
-        self.slots.get(index as usize).copied().unwrap_or(0)
-    }
-
-    /// Every entry that is not void, its head beside it.
-    fn sortables(&self, sorter: &Sorter<'_>) -> Vec<Sortable> {
-        let entries = self.offsets.iter().zip(0..).filter(|&(&offset, _)| offset != 0);
-        entries.map(|(&offset, index)| sorter.sortable(index, offset)).collect()
+    /// Where the slot of an entry is; 0 where there are none.
+    pub fn slot(&self, index: u32) -> u64 {
+        self.slots.get(index as usize).copied().unwrap_or(0).into()
     }
 
     /// All entries that are not void, in the list's order, by sorting.
     pub fn sorted(&self, sorter: &Sorter<'_>) -> Vec<Sortable> {
-        let mut entries = self.sortables(sorter);
+        let entries = self.offsets.iter().zip(0..).filter(|&(&offset, _)| offset != 0);
+        let mut entries: Vec<Sortable> = entries.map(|(&offset, index)| sorter.sortable(index, offset)).collect();
         sorter.sort(&mut entries);
         entries
     }

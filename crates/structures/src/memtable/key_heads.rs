@@ -17,6 +17,7 @@ pub(super) struct Target<'a> {
 }
 
 /// The first 8 bytes, zero-padded, as a number: `head_of(a) < head_of(b)` implies `a < b`.
+#[inline]
 pub(super) fn head_of(bytes: &[u8]) -> u64 {
     match bytes.first_chunk() {
         Some(head) => u64::from_be_bytes(*head),
@@ -44,6 +45,7 @@ impl Heads {
     }
 
     /// The order of keys.
+    #[inline]
     pub fn order(&self) -> &KeyOrder {
         &self.order
     }

@@ -106,6 +106,7 @@ pub(super) unsafe fn link<'a>(node: *const Node, level: usize) -> &'a mapped::At
 ///
 /// # Safety
 /// `node` lives for `'a`, and so does its key.
+#[inline]
 pub(super) unsafe fn key_of<'a>(node: *const Node) -> &'a [u8] {
     // SAFETY: by the contract, and that of `SkipList::insert`.
     unsafe { std::slice::from_raw_parts((*node).key, usize::from((*node).key_length)) }

@@ -14,41 +14,46 @@ use slmdb_env::{Error, Result};
 use slmdb_pmem::Medium;
 
 use super::gathered::Gathered;
-use super::links::{FRONT_SLOT, LinkPolicy, SLOT_BYTES, Slot};
-use super::log::Log;
+use super::links::NOT_PERSISTED;
 use super::memtable::MemTable;
 use super::node::NewEntry;
-use super::record::{ENTRY_HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, entry_kind, entry_lengths, slot_of};
 use super::sort::{Sortable, Sorter, merge_into};
+use crate::log::{
+    ENTRY_HEADER_BYTES, FRONT_SLOT, LogBytes, RecordForm, RecordHeader, SLOT_BYTES, Slot, entry_kind, entry_lengths,
+    slot_of,
+};
+use crate::prefetch::prefetch_range;
 
 /// How many entries ahead of the one that is linked are fetched from memory.
 const AHEAD: usize = 24;
 
 /// Following the persisted chain of a log of which `gathered` counts. Gives the entries in the list's order, and the lowest index
-/// of one that the chain does not have. The error says what is wrong, and where in the arena.
+/// of one that the chain does not have. Records say that everything up to `known_safe_sequence` was safe. The error says what is wrong, and where in the arena.
 pub(super) fn follow(
-    log: &Log<'_>,
+    log: &LogBytes<'_>,
     sorter: &Sorter<'_>,
     gathered: &Gathered,
+    known_safe_sequence: u64,
 ) -> Result<(Vec<Sortable>, Option<u32>), (u64, String)> {
     let mut in_chain = vec![false; gathered.offsets.len()];
     let mut chained: Vec<Sortable> = Vec::with_capacity(gathered.offsets.len());
     let slot_at = |offset: u64| log.bytes.get(offset as usize..)?.first_chunk().map(Slot::read);
+    let link_at = |offset| slot_at(offset).map(|slot| slot.word & !NOT_PERSISTED);
     let mut steps_left = log.bytes.len() as u64 / SLOT_BYTES;
     let mut at = FRONT_SLOT;
-    while let Some(Slot { next, .. }) = slot_at(at).filter(|slot| slot.next != 0) {
+    while let Some(next) = link_at(at).filter(|&next| next != 0) {
         let wrong = |what: &str| (at, format!("a link leads to {next}, {what}"));
         let place = usize::try_from(next).ok().filter(|next| next % 8 == 0).and_then(|_| slot_at(next));
         let Some(slot) = place else { return Err(wrong("where no slot can be")) };
         let index = u64::from(slot.entry_index);
-        let record = next.checked_sub(slot_of(0, index)).filter(|&record| record >= log.links.first_record_offset());
+        let record = next.checked_sub(slot_of(0, index)).filter(|&record| record >= log.form.first_record_offset());
         let Some(header) = record.and_then(|record| log.header_at(record as usize)) else {
             return Err(wrong("where no record can be"));
         };
         let sequence = RecordHeader::read(header).first_sequence.saturating_add(index);
         let counting = sequence
             .checked_sub(gathered.first_sequence)
-            .filter(|&entry| entry < gathered.len() && u64::from(gathered.slots[entry as usize]) == next);
+            .filter(|&entry| entry < gathered.len() && gathered.slot(entry as u32) == next);
         if let Some(entry) = counting {
             let offset = gathered.offsets[entry as usize];
             if offset == 0 || offset != slot.entry_offset {
@@ -78,12 +83,12 @@ pub(super) fn follow(
     let first_unlinked = unlinked.first().map(|entry| entry.index());
     if let Some(entry) = unlinked.first() {
         let sequence = gathered.first_sequence + u64::from(entry.index());
-        if sequence <= gathered.known_safe_sequence {
+        if sequence <= known_safe_sequence {
             let what = format!(
                 "no link leads to the entry with sequence number {sequence}, though all up to {} was safe",
-                gathered.known_safe_sequence
+                known_safe_sequence
             );
-            return Err((u64::from(gathered.slot(entry.index())), what));
+            return Err((gathered.slot(entry.index()), what));
         }
         sorter.sort(&mut unlinked);
         let mut merged = Vec::with_capacity(chained.len() + unlinked.len());
@@ -94,41 +99,34 @@ pub(super) fn follow(
 }
 
 impl<M: Medium> MemTable<M> {
-    /// Links what a reading of this MemTable's arena has gathered. Returns the sequence number of the first entry that the
+    /// Links what a reading of this MemTable's log has gathered. Returns the sequence number of the first entry that the
     /// persisted chain does not have.
-    pub(super) fn rebuild(&mut self, gathered: &Gathered) -> Result<Option<u64>> {
-        let shared = self.log().bytes.get(gathered.shared.clone()).unwrap_or_default().to_vec();
-        self.list_mut().expect_prefix(&shared);
-        let (log, heads) = (self.log(), self.list().heads());
-        let sorter = Sorter { bytes: log.bytes, heads };
-        let (entries, unlinked) = match self.links() {
-            LinkPolicy::Rebuilt => (gathered.sorted(&sorter), None),
-            LinkPolicy::Persisted if gathered.len() == 0 => (Vec::new(), None),
-            LinkPolicy::Persisted => follow(&log, &sorter, gathered).map_err(|(offset, what)| {
-                let (file, offset) = self.arena().place(offset);
-                Error::corruption(file, offset, what)
-            })?,
+    pub(super) fn rebuild(&mut self, gathered: &Gathered, known_safe_sequence: u64) -> Result<Option<u64>> {
+        let log = self.bytes();
+        let sorter = Sorter { bytes: log.bytes, heads: self.list().heads() };
+        let (entries, unlinked) = match log.form {
+            RecordForm::Plain => (gathered.sorted(&sorter), None),
+            RecordForm::WithSlots if gathered.len() == 0 => (Vec::new(), None),
+            RecordForm::WithSlots => {
+                follow(&log, &sorter, gathered, known_safe_sequence).map_err(|(offset, what)| {
+                    let (file, offset) = self.arena().place(offset);
+                    Error::corruption(file, offset, what)
+                })?
+            }
         };
         self.build(&entries, gathered);
         Ok(unlinked.map(|index| gathered.first_sequence + u64::from(index)))
-    }
-
-    /// The bytes of a MemTable that nobody writes to.
-    pub(super) fn log(&self) -> Log<'_> {
-        // SAFETY: called while the MemTable is recovered or copied, by the one thread that knows it: nothing else writes to it.
-        let bytes = unsafe { self.arena().bytes(0, self.arena().length_bytes()) }.unwrap_or_default();
-        Log { bytes, crc_seed: self.crc_seed(), links: self.links() }
     }
 
     /// Builds the list of entries that are in its order.
     pub(super) fn build(&mut self, entries: &[Sortable], gathered: &Gathered) {
         // SAFETY: the arena stays where it is and unchanged as long as the MemTable lives; the slice's lifetime has to be
         // taken off because the list, which the MemTable owns too, is changed.
-        let bytes = unsafe { std::slice::from_raw_parts(self.log().bytes.as_ptr(), self.log().bytes.len()) };
+        let bytes = unsafe { std::slice::from_raw_parts(self.bytes().bytes.as_ptr(), self.bytes().bytes.len()) };
         let ahead = entries.iter().skip(AHEAD).map(Some).chain(std::iter::repeat(None));
         let entries = entries.iter().zip(ahead).filter_map(|(entry, ahead)| {
             if let Some(ahead) = ahead {
-                prefetch(&bytes[ahead.offset() as usize]);
+                prefetch_range(bytes.as_ptr().wrapping_add(ahead.offset() as usize), 1);
             }
             let offset = entry.offset() as usize;
             let (key_length, value_length) = entry_lengths(bytes, offset);
@@ -139,34 +137,12 @@ impl<M: Medium> MemTable<M> {
                 value_length: value_length as u32,
                 kind: entry_kind(bytes[offset])?,
                 sequence: gathered.first_sequence + u64::from(entry.index()),
-                slot: u64::from(gathered.slot(entry.index())),
+                slot: gathered.slot(entry.index()),
             };
             Some((entry.head(), new))
         });
         // SAFETY: key and value lie one behind the other in the arena, which the MemTable owns; what was gathered was found
         // whole, and nobody writes there any more.
         unsafe { self.build_list(entries) };
-        self.count_gathered(entries_linked(gathered), gathered);
     }
 }
-
-/// Has the processor fetch what will be looked at soon: entries in the list's order lie all over the arena.
-#[inline(always)]
-fn prefetch(byte: &u8) {
-    #[cfg(target_arch = "x86_64")]
-    // In newer compilers this is safe.
-    #[allow(unused_unsafe)]
-    // SAFETY: a prefetch changes nothing, and the address is good.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(byte).cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = byte;
-}
-
-fn entries_linked(gathered: &Gathered) -> u64 {
-    gathered.offsets.iter().filter(|&&offset| offset != 0).count() as u64
-}
-
-const _: () = assert!(RECORD_HEADER_BYTES == slot_of(0, 0));

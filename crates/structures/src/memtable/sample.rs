@@ -61,13 +61,8 @@ impl<M: Medium> MemTable<M> {
                 .take(READ_MAX)
                 .collect();
             if found.len() >= ENOUGH || level == 0 {
-                let entries = found.into_iter().map(|entry| MemTableEntry {
-                    key: entry.key(),
-                    sequence: entry.sequence(),
-                    kind: entry.kind(),
-                    value: entry.value(),
-                });
-                return (entries.collect(), (BRANCHING as u64).pow(level as u32));
+                let entries = found.into_iter().map(MemTableEntry::of).collect();
+                return (entries, (BRANCHING as u64).pow(level as u32));
             }
         }
         (Vec::new(), 1)

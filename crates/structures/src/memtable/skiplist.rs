@@ -31,10 +31,10 @@ use slmdb_order::KeyOrder;
 use slmdb_sync::modelled::{AtomicPtr, AtomicUsize};
 
 use super::key_heads::{Heads, Target};
-use super::links::FRONT_SLOT;
 pub(super) use super::node::NewEntry;
 use super::node::{LINK_BYTES, NODE_BYTES, Node, Towers, key_of, link, new_node, slot_of};
 use crate::EntryKind;
+use crate::log::FRONT_SLOT;
 use crate::prefetch::prefetch_range;
 
 /// Levels that a list can have: with one node in four going higher, enough for 4^14 entries.
@@ -52,6 +52,7 @@ pub(super) struct Splice {
 }
 
 impl Splice {
+    #[inline]
     pub fn new() -> Splice {
         Splice { levels: 0, before: [ptr::null_mut(); MAXIMUM_HEIGHT], after: [ptr::null_mut(); MAXIMUM_HEIGHT] }
     }
@@ -103,14 +104,9 @@ impl SkipList {
     }
 
     /// Its heads, and so its order.
+    #[inline]
     pub fn heads(&self) -> &Heads {
         &self.heads
-    }
-
-    /// Expects another beginning of most keys. REQUIRES: the list is empty.
-    pub fn expect_prefix(&mut self, prefix: &[u8]) {
-        assert!(self.first().is_none(), "heads of a list in use can't change");
-        self.heads = Heads::new(self.heads.order(), prefix);
     }
 
     /// Links entries that come in the list's order, each with its head. REQUIRES: the list is empty.
@@ -339,6 +335,7 @@ impl SkipList {
         self.entry_at(node)
     }
 
+    #[inline]
     fn entry_at(&self, node: *const Node) -> Option<EntryRef<'_>> {
         (!node.is_null() && node != self.front).then_some(EntryRef { node, list: PhantomData })
     }
@@ -367,11 +364,13 @@ unsafe impl Send for EntryRef<'_> {}
 unsafe impl Sync for EntryRef<'_> {}
 
 impl<'a> EntryRef<'a> {
+    #[inline]
     pub fn key(self) -> &'a [u8] {
         // SAFETY: the list is borrowed, so the node lives.
         unsafe { key_of(self.node) }
     }
 
+    #[inline]
     pub fn value(self) -> &'a [u8] {
         // SAFETY: the list is borrowed, so the node lives; and by the contract of `insert` the value follows the key and
         // lives as long as the list.
@@ -381,17 +380,20 @@ impl<'a> EntryRef<'a> {
         }
     }
 
+    #[inline]
     pub fn sequence(self) -> u64 {
         // SAFETY: the list is borrowed, so the node lives.
         unsafe { (*self.node).sequence }
     }
 
+    #[inline]
     pub fn kind(self) -> EntryKind {
         // SAFETY: the list is borrowed, so the node lives.
         unsafe { (*self.node).kind }
     }
 
     /// The entry that follows now.
+    #[inline]
     pub fn next(self) -> Option<EntryRef<'a>> {
         // SAFETY: the list is borrowed, so the node lives; every node has level 0.
         let node = unsafe { link(self.node, 0) }.load(Ordering::Acquire);
@@ -417,6 +419,7 @@ impl<'a> EntryRef<'a> {
     }
 
     /// The same entry without the borrow, for a cursor that keeps the list alive by other means.
+    #[inline]
     pub fn detach(self) -> DetachedEntry {
         DetachedEntry(self.node)
     }
@@ -434,6 +437,7 @@ unsafe impl Sync for DetachedEntry {}
 impl DetachedEntry {
     /// # Safety
     /// The entry came from this list.
+    #[inline]
     pub unsafe fn attach(self, _list: &SkipList) -> EntryRef<'_> {
         EntryRef { node: self.0, list: PhantomData }
     }

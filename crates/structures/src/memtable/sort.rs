@@ -10,7 +10,7 @@
 use std::cmp::Ordering;
 
 use super::key_heads::{Heads, head_of};
-use super::record::{ENTRY_HEADER_BYTES, entry_lengths};
+use crate::log::{ENTRY_HEADER_BYTES, entry_lengths};
 
 /// Up to this many entries with equal heads are sorted by comparing keys.
 const FEW: usize = 24;

@@ -5,5 +5,6 @@
 mod fast_fair;
 mod hooked;
 mod hybrid_tree;
+mod log;
 mod memtable;
 mod sampling;

@@ -90,7 +90,8 @@ fn a_tree_of_which_one_end_was_thinned_out_is_still_estimated() {
 /// Entries of a memtable are estimated within a fifth and few exactly.
 #[test]
 fn entries_are_estimated_within_a_fifth_and_few_exactly() {
-    use slmdb_structures::memtable::{MemTable, MemTableOptions, Payload};
+    use slmdb_structures::log::Payload;
+    use slmdb_structures::memtable::{MemTable, MemTableOptions};
     let arena = Arena::from_bytes(Dram, Path::new("(memory)"), vec![0; 32 << 20]);
     let memtable = Arc::new(MemTable::create(arena, 1, [3; 16], &MemTableOptions::default()));
     let count = 100_000;

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use slmdb_order::KeyOrder;
 
 use super::*;
-use crate::memtable::Payload;
+use crate::log::Payload;
 
 /// Sorts entries with these keys, in this order, by head and by whole keys, and compares.
 fn check(keys: &[Vec<u8>], prefix: &[u8]) {

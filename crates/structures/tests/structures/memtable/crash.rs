@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use super::support::*;
 use crate::hooked::{Event, Hooked};
 use slmdb_pmem::{Arena, Extent, ExtentKind, Medium, Pool, PoolOptions};
-use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, Payload, Replayed, Reservation, replay};
+use slmdb_structures::log::{ExpectedSequence, Payload, Reservation};
+use slmdb_structures::memtable::{LinkPolicy, MemTable, Replayed, replay};
 use slmdb_testkit::Simulated;
 
 const FIRST_LIFE: u64 = 5;
@@ -122,7 +123,7 @@ fn run(links: LinkPolicy, threads: usize, batches: usize, seed: u64) {
         for image in crash.images(6, seed) {
             let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
             let recovered = replay_second_life(pool.clone(), extent, None);
-            let last = recovered.last_sequence.unwrap_or(0);
+            let last = recovered.reading.last_sequence.unwrap_or(0);
             assert!(last >= published, "{last} recovered, {published} published, at {moment}, seed {seed}");
             let unlinked = recovered.unlinked_from;
             assert!(
@@ -139,7 +140,10 @@ fn run(links: LinkPolicy, threads: usize, batches: usize, seed: u64) {
             assert_eq!(end, last, "half a batch, at {moment}, seed {seed}");
             assert_eq!(contents(&Arc::new(recovered.memtable)), model, "at {moment}, seed {seed}");
             // Recovery writes nothing here, so a crash in it changes nothing; sealed there, it ends there again.
-            assert_eq!(replay_second_life(pool, extent, Some(last)).last_sequence, recovered.last_sequence);
+            assert_eq!(
+                replay_second_life(pool, extent, Some(last)).reading.last_sequence,
+                recovered.reading.last_sequence
+            );
             crashes += 1;
             suffixes += u64::from(last > published);
         }
@@ -230,7 +234,7 @@ fn whoever_builds_on_an_unpersisted_link_persists_it_first() {
     for image in images {
         let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
         let recovered = replay_second_life(pool, *extent, None);
-        assert!(recovered.last_sequence >= Some(2));
+        assert!(recovered.reading.last_sequence >= Some(2));
         assert!(recovered.unlinked_from.is_none_or(|from| from > 2), "an acknowledged entry was cut off");
     }
 }
@@ -264,7 +268,7 @@ fn a_link_that_another_writer_has_overtaken_is_persisted_again() {
     for image in crash.images(40, seed()) {
         let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
         let recovered = replay_second_life(pool, *extent, None);
-        assert_eq!((recovered.last_sequence, recovered.unlinked_from), (Some(3), None), "an entry was cut off");
+        assert_eq!((recovered.reading.last_sequence, recovered.unlinked_from), (Some(3), None), "an entry was cut off");
     }
 }
 
@@ -296,7 +300,7 @@ fn a_copy_is_durable_when_it_is_made() {
         for image in crash.images(40, seed()) {
             let pool = Arc::new(Pool::from_image(slmdb_pmem::Dram, image).unwrap());
             let found = replay_second_life(pool, to, None);
-            assert_eq!((found.last_sequence, found.unlinked_from), (Some(19), None), "{links:?}");
+            assert_eq!((found.reading.last_sequence, found.unlinked_from), (Some(19), None), "{links:?}");
         }
     }
 }

@@ -7,9 +7,8 @@ use super::support::*;
 use proptest::prelude::*;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Dram;
-use slmdb_structures::memtable::{
-    ExpectedSequence, LinkPolicy, MemTable, Payload, Replayed, SLOT_BYTES, holds_records, known_safe_after, replay,
-};
+use slmdb_structures::log::{ExpectedSequence, Payload, SLOT_BYTES, holds_records, known_safe_after};
+use slmdb_structures::memtable::{LinkPolicy, MemTable, Replayed, replay};
 
 const GENERATION: u64 = 77;
 /// Where the chain begins.
@@ -65,7 +64,7 @@ fn run(bytes: &[u8]) -> Result<Replayed<Dram>> {
 
 /// The number of records that a replay took, after checking that it took exactly the first ones, and in order.
 fn records_taken(replayed: Replayed<Dram>, written: &[Written]) -> usize {
-    let last = replayed.last_sequence.unwrap_or(0);
+    let last = replayed.reading.last_sequence.unwrap_or(0);
     let taken = written.iter().take_while(|record| record.last <= last).count();
     assert_eq!(taken.checked_sub(1).map_or(0, |at| written[at].last), last, "ends inside a record");
     let mut model = Model::new();

@@ -9,9 +9,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseResult;
 use slmdb_pmem::Dram;
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{
-    ExpectedSequence, LinkPolicy, MAXIMUM_KEY_BYTES, MemTable, MemTableOptions, Payload, replay,
-};
+use slmdb_structures::log::{ExpectedSequence, MAXIMUM_KEY_BYTES, Payload, RecordForm};
+use slmdb_structures::memtable::{LinkPolicy, MemTable, MemTableOptions, replay};
 
 /// Keys that differ late, early, only in length, or not at all.
 fn hostile_key() -> impl Strategy<Value = Vec<u8>> {
@@ -174,8 +173,8 @@ fn read_like_a_sorted_map(
     probes: &[Vec<u8>],
 ) -> TestCaseResult {
     let options = MemTableOptions { links, expected_prefix: expected_prefix.into(), ..MemTableOptions::default() };
-    let space_for = |payload: &Payload| links.space_for(payload.len_bytes(), payload.count());
-    let length = links.first_record_offset() + payloads.iter().map(space_for).sum::<u64>();
+    let space_for = |payload: &Payload| links.form().space_for(payload.len_bytes(), payload.count());
+    let length = links.form().first_record_offset() + payloads.iter().map(space_for).sum::<u64>();
     let memtable = Arc::new(MemTable::create(arena(vec![0xa5; length as usize]), 3, UUID, &options));
     let (mut model, mut next) = (Model::new(), 1);
     for payload in payloads {
@@ -190,8 +189,8 @@ fn read_like_a_sorted_map(
     compare(&memtable, &model, probes, next - 1)?;
 
     let recovered = replay(arena(image(&memtable)), 3, UUID, &BYTEWISE, ExpectedSequence::Exactly(1), None).unwrap();
-    prop_assert_eq!(recovered.last_sequence, Some(next - 1));
-    prop_assert_eq!(recovered.end_offset, memtable.capacity_bytes());
+    prop_assert_eq!(recovered.reading.last_sequence, Some(next - 1));
+    prop_assert_eq!(recovered.reading.end_offset, memtable.capacity_bytes());
     prop_assert_eq!(recovered.unlinked_from, None);
     let recovered = Arc::new(recovered.memtable);
     compare(&recovered, &model, probes, next - 1)?;
@@ -200,7 +199,9 @@ fn read_like_a_sorted_map(
         // With room for one more record, which goes where its key belongs.
         let mut more = Payload::new();
         more.put(b"abcdefgh", b"more").unwrap();
-        let length = links.first_record_offset() + recovered.copied_bytes(links) + links.space_for(more.len_bytes(), 1);
+        let length = links.form().first_record_offset()
+            + recovered.copied_bytes(links.form())
+            + links.form().space_for(more.len_bytes(), 1);
         let room = arena(vec![0xa5; length as usize]);
         let copy = MemTable::copied_from(room, 4, UUID, &with_links(links), &[&recovered]).unwrap();
         let copy = Arc::new(copy);
@@ -304,8 +305,8 @@ fn a_cursor_keeps_its_memtable_and_its_place() {
 #[test]
 fn a_full_memtable_still_takes_what_fits() {
     let memtable = MemTable::create(arena(vec![0; 64 + 40 + 48 + 8]), 1, UUID, &MemTableOptions::default());
-    assert_eq!(LinkPolicy::Rebuilt.space_for(7, 1), 40);
-    assert_eq!(LinkPolicy::Rebuilt.space_for(9, 1), 48);
+    assert_eq!(RecordForm::Plain.space_for(7, 1), 40);
+    assert_eq!(RecordForm::Plain.space_for(9, 1), 48);
     let mut payload = Payload::new();
     payload.put(b"", b"").unwrap();
     memtable.fill(memtable.try_reserve(7, 1).unwrap(), &payload, 1, 0);
@@ -382,7 +383,7 @@ fn a_batch_of_one_gib() {
     payload.put(b"d", &value[..rest]).unwrap();
     assert_eq!(payload.len_bytes(), 1 << 30);
     assert!(payload.delete(b"").is_err());
-    let length = 64 + LinkPolicy::Rebuilt.space_for(payload.len_bytes(), payload.count());
+    let length = 64 + RecordForm::Plain.space_for(payload.len_bytes(), payload.count());
     let memtable = MemTable::create(arena(vec![0; length as usize]), 1, UUID, &MemTableOptions::default());
     memtable.fill(memtable.try_reserve(payload.len_bytes(), payload.count()).unwrap(), &payload, 1, 0);
     assert_eq!(memtable.get(b"c", u64::MAX).unwrap().value, value);

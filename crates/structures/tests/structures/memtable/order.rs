@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::support::*;
 use slmdb_order::{Comparator, KeyOrder};
 use slmdb_pmem::Dram;
-use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, MemTableOptions, Payload, replay};
+use slmdb_structures::log::{ExpectedSequence, Payload};
+use slmdb_structures::memtable::{LinkPolicy, MemTable, MemTableOptions, replay};
 
 struct Backwards;
 

@@ -9,9 +9,8 @@ use super::support::*;
 use proptest::prelude::*;
 use slmdb_env::{Error, Result};
 use slmdb_pmem::Dram;
-use slmdb_structures::memtable::{
-    ExpectedSequence, MemTable, MemTableOptions, Payload, Replayed, Stop, holds_records, known_safe_after, replay,
-};
+use slmdb_structures::log::{ExpectedSequence, Payload, Stop, holds_records, known_safe_after};
+use slmdb_structures::memtable::{MemTable, MemTableOptions, Replayed, replay};
 
 const GENERATION: u64 = 77;
 
@@ -87,16 +86,16 @@ fn from_1(bytes: &[u8]) -> Result<Replayed<Dram>> {
 
 /// The number of records that a replay took, after checking that it took exactly the first ones.
 fn records_taken(replayed: Replayed<Dram>, written: &[Written]) -> usize {
-    let last = replayed.last_sequence.unwrap_or(written[0].first - 1);
+    let last = replayed.reading.last_sequence.unwrap_or(written[0].first - 1);
     let taken = written.iter().take_while(|record| record.last <= last).count();
     assert_eq!(taken.checked_sub(1).map_or(written[0].first - 1, |at| written[at].last), last, "ends inside a record");
     match taken {
         // Behind the arena header, or there is none.
-        0 => assert!(matches!(replayed.end_offset, 0 | 64)),
-        _ => assert_eq!(replayed.end_offset as usize, written[taken - 1].end.next_multiple_of(8)),
+        0 => assert!(matches!(replayed.reading.end_offset, 0 | 64)),
+        _ => assert_eq!(replayed.reading.end_offset as usize, written[taken - 1].end.next_multiple_of(8)),
     }
-    assert_eq!(replayed.expected_next, ExpectedSequence::Exactly(last + 1));
-    assert_eq!(replayed.memtable.last_sequence(), replayed.last_sequence);
+    assert_eq!(replayed.reading.expected_next, ExpectedSequence::Exactly(last + 1));
+    assert_eq!(replayed.memtable.last_sequence(), replayed.reading.last_sequence);
     assert!(replayed.memtable.try_reserve(0, 1).is_none(), "a recovered MemTable is never appended to");
     let mut model = Model::new();
     written[..taken].iter().for_each(|record| apply(&mut model, &record.payload, record.first));
@@ -135,7 +134,7 @@ fn a_log_cut_at_any_byte_gives_the_records_before_the_cut() {
             let end = expected.checked_sub(1).map_or(64, |last| written[last].end.next_multiple_of(8));
             let nothing = bytes[end..].iter().take(32).all(|&byte| byte == 0);
             let stop = if nothing { Stop::End } else { Stop::Broken { offset: end as u64 } };
-            assert_eq!(replayed.stopped, stop, "cut at {cut}, {tail} behind");
+            assert_eq!(replayed.reading.stopped, stop, "cut at {cut}, {tail} behind");
             assert_eq!(records_taken(replayed, &written), expected, "cut at {cut}, {tail} behind");
         }
         // A file that is cut is shorter than its header says.
@@ -144,8 +143,8 @@ fn a_log_cut_at_any_byte_gives_the_records_before_the_cut() {
     for cut in 0..64 {
         // Neither header nor records: nothing was ever written, as far as one can see.
         let replayed = from_1(&whole[..cut]).unwrap();
-        assert_eq!((replayed.last_sequence, replayed.end_offset), (None, 0));
-        assert_eq!(replayed.stopped, if cut == 0 { Stop::End } else { Stop::Broken { offset: 0 } });
+        assert_eq!((replayed.reading.last_sequence, replayed.reading.end_offset), (None, 0));
+        assert_eq!(replayed.reading.stopped, if cut == 0 { Stop::End } else { Stop::Broken { offset: 0 } });
     }
 }
 
@@ -218,12 +217,12 @@ fn any_damage_gives_a_prefix_or_corruption() {
 #[test]
 fn any_bytes_at_all_are_survived() {
     check(2_000, proptest::collection::vec(any::<u8>(), 0..600), |mut bytes| {
-        prop_assert_eq!(from_1(&bytes).unwrap().last_sequence, None);
+        prop_assert_eq!(from_1(&bytes).unwrap().reading.last_sequence, None);
         // And behind a header that is right.
         let length = bytes.len().max(64);
         bytes.resize(length, 0);
         bytes[..64].copy_from_slice(&arena_header(1, GENERATION, length as u64));
-        prop_assert_eq!(from_1(&bytes).unwrap().last_sequence, None);
+        prop_assert_eq!(from_1(&bytes).unwrap().reading.last_sequence, None);
         let mut arena = arena(bytes);
         prop_assert_eq!(known_safe_after(&mut arena, GENERATION, UUID, 0), None);
         prop_assert_eq!(known_safe_after(&mut arena, GENERATION, UUID, u64::MAX), None);
@@ -241,9 +240,9 @@ fn what_a_recycled_arena_held_before_never_comes_back() {
             fill_log(first_life.clone(), GENERATION, 1, &payloads()[..count], |first| first - 1);
         let replayed = from_1(&second_life).unwrap();
         let end = written.last().map_or(64, |record| record.end.next_multiple_of(8));
-        assert_eq!(replayed.stopped, Stop::Broken { offset: end as u64 });
-        assert_eq!(replayed.last_sequence, written.last().map(|record| record.last));
-        assert_eq!(replayed.memtable.entries(), replayed.last_sequence.unwrap_or(0));
+        assert_eq!(replayed.reading.stopped, Stop::Broken { offset: end as u64 });
+        assert_eq!(replayed.reading.last_sequence, written.last().map(|record| record.last));
+        assert_eq!(replayed.memtable.entries(), replayed.reading.last_sequence.unwrap_or(0));
 
         let mut arena = arena(second_life.clone());
         assert_eq!(holds_records(&mut arena, GENERATION, UUID), count > 0);
@@ -260,8 +259,8 @@ fn a_generation_whose_header_never_arrived_is_empty() {
     let (older, _) = log(1024, GENERATION - 1, 1, &payloads(), |first| first - 1);
     for bytes in [older, vec![0; 1024], vec![0xff; 1024], vec![]] {
         let replayed = run(&bytes, ExpectedSequence::Exactly(40), None).unwrap();
-        assert_eq!((replayed.last_sequence, replayed.memtable.entries()), (None, 0));
-        assert_eq!(replayed.expected_next, ExpectedSequence::Exactly(40));
+        assert_eq!((replayed.reading.last_sequence, replayed.memtable.entries()), (None, 0));
+        assert_eq!(replayed.reading.expected_next, ExpectedSequence::Exactly(40));
         assert!(run(&bytes, ExpectedSequence::Exactly(40), Some(39)).is_ok());
         assert_corruption(run(&bytes, ExpectedSequence::Exactly(40), Some(40)), 0);
     }
@@ -289,8 +288,8 @@ fn records_behind_a_hole_are_not_taken() {
         }
         let (hole, offset) = first_hole.unwrap();
         let replayed = from_1(&image(&memtable)).unwrap();
-        assert_eq!(replayed.last_sequence.unwrap_or(0), hole - 1, "holes {holes:b}");
-        assert_eq!((replayed.end_offset, replayed.stopped), (offset, Stop::End));
+        assert_eq!(replayed.reading.last_sequence.unwrap_or(0), hole - 1, "holes {holes:b}");
+        assert_eq!((replayed.reading.end_offset, replayed.reading.stopped), (offset, Stop::End));
         assert_eq!(replayed.memtable.entries(), hole - 1);
     }
 }
@@ -313,7 +312,7 @@ fn a_later_record_vouches_for_the_lost_one() {
             match known_safe {
                 0..3 => {
                     let replayed = from_1(&bytes).unwrap();
-                    assert_eq!(replayed.last_sequence, Some(2), "{known_safe} known safe, {lost}");
+                    assert_eq!(replayed.reading.last_sequence, Some(2), "{known_safe} known safe, {lost}");
                 }
                 _ => assert_corruption(from_1(&bytes), third.start),
             }
@@ -358,7 +357,7 @@ fn a_sealed_log_is_reached_exactly_or_is_corrupt() {
             // Less is taken than there is.
             Some(at) if written[at].last == sealed => {
                 let replayed = replayed.unwrap();
-                assert_eq!(replayed.stopped, Stop::End);
+                assert_eq!(replayed.reading.stopped, Stop::End);
                 assert_eq!(records_taken(replayed, &written), at + 1);
             }
             Some(at) => assert_corruption(replayed, written[at].start),
@@ -386,7 +385,7 @@ fn the_first_arena_may_begin_with_what_is_flushed_already() {
         if flushed_through < 99 {
             // The arena begins too late: what is between was lost with an arena before it.
             let replayed = replayed.unwrap();
-            assert_eq!((replayed.last_sequence, replayed.stopped), (None, Stop::Broken { offset: 64 }));
+            assert_eq!((replayed.reading.last_sequence, replayed.reading.stopped), (None, Stop::Broken { offset: 64 }));
             continue;
         }
         let cut = written.iter().find(|record| record.first <= flushed_through && flushed_through < record.last);
@@ -395,16 +394,16 @@ fn the_first_arena_may_begin_with_what_is_flushed_already() {
             continue;
         }
         let replayed = replayed.unwrap();
-        assert_eq!(replayed.last_sequence, Some(last));
-        assert_eq!(replayed.entries_skipped, (flushed_through.min(last) + 1).saturating_sub(100));
-        assert_eq!(replayed.memtable.entries(), last - 99 - replayed.entries_skipped);
+        assert_eq!(replayed.reading.last_sequence, Some(last));
+        assert_eq!(replayed.reading.entries_skipped, (flushed_through.min(last) + 1).saturating_sub(100));
+        assert_eq!(replayed.memtable.entries(), last - 99 - replayed.reading.entries_skipped);
         assert!(contents(&Arc::new(replayed.memtable)).keys().all(|(_, sequence)| sequence.0 > flushed_through));
         let next = if flushed_through < last {
             ExpectedSequence::Exactly(last + 1)
         } else {
             ExpectedSequence::First { flushed_through }
         };
-        assert_eq!(replayed.expected_next, next);
+        assert_eq!(replayed.reading.expected_next, next);
     }
     // Sealed at or below what is flushed: nothing of it is wanted, whatever became of it.
     let first = ExpectedSequence::First { flushed_through: last };
@@ -421,8 +420,8 @@ fn damage_in_what_is_flushed_counts_only_before_what_is_wanted() {
     let first = |flushed_through| ExpectedSequence::First { flushed_through };
     assert_corruption(run(&bytes, first(written[6].last), None), written[3].start);
     let replayed = run(&bytes, first(last), None).unwrap();
-    assert_eq!((replayed.memtable.entries(), replayed.last_sequence), (0, Some(written[2].last)));
-    assert_eq!(replayed.expected_next, first(last));
+    assert_eq!((replayed.memtable.entries(), replayed.reading.last_sequence), (0, Some(written[2].last)));
+    assert_eq!(replayed.reading.expected_next, first(last));
 }
 
 #[test]
@@ -439,7 +438,7 @@ fn several_arenas_are_one_log() {
         let mut entries = 0;
         for (bytes, generation) in arenas.into_iter().zip(1..) {
             let replayed = replay(arena(bytes.to_vec()), generation, UUID, &BYTEWISE, expected, None)?;
-            expected = replayed.expected_next;
+            expected = replayed.reading.expected_next;
             entries += replayed.memtable.entries();
         }
         Ok::<_, Error>((expected, entries))
@@ -596,7 +595,7 @@ fn right_checksums_over_wrong_content_are_corruption() {
         bytes.resize(512, 0);
         println!("{what}");
         match at {
-            usize::MAX => assert_eq!(from_1(&bytes).unwrap().last_sequence, Some(2)),
+            usize::MAX => assert_eq!(from_1(&bytes).unwrap().reading.last_sequence, Some(2)),
             at => assert_corruption(from_1(&bytes), start + at),
         }
     }
@@ -620,9 +619,9 @@ fn headers_of_other_versions_and_lengths() {
     // Larger than the header says: what is behind is not the arena's.
     bytes[..64].copy_from_slice(&arena_header(1, GENERATION, 72));
     let replayed = from_1(&bytes).unwrap();
-    assert_eq!((replayed.stopped, replayed.end_offset), (Stop::End, 64));
+    assert_eq!((replayed.reading.stopped, replayed.reading.end_offset), (Stop::End, 64));
     bytes[..64].copy_from_slice(&arena_header(1, GENERATION, 0));
-    assert_eq!(from_1(&bytes).unwrap().last_sequence, None);
+    assert_eq!(from_1(&bytes).unwrap().reading.last_sequence, None);
 }
 
 /// Headers whose payloads overlap can be forged by whoever knows the store's UUID; they must not cost more than bytes do.
@@ -642,7 +641,7 @@ fn forged_headers_do_not_make_the_scan_quadratic() {
     }
     bytes.resize(LENGTH, 0);
     let started = Instant::now();
-    assert_eq!(from_1(&bytes).unwrap().last_sequence, None);
+    assert_eq!(from_1(&bytes).unwrap().reading.last_sequence, None);
     // Each header once: 1 TiB of checksums.
     assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
 }

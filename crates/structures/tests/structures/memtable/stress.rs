@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use super::support::*;
 use slmdb_pmem::Dram;
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{ExpectedSequence, LinkPolicy, MemTable, MemTableOptions, Payload, replay};
+use slmdb_structures::log::{ExpectedSequence, Payload};
+use slmdb_structures::memtable::{LinkPolicy, MemTable, MemTableOptions, replay};
 
 /// How keys come in.
 #[derive(Debug, Clone, Copy)]

@@ -9,7 +9,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseResult, TestRng, TestR
 use slmdb_order::KeyOrder;
 use slmdb_pmem::{Arena, Dram, Medium};
 use slmdb_structures::EntryKind;
-use slmdb_structures::memtable::{LinkPolicy, MemTable, MemTableOptions, Payload};
+use slmdb_structures::log::Payload;
+use slmdb_structures::memtable::{LinkPolicy, MemTable, MemTableOptions};
 
 pub const UUID: [u8; 16] = *b"a store of tests";
 /// The path that errors about [`arena`]s name.

@@ -112,7 +112,7 @@ fn adopted_bytes_are_entries_or_refused() {
     assert!(adopted > 50 && refused > 50, "{adopted} adopted, {refused} refused");
 }
 
-const REBUILT: LinkPolicy = LinkPolicy::Rebuilt;
+const PLAIN: RecordForm = RecordForm::Plain;
 
 const HEADER: RecordHeader = RecordHeader {
     payload_crc: 0x0102_0304,
@@ -125,13 +125,13 @@ const HEADER: RecordHeader = RecordHeader {
 /// A header is good for one generation of one store and no bit of it can change.
 #[test]
 fn a_header_is_good_for_one_generation_of_one_store() {
-    let (uuid, seed) = ([9; 16], crc_seed(3, &[9; 16], REBUILT));
+    let (uuid, seed) = ([9; 16], crc_seed(3, &[9; 16], PLAIN));
     let bytes = HEADER.encode(seed);
     assert_eq!(RecordHeader::read(&bytes), HEADER);
     assert!(RecordHeader::crc_matches(&bytes, seed));
-    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(4, &uuid, REBUILT)));
-    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(3, &[8; 16], REBUILT)));
-    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(3, &uuid, LinkPolicy::Persisted)));
+    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(4, &uuid, PLAIN)));
+    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(3, &[8; 16], PLAIN)));
+    assert!(!RecordHeader::crc_matches(&bytes, crc_seed(3, &uuid, RecordForm::WithSlots)));
     for bit in 0..8 * bytes.len() {
         let mut changed = bytes;
         changed[bit / 8] ^= 1 << (bit % 8);
@@ -144,7 +144,7 @@ fn fields_are_possible_up_to_their_limits() {
     let fault = |change: &dyn Fn(&mut RecordHeader), room_bytes| {
         let mut header = HEADER;
         change(&mut header);
-        header.fault(room_bytes, REBUILT).is_some()
+        header.fault(room_bytes, PLAIN).is_some()
     };
     let largest = MAXIMUM_BATCH_BYTES as u32;
     assert!(!fault(&|_| (), 60) && fault(&|_| (), 59));
@@ -155,19 +155,19 @@ fn fields_are_possible_up_to_their_limits() {
     assert!(fault(&|h| (h.first_sequence, h.known_safe_sequence) = (0, 0), 60));
     assert!(!fault(&|h| h.known_safe_sequence = (1 << 40) - 1, 60) && fault(&|h| h.known_safe_sequence = 1 << 40, 60));
     assert_eq!(HEADER.last_sequence(), (1 << 40) + 3);
-    assert_eq!(HEADER.record_bytes(REBUILT), 64);
+    assert_eq!(HEADER.record_bytes(PLAIN), 64);
     // With four slots in between.
-    assert!(HEADER.fault(124, LinkPolicy::Persisted).is_none() && HEADER.fault(123, LinkPolicy::Persisted).is_some());
-    assert_eq!(HEADER.record_bytes(LinkPolicy::Persisted), 128);
+    assert!(HEADER.fault(124, RecordForm::WithSlots).is_none() && HEADER.fault(123, RecordForm::WithSlots).is_some());
+    assert_eq!(HEADER.record_bytes(RecordForm::WithSlots), 128);
 }
 
 #[test]
 fn records_are_padded_to_eight_bytes() {
     for (payload_bytes, record) in [(0, 32), (1, 40), (7, 40), (8, 40), (9, 48), (MAXIMUM_BATCH_BYTES, (1 << 30) + 32)]
     {
-        assert_eq!(REBUILT.space_for(payload_bytes, 1), record);
-        assert_eq!(LinkPolicy::Persisted.space_for(payload_bytes, 3), record + 48);
+        assert_eq!(PLAIN.space_for(payload_bytes, 1), record);
+        assert_eq!(RecordForm::WithSlots.space_for(payload_bytes, 3), record + 48);
     }
     // Nonsense stays huge instead of wrapping round.
-    assert!(REBUILT.space_for(u64::MAX, 1) > 1 << 62);
+    assert!(PLAIN.space_for(u64::MAX, 1) > 1 << 62);
 }

@@ -1,6 +1,6 @@
 //! The first 64 bytes of an arena: whose it is, and which of its lives this is.
 //!
-//! Arenas are recycled, so the bytes behind the header may be any earlier MemTable's. The **generation** keeps the two
+//! Arenas are recycled, so the bytes behind the header may be any earlier log's. The **generation** keeps the two
 //! apart: it is never used twice in a store, every record's CRC starts from it, and the header that names it is durable
 //! before the first record.
 //!
@@ -10,7 +10,7 @@
 //! |---|---|---|---|
 //! | 0 | 8 | magic | `SLMARENA` |
 //! | 8 | 4 | format version | 1 |
-//! | 12 | 4 | links | what becomes of the lowest level's links: 0 rebuilt, 1 persisted |
+//! | 12 | 4 | form | what records have beside their entries: 0 nothing, 1 slots |
 //! | 16 | 8 | generation | |
 //! | 24 | 16 | store UUID | as in the MANIFEST |
 //! | 40 | 8 | capacity | bytes of the arena, this header included |
@@ -30,7 +30,7 @@ const MAGIC: [u8; 8] = *b"SLMARENA";
 
 const MAGIC_FIELD: Range<usize> = 0..8;
 const FORMAT_VERSION: Range<usize> = 8..12;
-const LINKS: Range<usize> = 12..16;
+const FORM: Range<usize> = 12..16;
 const GENERATION: Range<usize> = 16..24;
 const STORE_UUID: Range<usize> = 24..40;
 const CAPACITY: Range<usize> = 40..48;
@@ -39,8 +39,8 @@ const CRC: Range<usize> = 60..64;
 const _: () = {
     assert!(MAGIC.len() == MAGIC_FIELD.end);
     assert!(MAGIC_FIELD.end == FORMAT_VERSION.start);
-    assert!(FORMAT_VERSION.end == LINKS.start);
-    assert!(LINKS.end == GENERATION.start);
+    assert!(FORMAT_VERSION.end == FORM.start);
+    assert!(FORM.end == GENERATION.start);
     assert!(GENERATION.end == STORE_UUID.start);
     assert!(STORE_UUID.end - STORE_UUID.start == 16);
     assert!(STORE_UUID.end == CAPACITY.start);
@@ -58,8 +58,8 @@ pub fn arena_bytes_in_header(front: &[u8]) -> Option<u64> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ArenaHeader {
     pub format_version: u32,
-    /// The number of a [`LinkPolicy`](super::LinkPolicy).
-    pub links: u32,
+    /// The number of a [`RecordForm`](super::RecordForm).
+    pub form: u32,
     pub generation: u64,
     pub store_uuid: [u8; 16],
     pub capacity_bytes: u64,
@@ -70,7 +70,7 @@ impl ArenaHeader {
         let mut bytes = [0; ARENA_HEADER_BYTES as usize];
         bytes[MAGIC_FIELD].copy_from_slice(&MAGIC);
         bytes[FORMAT_VERSION].copy_from_slice(&self.format_version.to_le_bytes());
-        bytes[LINKS].copy_from_slice(&self.links.to_le_bytes());
+        bytes[FORM].copy_from_slice(&self.form.to_le_bytes());
         bytes[GENERATION].copy_from_slice(&self.generation.to_le_bytes());
         bytes[STORE_UUID].copy_from_slice(&self.store_uuid);
         bytes[CAPACITY].copy_from_slice(&self.capacity_bytes.to_le_bytes());
@@ -87,7 +87,7 @@ impl ArenaHeader {
         }
         Some(ArenaHeader {
             format_version: u32::from_le_bytes(bytes[FORMAT_VERSION].try_into().ok()?),
-            links: u32::from_le_bytes(bytes[LINKS].try_into().ok()?),
+            form: u32::from_le_bytes(bytes[FORM].try_into().ok()?),
             generation: u64::from_le_bytes(bytes[GENERATION].try_into().ok()?),
             store_uuid: bytes[STORE_UUID].try_into().ok()?,
             capacity_bytes: u64::from_le_bytes(bytes[CAPACITY].try_into().ok()?),

@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use super::links::LinkPolicy;
 use super::record::{RECORD_ALIGNMENT_BYTES, RECORD_HEADER_BYTES, RecordHeader, RecordHeaderBytes};
+use super::record_form::RecordForm;
 
 /// What a scan for whole records may spend on payload CRCs, in lengths of the bytes scanned. Honest bytes need less than
 /// one: only forged headers, whose payloads overlap, can ask for more.
@@ -11,19 +11,19 @@ const SCAN_WORK_FACTOR: u64 = 4;
 
 /// Bytes, and what makes a record among them one of this generation.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Log<'a> {
+pub(crate) struct LogBytes<'a> {
     pub bytes: &'a [u8],
     pub crc_seed: u32,
-    pub links: LinkPolicy,
+    pub form: RecordForm,
 }
 
-impl<'a> Log<'a> {
+impl<'a> LogBytes<'a> {
     pub fn header_at(&self, offset: usize) -> Option<&'a RecordHeaderBytes> {
         self.bytes.get(offset..)?.first_chunk()
     }
 
     fn fault(&self, header: &RecordHeader, offset: usize) -> Option<&'static str> {
-        header.fault((self.bytes.len() - offset) as u64, self.links)
+        header.fault((self.bytes.len() - offset) as u64, self.form)
     }
 
     /// What is impossible about the header there, although its CRC is right.
@@ -40,7 +40,7 @@ impl<'a> Log<'a> {
         if self.fault(&header, offset).is_some() || !RecordHeader::crc_matches(bytes, self.crc_seed) {
             return None;
         }
-        let payload = &self.bytes[offset + header.payload_start(self.links) as usize..];
+        let payload = &self.bytes[offset + header.payload_start(self.form) as usize..];
         Some((header, &payload[..header.payload_length as usize]))
     }
 
@@ -51,7 +51,7 @@ impl<'a> Log<'a> {
     /// Visits the whole records at or behind `offset`, wherever they stand; behind a whole one it goes on at its end.
     fn scan(&self, offset: usize, mut visit: impl FnMut(&RecordHeader) -> ControlFlow<()>) {
         const STEP: usize = RECORD_ALIGNMENT_BYTES as usize;
-        let mut offset = offset.max(self.links.first_record_offset() as usize);
+        let mut offset = offset.max(self.form.first_record_offset() as usize);
         let mut work = (self.bytes.len().saturating_sub(offset) as u64).saturating_mul(SCAN_WORK_FACTOR);
         while let Some(aligned) = offset.checked_next_multiple_of(STEP).filter(|&offset| offset < self.bytes.len()) {
             offset = aligned + STEP;
@@ -62,7 +62,7 @@ impl<'a> Log<'a> {
                 if visit(&header).is_break() {
                     return;
                 }
-                offset = aligned.saturating_add(header.record_bytes(self.links) as usize);
+                offset = aligned.saturating_add(header.record_bytes(self.form) as usize);
             }
         }
     }

@@ -2,8 +2,7 @@
 //!
 //! A record is a batch of entries under one header. It is the unit of atomicity (it is there whole or not at all), of
 //! ordering (a batch of n entries takes n consecutive sequence numbers, entry `i` the number `first_sequence + i`) and
-//! of recovery (two CRCs say whether it is whole). That makes the MemTable its own log, as in section 3.1 of the
-//! SLM-DB paper ("no need to depend on WAL for data durability"), without a second format for one.
+//! of recovery (two CRCs say whether it is whole).
 //!
 //! A [`Payload`] is encoded, and its CRC computed, before any space is reserved for it: encoding may fail (a key too
 //! long), filling a reserved place may not, because a place that stays empty ends the log there.
@@ -12,14 +11,14 @@
 //!
 //! | offset | bytes | field | meaning |
 //! |---|---|---|---|
-//! | 0 | 4 | header CRC | CRC-32C of bytes 4..32, continued from the CRC of generation (8 bytes), store UUID (16 bytes) and, if links are persisted, the 5 bytes `links` |
+//! | 0 | 4 | header CRC | CRC-32C of bytes 4..32, continued from the CRC of generation (8 bytes), store UUID (16 bytes) and, if records have slots, the 5 bytes `links` |
 //! | 4 | 4 | payload CRC | CRC-32C of the payload |
 //! | 8 | 4 | payload length | in bytes, without padding |
 //! | 12 | 4 | entry count | ≥ 1 |
 //! | 16 | 8 | first sequence number | of the first entry, ≥ 1 |
 //! | 24 | 8 | known-safe sequence number | everything up to here was durable when this record was reserved; < the first |
 //!
-//! If links are persisted, a slot for each entry follows ([`LinkPolicy`]). Then the payload, then up to 7 bytes of padding
+//! In the form [`WithSlots`](RecordForm::WithSlots) a slot for each entry follows. Then the payload, then up to 7 bytes of padding
 //! that nothing reads. The header CRC covers the payload CRC, so both
 //! belong to one arena generation of one store: what a recycled arena held before never passes for a record.
 //!
@@ -42,7 +41,7 @@ use std::fmt;
 use slmdb_env::{Error, Result};
 
 use super::arena_header::ARENA_HEADER_BYTES;
-use super::links::{LinkPolicy, SLOT_BYTES};
+use super::record_form::{RecordForm, SLOT_BYTES};
 use crate::EntryKind;
 
 /// Longest key, in bytes. The empty key is a key.
@@ -53,7 +52,7 @@ pub const MAXIMUM_VALUE_BYTES: usize = 256 << 20;
 pub const MAXIMUM_BATCH_BYTES: u64 = 1 << 30;
 /// Bytes before the key of every entry in a payload.
 pub const ENTRY_HEADER_BYTES: usize = 7;
-/// Bytes before the payload of every record.
+/// Bytes before the payload of every record, slots left out.
 pub const RECORD_HEADER_BYTES: u64 = 32;
 /// Records start at multiples of this many bytes.
 pub const RECORD_ALIGNMENT_BYTES: u64 = 8;
@@ -82,6 +81,8 @@ const _: () = {
     );
     assert!(ENTRY_HEADER_BYTES == size_of::<u8>() + size_of::<u16>() + size_of::<u32>());
     assert!(MAXIMUM_KEY_BYTES == u16::MAX as usize);
+    // The largest record that can be asked for still has a length.
+    assert!(RecordForm::WithSlots.space_for(MAXIMUM_BATCH_BYTES, u32::MAX) < 1 << 40);
     assert!(MAXIMUM_VALUE_BYTES as u64 <= MAXIMUM_BATCH_BYTES && MAXIMUM_BATCH_BYTES <= u32::MAX as u64);
     assert!(EntryKind::Put as u8 == 1 && EntryKind::Delete as u8 == 2);
     assert!(VOID > EntryKind::Delete as u8);
@@ -192,7 +193,8 @@ impl Payload {
         self.crc = 0;
     }
 
-    /// Length as encoded, in bytes: what [`try_reserve`](super::MemTable::try_reserve) wants to know.
+    /// Length as encoded, in bytes: what [`try_reserve`](super::Log::try_reserve) wants to know.
+    #[inline]
     pub fn len_bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
@@ -213,11 +215,13 @@ impl Payload {
     }
 
     /// The encoded entries.
+    #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// The entries in the order in which they were appended.
+    #[inline]
     pub fn iter(&self) -> PayloadEntries<'_> {
         entries(&self.bytes)
     }
@@ -245,6 +249,7 @@ pub struct PayloadEntries<'a> {
 
 impl<'a> Iterator for PayloadEntries<'a> {
     type Item = PayloadEntry<'a>;
+    #[inline]
     fn next(&mut self) -> Option<PayloadEntry<'a>> {
         let (entry, rest) = split_entry(self.rest).ok()?;
         self.rest = rest;
@@ -254,12 +259,14 @@ impl<'a> Iterator for PayloadEntries<'a> {
 
 impl PayloadEntry<'_> {
     /// Bytes that it takes in a payload.
+    #[inline]
     pub(super) fn encoded_bytes(&self) -> u64 {
         (ENTRY_HEADER_BYTES + self.key.len() + self.value.len()) as u64
     }
 }
 
 /// The entries of an encoded payload.
+#[inline]
 pub(super) fn entries(payload: &[u8]) -> PayloadEntries<'_> {
     PayloadEntries { rest: payload }
 }
@@ -269,6 +276,7 @@ fn batch_too_long(length_bytes: usize) -> Error {
 }
 
 /// Splits the first entry off encoded entries from anywhere. The error says what is wrong with it.
+#[inline]
 pub(super) fn split_entry(bytes: &[u8]) -> Result<(PayloadEntry<'_>, &[u8]), &'static str> {
     const CUT: &str = "the entry is cut off";
     let (kind, rest) = bytes.split_first().ok_or(CUT)?;
@@ -294,7 +302,7 @@ pub(super) fn split_entry(bytes: &[u8]) -> Result<(PayloadEntry<'_>, &[u8]), &'s
 
 /// Lengths of key and value of the entry at `offset`, which was found whole before.
 #[inline]
-pub(super) fn entry_lengths(bytes: &[u8], offset: usize) -> (usize, usize) {
+pub(crate) fn entry_lengths(bytes: &[u8], offset: usize) -> (usize, usize) {
     let header = &bytes[offset..offset + ENTRY_HEADER_BYTES];
     let key_length = u16::from_le_bytes([header[1], header[2]]);
     let value_length = u32::from_le_bytes([header[3], header[4], header[5], header[6]]);
@@ -303,7 +311,7 @@ pub(super) fn entry_lengths(bytes: &[u8], offset: usize) -> (usize, usize) {
 
 /// The kind of the entry that begins with this byte; `None` for a void one. REQUIRES: it was found whole before.
 #[inline]
-pub(super) fn entry_kind(first: u8) -> Option<EntryKind> {
+pub(crate) fn entry_kind(first: u8) -> Option<EntryKind> {
     match first {
         1 => Some(EntryKind::Put),
         2 => Some(EntryKind::Delete),
@@ -312,24 +320,26 @@ pub(super) fn entry_kind(first: u8) -> Option<EntryKind> {
 }
 
 /// What the header CRCs of an arena start from: this binds every record to one generation of one store's arena, and to
-/// the layout that its policy gives records.
-pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16], links: LinkPolicy) -> u32 {
+/// the form of its records.
+pub(super) fn crc_seed(generation: u64, store_uuid: &[u8; 16], form: RecordForm) -> u32 {
     let seed = slmdb_checksum::crc32c_append(slmdb_checksum::crc32c(&generation.to_le_bytes()), store_uuid);
-    match links {
-        LinkPolicy::Rebuilt => seed,
-        LinkPolicy::Persisted => slmdb_checksum::crc32c_append(seed, b"links"),
+    match form {
+        RecordForm::Plain => seed,
+        RecordForm::WithSlots => slmdb_checksum::crc32c_append(seed, b"links"),
     }
 }
 
-/// How long records are under each policy.
-impl LinkPolicy {
+/// The length of records in each form.
+impl RecordForm {
     /// Where the first record of an arena starts, in bytes.
+    #[inline]
     pub const fn first_record_offset(self) -> u64 {
         ARENA_HEADER_BYTES + self.slots_bytes(1)
     }
 
     /// Bytes of arena that a record with a payload of this length and so many entries takes, header and padding included.
     /// Meaningful up to [`MAXIMUM_BATCH_BYTES`].
+    #[inline]
     pub const fn space_for(self, payload_bytes: u64, entry_count: u32) -> u64 {
         payload_bytes.saturating_add(self.payload_start(entry_count)).saturating_add(RECORD_ALIGNMENT_BYTES - 1)
             / RECORD_ALIGNMENT_BYTES
@@ -337,29 +347,29 @@ impl LinkPolicy {
     }
 
     /// From a record's start to its payload, in bytes.
+    #[inline]
     const fn payload_start(self, entry_count: u32) -> u64 {
         RECORD_HEADER_BYTES + self.slots_bytes(entry_count)
     }
 
+    #[inline]
     const fn slots_bytes(self, entry_count: u32) -> u64 {
         match self {
-            LinkPolicy::Rebuilt => 0,
-            LinkPolicy::Persisted => entry_count as u64 * SLOT_BYTES,
+            RecordForm::Plain => 0,
+            RecordForm::WithSlots => entry_count as u64 * SLOT_BYTES,
         }
     }
 }
 
-/// The largest record that can be asked for still has a length.
-const _: () = assert!(LinkPolicy::Persisted.space_for(MAXIMUM_BATCH_BYTES, u32::MAX) < 1 << 40);
-
 /// Where the slot of an entry is, given where its record starts.
-pub(super) const fn slot_of(record_offset: u64, entry_index: u64) -> u64 {
+#[inline]
+pub(crate) const fn slot_of(record_offset: u64, entry_index: u64) -> u64 {
     record_offset + RECORD_HEADER_BYTES + entry_index * SLOT_BYTES
 }
 
 /// The fields of a record header, but for its own CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RecordHeader {
+pub(crate) struct RecordHeader {
     pub payload_crc: u32,
     pub payload_length: u32,
     pub entry_count: u32,
@@ -368,9 +378,10 @@ pub(super) struct RecordHeader {
 }
 
 /// A record header as bytes.
-pub(super) type RecordHeaderBytes = [u8; RECORD_HEADER_BYTES as usize];
+pub(crate) type RecordHeaderBytes = [u8; RECORD_HEADER_BYTES as usize];
 
 impl RecordHeader {
+    #[inline]
     pub fn encode(&self, seed: u32) -> RecordHeaderBytes {
         let mut bytes = [0; RECORD_HEADER_BYTES as usize];
         bytes[field::PAYLOAD_CRC].copy_from_slice(&self.payload_crc.to_le_bytes());
@@ -384,6 +395,7 @@ impl RecordHeader {
     }
 
     /// The fields as they stand there, whatever the CRC says.
+    #[inline]
     pub fn read(bytes: &RecordHeaderBytes) -> RecordHeader {
         RecordHeader {
             payload_crc: u32_at(bytes, field::PAYLOAD_CRC),
@@ -395,19 +407,21 @@ impl RecordHeader {
     }
 
     /// Whether the header's CRC is right for this arena.
+    #[inline]
     pub fn crc_matches(bytes: &RecordHeaderBytes, seed: u32) -> bool {
         slmdb_checksum::crc32c_append(seed, &bytes[field::HEADER_CRC.end..]) == u32_at(bytes, field::HEADER_CRC)
     }
 
     /// What is impossible about the fields, given the room from the header's start to the arena's end. Cheap: this is
     /// what a scan tries before it computes a CRC.
-    pub fn fault(&self, room_bytes: u64, links: LinkPolicy) -> Option<&'static str> {
+    #[inline]
+    pub fn fault(&self, room_bytes: u64, form: RecordForm) -> Option<&'static str> {
         let (payload_length, entry_count) = (u64::from(self.payload_length), u64::from(self.entry_count));
         if entry_count == 0 {
             Some("a record without entries")
         } else if payload_length < entry_count * ENTRY_HEADER_BYTES as u64 {
             Some("a record too short for its entries")
-        } else if payload_length > MAXIMUM_BATCH_BYTES || payload_length + self.payload_start(links) > room_bytes {
+        } else if payload_length > MAXIMUM_BATCH_BYTES || payload_length + self.payload_start(form) > room_bytes {
             Some("a record longer than its arena")
         } else if self.first_sequence == 0 || self.first_sequence.checked_add(entry_count).is_none() {
             Some("a record with impossible sequence numbers")
@@ -419,27 +433,32 @@ impl RecordHeader {
     }
 
     /// Sequence number of the last entry. Only for headers without a [`fault`](RecordHeader::fault).
+    #[inline]
     pub fn last_sequence(&self) -> u64 {
         self.first_sequence + (u64::from(self.entry_count) - 1)
     }
 
     /// Bytes in the arena, padding included.
-    pub fn record_bytes(&self, links: LinkPolicy) -> u64 {
-        links.space_for(u64::from(self.payload_length), self.entry_count)
+    #[inline]
+    pub fn record_bytes(&self, form: RecordForm) -> u64 {
+        form.space_for(u64::from(self.payload_length), self.entry_count)
     }
 
     /// From the record's start to its payload, in bytes.
-    pub fn payload_start(&self, links: LinkPolicy) -> u64 {
-        links.payload_start(self.entry_count)
+    #[inline]
+    pub fn payload_start(&self, form: RecordForm) -> u64 {
+        form.payload_start(self.entry_count)
     }
 }
 
+#[inline]
 fn u32_at(bytes: &RecordHeaderBytes, field: std::ops::Range<usize>) -> u32 {
     let mut value = [0; 4];
     value.copy_from_slice(&bytes[field]);
     u32::from_le_bytes(value)
 }
 
+#[inline]
 fn u64_at(bytes: &RecordHeaderBytes, field: std::ops::Range<usize>) -> u64 {
     let mut value = [0; 8];
     value.copy_from_slice(&bytes[field]);
