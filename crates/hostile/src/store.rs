@@ -190,7 +190,6 @@ impl Case<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use slmdb::Loss;
     use slmdb_manifest::Manifest;

@@ -168,7 +168,6 @@ fn check_checkpoints(checkpoints: &[CheckpointRecord], flushed_through: u64) -> 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use slmdb_env::ErrorKind;
     use slmdb_manifest::{FileRecord, MediumKind, MediumRecord};

@@ -256,7 +256,6 @@ impl CompactionQueue {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::Instant;

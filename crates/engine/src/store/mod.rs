@@ -22,7 +22,6 @@ pub mod stats;
 #[allow(clippy::module_inception)]
 pub mod store;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 pub mod tier;
 pub mod tier_state;

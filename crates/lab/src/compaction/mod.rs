@@ -9,6 +9,5 @@ pub(crate) mod pace;
 mod requests;
 mod sources;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 pub(crate) mod tests;
 pub(crate) mod unreadable;

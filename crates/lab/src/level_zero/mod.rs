@@ -10,7 +10,6 @@
 pub(crate) mod state;
 pub(crate) mod switch;
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;
 
 use std::collections::BTreeMap;

@@ -83,7 +83,6 @@ impl Eras {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use slmdb_env::ErrorKind;
     use slmdb_manifest::{MediumKind, MediumRecord};

@@ -294,5 +294,4 @@ impl TierCursor for LabCursor {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -270,7 +270,6 @@ impl NewCheckpoint<'_> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::cmp;
     use std::sync::atomic::AtomicBool;

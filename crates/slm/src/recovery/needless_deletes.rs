@@ -88,7 +88,6 @@ fn needless_deletes(state: &StoreState, droppable_through: u64) -> Result<Option
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::ops::Bound;
     use std::path::Path;
