@@ -32,6 +32,12 @@ pub enum Verb {
     Run(Box<Run>),
     /// A paper's evaluation: a page with pictures, and JSON
     Paper(Paper),
+    /// The rates of runs as one picture, in SVG
+    Picture {
+        /// What `run --json` has printed: filluniquerandom, readrandom, overwrite and seekrandom; what several have is of the first
+        #[arg(required = true, value_name = "FILE")]
+        runs: Vec<PathBuf>,
+    },
 }
 
 /// What `paper` takes.
@@ -211,7 +217,7 @@ mod tests {
         let words = ["slmdb-compare", "run", "--num=10", "--key_size=20"].into_iter().chain(arguments.split(' '));
         match Command::try_parse_from(words).unwrap().verb {
             Verb::Run(run) => run.footing().data_bytes,
-            Verb::Paper(_) => unreachable!(),
+            _ => unreachable!(),
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! To be read in this order: [`footing`] (what all stores are given), [`spec`] (which stores, by what names), [`peers`] (the
 //! others, behind `slmdb_bench::Store`), [`arguments`], [`turns`] (who runs when), [`child`] (one store in one process),
-//! [`confinement`] (its memory limit), [`loop_device`] (its disk), [`summary`], [`table`] and [`about`] (what comes of it); [`paper`] and
-//! [`chart`] (the paper's evaluation, as a page).
+//! [`confinement`] (its memory limit), [`loop_device`] (its disk), [`summary`], [`table`] and [`about`] (what comes of it), [`picture`] (of it, for README);
+//! [`paper`] and [`chart`] (the paper's evaluation, as a page).
 //!
 //! `unsafe` is in the modules that speak to C libraries, and nowhere else: `peers/c_store.rs`, `leveldb.rs`, `rocksdb.rs`,
 //! `lmdb.rs`.
@@ -18,6 +18,7 @@ pub mod footing;
 pub mod loop_device;
 pub mod paper;
 pub mod peers;
+pub mod picture;
 pub mod spec;
 pub mod summary;
 pub mod table;

@@ -3,13 +3,15 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+use serde_json::Value;
 use slmdb_compare::about::{about, in_words};
 use slmdb_compare::arguments::{Command, Paper, Run, Verb};
 use slmdb_compare::summary::Summary;
-use slmdb_compare::{child, paper, table, turns};
+use slmdb_compare::{child, paper, picture, table, turns};
 
 /// Not all could be measured.
 const FAILED: u8 = 1;
@@ -23,6 +25,7 @@ fn main() -> ExitCode {
             None => compare(run, &raw),
         },
         Verb::Paper(paper) => again(paper, &raw),
+        Verb::Picture { runs } => draw(runs),
     };
     done.unwrap_or_else(|error| {
         eprintln!("slmdb-compare: {error}");
@@ -47,6 +50,16 @@ fn compare(run: &Run, raw: &[OsString]) -> Result<ExitCode, String> {
         print!("{}", table::text(&summary));
     }
     Ok(if summary.has_failures() { ExitCode::from(FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn draw(runs: &[PathBuf]) -> Result<ExitCode, String> {
+    let read = |path: &PathBuf| -> Result<Value, String> {
+        let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    let runs: Vec<Value> = runs.iter().map(read).collect::<Result<_, _>>()?;
+    print!("{}", picture::svg(&runs)?);
+    Ok(ExitCode::SUCCESS)
 }
 
 fn again(paper: &Paper, raw: &[OsString]) -> Result<ExitCode, String> {

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 const STORES: &str = "slmdb,slmdb:policy=paper,slmdb:emulated,slmdb:emulated,latency=500,model=line,policy=paper,links=persisted,\
                       slmdb:emulated,latency=300,model=persist,rocksdb,leveldb,lmdb,redb,fjall,fjall:values=apart";
 
+const SVG: &str = "http://www.w3.org/2000/svg";
+
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn footing() -> Footing {
@@ -274,6 +276,16 @@ fn the_command_measures_every_store_in_turns() {
     }
     assert_eq!(std::fs::read_dir(place.path().join("stores")).unwrap().count(), 1, "the marker alone is left");
     assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "no pool is left");
+
+    let file = place.path().join("run.json");
+    std::fs::write(&file, &output.stdout).unwrap();
+    let drawn = Command::new(env!("CARGO_BIN_EXE_slmdb-compare")).arg("picture").arg(&file).output().unwrap();
+    assert!(drawn.status.success(), "{}", said(&drawn.stderr));
+    let svg = said(&drawn.stdout);
+    let picture = roxmltree::Document::parse(&svg).unwrap();
+    let is_bar =
+        |node: &roxmltree::Node| node.first_element_child().is_some_and(|child| child.has_tag_name((SVG, "title")));
+    assert_eq!(picture.descendants().filter(is_bar).count(), 4 * names.len(), "a bar for each store and benchmark");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::evaluation::{Evaluation, Figure, First, Lines, Measure, Plot};
 use super::measured::{Measured, MeasuredPoint};
 use crate::about::in_words;
-use crate::chart::{Chart, Curves, escaped, legend, page, table};
+use crate::chart::{Chart, Curves, WIDTH, escaped, legend, page, table};
 
 pub(super) fn page_of(
     evaluation: &Evaluation,
@@ -66,13 +66,13 @@ fn figure_of(figure: &Figure, sweep: &Measured) -> String {
             unit if plot.measure.is_ratio() => format!("{} ({unit} above, multiples of it below)", plot.title),
             unit => format!("{}, {unit}", plot.title),
         };
-        text += &bars(&title, &groups, &numbers, plot.measure);
+        text += &bars(&title, &sweep.stores, &groups, &numbers, plot.measure);
     }
     text + &format!("<p>{}</p>\n", escaped(figure.said))
 }
 
 /// One picture: as multiples of the first store's number, where that is meant.
-fn bars(title: &str, groups: &[String], numbers: &[Vec<Option<f64>>], measure: Measure) -> String {
+fn bars(title: &str, names: &[String], groups: &[String], numbers: &[Vec<Option<f64>>], measure: Measure) -> String {
     let first = |at: usize| numbers.first().and_then(|numbers| numbers[at]).filter(|first| *first > 0.0);
     let notes: Vec<String> = (0..groups.len()).map(|at| first(at).map_or_else(String::new, short)).collect();
     let shown = |numbers: &Vec<Option<f64>>| -> Vec<Option<f64>> {
@@ -83,7 +83,9 @@ fn bars(title: &str, groups: &[String], numbers: &[Vec<Option<f64>>], measure: M
         numbers.iter().enumerate().map(ratio).collect()
     };
     let series: Vec<Vec<Option<f64>>> = numbers.iter().map(shown).collect();
-    Chart { title, groups, notes: &notes, series: &series, has_line_at_one: measure.is_ratio() }.svg()
+    let (notes, series) = (&notes, &series);
+    Chart { title, width: WIDTH, names, groups, notes, series, has_line_at_one: measure.is_ratio(), has_numbers: false }
+        .svg()
 }
 
 /// A number with three digits that mean something.
@@ -170,7 +172,7 @@ fn workloads(all: &'static [&'static str], in_one_store: &'static [&'static str]
             let of_store = |store| (0..groups.len()).map(|group| number(point, store, group)).collect();
             let numbers: Vec<Vec<Option<f64>>> = (0..sweep.stores.len()).map(of_store).collect();
             let title = format!("{what}, records of {} ({} above, multiples of it below)", point.label, measure.unit());
-            bars(&title, &names, &numbers, measure)
+            bars(&title, &sweep.stores, &names, &numbers, measure)
         };
         sweep.points.iter().map(of_point).collect::<String>()
     };
