@@ -1,8 +1,8 @@
 //! [`Options`]: what an engine is opened with. `slmdb::Options`, where users set them, says what each means and when to
 //! change it.
 
-mod lab_options;
-
+use std::any::Any;
+use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,7 +17,6 @@ use slmdb_table::{Compression, LARGEST_BLOCK_BYTES, SMALLEST_BLOCK_BYTES, TableO
 
 use crate::files::mapping::MapTables;
 use crate::{EngineName, Listener};
-pub use lab_options::LabOptions;
 
 /// The largest MemTable. It must fit one table file (4 GiB), with keys written twice and a head per entry.
 const LARGEST_MEMTABLE_BYTES: u64 = 1 << 30;
@@ -198,6 +197,12 @@ impl CompactionOptions {
     }
 }
 
+/// Options that one engine alone looks at. Its crate has them.
+pub trait OwnOptions: Any + Debug + Send + Sync {
+    /// What is wrong with them, if anything.
+    fn complaint(&self) -> Option<&'static str>;
+}
+
 /// How to open a store.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -209,8 +214,8 @@ pub struct Options {
     pub read_only: bool,
     /// The engine. `None`: an existing store's own, or `slm` for a new one.
     pub engine: Option<EngineName>,
-    /// What the engine LAB-DB alone looks at.
-    pub lab: LabOptions,
+    /// What one engine alone looks at. Others ignore it.
+    pub own: Option<Arc<dyn OwnOptions>>,
     /// The fast tier. `None`: an existing store's own, or `Dram` for a new one.
     pub medium: Option<Medium>,
     /// Latency and bandwidth to emulate, on [`Medium::Emulated`].
@@ -270,7 +275,7 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             engine: None,
-            lab: LabOptions::default(),
+            own: None,
             medium: None,
             emulation: Emulation::default(),
             media_unit_bytes: MEDIA_UNIT_BYTES,
@@ -311,6 +316,12 @@ impl Options {
         }
     }
 
+    /// The engine's own options, or its defaults if they are not given.
+    pub fn own<T: OwnOptions + Clone + Default>(&self) -> T {
+        let own = self.own.as_deref().and_then(|own| (own as &dyn Any).downcast_ref());
+        own.cloned().unwrap_or_default()
+    }
+
     /// Where the options say that the pool is, as an absolute path; `None` if they don't.
     pub fn pool_path(&self) -> Result<Option<PathBuf>> {
         let path = self.medium.as_ref().and_then(Medium::pool_path);
@@ -337,7 +348,7 @@ impl Options {
             fault
         } else if let Some(complaint) = self.compaction.complaint() {
             complaint
-        } else if let Some(complaint) = self.lab.complaint() {
+        } else if let Some(complaint) = self.own.as_ref().and_then(|own| own.complaint()) {
             complaint
         } else if !(4096..=LARGEST_MEMTABLE_BYTES).contains(&self.memtable_bytes) {
             "memtable_bytes must be from 4096 bytes to 1 GiB"

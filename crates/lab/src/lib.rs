@@ -21,6 +21,7 @@ mod compaction;
 mod flush;
 mod level_zero;
 mod operations;
+mod options;
 mod recovery;
 mod space;
 mod state;
@@ -30,6 +31,7 @@ use slmdb_engine::directory::EngineKind;
 use slmdb_engine::store::opening::open;
 use slmdb_engine::{Capabilities, repair};
 
+pub use crate::options::LabOptions;
 use crate::recovery::open::LabOpening;
 use crate::recovery::repair::LabRepair;
 

@@ -19,11 +19,13 @@ use slmdb_sync::epoch;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
 use crate::level_zero::LevelZero;
+use crate::options::LabOptions;
 use crate::space::{OUTPUTS_FOR_SPACE, outputs, reserve};
 use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
 
 /// What LAB-DB keeps of an open store: level 0, and the levels below.
 pub(crate) struct LabState {
+    pub(crate) options: LabOptions,
     pub(crate) level_zero: LevelZero,
     pub(crate) levels: Levels<TableRun>,
     /// How long outputs of compactions should be, in bytes.

@@ -7,9 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use slmdb_engine::{
-    CompactionOptions, Condition, Engine, EngineCursor, EngineSnapshot, LabOptions, Medium, Options, WriteBatch,
-};
+use slmdb_engine::{CompactionOptions, Condition, Engine, EngineCursor, EngineSnapshot, Medium, Options, WriteBatch};
+use slmdb_lab::LabOptions;
 use slmdb_testkit::MemoryEnv;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -22,13 +21,13 @@ fn options(env: &MemoryEnv, has_pool: bool, leaf_scan_part: f64) -> Options {
         memtable_bytes: 4 << 10,
         block_bytes: 256,
         compaction: CompactionOptions { table_file_bytes: 2 << 10, ..CompactionOptions::default() },
-        lab: LabOptions {
+        own: Some(Arc::new(LabOptions {
             level_zero_bytes: 8 << 10,
             leaf_scan_part,
             level_base_bytes: 4 << 10,
             level_growth: 2,
             ..LabOptions::default()
-        },
+        })),
         ..Options::default()
     }
 }

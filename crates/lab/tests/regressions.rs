@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{CompactionOptions, Engine, LabOptions, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, Engine, Options, WriteBatch};
+use slmdb_lab::LabOptions;
 use slmdb_testkit::MemoryEnv;
 
 fn key(number: u64) -> Vec<u8> {
@@ -28,12 +29,12 @@ fn a_close_while_level_0_is_full_passes_over_no_memtable() {
         memtable_bytes: 4 << 10,
         block_bytes: 256,
         compaction: CompactionOptions { table_file_bytes: 1 << 10, ..CompactionOptions::default() },
-        lab: LabOptions {
+        own: Some(Arc::new(LabOptions {
             level_zero_bytes: 4 << 10,
             level_base_bytes: 4 << 10,
             level_growth: 2,
             ..LabOptions::default()
-        },
+        })),
         ..Options::default()
     };
     let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();

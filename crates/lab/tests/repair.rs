@@ -6,7 +6,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slmdb_engine::{CompactionOptions, Engine, LabOptions, Loss, Medium, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, Engine, Loss, Medium, Options, WriteBatch};
+use slmdb_lab::LabOptions;
 use slmdb_manifest::Manifest;
 use slmdb_testkit::MemoryEnv;
 
@@ -23,12 +24,12 @@ fn options(env: &MemoryEnv, has_pool: bool) -> Options {
         block_bytes: 256,
         pool_initial_bytes: 1 << 20,
         compaction: CompactionOptions { table_file_bytes: 4 << 10, ..CompactionOptions::default() },
-        lab: LabOptions {
+        own: Some(Arc::new(LabOptions {
             level_zero_bytes: 8 << 10,
             level_base_bytes: 8 << 10,
             level_growth: 2,
             ..LabOptions::default()
-        },
+        })),
         ..Options::default()
     }
 }

@@ -6,8 +6,9 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::Arc;
 
-use slmdb_engine::{CompactionOptions, LabOptions, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, Options, WriteBatch};
 use slmdb_env::{Env, ErrorKind};
+use slmdb_lab::LabOptions;
 use slmdb_testkit::MemoryEnv;
 
 fn options(env: &MemoryEnv) -> Options {
@@ -16,12 +17,12 @@ fn options(env: &MemoryEnv) -> Options {
         memtable_bytes: 4 << 10,
         block_bytes: 256,
         compaction: CompactionOptions { table_file_bytes: 4 << 10, ..CompactionOptions::default() },
-        lab: LabOptions {
+        own: Some(Arc::new(LabOptions {
             level_zero_bytes: 16 << 10,
             level_base_bytes: 4 << 10,
             level_growth: 2,
             ..LabOptions::default()
-        },
+        })),
         ..Options::default()
     }
 }

@@ -56,9 +56,9 @@ impl StoreState {
         never_back("flushed_through", self.flushed_through, edit.flushed_through)?;
         check_closing(edit.closed_at_sequence, edit.flushed_through.unwrap_or(self.flushed_through))?;
         self.check_arenas(edit)?;
-        self.check_level_changes(edit)?;
+        self.check_there(edit.level_changes.iter().map(|(number, _)| *number), "goes to another level")?;
         let added = self.check_files_added(edit)?;
-        self.check_files_removed(edit)?;
+        self.check_there(edit.files_removed.iter().copied(), "is removed")?;
         self.new_live(edit, &added)
     }
 
@@ -106,21 +106,12 @@ impl StoreState {
         Ok(added)
     }
 
-    fn check_files_removed(&self, edit: &Edit) -> Result<(), String> {
-        let mut removed = BTreeSet::new();
-        for &number in &edit.files_removed {
-            if !self.files.contains_key(&number) || !removed.insert(number) {
-                return Err(format!("file {number} is removed, but is not there"));
-            }
-        }
-        Ok(())
-    }
-
-    fn check_level_changes(&self, edit: &Edit) -> Result<(), String> {
-        let mut changed = BTreeSet::new();
-        for (number, _) in &edit.level_changes {
-            if !self.files.contains_key(number) || !changed.insert(number) {
-                return Err(format!("file {number} goes to another level, but is not there, or goes twice"));
+    /// Whether these are files that are there, each named once. `what`: what happens to them.
+    fn check_there(&self, files: impl Iterator<Item = u32>, what: &str) -> Result<(), String> {
+        let mut named = BTreeSet::new();
+        for number in files {
+            if !self.files.contains_key(&number) || !named.insert(number) {
+                return Err(format!("file {number} {what}, but is not there, or twice"));
             }
         }
         Ok(())

@@ -29,7 +29,6 @@ mod encoding;
 mod format;
 mod log;
 mod payload;
-mod section;
 mod state;
 
 pub use apply::NUMBERS_MAX;

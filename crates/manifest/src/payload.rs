@@ -104,9 +104,7 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
     if let Some(medium) = &edit.medium {
         put_medium(&mut to, medium);
     }
-    if let Some(number) = edit.next_file_number {
-        to.put(NEXT_FILE_NUMBER, &[&number.to_le_bytes()]);
-    }
+    put_list(&mut to, NEXT_FILE_NUMBER, edit.next_file_number.iter().map(|number| number.to_le_bytes()));
     put_u64(&mut to, NEXT_GENERATION, edit.next_generation);
     put_u64(&mut to, FLUSHED_THROUGH, edit.flushed_through);
     put_u64(&mut to, JOB, Some(edit.job));
@@ -117,23 +115,15 @@ pub(crate) fn encode_edit(edit: &Edit) -> Vec<u8> {
     for (number, file) in &edit.files_added {
         put_file(&mut to, *number, file);
     }
-    if !edit.files_removed.is_empty() {
-        put_list(&mut to, FILES_REMOVED, edit.files_removed.iter().map(|number| number.to_le_bytes()));
-    }
-    if !edit.live_changes.is_empty() {
-        let mut bytes = Vec::with_capacity(edit.live_changes.len() * 12);
-        for (number, change) in &edit.live_changes {
-            bytes.extend_from_slice(&number.to_le_bytes());
-            bytes.extend_from_slice(&change.to_le_bytes());
-        }
-        to.put(LIVE_CHANGES, &[&bytes]);
-    }
+    put_list(&mut to, FILES_REMOVED, edit.files_removed.iter().map(|number| number.to_le_bytes()));
+    let live_changes = edit.live_changes.iter();
+    let live_changes =
+        live_changes.map(|(number, change)| number.to_le_bytes().into_iter().chain(change.to_le_bytes()));
+    put_list(&mut to, LIVE_CHANGES, live_changes);
     for (generation, arena) in &edit.arenas_added {
         put_arena(&mut to, *generation, arena);
     }
-    if !edit.arenas_removed.is_empty() {
-        put_list(&mut to, ARENAS_REMOVED, edit.arenas_removed.iter().map(|generation| generation.to_le_bytes()));
-    }
+    put_list(&mut to, ARENAS_REMOVED, edit.arenas_removed.iter().map(|generation| generation.to_le_bytes()));
     put_levels(&mut to, edit.files_added.iter().map(|(number, file)| (*number, file.level)), &edit.level_changes);
     put_engine_section(&mut to, &edit.engine_section);
     to.into_bytes()
@@ -145,21 +135,18 @@ fn put_u64(to: &mut FieldWriter, tag: u16, value: Option<u64>) {
     }
 }
 
-fn put_list<const N: usize>(to: &mut FieldWriter, tag: u16, items: impl Iterator<Item = [u8; N]>) {
+/// A field with these items, unless there are none.
+fn put_list(to: &mut FieldWriter, tag: u16, items: impl Iterator<Item = impl IntoIterator<Item = u8>>) {
     let bytes: Vec<u8> = items.flatten().collect();
-    to.put(tag, &[&bytes]);
+    if !bytes.is_empty() {
+        to.put(tag, &[&bytes]);
+    }
 }
 
 /// The levels of new files that are not on level 0, and the changes.
 fn put_levels(to: &mut FieldWriter, added: impl Iterator<Item = (u32, u8)>, changes: &[(u32, u8)]) {
-    let mut bytes = Vec::new();
-    for (number, level) in added.filter(|&(_, level)| level > 0).chain(changes.iter().copied()) {
-        bytes.extend_from_slice(&number.to_le_bytes());
-        bytes.push(level);
-    }
-    if !bytes.is_empty() {
-        to.put(LEVELS, &[&bytes]);
-    }
+    let levels = added.filter(|&(_, level)| level > 0).chain(changes.iter().copied());
+    put_list(to, LEVELS, levels.map(|(number, level)| number.to_le_bytes().into_iter().chain([level])));
 }
 
 fn put_engine_section(to: &mut FieldWriter, section: &EngineSection) {

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use slmdb_env::FileIdentity;
+use slmdb_env::{Error, FileIdentity, Result};
 
 /// Everything the MANIFEST says about a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,19 +161,8 @@ pub(crate) const LIFETIME_COUNTERS: usize = 11;
 impl Counters {
     /// The sum of two, field by field.
     pub fn plus(&self, other: &Counters) -> Counters {
-        Counters {
-            user_bytes_put: self.user_bytes_put.saturating_add(other.user_bytes_put),
-            file_bytes_written: self.file_bytes_written.saturating_add(other.file_bytes_written),
-            persists: self.persists.saturating_add(other.persists),
-            lines_flushed: self.lines_flushed.saturating_add(other.lines_flushed),
-            media_bytes: self.media_bytes.saturating_add(other.media_bytes),
-            fast_tier_bytes_asked: self.fast_tier_bytes_asked.saturating_add(other.fast_tier_bytes_asked),
-            flushes: self.flushes.saturating_add(other.flushes),
-            compactions: self.compactions.saturating_add(other.compactions),
-            compaction_bytes_read: self.compaction_bytes_read.saturating_add(other.compaction_bytes_read),
-            compaction_bytes_written: self.compaction_bytes_written.saturating_add(other.compaction_bytes_written),
-            stall_us: self.stall_us.saturating_add(other.stall_us),
-        }
+        let (these, others) = (self.named(), other.named());
+        Counters::from_values(std::array::from_fn(|counter| these[counter].1.saturating_add(others[counter].1)))
     }
 
     /// Names and values, in the order they are stored.
@@ -244,6 +233,18 @@ impl StoreState {
             home: None,
             engine_section: EngineSection::new(),
         }
+    }
+
+    /// The parts 1 to `N` of the engine's section, which are all that the engine knows. One that is not there is empty.
+    /// [`Error::Unsupported`]: there is another one, which a newer version has written.
+    pub fn engine_parts<const N: usize>(&self) -> Result<[&[u8]; N]> {
+        let mut parts: [&[u8]; N] = [&[]; N];
+        for (&number, bytes) in &self.engine_section {
+            let what = || format!("part {number} of the section that the engine {} has in the MANIFEST", self.engine);
+            let part = parts.get_mut(usize::from(number).wrapping_sub(1));
+            *part.ok_or_else(|| Error::Unsupported { what: what(), file: None })? = bytes;
+        }
+        Ok(parts)
     }
 
     /// What the state takes in memory, in bytes, about.

@@ -4,20 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use slmdb::engines::of_name;
-use slmdb_engine::directory::OwnFile;
 use slmdb_engine::{Engine, EngineName, Options, RepairReport, Result};
-use slmdb_manifest::StoreState;
 use slmdb_pmem::AnyMedium;
 use slmdb_testkit::Simulated;
 
 /// Opens a store of the engine that the options name: on this medium, or, without one, on the machine's own.
 pub fn open(options: &Options, directory: &Path, medium: Option<&Simulated>) -> Result<Arc<dyn Engine>> {
     (of_name(options.engine.unwrap_or_default())?.open)(options, directory, medium.map(any))
-}
-
-/// The files that the engine's section of a MANIFEST names.
-pub fn own_files(options: &Options, state: &StoreState) -> Result<Vec<OwnFile>> {
-    (of_name(options.engine.unwrap_or_default())?.own_files)(state)
 }
 
 /// Repairs one.

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use slmdb::LabOptions;
 use slmdb_engine::{
-    CompactionOptions, CompactionPolicy, Destroyed, Engine, EngineName, LabOptions, LinkPolicy, Medium, Options,
-    RepairReport, Result,
+    CompactionOptions, CompactionPolicy, Destroyed, Engine, EngineName, LinkPolicy, Medium, Options, RepairReport,
+    Result,
 };
 use slmdb_env::{DaxDevice, Env, OpenMode};
 use slmdb_pmem::UNIT_BYTES;
@@ -100,13 +101,13 @@ impl Setup {
             checkpoint_entries: 64,
             index_image_keys_min: if self.is_paper { 1 } else { u64::MAX },
             // The trees change their roles after a few flushes, and what leaves them goes on to the second level and the third.
-            lab: LabOptions {
+            own: Some(Arc::new(LabOptions {
                 level_zero_bytes: 4 << 10,
                 level_zero_compaction_at: if self.is_paper { 0.75 } else { 0.3 },
                 leaf_scan_part: if self.is_paper { 0.8 } else { 0.5 },
                 level_base_bytes: 4 << 10,
                 level_growth: 2,
-            },
+            })),
             ..Options::default()
         }
     }

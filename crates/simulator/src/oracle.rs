@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use slmdb_engine::directory::OwnFile;
+use slmdb::engines::of_name;
 use slmdb_engine::{Engine, Options, WriteBatch};
 use slmdb_manifest::Manifest;
 use slmdb_pmem::{Dram, Pool};
@@ -186,7 +186,7 @@ fn check_whole(image: &Image, expected: &Expected, setup: Setup, thorough: bool)
         let opened = engines::open(&setup.options(&env), Path::new(STORE), None);
         opened.map_err(|error| format!("does not open {when}: {error:?}"))
     };
-    check_own_files(&env, &setup.options(&env))?;
+    check_own_files(&env, setup)?;
     let read = thorough.then(|| read_only(&env, expected, setup));
     let engine = open("after the crash")?;
     let mut found = contents(&*engine)?;
@@ -242,13 +242,12 @@ fn read_only(env: &MemoryEnv, expected: &Expected, setup: Setup) -> Result<Optio
     Ok(Some(found))
 }
 
-/// Checks that every file is there that the engine's section of the MANIFEST names; what is wrong. (An opening may do without.)
-fn check_own_files(env: &MemoryEnv, options: &Options) -> Result<(), String> {
+/// Checks that every file is there that the engine's section of the MANIFEST tells of; what is wrong. (An opening may do without.)
+fn check_own_files(env: &MemoryEnv, setup: Setup) -> Result<(), String> {
     // Where the creation was cut short there is none; what else is wrong the opening tells.
     let Ok(manifest) = Manifest::read(env, Path::new(STORE)) else { return Ok(()) };
-    for OwnFile { name, length_bytes } in
-        engines::own_files(options, &manifest.state).map_err(|error| error.to_string())?
-    {
+    let own_files = of_name(setup.engine).and_then(|kind| (kind.own_files)(&manifest.state));
+    for (name, length_bytes) in own_files.map_err(|error| format!("the MANIFEST: {error:?}"))? {
         let path = format!("{STORE}/{name}");
         if env.content(&path).map(|content| content.len() as u64) != Some(length_bytes) {
             return Err(format!("{path}, which the MANIFEST tells of, is not there or not whole"));

@@ -6,6 +6,7 @@ use slmdb_engine::files::obsolete_files::PinnedFiles;
 use slmdb_engine::read::snapshots::Moments;
 use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{CompactionPolicy, Memory, Options};
+use slmdb_env::Result;
 use slmdb_manifest::{Edit, StoreState};
 use slmdb_pmem::{AnyMedium, Pool};
 
@@ -38,12 +39,13 @@ impl SlmState {
     /// The state of a store whose MANIFEST says `state`.
     pub(crate) fn new(
         options: &Options,
-        (state, section): (&StoreState, &Section),
+        state: &StoreState,
         index: Index,
         pool_reserve: PoolReserve,
-    ) -> Arc<SlmState> {
+    ) -> Result<SlmState> {
+        let section = Section::of(state)?;
         let compactions = Arc::default();
-        Arc::new(SlmState {
+        Ok(SlmState {
             index,
             pool_reserve,
             notes: FileNotes::default(),

@@ -33,8 +33,8 @@ impl AdvancedOptions {
 
     /// What LAB-DB alone looks at: the sizes of its levels. Another engine's store ignores it.
     #[cfg(feature = "lab")]
-    pub fn lab(mut self, lab: slmdb_engine::LabOptions) -> AdvancedOptions {
-        self.0.lab = lab;
+    pub fn lab(mut self, lab: slmdb_lab::LabOptions) -> AdvancedOptions {
+        self.0.own = Some(std::sync::Arc::new(lab));
         self
     }
 

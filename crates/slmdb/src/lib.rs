@@ -56,8 +56,6 @@ pub use cursor::Cursor;
 pub use db::Db;
 pub use options::Options;
 pub use range::{Keys, Range};
-#[cfg(feature = "lab")]
-pub use slmdb_engine::LabOptions;
 pub use slmdb_engine::{
     Approximate, Capabilities, Change, Chosen, CompactionChoices, CompactionOptions, CompactionPolicy, Comparator,
     Compression, Counters, Destroyed, Emulation, EngineName, Error, ErrorKind, Event, EventListener, FORMAT_VERSION,
@@ -65,6 +63,8 @@ pub use slmdb_engine::{
     Memory, PoolFate, RepairProgress, RepairReport, Result, Slice, SpaceFor, StallCause, Stats, TableFile,
     VerifyProgress, VerifyReport, WriteAmplification, WriteBatch,
 };
+#[cfg(feature = "lab")]
+pub use slmdb_lab::LabOptions;
 pub use snapshot::Snapshot;
 pub use write_options::WriteOptions;
 

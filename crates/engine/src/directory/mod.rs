@@ -28,23 +28,16 @@ pub struct EngineKind {
     /// [`slmdb_env::Error::Invalid`] if a pool with these options, and no larger than the given length of a device in
     /// bytes, would refuse every write.
     pub check_pool: fn(&Options, MediumKind, Option<u64>) -> Result<()>,
-    /// The files that its section of the MANIFEST names, beside table files.
-    pub own_files: fn(&StoreState) -> Result<Vec<OwnFile>>,
+    /// The files that its section of the MANIFEST tells of. They never change once they are written.
+    pub own_files: OwnFiles,
     /// [`crate::store::opening::open`] of this engine.
     pub open: Open,
     /// [`crate::repair::repair`] of this engine.
     pub repair: Repair,
 }
 
-/// A file of the store's directory that an engine's section of the MANIFEST names. It never changes once it is written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnFile {
-    /// Its name there.
-    pub name: String,
-    /// Its length in bytes.
-    pub length_bytes: u64,
-}
-
+/// The names and lengths of files.
+pub type OwnFiles = fn(&StoreState) -> Result<Vec<(String, u64)>>;
 /// How a store is opened.
 pub type Open = fn(&Options, &Path, Option<AnyMedium>) -> Result<Arc<dyn Engine>>;
 /// How a store is repaired.

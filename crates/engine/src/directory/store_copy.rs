@@ -74,7 +74,7 @@ impl StoreCopy<'_> {
         let _own_held = hold();
         let state = self.catalog.lock().state().clone();
         let tables = state.files.keys().map(|&number| names::table(&self.context.directory, number));
-        let own = (self.kind.own_files)(&state)?.into_iter().map(|file| self.context.directory.join(file.name));
+        let own = (self.kind.own_files)(&state)?.into_iter().map(|(name, _)| self.context.directory.join(name));
         tables.chain(own).try_for_each(|from| share(env, &from, directory))?;
         Ok(state)
     }

@@ -202,7 +202,7 @@ impl RecoveredLog {
         self.discard_unnamed_arenas(state)?;
         let own = (engine.own_files)(state)?;
         let is_checkpoint = |name: &str| matches!(names::kind(name), FileKind::Checkpoint(_));
-        self.remove_files(|name| is_checkpoint(name) && own.iter().all(|file| file.name != name))
+        self.remove_files(|name| is_checkpoint(name) && own.iter().all(|(own, _)| own != name))
     }
 
     /// Removes the arenas that the state does not name.

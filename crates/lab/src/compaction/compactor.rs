@@ -84,9 +84,8 @@ impl Compactor {
     /// Whether level 0 has so much that chunks of it should go. Where only what is asked for is compacted, it may become
     /// full: then flushes would wait.
     fn is_level_zero_due(&self) -> bool {
-        let options = &self.store.context.options;
-        let is_manual = options.compaction.policy == CompactionPolicy::Manual;
-        let part = if is_manual { 1.0 } else { options.lab.level_zero_compaction_at };
+        let is_manual = self.store.context.options.compaction.policy == CompactionPolicy::Manual;
+        let part = if is_manual { 1.0 } else { self.state.options.level_zero_compaction_at };
         self.state.level_zero.used_bytes() as f64 >= self.state.level_zero.bytes_max() as f64 * part
     }
 

@@ -78,7 +78,7 @@ impl Compactor {
         let options = &self.store.context.options;
         let entry_bytes = EntryBytes::of(self.store.catalog.lock().state(), options.block_bytes);
         let full_bytes = entry_bytes.of_keys(self.state.level_zero.keys_max());
-        self.state.levels.set_base_bytes(options.lab.level_base_bytes.max(full_bytes));
+        self.state.levels.set_base_bytes(self.state.options.level_base_bytes.max(full_bytes));
     }
 
     /// Bytes of a chunk's entries: a part of what level 0 may have, and no more than a MemTable. So level 0 shrinks in small
@@ -112,7 +112,7 @@ impl Compactor {
         entry_bytes: &EntryBytes,
         passed: &PassedOver,
     ) -> Result<Option<(Chunk, Option<Plan<TableRun>>)>> {
-        let leaf_scan_part = self.store.context.options.lab.leaf_scan_part;
+        let leaf_scan_part = self.state.options.leaf_scan_part;
         if passed.has_some() || self.state.level_zero.has_compacted_less_than(leaf_scan_part) {
             return Ok(None);
         }

@@ -90,7 +90,7 @@ impl LevelZeroPace {
             used_bytes,
             coming_bytes: new_keys * used_bytes / keys,
             bytes_max: self.state.level_zero.bytes_max() as f64,
-            compaction_at: self.store.context.options.lab.level_zero_compaction_at,
+            compaction_at: self.state.options.level_zero_compaction_at,
             level_one: self.state.levels.current().level_bytes(1) as f64 / self.state.levels.target_bytes(1) as f64,
         }
     }

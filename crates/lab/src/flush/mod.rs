@@ -141,8 +141,7 @@ impl Flush {
 
     /// Whether the trees have so many bytes that the mutable one should become immutable.
     fn is_switch_due(&self) -> bool {
-        let due_bytes =
-            self.state.level_zero.bytes_max() as f64 * self.store.context.options.lab.level_zero_compaction_at;
+        let due_bytes = self.state.level_zero.bytes_max() as f64 * self.state.options.level_zero_compaction_at;
         self.state.level_zero.used_bytes() as f64 >= due_bytes
     }
 }

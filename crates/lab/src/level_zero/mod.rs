@@ -159,7 +159,7 @@ impl LevelZero {
 
 /// Bytes that both trees may have. In plain memory they are at most a part of the memory budget.
 fn bytes_max(options: &Options, is_persistent: bool) -> u64 {
-    let wanted = options.lab.level_zero_bytes;
+    let wanted = options.own::<crate::options::LabOptions>().level_zero_bytes;
     if is_persistent { wanted } else { wanted.min((options.memory_budget_bytes / BUDGET_PART).max(BYTES_LEAST)) }
 }
 

@@ -1,11 +1,13 @@
 //! The rules by which run files and deletes leave the store.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use slmdb_engine::{LabOptions, Options};
+use slmdb_engine::Options;
 use slmdb_manifest::{FileRecord, MediumKind, MediumRecord, StoreState};
 
 use super::{bytes_max, deletes_below, run_files_done};
+use crate::options::LabOptions;
 
 /// A store with run files of these numbers and sequence numbers, and one file on level 1.
 fn state(run_files: &[(u32, u64, u64)]) -> StoreState {
@@ -50,7 +52,7 @@ fn deletes_stay_while_a_run_file_may_have_what_they_hide() {
 #[test]
 fn in_plain_memory_level_0_is_a_part_of_the_memory_budget() {
     let options = |level_zero_bytes, memory_budget_bytes| Options {
-        lab: LabOptions { level_zero_bytes, ..LabOptions::default() },
+        own: Some(Arc::new(LabOptions { level_zero_bytes, ..LabOptions::default() })),
         memory_budget_bytes,
         ..Options::default()
     };

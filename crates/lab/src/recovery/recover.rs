@@ -16,6 +16,7 @@ use slmdb_manifest::{FILE_NAME, StoreState};
 use super::trees_in_pool::Trees;
 use crate::level_zero::LevelZero;
 use crate::level_zero::state::LevelZeroState;
+use crate::options::LabOptions;
 use crate::state::LabState;
 use slmdb_engine::background::compaction_queue::CompactionQueue;
 
@@ -25,6 +26,7 @@ pub(crate) fn recover(recovery: Recovery<'_>, trees: Trees) -> Result<Recovered<
     let level_zero = LevelZero::new(options, trees, LevelZeroState::of(state)?.epoch);
     let levels = open_levels(options, directory, state, tables)?;
     let made = Arc::new(LabState {
+        options: options.own(),
         level_zero,
         levels,
         output_bytes: Default::default(),
@@ -40,7 +42,7 @@ pub(super) fn open_levels(
     state: &StoreState,
     tables: &Arc<Tables>,
 ) -> Result<Levels<TableRun>> {
-    let lab = &options.lab;
+    let lab: LabOptions = options.own();
     let level_options = LevelOptions {
         growth: lab.level_growth,
         ..LevelOptions::with_run_bytes(lab.level_base_bytes, options.compaction.table_file_bytes)

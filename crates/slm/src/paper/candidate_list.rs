@@ -14,7 +14,7 @@ use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_sync::scheduled::Mutex;
 
 use crate::compaction::plan::CompactionResult;
-use crate::manifest_section::{candidates_part, has_candidates};
+use crate::manifest_section::{CANDIDATES, candidates_part};
 use crate::paper::candidate_source::Source;
 use crate::selection::live_key_ratio::needed_part;
 
@@ -102,7 +102,7 @@ impl Candidates {
     pub(crate) fn after_commit(&self, edit: &Edit, is_committed: bool) {
         let mut list = self.list.lock();
         if is_committed {
-            list.is_changed &= !has_candidates(edit);
+            list.is_changed &= !edit.engine_section.contains_key(&CANDIDATES);
             list.files.retain(|number, _| !edit.files_removed.contains(number));
         }
     }

@@ -123,21 +123,19 @@ impl IndexCheckpointer {
     fn take_checkpoint(&self, _taking: &MutexGuard<'_, ()>, is_stopped: &dyn Fn() -> bool) -> Result<bool> {
         let began_ns = self.store.context.env.monotonic_ns();
         let entries_since = self.state.checkpoints.entries_since.load(Ordering::Relaxed);
-        let (section, new) = {
+        let section = Section::of(self.store.catalog.lock().state())?;
+        let new = {
             let catalog = self.store.catalog.lock();
             let state = catalog.state();
-            let section = Section::of(state)?;
-            let last = section.checkpoints.last().map_or(0, |last| last.number);
-            let new = NewCheckpoint {
+            NewCheckpoint {
                 env: &*self.store.context.env,
                 directory: &self.store.context.directory,
                 store_uuid: self.store.context.files_uuid,
                 tree: &self.state.index.tree,
-                number: last.saturating_add(1),
+                number: section.checkpoints.last().map_or(1, |last| last.number.saturating_add(1)),
                 through: state.flushed_through,
                 files: state.files.keys().copied().collect(),
-            };
-            (section, new)
+            }
         };
         let path = names::checkpoint(&self.store.context.directory, new.number);
         let written = new.write(is_stopped);

@@ -24,7 +24,6 @@ use crate::compaction::repointing::{add_output, repoint_to};
 use crate::index::Index;
 use crate::index::compaction_log::{CompactionLog, Phase, Slot};
 use crate::index::insertion::insert_segment;
-use crate::manifest_section::Section;
 use crate::space::pool_reserve::PoolReserve;
 use crate::state::SlmState;
 
@@ -38,7 +37,7 @@ pub(crate) struct OpenPool {
 pub(crate) fn recover(recovery: Recovery<'_>, fast: OpenPool) -> Result<Recovered<SlmState>> {
     let Recovery { options, state, tables, .. } = recovery;
     let OpenPool { pool, tree } = fast;
-    let (env, jobs, section) = (&*options.env, CompactionLog::default(), Section::of(state)?);
+    let (env, jobs) = (&*options.env, CompactionLog::default());
     // On `Dram` the index was made from the files just now.
     let mut finished_jobs = Vec::new();
     if pool.medium().is_persistent() {
@@ -48,7 +47,7 @@ pub(crate) fn recover(recovery: Recovery<'_>, fast: OpenPool) -> Result<Recovere
     }
     // Without those of a dropped job: their headers may never have been written.
     let pool_reserve = PoolReserve::new(key_lengths_in_segments(&pool, |file| state.files.contains_key(&file)));
-    let made = SlmState::new(options, (state, &section), Index::new(pool, tree, jobs), pool_reserve);
+    let made = Arc::new(SlmState::new(options, state, Index::new(pool, tree, jobs), pool_reserve)?);
     let index = made.clone();
     let remove_leftovers = Box::new(move |state: &StoreState| {
         let index = &index.index;

@@ -1,13 +1,15 @@
 //! File scans: the last part of a tree leaves it by run files, the oldest first (paper, section 3.3).
 
 use std::path::Path;
+use std::sync::Arc;
 
-use slmdb_engine::{Engine, LabOptions, Options, WriteBatch};
+use slmdb_engine::{Engine, Options, WriteBatch};
 use slmdb_table::Compression;
 use slmdb_testkit::MemoryEnv;
 
 use super::passed_over::{STORE, key, open_in};
 use crate::level_zero::run_files;
+use crate::options::LabOptions;
 use crate::tier::Lab;
 
 const FILES: u32 = 8;
@@ -18,7 +20,7 @@ fn open(env: &MemoryEnv, leaf_scan_part: f64) -> Lab {
     let change = |options: Options| Options {
         memtable_bytes: 16 << 10,
         compression: Compression::None,
-        lab: LabOptions { leaf_scan_part, ..options.lab.clone() },
+        own: Some(Arc::new(LabOptions { leaf_scan_part, ..options.own() })),
         ..options
     };
     open_in(env, Path::new(STORE), change).0

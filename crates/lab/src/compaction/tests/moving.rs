@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slmdb_engine::{CompactionOptions, Engine, EngineCursor, EngineSnapshot, LabOptions, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, Engine, EngineCursor, EngineSnapshot, Options, WriteBatch};
 use slmdb_testkit::MemoryEnv;
 
 use super::passed_over::{KEYS, STORE, fill, key, move_chunks, open_in, put, value};
 use crate::operations::pauses::{Paused, meanwhile};
+use crate::options::LabOptions;
 use crate::tier::Lab;
 
 /// A store with all keys in the immutable tree.
@@ -187,7 +188,11 @@ fn level_0_takes_no_more_than_its_bytes_and_a_memtables_keys() {
     let (store, _) = open_in(&MemoryEnv::new(), Path::new(STORE), |options| Options {
         memtable_bytes: 4 << 10,
         compaction: CompactionOptions { table_file_bytes: 4 << 10, ..CompactionOptions::default() },
-        lab: LabOptions { level_zero_bytes: LEVEL_ZERO_BYTES, level_growth: 2, ..LabOptions::default() },
+        own: Some(Arc::new(LabOptions {
+            level_zero_bytes: LEVEL_ZERO_BYTES,
+            level_growth: 2,
+            ..LabOptions::default()
+        })),
         ..options
     });
     let name = |number: u32| format!("{:08}", number.wrapping_mul(0x9e37_79b1)).into_bytes();

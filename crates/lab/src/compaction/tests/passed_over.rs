@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slmdb_engine::events::Listener;
-use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Event, LabOptions, Options, WriteBatch};
+use slmdb_engine::{CompactionOptions, CompactionPolicy, Engine, Event, Options, WriteBatch};
 use slmdb_env::Error;
 use slmdb_levels::Run;
 use slmdb_sync::scheduled::Mutex;
 use slmdb_testkit::MemoryEnv;
 
+use crate::options::LabOptions;
 use crate::tier::Lab;
 
 pub(super) const STORE: &str = "/db";
@@ -42,7 +43,7 @@ pub(super) fn open_in(env: &MemoryEnv, directory: &Path, change: impl FnOnce(Opt
             table_file_bytes: 4 << 10,
             ..CompactionOptions::default()
         },
-        lab: LabOptions { level_base_bytes: 8 << 10, level_growth: 2, ..LabOptions::default() },
+        own: Some(Arc::new(LabOptions { level_base_bytes: 8 << 10, level_growth: 2, ..LabOptions::default() })),
         event_listener: Listener(Some(Arc::new(listener))),
         ..Options::default()
     };

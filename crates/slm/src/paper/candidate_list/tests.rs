@@ -54,8 +54,7 @@ fn numbers(candidates: &Candidates) -> Vec<u32> {
 
 /// The candidates that a record of the MANIFEST has.
 fn written(edit: &Edit) -> Option<Vec<u32>> {
-    let (part, _) = candidates_part([].into_iter());
-    let numbers = edit.engine_section.get(&part)?.chunks_exact(4);
+    let numbers = edit.engine_section.get(&CANDIDATES)?.chunks_exact(4);
     Some(numbers.map(|bytes| u32::from_le_bytes(bytes.try_into().unwrap())).collect())
 }
 

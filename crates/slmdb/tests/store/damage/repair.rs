@@ -302,6 +302,31 @@ fn a_repair_corrects_what_the_manifest_says_of_table_files() {
 mod slm {
     use super::*;
 
+    /// It says which deletes were dropped. So a repair takes all for dropped, and tells of it; no key is lost.
+    #[test]
+    fn a_section_of_the_manifest_that_makes_no_sense_is_done_without() {
+        use slmdb_manifest::Manifest;
+        for on in crate::common::MEDIA {
+            let (home, env) = (Home::new(on), slmdb_env::OsEnv::new());
+            let options = home.options();
+            let db = options.clone().open(home.store()).unwrap();
+            (0..50_u8).for_each(|number| db.put([number], [number]).unwrap());
+            db.flush().unwrap();
+            db.close().unwrap();
+            let mut state = Manifest::read(&env, &home.store()).unwrap().state;
+            state.engine_section.insert(3, vec![1]);
+            Manifest::rewrite(&env, &home.store(), &state).unwrap();
+            let error = options.open(home.store()).unwrap_err();
+            assert!(error.to_string().contains("half a number"), "{on:?}: {error}");
+            let report = options.repair(home.store(), &mut |_| ()).unwrap();
+            assert!(report.damage.iter().any(|damage| damage.to_string().contains("half a number")), "{on:?}");
+            assert!(matches!(report.losses[..], [Loss::Deletes { through_sequence: 50 }]), "{on:?}: {report:#?}");
+            let db = options.open(home.store()).unwrap();
+            assert_eq!(contents(&db).unwrap().len(), 50, "{on:?}");
+            assert_verified(&db, "repaired");
+        }
+    }
+
     /// Of what a repair has lost there are older versions. The repair's index checkpoint says that they are dead; without it nobody does.
     #[test]
     fn no_older_version_of_what_a_repair_lost_comes_back_untold() {

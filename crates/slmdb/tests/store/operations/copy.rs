@@ -45,7 +45,7 @@ fn assert_has_what_its_manifest_names(env: &dyn Env, store: &Path, copy: &Path) 
 /// The names of the index checkpoints that a MANIFEST names, oldest first.
 fn own_files(state: &StoreState) -> Vec<String> {
     let files = slmdb::engines::of_name(engine()).and_then(|kind| (kind.own_files)(state)).unwrap();
-    files.into_iter().map(|file| file.name).collect()
+    files.into_iter().map(|(name, _)| name).collect()
 }
 
 /// Twice overwrites 400 keys and deletes one, each time in one flush, and waits for the index checkpoint that this makes due.

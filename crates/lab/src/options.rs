@@ -1,5 +1,7 @@
 //! [`LabOptions`]: what LAB-DB alone looks at.
 
+use slmdb_engine::OwnOptions;
+
 /// Options of the engine LAB-DB.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LabOptions {
@@ -30,9 +32,8 @@ impl Default for LabOptions {
     }
 }
 
-impl LabOptions {
-    /// What is wrong with them, if anything.
-    pub(super) fn complaint(&self) -> Option<&'static str> {
+impl OwnOptions for LabOptions {
+    fn complaint(&self) -> Option<&'static str> {
         if self.level_zero_bytes < 4096 {
             Some("level_zero_bytes must be at least 4096")
         } else if !(self.level_zero_compaction_at > 0.0 && self.level_zero_compaction_at <= 1.0) {
