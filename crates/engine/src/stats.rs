@@ -125,9 +125,7 @@ impl Memory {
 }
 
 /// What was chosen for compaction since the store was opened (paper, section 3.3), without `compact_range`.
-///
-/// [`CompactionPolicy::Paper`](crate::CompactionPolicy) counts all of it. Under other policies all is 0 but
-/// [`CompactionChoices::by_seeks`] and [`CompactionChoices::all`].
+/// Under other policies than [the paper's](crate::CompactionPolicy) all is 0 but `by_seeks` and `all`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CompactionChoices {
     /// Table files on the compaction candidate list now.

@@ -14,7 +14,7 @@
 //! | 3.2 B+-tree insertion; the location object | `index::insertion`, `compaction::repointing`; `index::location`, `index::key_segments` |
 //! | 3.2 scanning the index | `index::index_iterator` |
 //! | 3.3 selective compaction | `compaction::compactor` and the files beside it |
-//! | 3.3 the compaction candidate list, the live-key ratio | `paper::{candidate_list, candidate_source}`, `selection::live_key_ratio` |
+//! | 3.3 the compaction candidate list, the live-key ratio | `paper::candidate_list`, `selection::live_key_ratio` |
 //! | 3.3 leaf node scans | `paper::leaf_node_scan` |
 //! | 3.3 the degree of sequentiality per range query | `paper::sequentiality_degree`, watched by `operations::range_query` |
 //! | 3.3 overlap ratios, and the choice | `selection::distances`, `selection::overlap_ratio`, `paper::choice` |

@@ -72,11 +72,9 @@ impl TierState for SlmState {
         &self.index.snapshots
     }
 
-    /// LOCKS: compaction candidates
     fn count_memory(&self, memory: &mut Memory) {
         memory.index_bytes += self.index.tree.memory_bytes();
-        memory.catalog_bytes += self.notes.memory_bytes();
-        memory.catalog_bytes += self.paper.as_ref().map_or(0, |paper| paper.candidates.memory_bytes());
+        memory.catalog_bytes += self.notes.seeks.memory_bytes();
     }
 
     /// LOCKS: indexed keys

@@ -23,7 +23,7 @@ use slmdb_table::Slice;
 
 use crate::index::location::location;
 use crate::operations::ask_ahead::range_lengths::RangeLengths;
-use crate::paper::candidate_source::Source;
+use crate::paper::candidate_list::Source;
 use crate::state::SlmState;
 
 /// What readers need of the store.

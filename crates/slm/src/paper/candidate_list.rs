@@ -9,17 +9,51 @@
 
 use std::collections::BTreeMap;
 
-use slmdb_engine::{CompactionChoices, CompactionOptions, lock_order};
+use slmdb_engine::{Chosen, CompactionChoices, CompactionOptions, lock_order};
 use slmdb_manifest::{Edit, FileRecord, StoreState};
 use slmdb_sync::scheduled::Mutex;
 
 use crate::compaction::plan::CompactionResult;
 use crate::manifest_section::{CANDIDATES, candidates_part};
-use crate::paper::candidate_source::Source;
 use crate::selection::live_key_ratio::needed_part;
 
-/// Approximate memory per file on the list.
-const LISTED_BYTES: usize = 16;
+/// What names candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Too few of its entries are live.
+    LiveKeyRatio,
+    /// A leaf node scan met too many files.
+    LeafNodeScan,
+    /// A range query met too many files.
+    RangeQuery,
+    /// Cursors turned to it too often.
+    Seeks,
+    /// It was on the MANIFEST's list at the opening.
+    Manifest,
+}
+
+impl Source {
+    /// Its name in events and `stats`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Source::LiveKeyRatio => "live-key ratio",
+            Source::LeafNodeScan => "leaf node scan",
+            Source::RangeQuery => "range query",
+            Source::Seeks => "seeks",
+            Source::Manifest => "candidate in the MANIFEST",
+        }
+    }
+
+    pub(crate) fn chosen(self, choices: &mut CompactionChoices) -> &mut Chosen {
+        match self {
+            Source::LiveKeyRatio => &mut choices.by_live_key_ratio,
+            Source::LeafNodeScan => &mut choices.by_leaf_node_scans,
+            Source::RangeQuery => &mut choices.by_range_queries,
+            Source::Seeks => &mut choices.by_seeks,
+            Source::Manifest => &mut choices.by_manifest,
+        }
+    }
+}
 
 /// The candidate list, with what its sources count.
 #[derive(Debug)]
@@ -54,8 +88,7 @@ impl List {
 }
 
 /// The inputs of a compaction: for each its source, its length, and the needed part of that, in bytes.
-#[derive(Debug)]
-pub(crate) struct ChosenFiles(Vec<(Option<Source>, u64, f64)>);
+pub(crate) type ChosenFiles = Vec<(Option<Source>, u64, f64)>;
 
 impl Candidates {
     /// The list of a store that is opened. `candidates`: those of the MANIFEST.
@@ -137,21 +170,18 @@ impl Candidates {
     pub(crate) fn take(&self, inputs: &[u32], state: &StoreState, droppable_through: u64) -> ChosenFiles {
         let list = self.list.lock();
         let files = inputs.iter().filter_map(|number| Some((number, state.files.get(number)?)));
-        ChosenFiles(
-            files
-                .map(|(number, file)| {
-                    let needed_bytes = needed_part(file, droppable_through) * file.length_bytes as f64;
-                    (list.files.get(number).copied(), file.length_bytes, needed_bytes)
-                })
-                .collect(),
-        )
+        let chosen = files.map(|(number, file)| {
+            let needed_bytes = needed_part(file, droppable_through) * file.length_bytes as f64;
+            (list.files.get(number).copied(), file.length_bytes, needed_bytes)
+        });
+        chosen.collect()
     }
 
     /// Credits the sources of a finished compaction's inputs.
     pub(crate) fn compacted(&self, taken: &ChosenFiles, made: &CompactionResult) {
         let choices = &mut self.list.lock().choices;
-        let needed_bytes: f64 = taken.0.iter().map(|(_, _, needed_bytes)| needed_bytes).sum();
-        for (source, length_bytes, needed) in &taken.0 {
+        let needed_bytes: f64 = taken.iter().map(|(_, _, needed_bytes)| needed_bytes).sum();
+        for (source, length_bytes, needed) in taken {
             let Some(source) = source else { continue };
             let share = if needed_bytes > 0.0 { needed / needed_bytes } else { 0.0 };
             let written = (made.bytes_written as f64 * share) as u64;
@@ -159,15 +189,17 @@ impl Candidates {
         }
     }
 
+    /// Counts a leaf node scan of so many keys.
+    pub(crate) fn scanned(&self, keys: u64) {
+        let choices = &mut self.list.lock().choices;
+        choices.leaf_node_scans += 1;
+        choices.leaf_node_scan_keys += keys;
+    }
+
     /// The counters for `stats`.
     pub(crate) fn choices(&self) -> CompactionChoices {
         let list = self.list.lock();
         CompactionChoices { candidates: list.files.len() as u64, ..list.choices }
-    }
-
-    /// Approximate memory in bytes.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        (self.list.lock().files.len() * LISTED_BYTES) as u64
     }
 }
 

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use slmdb_manifest::FileRecord;
 
 use crate::compaction::plan::{CompactionReason, Plan};
-use crate::paper::candidate_source::Source;
+use crate::paper::candidate_list::Source;
 use crate::selection::live_key_ratio::needed_part;
 use crate::selection::overlap_ratio as overlaps;
 use crate::selection::policy::Choice;

@@ -11,15 +11,12 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use slmdb_engine::files::catalog::Catalog;
-use slmdb_engine::lock_order;
 use slmdb_env::Result;
 use slmdb_order::Direction;
 use slmdb_structures::fast_fair::LeafRead;
 use slmdb_sync::epoch;
-use slmdb_sync::scheduled::Mutex;
 
 use crate::compaction::queue::CompactionQueue;
 use crate::index::Index;
@@ -27,78 +24,49 @@ use crate::index::Index;
 /// Keys, or those of one leaf if more, that are read under one epoch guard.
 const KEYS_UNDER_ONE_GUARD: usize = 512;
 
-/// Makes leaf node scans, and counts them.
-pub(crate) struct LeafNodeScan {
-    /// Where the next scan begins.
-    from: Mutex<Bound<Vec<u8>>>,
-    scans: AtomicU64,
-    keys: AtomicU64,
-}
-
-impl Default for LeafNodeScan {
-    fn default() -> LeafNodeScan {
-        let from = Mutex::ranked(lock_order::LEAF_NODE_SCAN, Bound::Unbounded);
-        LeafNodeScan { from, scans: AtomicU64::new(0), keys: AtomicU64::new(0) }
-    }
-}
-
-impl LeafNodeScan {
-    /// Number of scans, and of keys that they covered.
-    pub(crate) fn counted(&self) -> (u64, u64) {
-        (self.scans.load(Ordering::Relaxed), self.keys.load(Ordering::Relaxed))
-    }
-
-    /// Scans the next part of the leaves, which has as many keys as so many table files have on average. Returns the
-    /// files that these keys are in.
-    /// LOCKS: leaf node scan (tried), catalog
-    pub(crate) fn scan(
-        &self,
-        files: usize,
-        catalog: &Catalog,
-        index: &Index,
-        compactions: &CompactionQueue,
-    ) -> Result<BTreeSet<u32>> {
-        let (mut found, mut leaves) = (BTreeSet::new(), LeafRead::new());
-        // One at a time: a compaction that ends meanwhile goes without a scan.
-        let Some(mut from) = self.from.try_lock() else { return Ok(found) };
-        let mut left = keys_of_table_files(files, catalog);
-        while left > 0 && !compactions.is_stopping() {
-            let (keys, next) = {
-                let guard = epoch::pin();
-                let keys_min = left.min(KEYS_UNDER_ONE_GUARD as u64) as usize;
-                let near = from.as_ref().map(Vec::as_slice);
-                index.tree.read_leaves(near, Direction::Forward, keys_min, &guard, &mut leaves)?;
-                // Not one key more than wanted: with the largest values, a leaf's keys are in as many files.
-                let read = leaves.records();
-                let wanted = &read[..read.len().min(left as usize)];
-                let mut last: &[u8] = &[];
-                for &offset in wanted {
-                    let record = index.tree.record(offset, &guard)?;
-                    found.insert(record.file());
-                    last = record.key();
-                }
-                let is_part = wanted.len() < read.len();
-                let next = if is_part { Some(Bound::Excluded(last)) } else { leaves.next() };
-                (wanted.len() as u64, next.map(|bound| bound.map(<[u8]>::to_vec)))
-            };
-            self.keys.fetch_add(keys, Ordering::Relaxed);
-            left -= keys;
-            let is_end = next.is_none();
-            *from = next.unwrap_or(Bound::Unbounded);
-            if is_end {
-                break;
-            }
-        }
-        self.scans.fetch_add(1, Ordering::Relaxed);
-        Ok(found)
-    }
-}
-
-/// Number of keys that `files` table files have on average.
+/// Scans the next part of the leaves: as many keys as `files` table files have on average. Returns the files that these
+/// keys are in, and their number. `from`: where it begins, and then where the next one does.
 /// LOCKS: catalog
-fn keys_of_table_files(files: usize, catalog: &Catalog) -> u64 {
-    let catalog = catalog.lock();
-    let entries: u64 = catalog.state().files.values().map(|file| file.entries).sum();
-    let all = catalog.state().files.len().max(1) as u64;
-    entries.saturating_mul(files as u64) / all
+pub(super) fn scan(
+    from: &mut Bound<Vec<u8>>,
+    files: usize,
+    catalog: &Catalog,
+    index: &Index,
+    compactions: &CompactionQueue,
+) -> Result<(BTreeSet<u32>, u64)> {
+    let keys_max = {
+        let catalog = catalog.lock();
+        let all = &catalog.state().files;
+        let entries: u64 = all.values().map(|file| file.entries).sum();
+        entries.saturating_mul(files as u64) / all.len().max(1) as u64
+    };
+    let (mut found, mut keys, mut leaves) = (BTreeSet::new(), 0, LeafRead::new());
+    while keys < keys_max && !compactions.is_stopping() {
+        let left = keys_max - keys;
+        let next = {
+            let guard = epoch::pin();
+            let keys_min = left.min(KEYS_UNDER_ONE_GUARD as u64) as usize;
+            let near = from.as_ref().map(Vec::as_slice);
+            index.tree.read_leaves(near, Direction::Forward, keys_min, &guard, &mut leaves)?;
+            // Not one key more than wanted: with the largest values, a leaf's keys are in as many files.
+            let read = leaves.records();
+            let wanted = &read[..read.len().min(left as usize)];
+            let mut last: &[u8] = &[];
+            for &offset in wanted {
+                let record = index.tree.record(offset, &guard)?;
+                found.insert(record.file());
+                last = record.key();
+            }
+            keys += wanted.len() as u64;
+            let is_part = wanted.len() < read.len();
+            let next = if is_part { Some(Bound::Excluded(last)) } else { leaves.next() };
+            next.map(|bound| bound.map(<[u8]>::to_vec))
+        };
+        let is_end = next.is_none();
+        *from = next.unwrap_or(Bound::Unbounded);
+        if is_end {
+            break;
+        }
+    }
+    Ok((found, keys))
 }

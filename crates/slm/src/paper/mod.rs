@@ -5,19 +5,18 @@
 //! From these the policy [chooses](choice).
 
 pub(crate) mod candidate_list;
-pub(crate) mod candidate_source;
 mod choice;
 mod leaf_node_scan;
 pub(crate) mod sequentiality_degree;
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use slmdb_engine::files::catalog::Catalog;
-use slmdb_engine::{CompactionChoices, CompactionOptions, CompactionPolicy, Options};
+use slmdb_engine::{CompactionChoices, CompactionOptions, CompactionPolicy, Options, lock_order};
+use slmdb_sync::scheduled::Mutex;
 
-use self::candidate_list::{Candidates, ChosenFiles};
-use self::candidate_source::Source;
-use self::leaf_node_scan::LeafNodeScan;
+use self::candidate_list::{Candidates, ChosenFiles, Source};
 use self::sequentiality_degree::Sequentiality;
 use crate::compaction::plan::{CompactionResult, Plan};
 use crate::compaction::queue::CompactionQueue;
@@ -28,7 +27,8 @@ use crate::selection::policy::Choice;
 pub(crate) struct PaperPolicy {
     options: CompactionOptions,
     pub(crate) candidates: Candidates,
-    leaf_scan: LeafNodeScan,
+    /// Where the next leaf node scan begins.
+    next_leaves: Mutex<Bound<Vec<u8>>>,
     compactions: Arc<CompactionQueue>,
 }
 
@@ -42,7 +42,7 @@ impl PaperPolicy {
         let is_chosen = options.compaction.policy == CompactionPolicy::Paper && !options.read_only;
         is_chosen.then(|| PaperPolicy {
             candidates: Candidates::new(&options.compaction, candidates),
-            leaf_scan: LeafNodeScan::default(),
+            next_leaves: Mutex::ranked(lock_order::LEAF_NODE_SCAN, Bound::Unbounded),
             compactions: compactions.clone(),
             options: options.compaction.clone(),
         })
@@ -64,9 +64,9 @@ impl PaperPolicy {
 
     /// Takes note that a range query has ended. `files`: those of its worst sub-range.
     /// LOCKS: compaction candidates; compactions
-    pub(crate) fn range_query_ended(&self, files: &[u32]) {
+    pub(crate) fn range_query_ended(&self, files: Vec<u32>) {
         if files.len() > self.options.sequentiality_degree_threshold.max(1) {
-            self.name(files.iter().copied(), Source::RangeQuery);
+            self.name(files, Source::RangeQuery);
         }
     }
 
@@ -81,12 +81,16 @@ impl PaperPolicy {
     /// LOCKS: compaction candidates; leaf node scan (tried), catalog; compaction candidates; compactions
     pub(crate) fn compacted(&self, taken: &ChosenFiles, made: &CompactionResult, catalog: &Catalog, index: &Index) {
         self.candidates.compacted(taken, made);
-        if !self.options.leaf_node_scans {
-            return;
-        }
-        match self.leaf_scan.scan(self.options.leaf_node_scan_files, catalog, index, &self.compactions) {
-            Ok(files) if files.len() > self.options.leaf_node_threshold => self.name(files, Source::LeafNodeScan),
-            Ok(_) => {}
+        // One at a time: a compaction that ends meanwhile goes without a scan.
+        let Some(mut from) = self.next_leaves.try_lock().filter(|_| self.options.leaf_node_scans) else { return };
+        let keys_of_files = self.options.leaf_node_scan_files;
+        match leaf_node_scan::scan(&mut from, keys_of_files, catalog, index, &self.compactions) {
+            Ok((files, keys)) => {
+                self.candidates.scanned(keys);
+                if files.len() > self.options.leaf_node_threshold {
+                    self.name(files, Source::LeafNodeScan);
+                }
+            }
             // What can't be read there is for `verify` to report.
             Err(error) => tracing::warn!(%error, "a leaf node scan was given up"),
         }
@@ -95,8 +99,6 @@ impl PaperPolicy {
     /// Adds its counters for `stats`.
     /// LOCKS: compaction candidates
     pub(crate) fn count(&self, choices: &mut CompactionChoices) {
-        let (leaf_node_scans, leaf_node_scan_keys) = self.leaf_scan.counted();
-        let by_source = self.candidates.choices();
-        *choices = CompactionChoices { leaf_node_scans, leaf_node_scan_keys, all: choices.all, ..by_source };
+        *choices = CompactionChoices { all: choices.all, ..self.candidates.choices() };
     }
 }

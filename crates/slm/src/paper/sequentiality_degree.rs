@@ -2,9 +2,7 @@
 //! each sub-range.
 //!
 //! A cursor reports each entry whose value it reads. Only the current sub-range and the one with the most files are
-//! kept, in arrays of fixed size. So watching costs a few comparisons per key and no allocation.
-
-use slmdb_engine::options::SUB_RANGE_KEYS_MAX;
+//! kept.
 
 /// The counts of one range query.
 #[derive(Debug)]
@@ -15,37 +13,15 @@ pub(crate) struct Sequentiality {
     keys: usize,
     /// The last entry that was reported; its value may be read twice.
     last_sequence: u64,
-    present: Files,
-    worst: Files,
-}
-
-/// The distinct files of one sub-range.
-#[derive(Debug, Clone, Copy)]
-struct Files {
-    count: usize,
-    numbers: [u32; SUB_RANGE_KEYS_MAX],
-}
-
-const NONE: Files = Files { count: 0, numbers: [0; SUB_RANGE_KEYS_MAX] };
-
-impl Files {
-    fn numbers(&self) -> &[u32] {
-        &self.numbers[..self.count]
-    }
-
-    fn add(&mut self, file: u32) {
-        if !self.numbers().contains(&file) {
-            self.numbers[self.count] = file;
-            self.count += 1;
-        }
-    }
+    /// The files of the current sub-range, each once.
+    present: Vec<u32>,
+    worst: Vec<u32>,
 }
 
 impl Sequentiality {
     /// For sub-ranges of `sub_range_keys`.
     pub(crate) fn new(sub_range_keys: usize) -> Sequentiality {
-        let sub_range_keys = sub_range_keys.min(SUB_RANGE_KEYS_MAX);
-        Sequentiality { sub_range_keys, keys: 0, last_sequence: 0, present: NONE, worst: NONE }
+        Sequentiality { sub_range_keys, keys: 0, last_sequence: 0, present: Vec::new(), worst: Vec::new() }
     }
 
     /// Reports that the value of the entry with this sequence number is read. `file`: the table file, or `None` for a
@@ -55,9 +31,7 @@ impl Sequentiality {
             return;
         }
         self.last_sequence = sequence;
-        if let Some(file) = file {
-            self.present.add(file);
-        }
+        self.present.extend(file.filter(|file| !self.present.contains(file)));
         self.keys += 1;
         if self.keys == self.sub_range_keys {
             self.end_sub_range();
@@ -65,24 +39,25 @@ impl Sequentiality {
     }
 
     fn end_sub_range(&mut self) {
-        if self.present.count > self.worst.count {
-            self.worst = self.present;
+        if self.present.len() > self.worst.len() {
+            std::mem::swap(&mut self.present, &mut self.worst);
         }
-        self.present.count = 0;
+        self.present.clear();
         self.keys = 0;
     }
 
     /// Ends the range query, and returns the files of its worst sub-range. The next report begins another.
-    pub(crate) fn end(&mut self) -> &[u32] {
+    pub(crate) fn end(&mut self) -> Vec<u32> {
         self.end_sub_range();
         self.last_sequence = 0;
-        let count = std::mem::take(&mut self.worst.count);
-        &self.worst.numbers[..count]
+        std::mem::take(&mut self.worst)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use slmdb_engine::options::SUB_RANGE_KEYS_MAX;
+
     use super::*;
 
     /// What comes of a range query over entries in these files (0: in a MemTable), in sub-ranges of 3 keys.
@@ -93,7 +68,7 @@ mod tests {
                 query.read(number as u64 + 1, (file != 0).then_some(file));
             }
         }
-        query.end().to_vec()
+        query.end()
     }
 
     #[test]

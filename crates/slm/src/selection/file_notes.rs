@@ -9,9 +9,6 @@ use slmdb_sync::scheduled::Mutex;
 use crate::compaction::plan::{CompactionReason, CompactionResult, Plan};
 use crate::selection::seeks::FileCounts;
 
-/// Approximate memory per file that is noted.
-const NOTED_BYTES: usize = 16;
-
 /// What is known of table files beside the MANIFEST.
 #[derive(Debug)]
 pub(crate) struct FileNotes {
@@ -80,11 +77,5 @@ impl FileNotes {
     /// The counters for `stats`.
     pub(crate) fn choices(&self) -> CompactionChoices {
         self.notes.lock().choices
-    }
-
-    /// Approximate memory in bytes.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let notes = self.notes.lock();
-        ((notes.sought.len() + notes.no_larger.len()) * NOTED_BYTES) as u64 + self.seeks.memory_bytes()
     }
 }

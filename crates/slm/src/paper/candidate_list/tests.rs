@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use slmdb_engine::{Chosen, CompactionPolicy, Options};
+use slmdb_engine::{CompactionPolicy, Options};
 use slmdb_manifest::{MediumKind, MediumRecord};
 
 use crate::compaction::plan::{CompactionReason, Plan};
