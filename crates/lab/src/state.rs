@@ -12,16 +12,22 @@ use slmdb_engine::space::reserve::Reserve;
 use slmdb_engine::store::tier_state::TierState;
 use slmdb_engine::{Memory, Options};
 use slmdb_env::Result;
+use slmdb_levels::jobs::level_jobs::LevelsState;
 use slmdb_levels::{Levels, TableRun};
 use slmdb_manifest::StoreState;
 use slmdb_pmem::{AnyMedium, Pool};
 use slmdb_sync::epoch;
 use slmdb_sync::scheduled::atomic::AtomicU64;
 
-use crate::level_zero::LevelZero;
+use crate::level_zero::{LevelZero, deletes_below};
 use crate::options::LabOptions;
 use crate::space::{OUTPUTS_FOR_SPACE, outputs, reserve};
 use slmdb_engine::background::compaction_queue::{CompactionQueue, SpaceWanted};
+
+/// Level 1 has so many runs at least, when it is full,
+const RUNS_OF_LEVEL_ONE: u64 = 32;
+/// if they are so long.
+const RUN_BYTES_LEAST: u64 = 1 << 20;
 
 /// What LAB-DB keeps of an open store: level 0, and the levels below.
 pub(crate) struct LabState {
@@ -72,6 +78,38 @@ impl TierSpace for LabState {
     /// LOCKS: compactions
     fn compact_for(&self, resource: Resource, at_any_cost: bool) -> bool {
         self.compactions.want_space(SpaceWanted { resource, at_any_cost })
+    }
+}
+
+impl LevelsState for LabState {
+    fn levels(&self) -> &Levels<TableRun> {
+        &self.levels
+    }
+
+    fn compactions(&self) -> &CompactionQueue {
+        &self.compactions
+    }
+
+    fn moments(&self) -> Vec<u64> {
+        self.level_zero.snapshots.moments()
+    }
+
+    fn deletes_below(&self, state: &StoreState) -> u64 {
+        deletes_below(state)
+    }
+
+    /// Runs of level 1 are short, so that a chunk of level 0 meets few keys that it has not.
+    fn output_bytes(&self, level: u8) -> u64 {
+        let output_bytes = self.output_bytes.load(Ordering::Relaxed);
+        let short_bytes = (self.levels.target_bytes(1) / RUNS_OF_LEVEL_ONE).max(RUN_BYTES_LEAST);
+        if level == 1 { output_bytes.min(short_bytes) } else { output_bytes }
+    }
+
+    /// A verification holds the lock, and sees a MANIFEST that does not change.
+    /// LOCKS: indexing; those of `commit`
+    fn in_agreement(&self, commit: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let _indexing = self.level_zero.indexing.lock();
+        commit()
     }
 }
 

@@ -22,12 +22,13 @@
 //! `docs/internals/levels.md` has the rules that all of this keeps.
 //!
 //! To read this crate: `run`, `version` and `change`, `levels`, `picking`, `retention` and `merge`, `moment_cursor` and
-//! `levels_cursor`; `table_run` and `table_output`; `salvage`.
+//! `levels_cursor`; `table_run` and `table_output`; `jobs`; `salvage`.
 #![forbid(unsafe_code)]
 
 mod change;
 mod debt;
 mod depth;
+pub mod jobs;
 mod level_cursor;
 mod levels;
 mod levels_cursor;

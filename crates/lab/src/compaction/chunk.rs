@@ -284,12 +284,6 @@ impl ChunkSource {
     pub(crate) fn new(chunk: Arc<Chunk>, tables: Arc<Tables>, passed: PassedOver, found: Arc<Found>) -> ChunkSource {
         ChunkSource { chunk, tables, passed, found, next: 0, window_bytes: 0, run_files: BTreeMap::new() }
     }
-
-    /// The chunk that it reads.
-    pub(crate) fn chunk(&self) -> &Chunk {
-        &self.chunk
-    }
-
     /// How many files it reads at once.
     pub(crate) fn windows(&self) -> usize {
         self.chunk.leaving.len()

@@ -17,11 +17,12 @@ use std::sync::atomic::Ordering;
 
 use slmdb_engine::store::compaction::CompactionWork;
 use slmdb_env::{Error, Result};
+use slmdb_levels::jobs::level_jobs::{Inflow, record};
 use slmdb_levels::{Change, Plan, Run, TableRun};
 use slmdb_manifest::{Edit, EngineSection};
 
 use super::chunk::{Chunk, ChunkSource, EntryBytes, Found};
-use super::compactor::{Compactor, record};
+use super::compactor::Compactor;
 use super::unreadable::PassedOver;
 use crate::level_zero::state::LevelZeroState;
 use crate::level_zero::{run_files, run_files_done};
@@ -36,10 +37,10 @@ const LONGER: u64 = 4;
 impl Compactor {
     /// Moves the next chunk of level 0 to level 1, by leaf scan or file scan. Returns whether there was one. One that met an input that
     /// can't be read counts: the next one passes that over. An error if nothing else is left.
-    /// LOCKS: chunk (held); those of [`Compactor::merge`]; indexing, catalog
+    /// LOCKS: chunk (held); those of [`LevelJobs::merge`]; indexing, catalog
     pub(super) fn compact_chunk(&self) -> Result<bool> {
         let moment = self.moment();
-        let passed = self.unreadable.passed_over(&self.state.levels.current());
+        let passed = self.unreadable.passed_over(&self.levels.unreadable, &self.state.levels.current());
         let entry_bytes = EntryBytes::of(self.store.catalog.lock().state(), self.store.context.options.block_bytes);
         let chunk_bytes = self.chunk_bytes(&entry_bytes);
         if let Some((chunk, plan)) = self.plan_file_scan(chunk_bytes, &entry_bytes, &passed)? {
@@ -51,7 +52,11 @@ impl Compactor {
         };
         let Some(mut chunk) = leaves(chunk_bytes, None)? else {
             let has_keys = self.state.level_zero.immutable().counts().keys > 0;
-            return if has_keys && passed.has_some() { Err(self.unreadable.note_stuck(moment)) } else { Ok(false) };
+            return if has_keys && passed.has_some() {
+                Err(self.unreadable.note_stuck(&self.levels.unreadable, moment))
+            } else {
+                Ok(false)
+            };
         };
         if let Some(end) = self.end_between_runs(&chunk) {
             chunk = leaves(LONGER * chunk_bytes, Some(&end))?.unwrap_or(chunk);
@@ -133,7 +138,7 @@ impl Compactor {
 
     /// Moves keys of the oldest run file to level 1, at most as many as one file there has to be written anew for.
     /// Returns whether there were any.
-    /// LOCKS: chunk (held); those of [`Compactor::merge`]; indexing, catalog
+    /// LOCKS: chunk (held); those of [`LevelJobs::merge`]; indexing, catalog
     pub(super) fn compact_oldest_run_file(&self) -> Result<bool> {
         let live = self.state.level_zero.immutable().counts().live;
         let files = run_files(self.store.catalog.lock().state());
@@ -141,7 +146,7 @@ impl Compactor {
         let keys = self.store.tables.reader(file)?.key_section()?;
         let bytes_max = self.state.output_bytes.load(Ordering::Relaxed);
         let bound = |key: &[u8]| self.end_of_runs(key);
-        let passed = self.unreadable.passed_over(&self.state.levels.current());
+        let passed = self.unreadable.passed_over(&self.levels.unreadable, &self.state.levels.current());
         let chunk = Chunk::of_file(&self.state.level_zero, file, &keys, bytes_max, bound, &passed)?;
         let Some(chunk) = chunk else { return Ok(false) };
         match self.plan_chunk(&chunk) {
@@ -159,9 +164,9 @@ impl Compactor {
         chosen_by: &'static str,
         passed: PassedOver,
     ) -> Result<bool> {
-        let before = self.unreadable.files();
+        let before = self.levels.unreadable.numbers().len();
         match self.move_chunk(chunk, plan, chosen_by, passed) {
-            Err(_) if self.unreadable.files() > before && !self.store.context.has_failed() => Ok(true),
+            Err(_) if self.levels.unreadable.numbers().len() > before && !self.store.context.has_failed() => Ok(true),
             moved => moved.map(|()| true),
         }
     }
@@ -190,13 +195,14 @@ impl Compactor {
         if *indexing || run_files_done(self.store.catalog.lock().state(), &live).is_empty() {
             return Ok(false);
         }
-        self.commit(Edit::default(), &[], |state, edit| {
-            dropped = run_files_done(state, &live);
-            edit.files_removed.clone_from(&dropped);
-        })
-        .inspect_err(|error| self.fail_unless_it_passes(error))?;
+        self.levels
+            .commit(Edit::default(), &[], |state, edit| {
+                dropped = run_files_done(state, &live);
+                edit.files_removed.clone_from(&dropped);
+            })
+            .inspect_err(|error| self.levels.fail_unless_it_passes(error))?;
         drop(indexing);
-        self.retire(&dropped);
+        self.levels.retire(&dropped);
         Ok(!dropped.is_empty())
     }
 
@@ -223,7 +229,7 @@ impl Compactor {
             input_bytes: chunk.value_bytes() + runs.map(|run| run.record().bytes).sum::<u64>(),
         };
         let began_ns = self.store.context.env.monotonic_ns();
-        self.observe(work, |done, unreadable| {
+        self.levels.observe(work, |done, unreadable| {
             let (chunk, outputs, bytes_read) = match &plan {
                 Some(plan) => self.merge_chunk(chunk, plan, passed, unreadable)?,
                 None => (chunk, Vec::new(), 0),
@@ -238,7 +244,7 @@ impl Compactor {
             self.pace.chunk_left(chunk.leaving.values().sum(), written_bytes, took_ns);
             let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).chain(run_files).collect();
             drop((plan, change));
-            self.retire(&removed);
+            self.levels.retire(&removed);
             Ok(())
         })
     }
@@ -253,7 +259,15 @@ impl Compactor {
     ) -> Result<(Chunk, Vec<Arc<TableRun>>, u64)> {
         let (chunk, found) = (Arc::new(chunk), Arc::new(Found::default()));
         let of_chunk = ChunkSource::new(chunk.clone(), self.store.tables.clone(), passed, found.clone());
-        let (outputs, bytes_read) = self.merge(plan, Some(of_chunk), unreadable)?;
+        let entry_bytes = EntryBytes::of(self.store.catalog.lock().state(), self.store.context.options.block_bytes);
+        let inflow = Inflow {
+            entries: chunk.entries.len() as u64,
+            bytes: chunk.bytes(&entry_bytes),
+            windows: of_chunk.windows(),
+            reads: of_chunk.reads(),
+            source: Box::new(|window_bytes| Box::new(of_chunk.with_windows_of(window_bytes))),
+        };
+        let (outputs, bytes_read) = self.levels.merge(plan, Some(inflow), unreadable)?;
         let left_out = std::mem::take(&mut *found.left_out.lock());
         let entries = left_out.iter().filter_map(|&position| chunk.entries.get(position));
         self.unreadable.note_keys(entries.map(|(key, version)| (key.to_vec(), version.sequence)));
@@ -267,13 +281,13 @@ impl Compactor {
     fn commit_chunk(&self, chunk: &Chunk, edit: Edit, outputs: &[Arc<TableRun>]) -> Result<Vec<u32>> {
         let indexing = self.state.level_zero.indexing.lock();
         if *indexing {
-            self.give_up(outputs);
+            self.levels.give_up(outputs);
             return Err(Error::ReadOnly { cause: "a flush was given up".into() });
         }
-        let section = self.section_after(chunk).inspect_err(|_| self.give_up(outputs))?;
+        let section = self.section_after(chunk).inspect_err(|_| self.levels.give_up(outputs))?;
         let live = self.live_without(&chunk.leaving);
         let mut run_files = Vec::new();
-        let committed = self.commit(edit, outputs, |state, edit| {
+        let committed = self.levels.commit(edit, outputs, |state, edit| {
             run_files = run_files_done(state, &live);
             edit.files_removed.extend(&run_files);
             edit.engine_section.clone_from(&section);

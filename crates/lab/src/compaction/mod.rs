@@ -7,7 +7,6 @@ mod garbage;
 mod level_zero_compaction;
 pub(crate) mod pace;
 mod requests;
-mod sources;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod unreadable;

@@ -11,23 +11,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use slmdb_env::Error;
+use slmdb_levels::jobs::unreadable_files::UnreadableFiles;
 use slmdb_levels::{Run, TableRun, Version};
 use slmdb_order::KeyOrder;
 use slmdb_sync::scheduled::Mutex;
 
-/// The inputs that compactions could not read since the store was opened. No other lock is taken under its own.
+/// What of level 0 compactions could not read since the store was opened. No other lock is taken under its own.
 pub(crate) struct Unreadable {
-    has_some: AtomicBool,
     inner: Mutex<Inner>,
 }
 
 #[derive(Default)]
 struct Inner {
-    /// Table files, with what is wrong with each.
-    files: BTreeMap<u32, Error>,
     /// Keys of the immutable tree whose values can't be read, and the numbers of these.
     keys: Arc<BTreeMap<Vec<u8>, u64>>,
     /// Nothing but what is passed over was left of the immutable tree, after so many flushes and compactions.
@@ -49,76 +46,49 @@ type Bounds = (Arc<[u8]>, Arc<[u8]>);
 
 impl Default for Unreadable {
     fn default() -> Unreadable {
-        Unreadable { has_some: AtomicBool::new(false), inner: Mutex::new(Inner::default()) }
+        Unreadable { inner: Mutex::new(Inner::default()) }
     }
 }
 
 impl Unreadable {
-    /// Takes note of a file that can't be read.
-    pub(super) fn note(&self, file: u32, cause: &Error) {
-        self.has_some.store(true, Ordering::Relaxed);
-        self.inner.lock().files.insert(file, cause.clone());
-    }
-
-    /// How many files can't be read.
-    pub(super) fn files(&self) -> usize {
-        self.inner.lock().files.len()
-    }
-
     /// Takes note of keys of the immutable tree whose values, of these numbers, can't be read.
     pub(super) fn note_keys(&self, keys: impl IntoIterator<Item = (Vec<u8>, u64)>) {
         let mut inner = self.inner.lock();
         Arc::make_mut(&mut inner.keys).extend(keys);
     }
 
-    /// Whether a file was read so far as it was to be.
-    pub(super) fn is_readable(&self, file: u32) -> bool {
-        !self.has_some.load(Ordering::Relaxed) || !self.inner.lock().files.contains_key(&file)
-    }
-
     /// What chunks leave behind now.
-    pub(super) fn passed_over(&self, levels: &Version<TableRun>) -> PassedOver {
-        if !self.has_some.load(Ordering::Relaxed) {
+    pub(super) fn passed_over(&self, files: &UnreadableFiles, levels: &Version<TableRun>) -> PassedOver {
+        if !files.has_some() {
             return PassedOver::default();
         }
-        let inner = self.inner.lock();
-        let unreadable = levels.level(1).iter().filter(|run| inner.files.contains_key(&run.number()));
+        let unreadable = levels.level(1).iter().filter(|run| !files.is_readable(run));
         let bounds = unreadable.map(|run| (run.record().smallest_key.clone(), run.record().largest_key.clone()));
-        PassedOver {
-            run_files: inner.files.keys().copied().collect(),
-            keys: inner.keys.clone(),
-            ranges: bounds.collect(),
-        }
+        PassedOver { ranges: bounds.collect(), run_files: files.numbers(), keys: self.inner.lock().keys.clone() }
     }
 
     /// The error for who needs more of level 0 to go, if nothing has happened since nothing but what is passed over was
     /// left.
-    pub(super) fn why_stuck(&self, moment: u64) -> Option<Error> {
-        if !self.has_some.load(Ordering::Relaxed) {
-            return None;
-        }
-        let inner = self.inner.lock();
-        (inner.stuck_since == Some(moment)).then(|| inner.why_stuck())
+    pub(super) fn why_stuck(&self, files: &UnreadableFiles, moment: u64) -> Option<Error> {
+        let is_stuck = files.has_some() && self.inner.lock().stuck_since == Some(moment);
+        is_stuck.then(|| why_stuck(files))
     }
 
     /// Nothing but what is passed over is left of the immutable tree, after so many flushes and compactions. Returns the
     /// error for who needs more of it to go.
-    pub(super) fn note_stuck(&self, moment: u64) -> Error {
-        let mut inner = self.inner.lock();
-        inner.stuck_since = Some(moment);
-        inner.why_stuck()
+    pub(super) fn note_stuck(&self, files: &UnreadableFiles, moment: u64) -> Error {
+        self.inner.lock().stuck_since = Some(moment);
+        why_stuck(files)
     }
 }
 
-impl Inner {
-    fn why_stuck(&self) -> Error {
-        let cause = self.files.values().next().map(Error::to_string).unwrap_or_default();
-        let what = format!(
-            "what is left of level 0 can't be compacted, because an input can't be read: {cause}; `slmdb repair` saves \
-             what can be read"
-        );
-        Error::ReadOnly { cause: what }
-    }
+fn why_stuck(files: &UnreadableFiles) -> Error {
+    let cause = files.first_cause().map(|cause| cause.to_string()).unwrap_or_default();
+    let what = format!(
+        "what is left of level 0 can't be compacted, because an input can't be read: {cause}; `slmdb repair` saves \
+         what can be read"
+    );
+    Error::ReadOnly { cause: what }
 }
 
 impl PassedOver {

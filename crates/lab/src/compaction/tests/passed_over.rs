@@ -192,7 +192,7 @@ fn a_file_of_a_deeper_level_that_cannot_be_read_keeps_only_what_overlaps_it_abov
     let compact_levels = || {
         let (mut done, mut failed) = (0, 0);
         loop {
-            match store.shared.tier.compactor.compact_levels() {
+            match store.shared.tier.compactor.levels.compact_levels() {
                 Ok(true) => done += 1,
                 Ok(false) => return (done, failed),
                 Err(_) => failed += 1,

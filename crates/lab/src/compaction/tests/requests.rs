@@ -43,7 +43,7 @@ fn a_range_for_which_there_is_no_space_at_once_goes_down_in_parts() {
         move_chunks(&store).unwrap();
         for above in 1..level {
             while let Picked::Plan(plan) = store.shared.tier.state.levels.plan_range(above, everything) {
-                store.shared.tier.compactor.compact(plan).unwrap();
+                store.shared.tier.compactor.levels.compact(plan).unwrap();
             }
         }
     }

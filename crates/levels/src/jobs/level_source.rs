@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use slmdb_engine::read::merge::Source;
 use slmdb_env::Result;
-use slmdb_levels::{EntrySource, Run, TableRun, TableRunSource};
 use slmdb_table::EntryKind;
+
+use crate::run::{EntrySource, Run};
+use crate::table_run::{TableRun, TableRunSource};
 
 /// The most bytes of a file that are read at a time,
 const WINDOW_BYTES: u64 = 1 << 20;

@@ -1,0 +1,268 @@
+//! [`LevelJobs`]: compactions whose inputs are runs of levels.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use slmdb_engine::background::compaction_queue::CompactionQueue;
+use slmdb_engine::files::file_records::numbered;
+use slmdb_engine::store::compaction::{CompactionDone, CompactionWork};
+use slmdb_engine::store::parts::Parts;
+use slmdb_env::{Error, Result};
+use slmdb_manifest::{Edit, StoreState};
+
+use super::level_source::{LevelSource, window_bytes};
+use super::unreadable_files::UnreadableFiles;
+use crate::change::{Change, edit_of};
+use crate::levels::Levels;
+use crate::merge::{MergeCounts, MergeError, MergeSettings, merge};
+use crate::plan::Plan;
+use crate::run::{EntrySource, Run};
+use crate::table_output::{LevelFiles, TableOutput};
+use crate::table_run::TableRun;
+
+/// After so many bytes a merge looks whether the store closes.
+const REPORT_EVERY_BYTES: u64 = 1 << 20;
+/// For the MANIFEST record of a compaction for space: about as many files.
+pub const INPUTS: usize = 16;
+/// A merge has a window on each of two levels.
+const LEVEL_WINDOWS: usize = 2;
+
+/// What an engine keeps of a store that has levels.
+pub trait LevelsState: Send + Sync + 'static {
+    /// The levels.
+    fn levels(&self) -> &Levels<TableRun>;
+    /// Which compactions run, and what is wanted of them.
+    fn compactions(&self) -> &CompactionQueue;
+    /// The moments that snapshots and cursors see.
+    /// LOCKS: snapshots
+    fn moments(&self) -> Vec<u64>;
+    /// Deletes with numbers below this may be dropped at the bottom, by what the MANIFEST says: nothing above the levels has
+    /// anything as old.
+    fn deletes_below(&self, state: &StoreState) -> u64;
+    /// How long an output for this level becomes at most, in bytes.
+    fn output_bytes(&self, level: u8) -> u64;
+    /// Commits something while no verification looks at the MANIFEST.
+    /// LOCKS: the engine's own; those of `commit`
+    fn in_agreement(&self, commit: &mut dyn FnMut() -> Result<()>) -> Result<()>;
+}
+
+/// What a merge reads beside runs: entries from above the levels.
+pub struct Inflow<'s> {
+    /// How many they are.
+    pub entries: u64,
+    /// What they will take in a table file, in bytes.
+    pub bytes: u64,
+    /// How many windows their source has.
+    pub windows: usize,
+    /// The number of the table file that the source is reading.
+    pub reads: Arc<AtomicU32>,
+    /// Makes the source, with windows of so many bytes.
+    pub source: Box<dyn FnOnce(usize) -> Box<dyn EntrySource> + 's>,
+}
+
+/// Compactions whose inputs are runs of levels.
+pub struct LevelJobs<S: LevelsState> {
+    /// The store.
+    pub store: Arc<Parts>,
+    /// What the engine keeps of it.
+    pub state: Arc<S>,
+    /// The files that can't be read. They are left alone until the next opening.
+    pub unreadable: UnreadableFiles,
+    /// Called when levels have changed.
+    on_change: Box<dyn Fn() + Send + Sync>,
+}
+
+impl<S: LevelsState> LevelJobs<S> {
+    /// Nothing is compacted yet. `on_change` is called when levels have changed.
+    pub fn new(store: Arc<Parts>, state: Arc<S>, on_change: impl Fn() + Send + Sync + 'static) -> LevelJobs<S> {
+        LevelJobs { store, state, unreadable: UnreadableFiles::default(), on_change: Box::new(on_change) }
+    }
+
+    /// Moves something from the level that is most above its size to the next one.
+    pub fn compact_levels(&self) -> Result<bool> {
+        let is_readable = |run: &TableRun| self.unreadable.is_readable(run);
+        let Some(plan) = self.state.levels().pick_readable(&|_| true, &is_readable) else { return Ok(false) };
+        self.compact_in_free_space(plan).map(|()| true)
+    }
+
+    /// As [`LevelJobs::compact`], and leaves the reserve alone.
+    pub fn compact_in_free_space(&self, plan: Plan<TableRun>) -> Result<()> {
+        if !plan.is_move() {
+            self.store.check_space(plan.input_bytes())?;
+        }
+        self.compact(plan)
+    }
+
+    /// Carries out a plan whose inputs are all in levels.
+    /// LOCKS: those of [`LevelJobs::merge`] and [`LevelsState::in_agreement`]; catalog
+    pub fn compact(&self, plan: Plan<TableRun>) -> Result<()> {
+        if plan.is_move() {
+            return self.commit_change(plan.change_of_move(), &[], plan);
+        }
+        let work = CompactionWork {
+            chosen_by: plan.reason().as_str(),
+            inputs: plan.inputs().map(|run| run.number()).collect(),
+            input_bytes: plan.input_bytes(),
+        };
+        self.observe(work, |done, unreadable| {
+            let (outputs, bytes_read) = self.merge(&plan, None, unreadable)?;
+            record(done, &outputs, bytes_read);
+            self.commit_change(plan.change(outputs.iter().cloned()), &outputs, plan)
+        })
+    }
+
+    /// Runs a compaction, and tells of it. What it gave back is there when it is told. An input that can't be read is passed over
+    /// from then on.
+    /// LOCKS: those of `compact` and [`Parts::gave_space_back`]
+    pub fn observe(
+        &self,
+        work: CompactionWork,
+        compact: impl FnOnce(&mut CompactionDone, &mut Option<u32>) -> Result<()>,
+    ) -> Result<()> {
+        let mut unreadable = None;
+        self.store.observe_compaction(work, Error::clone, |done| {
+            let compacted = compact(done, &mut unreadable).and_then(|()| self.store.gave_space_back(None));
+            compacted.inspect_err(|error| match unreadable {
+                Some(file) => self.unreadable.note(file, error),
+                None => self.fail_unless_it_passes(error),
+            })
+        })
+    }
+
+    /// Lets the store fail, unless the error may pass: behind what could not be written nothing is sure.
+    pub fn fail_unless_it_passes(&self, error: &Error) {
+        if !error.may_be_tried_again() && !matches!(error, Error::ReadOnly { .. }) {
+            self.store.context.fail(error.clone());
+        }
+    }
+
+    /// LOCKS: those of [`LevelsState::in_agreement`]; catalog
+    fn commit_change(&self, change: Change<TableRun>, outputs: &[Arc<TableRun>], plan: Plan<TableRun>) -> Result<()> {
+        self.state.in_agreement(&mut || self.commit(edit_of(&change), outputs, |_, _| ()))?;
+        self.state.levels().apply(&change).map_err(|what| Error::invalid(format!("levels: {what}")))?;
+        (self.on_change)();
+        let removed: Vec<u32> = change.removed.iter().map(|run| run.number()).collect();
+        drop((plan, change));
+        self.retire(&removed);
+        Ok(())
+    }
+
+    /// Merges the inputs of a plan with what comes from above the levels. Returns the outputs, which are durable, and how many
+    /// bytes were read. `unreadable`: set to the table file of an input that can't be read.
+    /// LOCKS: catalog; snapshots; file numbers
+    pub fn merge(
+        &self,
+        plan: &Plan<TableRun>,
+        inflow: Option<Inflow<'_>>,
+        unreadable: &mut Option<u32>,
+    ) -> Result<(Vec<Arc<TableRun>>, u64)> {
+        // Which table file each source reads.
+        let mut reads: Vec<Arc<AtomicU32>> = Vec::new();
+        let mut sources: Vec<Box<dyn EntrySource>> = Vec::new();
+        let windows = LEVEL_WINDOWS + inflow.as_ref().map_or(0, |inflow| inflow.windows);
+        let window_bytes = window_bytes(self.store.context.options.memory_budget_bytes, windows);
+        let held_bytes = (windows * window_bytes) as u64;
+        let _held = self.store.context.budget.background.hold(held_bytes);
+        let mut cut = plan.cut();
+        if let Some(inflow) = inflow {
+            cut.input_entries += inflow.entries;
+            cut.input_bytes += inflow.bytes;
+            reads.push(inflow.reads);
+            sources.push((inflow.source)(window_bytes));
+        }
+        for runs in [plan.upper(), plan.lower()].into_iter().filter(|runs| !runs.is_empty()) {
+            let file = Arc::new(AtomicU32::new(0));
+            reads.push(file.clone());
+            sources.push(Box::new(LevelSource::new(runs.to_vec(), window_bytes, file)));
+        }
+        let deletes_below = self.state.deletes_below(self.store.catalog.lock().state());
+        let mut report = |_: &MergeCounts| {
+            if self.state.compactions().is_stopping() || self.store.context.has_failed() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        };
+        cut.output_bytes = cut.output_bytes.min(self.state.output_bytes(plan.to()));
+        let settings = MergeSettings {
+            order: self.store.context.options.comparator.clone(),
+            prefix: plan.prefix(),
+            cut,
+            retention: plan.retention(self.state.moments(), deletes_below),
+            report_every_bytes: REPORT_EVERY_BYTES,
+            report: &mut report,
+        };
+        let merged = merge(sources, settings, TableOutput::new(self.files()));
+        let (outputs, counts) = merged.map_err(|error| match error {
+            MergeError::Ended => Error::ReadOnly { cause: "the store closes".into() },
+            MergeError::Source(position, error) => {
+                if !error.may_be_tried_again() {
+                    *unreadable = reads.get(position).map(|file| file.load(Ordering::Relaxed));
+                }
+                error
+            }
+            MergeError::Output(error) => error,
+        })?;
+        self.store.context.budget.compaction_has_ended(held_bytes);
+        self.store.context.budget.freed(counts.bytes_read + counts.bytes_kept);
+        Ok((outputs, counts.bytes_read))
+    }
+
+    /// What makes and removes the files of outputs.
+    fn files(&self) -> LevelFiles<'_> {
+        LevelFiles { context: &self.store.context, numbers: &self.store.catalog.numbers, tables: &self.store.tables }
+    }
+
+    /// Commits what a compaction changes. If that fails, the outputs are given up.
+    /// LOCKS: catalog; file numbers
+    pub fn commit(
+        &self,
+        edit: Edit,
+        outputs: &[Arc<TableRun>],
+        mut amend: impl FnMut(&StoreState, &mut Edit),
+    ) -> Result<()> {
+        self.provide_for_record(&edit).inspect_err(|_| self.give_up(outputs))?;
+        self.store.obsolete.announce(&edit.files_removed);
+        let committed = self.store.catalog.commit(|state| {
+            let mut edit = edit.clone();
+            amend(state, &mut edit);
+            self.store.obsolete.announce(&edit.files_removed);
+            numbered(state, edit)
+        });
+        match committed {
+            Ok(()) => outputs.iter().for_each(|run| self.store.catalog.numbers.end(run.number())),
+            Err(_) => self.give_up(outputs),
+        }
+        committed
+    }
+
+    /// Makes sure that a compaction's record leaves the MANIFEST's space for the flushes to come (INV-34). One that has been lent
+    /// the reserve gives more back than its record takes, so it may go on with less.
+    /// LOCKS: catalog, reserve
+    fn provide_for_record(&self, edit: &Edit) -> Result<()> {
+        let keys = edit.files_added.iter().map(|(_, file)| file.smallest_key.len() + file.largest_key.len());
+        let (outputs, key_bytes) = (edit.files_added.len(), keys.sum::<usize>() as u64);
+        match self.store.catalog.provide_for_outputs(edit.files_removed.len(), outputs, key_bytes) {
+            Err(Error::Full { .. }) if outputs == 0 || self.store.catalog.reserve.is_taken() => Ok(()),
+            provided => provided,
+        }
+    }
+
+    /// Gives up outputs that the MANIFEST does not have.
+    pub fn give_up(&self, outputs: &[Arc<TableRun>]) {
+        outputs.iter().for_each(|run| self.files().give_up(run));
+    }
+
+    /// Hands over files that the MANIFEST does not name any more.
+    pub fn retire(&self, removed: &[u32]) {
+        self.store.obsolete.retire(removed, || ());
+    }
+}
+
+/// Notes what a compaction has made.
+pub fn record(done: &mut CompactionDone, outputs: &[Arc<TableRun>], bytes_read: u64) {
+    done.outputs = outputs.iter().map(|run| run.number()).collect();
+    done.bytes_written = outputs.iter().map(|run| run.record().bytes).sum();
+    done.bytes_read = bytes_read;
+}

@@ -1,0 +1,63 @@
+//! Compactions of levels that a caller asks for and waits for.
+
+use std::ops::ControlFlow;
+
+use slmdb_env::{Error, Result};
+
+use super::level_jobs::{INPUTS, LevelJobs, LevelsState};
+use crate::depth::LEVEL_LAST;
+use crate::picking::Picked;
+use crate::plan::Plan;
+use crate::table_run::TableRun;
+use crate::version::KeyRange;
+
+impl<S: LevelsState> LevelJobs<S> {
+    /// Brings a range down, level by level, and then drops what is left of its deletes. REQUIRES: the caller
+    /// [counts](slmdb_engine::background::compaction_queue::CompactionQueue::begin) as one that compacts.
+    pub fn compact_range(&self, first_level: u8, range: KeyRange<'_>) -> Result<()> {
+        for level in first_level..LEVEL_LAST {
+            let deepest = self.state.levels().current().deepest_level(range);
+            if deepest.is_none_or(|deepest| deepest <= level) {
+                break;
+            }
+            self.compact_range_of(level, range)?;
+        }
+        for (level, number) in self.runs_with_garbage(range) {
+            self.state.compactions().again_alone(|| match self.state.levels().plan_run(level, number) {
+                Picked::Plan(plan) => self.compact_somehow(plan, || self.rewrite(level, number)),
+                _ => Ok(()),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn compact_range_of(&self, level: u8, range: KeyRange<'_>) -> Result<()> {
+        // Not more at a time than there is space for.
+        let step = || match self.state.levels().plan_range_within(level, range, self.store.room_bytes()) {
+            Picked::Nothing => Ok(ControlFlow::Break(())),
+            Picked::Busy => {
+                self.state.compactions().wait_for_another();
+                Ok(ControlFlow::Continue(()))
+            }
+            Picked::Plan(plan) => self
+                .compact_somehow(plan, || self.compact_levels_in_reserve(range, |_, _, _| true))
+                .map(ControlFlow::Continue),
+        };
+        loop {
+            self.store.context.check_writable()?;
+            if self.state.compactions().again_alone(step)?.is_break() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Carries out a plan, or what gives back space if there is too little.
+    fn compact_somehow(&self, plan: Plan<TableRun>, compact_in_reserve: impl FnOnce() -> Result<bool>) -> Result<()> {
+        match self.compact_in_free_space(plan) {
+            Err(full @ Error::Full { .. }) => {
+                self.store.in_reserve(INPUTS, compact_in_reserve)?.then_some(()).ok_or(full)
+            }
+            compacted => compacted,
+        }
+    }
+}
